@@ -1,0 +1,47 @@
+"""Finds defects from one to four pictures of good parts: no training, no text prompts, no labels.
+
+>>> from hyperfsad import HyperFSAD
+>>> detector = HyperFSAD().fit("good/")
+>>> detector.predict("part.png").score
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .detector import HyperFSAD
+    from .errors import DetectorFileError, EncoderError, HyperfsadError, ImageError, UsageError
+    from .results import AnomalyResult, Region
+
+_HOMES = {
+    "HyperFSAD": "detector",
+    "AnomalyResult": "results",
+    "Region": "results",
+    "HyperfsadError": "errors",
+    "UsageError": "errors",
+    "ImageError": "errors",
+    "EncoderError": "errors",
+    "DetectorFileError": "errors",
+}
+
+__all__ = [
+    "AnomalyResult",
+    "DetectorFileError",
+    "EncoderError",
+    "HyperFSAD",
+    "HyperfsadError",
+    "ImageError",
+    "Region",
+    "UsageError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads torch only when a class that needs it is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,0 +1,7 @@
+"""`python -m hyperfsad` is the `hyperfsad` command."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

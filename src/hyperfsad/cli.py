@@ -1,0 +1,377 @@
+"""The command line: parses, calls, prints. Heavy imports wait until a command needs them."""
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from . import __version__
+from .encoders import DEFAULT, REGISTRY
+from .errors import DetectorFileError, HyperfsadError, HyperfsadWarning, UsageError
+
+if TYPE_CHECKING:
+    from .detector import HyperFSAD
+
+DONE, NOTHING, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
+
+Item = TypeVar("Item")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        with warnings.catch_warnings():
+            _tell_warnings()
+            code: int = options.run(options)
+        sys.stdout.flush()
+        return code
+    except HyperfsadError as error:
+        _say(f"hyperfsad: {error}")
+        return NOTHING
+    except KeyboardInterrupt:
+        _say("hyperfsad: stopped.")
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+
+
+def _fit(options: argparse.Namespace) -> int:
+    detector = _new_detector(options)
+    found = _found(options.normal)
+    detector.fit(_progress(found, "learning"))
+    detector.save(options.output)
+    _say_saved(detector, options.output)
+    return SOME_FAILED if detector.skipped_ else DONE
+
+
+def _extend(options: argparse.Namespace) -> int:
+    detector = _loaded_detector(options)
+    before = len(detector.memory_)
+    detector.extend(_progress(_found(options.normal), "learning"))
+    target = options.output or options.detector
+    if len(detector.memory_) == before:
+        raise UsageError("There was no new normal image; the detector is as it was.")
+    detector.save(target)
+    _say_saved(detector, target)
+    return SOME_FAILED if detector.skipped_ else DONE
+
+
+def _detect(options: argparse.Namespace) -> int:
+    from .outputs import OutputFolder
+
+    out = Path(options.output)
+    images = [path for path in _found(options.images) if not _below(path, out)]
+    if not images:
+        raise UsageError(f"All images lie in the output folder {out}.")
+    learnt_all = True
+    if options.detector:
+        detector = _loaded_detector(options)
+    else:
+        detector = _new_detector(options).fit(_progress(_found(options.normal), "learning"))
+        learnt_all = not detector.skipped_
+    if (out / "results.jsonl").exists():
+        _say(f"{out} holds the results of an earlier run; they will be replaced.")
+    output = OutputFolder(
+        out, run=detector.identity(), heatmaps=not options.no_heatmaps, maps=options.save_maps
+    )
+    with output.open(resume=options.resume):
+        todo = [image for image in dict.fromkeys(images) if image not in output]
+        if len(todo) < len(images):
+            _say(f"{len(images) - len(todo)} images were done before.")
+        try:
+            for result in detector.predict(_progress(todo, "detecting")):
+                output.add(result)
+        except KeyboardInterrupt:
+            done = sum(image in output for image in dict.fromkeys(images))
+            _say(
+                f"hyperfsad: stopped after {done} of {len(images)} images; --resume goes on there."
+            )
+            return INTERRUPTED
+        lines = output.finish(images)
+    return _summarise(lines, out, learnt_all)
+
+
+def _summarise(lines: list[dict[str, Any]], out: Path, learnt_all: bool) -> int:
+    failed = [line for line in lines if line["error"] is not None]
+    scored = sorted((line for line in lines if line["error"] is None), key=lambda x: -x["score"])
+    if scored:
+        print("  score  most anomalous images")
+        for line in scored[:10]:
+            print(f"{line['score']:7.3f}  {_printable(line['image'])}")
+    for line in failed:
+        _say(f"hyperfsad: {line['error']}")
+    print(f"{len(scored)} images scored, {len(failed)} failed; see {out / 'report.html'}")
+    if not scored:
+        return NOTHING
+    return SOME_FAILED if failed or not learnt_all else DONE
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from .demo import MARGIN, REFERENCE, run_demo
+
+    out = Path(options.output)
+    status = _status_line()
+    rows = run_demo(out, lambda: _new_detector(options), status)
+    status("")
+    width = max(len(row.image) for row in rows)
+    print(f"{'part':{width}}  {'drawn':13}  score  line   verdict")
+    for row in rows:
+        mark = "" if (row.shown == "good") == (row.verdict == "good") else "  (wrong)"
+        print(
+            f"{row.image:{width}}  {row.shown:13}  {row.score:.3f}  {row.line:.3f}  "
+            f"{row.verdict}{mark}"
+        )
+    print(
+        f"Above the line a part is a defect: {MARGIN} times the highest score of"
+        f" {REFERENCE} other good parts."
+    )
+    for report in sorted(out.glob("*/report.html")):
+        print(f"Pictures: {report.parent / 'heatmaps'}  (page: {report})")
+    return DONE
+
+
+def _encoders(options: argparse.Namespace) -> int:
+    from .encoders.store import cached_folder, fetch
+
+    if options.action == "fetch":
+        if options.name not in REGISTRY:
+            raise UsageError(f"{options.name} is not one of {', '.join(REGISTRY)}.")
+        origin = Path(options.origin) if options.origin else None
+        print(f"{options.name} is in {fetch(REGISTRY[options.name], origin, _say)}")
+        return DONE
+    print(f"{'name':18} {'cached':6} {'licence':15} source")
+    for spec in REGISTRY.values():
+        cached = "yes" if cached_folder(spec) else "no"
+        note = f"  ({spec.note})" if spec.note else ""
+        print(f"{spec.name:18} {cached:6} {spec.licence:15} {spec.source}{note}")
+    print("A local folder in the Hugging Face format (DINOv2, DINOv3, CLIP) works as well.")
+    return DONE
+
+
+def _info(options: argparse.Namespace) -> int:
+    import json
+
+    from .storage import read_header
+
+    header = read_header(Path(options.detector))
+    if options.json:
+        print(json.dumps(header, indent=2, ensure_ascii=False))
+        return DONE
+    try:
+        encoder, images = header["encoder"], header["normal_images"]
+        lines = [
+            f"{options.detector} (format {header['format']})",
+            f"encoder     {encoder['name']}, {encoder['resolution']} px",
+            f"layers      {', '.join(map(str, encoder['layers']))}",
+            f"lookup      {header['lookup']}",
+            f"pooling     {header['pooling']}, λ = {header['lambda']}",
+            f"threshold   {'none' if header['threshold'] is None else header['threshold']}",
+            f"normal      {len(images)} image{'s' * (len(images) > 1)}",
+            *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
+        ]
+    except (KeyError, TypeError) as error:
+        raise DetectorFileError(f"{options.detector} is damaged: {error!r}.") from error
+    print(_printable("\n".join(lines)))
+    return DONE
+
+
+def _new_detector(options: argparse.Namespace) -> "HyperFSAD":
+    from .detector import HyperFSAD
+
+    return HyperFSAD(
+        options.backbone or DEFAULT,
+        layers=options.layers,
+        resolution=options.resolution,
+        lookup=options.lookup or "sparsemax",
+        pooling=options.pooling or "max",
+        lam=0.5 if options.lam is None else options.lam,
+        device=options.device,
+        batch_size=options.batch_size,
+        notify=_say,
+    )
+
+
+def _loaded_detector(options: argparse.Namespace) -> "HyperFSAD":
+    fixed = ("layers", "resolution", "lookup", "pooling", "lam")
+    given = [name for name in fixed if getattr(options, name, None) is not None]
+    if given:
+        raise UsageError(f"{given[0]} is fixed in a saved detector; fit a new one to change it.")
+    from .detector import HyperFSAD
+
+    return HyperFSAD.load(
+        options.detector,
+        backbone=options.backbone,
+        device=options.device,
+        batch_size=options.batch_size,
+        notify=_say,
+    )
+
+
+def _found(sources: Sequence[str]) -> list[str]:
+    from .images import find_images
+
+    found = find_images(sources)
+    for note in found.notes:
+        _say(f"hyperfsad: {note}")
+    return found.paths
+
+
+def _below(path: str, folder: Path) -> bool:
+    return folder.resolve() in Path(path).resolve().parents
+
+
+def _say_saved(detector: "HyperFSAD", path: str) -> None:
+    count = len(detector.memory_)
+    size = os.path.getsize(path) / 1e6
+    print(f"{path}: {count} normal image{'s' * (count > 1)}, {size:.1f} MB")
+
+
+def _progress(items: Iterable[Item], label: str) -> Iterable[Item]:
+    """A bar on a terminal, nothing elsewhere."""
+    from tqdm import tqdm
+
+    bar: Iterable[Item] = tqdm(items, desc=label, unit="image", disable=None)
+    return bar
+
+
+def _status_line() -> Callable[[str], None]:
+    def show(text: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+
+    return show
+
+
+def _say(text: str) -> None:
+    from tqdm import tqdm
+
+    tqdm.write(_printable(text), file=sys.stderr)  # above a progress bar, if there is one
+    sys.stderr.flush()
+
+
+def _printable(text: str) -> str:
+    """Names that are no valid Unicode, or that the terminal cannot show, must not crash."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, errors="backslashreplace").decode(encoding)
+
+
+def _tell_warnings() -> None:
+    """Our own warnings become sentences; those of other libraries stay as they are."""
+    ordinary = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, HyperfsadWarning):
+            _say(f"hyperfsad: {message}")
+        else:
+            ordinary(message, category, *where, **more)
+
+    warnings.showwarning = show
+    warnings.simplefilter("always", HyperfsadWarning)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(NOTHING, f"hyperfsad: {message}\n")
+
+
+def _layers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list such as 3,6,9,12") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="hyperfsad",
+        description="Finds defects from one to four pictures of good parts.",
+        epilog="Exit codes: 0 done; 1 nothing could be done; 3 done, but some images failed.",
+    )
+    parser.add_argument("--version", action="version", version=f"hyperfsad {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    fit = _command(commands, "fit", _fit, "learn from good parts and save a detector")
+    fit.add_argument("normal", nargs="+", metavar="GOOD", help="files, globs or folders")
+    fit.add_argument("-o", "--output", required=True, metavar="FILE", help="as part.hfsad")
+    _add_recipe(fit)
+    _add_machine(fit)
+
+    detect = _command(commands, "detect", _detect, "score images and draw heat maps")
+    detect.add_argument("images", nargs="+", metavar="IMAGE", help="files, globs or folders")
+    source = detect.add_mutually_exclusive_group(required=True)
+    source.add_argument("--detector", metavar="FILE", help="a saved detector")
+    source.add_argument(
+        "--normal", nargs="+", metavar="GOOD", help="good parts to learn from first"
+    )
+    detect.add_argument("-o", "--output", default="out", metavar="DIR", help="default: out")
+    detect.add_argument("--save-maps", action="store_true", help="write maps/*.npy as well")
+    detect.add_argument("--no-heatmaps", action="store_true", help="draw no pictures")
+    detect.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    _add_recipe(detect)
+    _add_machine(detect)
+
+    extend = _command(commands, "extend", _extend, "add good parts to a saved detector")
+    extend.add_argument("detector", metavar="DETECTOR")
+    extend.add_argument("normal", nargs="+", metavar="GOOD", help="files, globs or folders")
+    extend.add_argument("-o", "--output", metavar="FILE", help="default: the detector itself")
+    extend.add_argument("--backbone", metavar="FOLDER", help="where its encoder's folder lies now")
+    _add_machine(extend)
+
+    demo = _command(commands, "demo", _demo, "the main job, on parts that it draws itself")
+    demo.add_argument("-o", "--output", default="hyperfsad-demo", metavar="DIR")
+    _add_recipe(demo)
+    _add_machine(demo)
+
+    encoders = _command(commands, "encoders", _encoders, "list encoders, or fetch one")
+    encoders.set_defaults(action="list")
+    actions = encoders.add_subparsers(metavar="ACTION")
+    listing = actions.add_parser("list", help="name, source, licence, cached or not")
+    listing.set_defaults(action="list")
+    fetching = actions.add_parser("fetch", help="prepare this machine to work offline")
+    fetching.set_defaults(action="fetch")
+    fetching.add_argument("name", metavar="NAME")
+    fetching.add_argument(
+        "--from", dest="origin", metavar="PATH", help="a wheel or a folder brought along"
+    )
+
+    info = _command(commands, "info", _info, "what is in a detector file")
+    info.add_argument("detector", metavar="DETECTOR")
+    info.add_argument("--json", action="store_true")
+    return parser
+
+
+def _command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_recipe(command: argparse.ArgumentParser) -> None:
+    recipe = command.add_argument_group("recipe")
+    recipe.add_argument(
+        "--backbone", metavar="NAME", help=f"encoder or folder (default: {DEFAULT})"
+    )
+    recipe.add_argument("--layers", type=_layers, metavar="2,4,6,8", help="blocks, from 1")
+    recipe.add_argument("--resolution", type=int, metavar="PX", help="a multiple of the patch size")
+    recipe.add_argument(
+        "--lookup", metavar="RULE", help="sparsemax (default), softmax, top-1, top-p, entmax-1.5"
+    )
+    recipe.add_argument("--pooling", metavar="RULE", help="max (default), top-10, top-1%%, …")
+    recipe.add_argument(
+        "--lambda", dest="lam", type=float, metavar="λ", help="weight of the map (default: 0.5)"
+    )
+
+
+def _add_machine(command: argparse.ArgumentParser) -> None:
+    machine = command.add_argument_group("machine")
+    machine.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    machine.add_argument("--batch-size", type=int, metavar="N", help="images encoded at once")

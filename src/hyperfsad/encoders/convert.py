@@ -1,0 +1,166 @@
+"""Weights under other names, turned into what `transformers` reads: a config and a state dict.
+
+Each function takes the file as its authors published it. Heavy libraries are imported inside.
+"""
+
+import io
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..errors import EncoderError
+
+if TYPE_CHECKING:
+    import torch
+
+Checkpoint: TypeAlias = "tuple[dict[str, Any], dict[str, torch.Tensor]]"
+
+
+def meta_dinov2(content: bytes) -> Checkpoint:
+    """A DINOv2 state dict under Meta's own names (fused qkv, `ls1.gamma`, `register_tokens`)."""
+    import torch
+
+    weights = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    dim = weights["cls_token"].shape[-1]
+    patch = weights["patch_embed.proj.weight"].shape[-1]
+    side = int((weights["pos_embed"].shape[1] - 1) ** 0.5)
+    config = {
+        "model_type": "dinov2_with_registers",
+        "architectures": ["Dinov2WithRegistersModel"],
+        "hidden_size": dim,
+        "num_hidden_layers": _depth(weights),
+        "num_attention_heads": dim // 64,
+        "mlp_ratio": weights["blocks.0.mlp.fc1.weight"].shape[0] // dim,
+        "patch_size": patch,
+        "image_size": side * patch,
+        "num_register_tokens": weights["register_tokens"].shape[1],
+        "layer_norm_eps": 1e-6,
+    }
+    names = {
+        r"(cls_token|mask_token|register_tokens)": r"embeddings.\1",
+        r"pos_embed": r"embeddings.position_embeddings",
+        r"patch_embed\.proj\.(\w+)": r"embeddings.patch_embeddings.projection.\1",
+        r"blocks\.(\d+)\.attn\.proj\.(\w+)": r"encoder.layer.\1.attention.o_proj.\2",
+        r"blocks\.(\d+)\.ls([12])\.gamma": r"encoder.layer.\1.layer_scale\2.lambda1",
+        r"blocks\.(\d+)\.((?:norm|mlp).*)": r"encoder.layer.\1.\2",
+        r"norm\.(\w+)": r"layernorm.\1",
+    }
+    return config, _renamed(_split_qkv(weights, "encoder.layer.{}.attention"), names)
+
+
+def timm_dinov3(weights: "Mapping[str, torch.Tensor]") -> Checkpoint:
+    """A DINOv3 state dict under timm's names (fused qkv, `gamma_1`, `reg_token`).
+
+    timm drops the biases of q and v, zero in the published files; `transformers` keeps them.
+    """
+    import torch
+
+    dim = weights["cls_token"].shape[-1]
+    depth = _depth(weights)
+    config = {
+        "model_type": "dinov3_vit",
+        "architectures": ["DINOv3ViTModel"],
+        "hidden_size": dim,
+        "num_hidden_layers": depth,
+        # 64 numbers a head in all published sizes but the 7B model, which has 128
+        "num_attention_heads": dim // (128 if dim >= 4096 else 64),
+        "intermediate_size": weights["blocks.0.mlp.fc1.weight"].shape[0],
+        "patch_size": weights["patch_embed.proj.weight"].shape[-1],
+        "num_register_tokens": weights["reg_token"].shape[1],
+        "layer_norm_eps": 1e-5,
+        "rope_theta": 100.0,
+    }
+    names = {
+        r"cls_token": r"embeddings.cls_token",
+        r"reg_token": r"embeddings.register_tokens",
+        r"patch_embed\.proj\.(\w+)": r"embeddings.patch_embeddings.\1",
+        r"blocks\.(\d+)\.attn\.proj\.(\w+)": r"layer.\1.attention.o_proj.\2",
+        r"blocks\.(\d+)\.attn\.([qv])_bias": r"layer.\1.attention.\2_proj.bias",
+        r"blocks\.(\d+)\.gamma_([12])": r"layer.\1.layer_scale\2.lambda1",
+        r"blocks\.(\d+)\.(norm.*)": r"layer.\1.\2",
+        r"blocks\.(\d+)\.mlp\.fc1\.(\w+)": r"layer.\1.mlp.up_proj.\2",
+        r"blocks\.(\d+)\.mlp\.fc2\.(\w+)": r"layer.\1.mlp.down_proj.\2",
+        r"norm\.(\w+)": r"norm.\1",
+    }
+    state = _renamed(_split_qkv(weights, "layer.{}.attention"), names)
+    state["embeddings.mask_token"] = torch.zeros(1, 1, dim)
+    for block in range(depth):
+        for part in "qv":
+            state.setdefault(f"layer.{block}.attention.{part}_proj.bias", torch.zeros(dim))
+    return config, state
+
+
+def clip_onnx_int8(content: bytes) -> Checkpoint:
+    """The image tower of a CLIP model in ONNX with int8 matrices, dequantised to float32.
+
+    The graph itself is never run: its 8-bit products saturate on CPUs without VNNI.
+    """
+    import onnx
+    import torch
+
+    model = onnx.load_model_from_string(content)
+    arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    prefix = "vision_model."
+    state = {
+        name.removeprefix(prefix): torch.tensor(array)
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+    for node in model.graph.node:
+        module = node.name.strip("/").replace("/", ".")
+        if node.op_type != "MatMulInteger" or not module.startswith(prefix):
+            continue
+        matrix, zero = arrays[node.input[1]], arrays[node.input[3]]
+        scale = arrays[node.input[1].replace("_quantized", "_scale")]
+        # ONNX multiplies from the right: columns are outputs, and so are the scales
+        dequantised = (matrix.astype("float32") - zero.astype("float32")) * scale
+        name = module.removeprefix(prefix).rpartition(".")[0] + ".weight"
+        state[name] = torch.tensor(dequantised.T.copy())
+    dim, _, patch, _ = state["embeddings.patch_embedding.weight"].shape
+    side = int((state["embeddings.position_embedding.weight"].shape[0] - 1) ** 0.5)
+    config = {
+        "model_type": "clip_vision_model",
+        "architectures": ["CLIPVisionModel"],
+        "hidden_size": dim,
+        "num_hidden_layers": 1 + max(int(n.split(".")[2]) for n in state if "encoder.layers." in n),
+        "num_attention_heads": dim // 64,
+        "intermediate_size": state["encoder.layers.0.mlp.fc1.bias"].shape[0],
+        "patch_size": patch,
+        "image_size": side * patch,
+        "hidden_act": "quick_gelu",
+    }
+    return config, {prefix + name: tensor for name, tensor in state.items()}
+
+
+def _depth(weights: "Mapping[str, torch.Tensor]") -> int:
+    return 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks."))
+
+
+def _split_qkv(weights: "Mapping[str, torch.Tensor]", attention: str) -> "dict[str, torch.Tensor]":
+    """The fused `attn.qkv` of each block as the three projections below `attention`."""
+    result: dict[str, torch.Tensor] = {}
+    for name, tensor in weights.items():
+        fused = re.fullmatch(r"blocks\.(\d+)\.attn\.qkv\.(weight|bias)", name)
+        if fused is None:
+            result[name] = tensor
+            continue
+        for part, third in zip("qkv", tensor.chunk(3), strict=True):
+            result[f"{attention.format(fused[1])}.{part}_proj.{fused[2]}"] = third.clone()
+    return result
+
+
+def _renamed(
+    weights: "dict[str, torch.Tensor]", names: dict[str, str]
+) -> "dict[str, torch.Tensor]":
+    result: dict[str, torch.Tensor] = {}
+    for name, tensor in weights.items():
+        if name.startswith(("layer.", "encoder.")):  # split before, already renamed
+            result[name] = tensor
+            continue
+        for pattern, replacement in names.items():
+            if re.fullmatch(pattern, name):
+                result[re.sub(pattern, replacement, name)] = tensor
+                break
+        else:
+            raise EncoderError(f"The weights hold {name}, which is not known for this encoder.")
+    return result

@@ -1,0 +1,137 @@
+"""Local folders with weights: Hugging Face's format, or timm's for DINOv3."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import EncoderError, UsageError, first_line
+from .convert import timm_dinov3
+from .specs import FAMILIES, EncoderSpec, quarter_depths
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+def read_spec(folder: str) -> EncoderSpec:
+    """What a folder says of its model; layers at the quarter depths, the rest as it is there."""
+    path = Path(folder)
+    if is_timm_dinov3(path):
+        config, _ = timm_dinov3(_timm_weights(path, device="meta"))
+        model_type = config["model_type"]
+    else:
+        whole = _read_json(path / "config.json")
+        model_type = whole.get("model_type")
+        config = {**whole, **whole.get("vision_config", {})}  # a CLIP file holds both towers
+    if model_type not in FAMILIES:
+        raise UsageError(
+            f"{folder} holds a model of the type {model_type}; supported are {', '.join(FAMILIES)}."
+        )
+    family = FAMILIES[model_type]
+    processor = path / "preprocessor_config.json"
+    norm = _read_json(processor) if processor.is_file() else {}
+    return EncoderSpec(
+        name=folder,
+        family=model_type,
+        depth=config.get("num_hidden_layers", 12),
+        layers=quarter_depths(config.get("num_hidden_layers", 12)),
+        resolution=_int(config.get("image_size", 224)),
+        patch=_int(config.get("patch_size", 16)),
+        mean=tuple(norm.get("image_mean", family.mean)),
+        std=tuple(norm.get("image_std", family.std)),
+    )
+
+
+def load_model(folder: Path, family: str, depth: int) -> "PreTrainedModel":
+    """The model with its first `depth` blocks only, in float32; later blocks are not even read."""
+    import transformers
+    from safetensors import SafetensorError
+
+    source: Path | None
+    options: dict[str, Any]
+    known = FAMILIES[family]
+    model_class = getattr(transformers, known.model)
+    verbosity = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()  # it reports the blocks left out as unexpected
+    transformers.logging.disable_progress_bar()
+    try:
+        if is_timm_dinov3(folder):
+            values, state = timm_dinov3(_timm_weights(folder))
+            config = model_class.config_class(**{**values, "num_hidden_layers": depth})
+            source, options = None, {"state_dict": state}
+        else:
+            config = model_class.config_class.from_pretrained(folder, local_files_only=True)
+            config.num_hidden_layers = depth
+            source, options = folder, {"local_files_only": True, "use_safetensors": True}
+        model, report = model_class.from_pretrained(
+            source, config=config, dtype="float32", output_loading_info=True, **options
+        )
+    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
+        raise EncoderError(
+            f"The weights in {folder} cannot be read: {first_line(error)}."
+        ) from error
+    finally:
+        transformers.logging.set_verbosity(verbosity)
+        transformers.logging.enable_progress_bar()
+    absent = sorted(report["missing_keys"])
+    if absent:  # transformers would fill them with random numbers
+        raise EncoderError(f"The weights in {folder} lack {absent[0]} ({len(absent)} in all).")
+    return model.float().eval().requires_grad_(False)
+
+
+def write_folder(folder: Path, config: dict[str, Any], state: "dict[str, torch.Tensor]") -> None:
+    """Config and weights in Hugging Face's format."""
+    from safetensors.torch import save_file
+
+    contiguous = {name: tensor.float().contiguous() for name, tensor in state.items()}
+    save_file(contiguous, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a folder."""
+    return sorted(folder.glob("*.safetensors"))
+
+
+def is_timm_dinov3(folder: Path) -> bool:
+    """Whether a folder holds timm's copy of a DINOv3 model."""
+    config = _read_json(folder / "config.json")
+    return "model_type" not in config and "dinov3" in str(config.get("architecture", ""))
+
+
+def _timm_weights(folder: Path, device: str = "cpu") -> "dict[str, torch.Tensor]":
+    """The tensors of the one file; on the device `meta` their shapes alone, which costs nothing."""
+    import torch
+    from safetensors import SafetensorError, safe_open
+
+    files = weight_files(folder)
+    if len(files) != 1:
+        raise EncoderError(f"{folder} should hold one safetensors file, and holds {len(files)}.")
+    try:
+        with safe_open(files[0], framework="pt") as file:
+            names = list(file.keys())
+            if device == "meta":
+                shapes = {name: file.get_slice(name).get_shape() for name in names}
+                return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+            return {name: file.get_tensor(name).float() for name in names}
+    except (SafetensorError, OSError) as error:
+        raise EncoderError(f"{files[0]} cannot be read: {first_line(error)}.") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise EncoderError(
+            f"{path.parent} holds no {path.name}; an encoder's folder has config.json and"
+            " safetensors weights."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise EncoderError(f"{path} cannot be read: {first_line(error)}.") from error
+    if not isinstance(content, dict):
+        raise EncoderError(f"{path} is not a JSON object.")
+    return content
+
+
+def _int(value: "int | list[int]") -> int:
+    return value if isinstance(value, int) else value[0]

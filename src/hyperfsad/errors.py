@@ -1,0 +1,31 @@
+"""What can go wrong, each told in one sentence: what was wrong, with which file, what to do."""
+
+
+class HyperfsadError(Exception):
+    """The root of all errors that hyperfsad raises on purpose; its text is meant for the user."""
+
+
+class UsageError(HyperfsadError, ValueError):
+    """A setting or an argument that cannot be used."""
+
+
+class ImageError(HyperfsadError, ValueError):
+    """An image that cannot be read or is no picture of a part."""
+
+
+class EncoderError(HyperfsadError):
+    """An encoder that cannot be found, fetched or loaded."""
+
+
+class DetectorFileError(HyperfsadError, ValueError):
+    """A detector file that is damaged, foreign or too new."""
+
+
+class HyperfsadWarning(UserWarning):
+    """Something was passed over, and the work went on."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of another library's error, for use inside one of our sentences."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

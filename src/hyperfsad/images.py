@@ -1,0 +1,297 @@
+"""Every pixel enters here: open, check, turn upright, make RGB, resize, normalise.
+
+Every bad file is named here too: whatever a decoder raises leaves this room as one `ImageError`.
+"""
+
+import glob
+import hashlib
+import os
+import stat
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from .errors import ImageError, UsageError, first_line
+
+ImageSource: TypeAlias = "str | os.PathLike[str] | Image.Image | NDArray[Any]"
+
+SUFFIXES = frozenset(
+    {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".dib", ".tif", ".tiff"}
+    | {".webp", ".gif", ".ppm", ".pgm", ".pbm", ".pnm"}
+)
+
+# What Pillow may try. Formats that start other programs (EPS) or are no pictures stay out.
+FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "WEBP", "GIF", "PPM")
+
+MIN_SIDE = 8
+"""A picture with a shorter side shows no part: stretched to a square it would be a blur."""
+
+_EIGHT_BIT = ("1", "L", "P", "RGB", "CMYK", "YCbCr", "HSV")
+_WITH_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
+
+
+@dataclass(frozen=True)
+class LoadedImage:
+    """One picture, upright: mode RGB, or F (grey from 0 to 255) where it had more than 8 bits."""
+
+    name: str
+    pixels: Image.Image
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        return self.pixels.size
+
+    def rgb(self) -> Image.Image:
+        """The picture as people see it, 8 bits a channel."""
+        if self.pixels.mode == "RGB":
+            return self.pixels
+        grey = np.clip(np.rint(np.asarray(self.pixels)), 0, 255).astype(np.uint8)
+        return Image.fromarray(grey).convert("RGB")
+
+    def sha256(self) -> str:
+        """The hash of the picture itself, whatever file format carried it."""
+        digest = hashlib.sha256(f"{self.pixels.mode} {self.size}".encode())
+        digest.update(self.pixels.tobytes())
+        return digest.hexdigest()
+
+    def to_array(
+        self, resolution: int, mean: Sequence[float], std: Sequence[float]
+    ) -> NDArray[np.float32]:
+        """The encoder's input, (3, resolution, resolution): squashed, bicubic, normalised."""
+        resized = self.pixels.resize((resolution, resolution), Image.Resampling.BICUBIC)
+        values = np.asarray(resized, dtype=np.float32)
+        if values.ndim == 2:
+            values = np.repeat(np.clip(values, 0, 255)[:, :, None], 3, axis=2)
+        centred = values / 255 - np.asarray(mean, dtype=np.float32)
+        normalised = centred / np.asarray(std, dtype=np.float32)
+        return np.ascontiguousarray(normalised.transpose(2, 0, 1))
+
+
+def load_image(source: ImageSource, name: str | None = None) -> LoadedImage:
+    """Opens a path, a PIL image or an array (H×W or H×W×3, uint8, uint16 or float in [0, 1])."""
+    if isinstance(source, np.ndarray):
+        name = name or "array"
+        pixels = _from_array(source, name)
+    elif isinstance(source, Image.Image):
+        name = name or str(getattr(source, "filename", "") or "image")
+        pixels = _decoded(source, name)
+    elif isinstance(source, str | os.PathLike):
+        name = name or os.fspath(source)
+        pixels = _from_file(os.fspath(source), name)
+    else:
+        raise UsageError(
+            f"An image is a path, a PIL image or a NumPy array, not {type(source).__name__}."
+        )
+    if min(pixels.size) < MIN_SIDE:
+        width, height = pixels.size
+        raise ImageError(
+            f"{name} is only {width}×{height} pixels; each side needs at least {MIN_SIDE}."
+        )
+    return LoadedImage(name, pixels)
+
+
+def _from_file(path: str, name: str) -> Image.Image:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        broken = os.path.islink(path)
+        raise ImageError(
+            f"{name} is a broken link." if broken else f"{name} does not exist."
+        ) from None
+    except OSError as error:
+        raise ImageError(f"{name} cannot be read: {_os_reason(error)}.") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise ImageError(f"{name} is not a file.")
+    if status.st_size == 0:
+        raise ImageError(f"{name} is empty (0 bytes).")
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns at half its limit, but pictures of that size are real.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with open(path, "rb") as file, Image.open(file, formats=FORMATS) as image:
+                return _decoded(image, name)
+    except UnidentifiedImageError as error:
+        raise ImageError(f"{name} is not an image, or of a kind that is not supported.") from error
+    except Image.DecompressionBombError as error:
+        raise ImageError(f"{name} is too large: {first_line(error)}.") from error
+    except PermissionError as error:
+        raise ImageError(f"{name} cannot be read: {_os_reason(error)}.") from error
+
+
+def _decoded(image: Image.Image, name: str) -> Image.Image:
+    """The first frame, fully decoded, upright, in mode RGB or F."""
+    try:
+        image.load()
+        return _canonical(ImageOps.exif_transpose(image), name)
+    except (ImageError, Image.DecompressionBombError):
+        raise
+    except MemoryError:
+        width, height = image.size
+        raise ImageError(f"{name} ({width}×{height}) does not fit into memory.") from None
+    except Exception as error:  # decoders raise OSError, SyntaxError, struct.error, …
+        raise ImageError(f"{name} is damaged: {first_line(error)}.") from error
+
+
+def _canonical(image: Image.Image, name: str) -> Image.Image:
+    if image.mode.startswith("I"):
+        return _deep_grey(np.asarray(image), name)
+    if image.mode == "F":
+        return _float_grey(np.asarray(image), name)
+    if image.mode in _WITH_ALPHA or (image.mode in _EIGHT_BIT and "transparency" in image.info):
+        colours = image.convert("RGBA")
+        white = Image.new("RGBA", colours.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, colours).convert("RGB")
+    if image.mode in _EIGHT_BIT:
+        return image.convert("RGB")
+    raise ImageError(
+        f"{name} has the colour mode {image.mode}, which is not supported; save it as RGB."
+    )
+
+
+def _deep_grey(values: NDArray[Any], name: str) -> Image.Image:
+    """16-bit grey on the fixed scale 65535 → 255: never stretched per image."""
+    if values.min() < 0 or values.max() > 65535:
+        raise ImageError(f"{name} has grey values outside 0 to 65535; save it as 8 or 16 bit.")
+    return Image.fromarray(values.astype(np.float32) / np.float32(257))
+
+
+def _float_grey(values: NDArray[Any], name: str) -> Image.Image:
+    return Image.fromarray(_unit_interval(values, name) * np.float32(255))
+
+
+def _unit_interval(values: NDArray[Any], name: str) -> NDArray[np.float32]:
+    if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1:
+        raise ImageError(
+            f"{name} has float values outside 0 to 1; scale it before, the same for all."
+        )
+    return values.astype(np.float32)
+
+
+def _from_array(array: NDArray[Any], name: str) -> Image.Image:
+    values = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
+    colour = values.ndim == 3 and values.shape[2] in (3, 4)
+    if not (values.ndim == 2 or colour) or values.size == 0:
+        raise ImageError(f"{name} has the shape {array.shape}; expected (H, W) or (H, W, 3).")
+    if values.dtype == np.uint8:
+        return _canonical(Image.fromarray(values), name)
+    if values.dtype == np.uint16:
+        unit = values.astype(np.float32) / np.float32(65535)
+    elif np.issubdtype(values.dtype, np.floating):
+        unit = _unit_interval(values, name)
+    else:
+        raise ImageError(f"{name} has the type {values.dtype}; expected uint8, uint16 or float.")
+    if colour:
+        return _canonical(Image.fromarray(np.rint(unit * 255).astype(np.uint8)), name)
+    return Image.fromarray(unit * np.float32(255))
+
+
+@dataclass(frozen=True)
+class FoundImages:
+    """The paths of images in a fixed order, and a sentence on whatever was passed over."""
+
+    paths: list[str]
+    notes: list[str]
+
+
+def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
+    """Expands files, globs and folders (recursively) into paths, sorted within each source.
+
+    A path is kept as it was given, below a folder joined with it. Files in a folder that are no
+    images by their suffix are passed over with a note; a file that is named itself is kept.
+    """
+    paths: list[str] = []
+    notes: list[str] = []
+    for source in [os.fspath(source) for source in sources]:
+        if os.path.isdir(source):
+            found, junk = _walk(source)
+            if not found:
+                notes.append(f"{source} holds no images{_listing(junk, '; passed over: ')}.")
+            elif junk:
+                notes.append(
+                    f"{source}: {len(junk)} file{'s' * (len(junk) > 1)} passed over that"
+                    f" {'are no images' if len(junk) > 1 else 'is no image'}{_listing(junk, ': ')}."
+                )
+            paths += found
+        elif _is_pattern(source):
+            paths += _globbed(source, notes)
+        elif os.path.lexists(source) or os.path.splitext(source)[1].lower() in SUFFIXES:
+            paths.append(source)
+        else:
+            notes.append(f"{source} does not exist.")
+    if not paths:
+        raise UsageError(" ".join(notes) or "No image was given.")
+    return FoundImages(paths, notes)
+
+
+def is_collection(source: str | os.PathLike[str]) -> bool:
+    """Whether a path stands for several images: a folder or a glob."""
+    path = os.fspath(source)
+    return os.path.isdir(path) or _is_pattern(path)
+
+
+def _is_pattern(path: str) -> bool:
+    return glob.has_magic(path) and not os.path.lexists(path)
+
+
+def _globbed(pattern: str, notes: list[str]) -> list[str]:
+    matches = sorted(path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path))
+    if not matches:
+        notes.append(f"No file matches {pattern}.")
+    return matches
+
+
+def _walk(folder: str) -> tuple[list[str], list[str]]:
+    """All images below a folder and all other files; links to folders are followed once."""
+    found: list[str] = []
+    junk: list[str] = []
+    seen: set[tuple[int, int]] = set()
+    for parent, folders, files in os.walk(folder, followlinks=True, onerror=_refuse_folder):
+        status = os.stat(parent)
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in files:
+            if name.startswith("."):
+                continue
+            is_image = os.path.splitext(name)[1].lower() in SUFFIXES
+            (found if is_image else junk).append(os.path.join(parent, name))
+    return sorted(found, key=_sort_key), sorted(junk, key=_sort_key)
+
+
+def _sort_key(path: str) -> list[str]:
+    return path.split(os.sep)
+
+
+def _refuse_folder(error: OSError) -> None:
+    raise UsageError(f"{error.filename} cannot be opened: {_os_reason(error)}.") from error
+
+
+def _listing(names: list[str], lead: str, most: int = 3) -> str:
+    if not names:
+        return ""
+    shown = ", ".join(os.path.basename(name) for name in names[:most])
+    return lead + shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _os_reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Lists of at most `size` items, taken lazily."""
+    batch: list[Any] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,67 @@
+"""The multi-layer memory bank (Section 4.1 of the paper): what normal looks like."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .encoders.encoder import Tokens
+
+
+@dataclass(frozen=True)
+class NormalImage:
+    """A support image: its name, and the hash of its pixels."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class MemoryBank:
+    """Patch and CLS tokens of the normal images, per layer; never changed, only joined."""
+
+    patches: tuple[Tensor, ...]
+    """P^l for each layer, (K·N, D): image after image, in each its patches row by row."""
+    cls: Tensor
+    """The tokens C^l of all layers, (K, layers, D)."""
+    images: tuple[NormalImage, ...]
+
+    @classmethod
+    def of(cls, tokens: Tokens, images: Sequence[NormalImage]) -> "MemoryBank":
+        """The bank of a few encoded images."""
+        layers = tokens.patches.unbind(dim=1)
+        return cls(tuple(layer.flatten(0, 1) for layer in layers), tokens.cls, tuple(images))
+
+    @classmethod
+    def joined(cls, banks: "Sequence[MemoryBank]") -> "MemoryBank":
+        """One bank of all images; joined in turns or all at once, it is the same."""
+        return cls(
+            tuple(
+                torch.cat(layer) for layer in zip(*(bank.patches for bank in banks), strict=True)
+            ),
+            torch.cat([bank.cls for bank in banks]),
+            tuple(image for bank in banks for image in bank.images),
+        )
+
+    def __len__(self) -> int:
+        """K, the number of normal images."""
+        return len(self.images)
+
+    def without(self, index: int) -> "MemoryBank":
+        """The bank as if one image had never been in it."""
+        size = self.patches[0].shape[0] // len(self)
+        return MemoryBank(
+            tuple(
+                torch.cat([bank[: index * size], bank[(index + 1) * size :]])
+                for bank in self.patches
+            ),
+            torch.cat([self.cls[:index], self.cls[index + 1 :]]),
+            self.images[:index] + self.images[index + 1 :],
+        )
+
+    def to(self, device: torch.device) -> "MemoryBank":
+        """The bank on another device."""
+        return MemoryBank(
+            tuple(bank.to(device) for bank in self.patches), self.cls.to(device), self.images
+        )

@@ -1,0 +1,83 @@
+"""Pictures: the heat map over the image, on one fixed scale, so that good parts look calm."""
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from .files import atomic_path
+from .results import AnomalyResult
+
+# From pale yellow to dark red, ever darker: legible for the colour-blind and in grey.
+_COLOURS = ((255, 240, 170), (254, 190, 80), (244, 90, 40), (190, 10, 40), (95, 0, 45))
+_OPACITY = 0.85
+_MIN_WIDTH = 360
+_INK, _PAPER = (30, 30, 30), (255, 255, 255)
+
+
+def draw_heatmap(image: Image.Image, result: AnomalyResult) -> Image.Image:
+    """The map over the image at the image's own size, with a legend below."""
+    low, high = result.scale
+    level = (result.anomaly_map - low) * np.float32(255 / (high - low))
+    shown = Image.fromarray(level).resize(image.size, Image.Resampling.BILINEAR).convert("L")
+    colours, opacity = _palette()
+    glow = Image.merge("RGB", [shown.point(colours[:, channel].tolist()) for channel in range(3)])
+    return _with_legend(Image.composite(glow, image, shown.point(opacity.tolist())), result)
+
+
+def save_picture(picture: Image.Image, path: Path) -> None:
+    """Writes a picture at once or not at all."""
+    options = {"quality": 92, "subsampling": 0} if path.suffix.lower() in (".jpg", ".jpeg") else {}
+    kind = Image.registered_extensions().get(path.suffix.lower())
+    if kind is None:
+        raise ValueError(f"{path.name}: a picture's name ends with .jpg or .png.")
+    with atomic_path(path) as temporary:
+        picture.save(temporary, format=kind, **options)
+
+
+@lru_cache(maxsize=1)
+def _palette() -> "tuple[np.ndarray, np.ndarray]":
+    """Colour (256, 3) and opacity (256) of each of the 256 levels; level 0 cannot be seen."""
+    place = np.linspace(0, 1, 256)
+    stops = np.linspace(0, 1, len(_COLOURS))
+    colours = np.stack(
+        [np.interp(place, stops, [c[channel] for c in _COLOURS]) for channel in range(3)], axis=1
+    )
+    opacity = 255 * _OPACITY * np.sqrt(place)
+    return np.rint(colours).astype(int), np.rint(opacity).astype(int)
+
+
+def _with_legend(picture: Image.Image, result: AnomalyResult) -> Image.Image:
+    width = max(picture.width, _MIN_WIDTH)
+    unit = max(12, round(width / 45))
+    band = 3 * unit
+    canvas = Image.new("RGB", (width, picture.height + band), _PAPER)
+    canvas.paste(picture, ((width - picture.width) // 2, 0))
+    draw = ImageDraw.Draw(canvas)
+    font = ImageFont.load_default(size=unit)
+    middle = picture.height + band // 2
+    draw.text((unit, middle), f"score {result.score:.3f}", _INK, font, anchor="lm")
+
+    low, high = result.scale
+    bar_width, bar_height = width // 3, unit
+    right = width - unit
+    high_text, low_text = f"{high:.2f}", f"normal {low:.2f}"
+    bar_right = right - round(draw.textlength(high_text, font)) - unit // 2
+    bar_left = bar_right - bar_width
+    draw.text((right, middle), high_text, _INK, font, anchor="rm")
+    draw.text((bar_left - unit // 2, middle), low_text, _INK, font, anchor="rm")
+    canvas.paste(_bar(bar_width, bar_height), (bar_left, middle - bar_height // 2))
+    draw.rectangle(
+        (bar_left, middle - bar_height // 2, bar_right, middle + bar_height - bar_height // 2 - 1),
+        outline=(150, 150, 150),
+    )
+    return canvas
+
+
+def _bar(width: int, height: int) -> Image.Image:
+    colours, opacity = _palette()
+    level = np.linspace(0, 255, width).astype(int)
+    cover = (opacity[level] / 255)[:, None]
+    row = colours[level] * cover + np.array(_PAPER) * (1 - cover)
+    return Image.fromarray(np.repeat(row[None].astype(np.uint8), height, axis=0))

@@ -1,0 +1,104 @@
+"""The detector file: one safetensors file, its settings as JSON in the header. No code, no pickle.
+
+Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. The header keeps one JSON
+string under one key, since safetensors does not keep the order of several.
+"""
+
+import errno
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from .errors import DetectorFileError, first_line
+from .files import atomic_path
+from .memory import MemoryBank, NormalImage
+
+FORMAT = 1
+KEY = "hyperfsad"
+
+
+def write_detector(path: Path, bank: MemoryBank, settings: dict[str, Any]) -> None:
+    """Writes the file at once or not at all; the same detector always gives the same bytes."""
+    tensors = _tensors(bank, settings["encoder"]["layers"])
+    header = {
+        "format": FORMAT,
+        **settings,
+        "normal_images": [{"name": i.name, "sha256": i.sha256} for i in bank.images],
+        "crc32": {name: _crc32(tensor) for name, tensor in tensors.items()},
+    }
+    with atomic_path(path) as temporary:
+        try:
+            save_file(tensors, temporary, metadata={KEY: json.dumps(header)})
+        except SafetensorError as error:  # it wraps the operating system's errors
+            raise OSError(_errno(error), first_line(error)) from error
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The settings in a detector file, checked for origin and version; no tensor is read."""
+    if not path.exists():
+        raise DetectorFileError(f"There is no detector file {path}.")
+    if path.is_dir():
+        raise DetectorFileError(f"{path} is a folder, not a detector file.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {}).get(KEY)
+        header = json.loads(text) if text else None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise DetectorFileError(
+            f"{path} is damaged or no detector file: {first_line(error)}."
+        ) from error
+    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+        raise DetectorFileError(f"{path} is a safetensors file, but not a hyperfsad detector.")
+    if header["format"] > FORMAT:
+        raise DetectorFileError(
+            f"{path} was written by a newer hyperfsad (format {header['format']}, this one reads"
+            f" up to {FORMAT}); upgrade hyperfsad."
+        )
+    return header
+
+
+def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
+    """The memory bank and the settings of a detector file, every part of it checked."""
+    header = read_header(path)
+    try:
+        layers = header["encoder"]["layers"]
+        images = tuple(NormalImage(i["name"], i["sha256"]) for i in header["normal_images"])
+        with safe_open(path, framework="pt") as file:
+            patches = tuple(file.get_tensor(f"patches.{layer}") for layer in layers)
+            bank = MemoryBank(patches, file.get_tensor("cls"), images)
+        intact = all(
+            _crc32(tensor) == header["crc32"][name]
+            for name, tensor in _tensors(bank, layers).items()
+        )
+        grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
+        intact &= bank.cls.shape[:2] == (len(images), len(layers)) and len(images) > 0
+        shape = (len(images) * grid**2, bank.cls.shape[2])
+        intact &= all(
+            layer.shape == shape and layer.dtype == torch.float32 and bool(layer.isfinite().all())
+            for layer in patches
+        )
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
+    if not intact:
+        raise DetectorFileError(f"{path} is damaged: its content does not match its description.")
+    return bank, header
+
+
+def _tensors(bank: MemoryBank, layers: list[int]) -> dict[str, torch.Tensor]:
+    named = {f"patches.{layer}": rows for layer, rows in zip(layers, bank.patches, strict=True)}
+    return {name: t.cpu().contiguous() for name, t in {**named, "cls": bank.cls}.items()}
+
+
+def _crc32(tensor: torch.Tensor) -> int:
+    return zlib.crc32(tensor.numpy().data)
+
+
+def _errno(error: SafetensorError) -> int:
+    code = re.search(r"os error (\d+)", str(error))
+    return int(code[1]) if code else errno.EIO

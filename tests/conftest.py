@@ -1,0 +1,88 @@
+"""Small random models in the real format, real pictures on disk, and the real default encoder."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from hyperfsad import HyperFSAD
+from hyperfsad.encoders import DEFAULT, find_spec
+from hyperfsad.encoders.encoder import Encoder, load_encoder
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """Real parts in the MVTec layout; they are no part of the repository."""
+    folder = Path(os.environ.get("HYPERFSAD_DATA", REPOSITORY.parent / "shared" / "data"))
+    if not (folder / "mvtec").is_dir():
+        pytest.skip("the real parts are not on this machine (HYPERFSAD_DATA names their folder)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small random DINOv2 with registers: 4 blocks, patch 14, trained size 56."""
+    from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
+
+    torch.manual_seed(0)
+    config = Dinov2WithRegistersConfig(
+        hidden_size=48,
+        num_hidden_layers=4,
+        num_attention_heads=3,
+        mlp_ratio=2,
+        patch_size=14,
+        image_size=56,
+        num_register_tokens=4,
+        initializer_range=0.2,
+    )
+    folder = tmp_path_factory.mktemp("encoders") / "tiny"
+    Dinov2WithRegistersModel(config).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def default_encoder() -> Encoder:
+    """The default encoder with its real weights; they download once into the user's cache."""
+    return load_encoder(find_spec(DEFAULT).settings(), device="cpu")
+
+
+@pytest.fixture
+def detector(tiny: str) -> HyperFSAD:
+    """An unfitted detector on the small model."""
+    return HyperFSAD(tiny, resolution=84, device="cpu")
+
+
+@pytest.fixture
+def picture() -> Callable[..., Image.Image]:
+    """Makes a textured RGB picture from a seed."""
+    return make_picture
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A folder of five pictures."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for seed in range(5):
+        make_picture(seed).save(folder / f"{seed}.png")
+    return folder
+
+
+def make_picture(seed: int = 0, size: tuple[int, int] = (96, 80)) -> Image.Image:
+    """Soft coloured blobs: never the same for two seeds, never flat."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (6, 6, 3), dtype=np.uint8)
+    return Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC)
+
+
+def read_results(folder: Path) -> list[dict[str, object]]:
+    """The lines of results.jsonl."""
+    text = (folder / "results.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]

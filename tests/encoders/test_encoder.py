@@ -1,0 +1,223 @@
+"""Tokens equal what `transformers` itself gives, for every family, at an untrained resolution."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from hyperfsad.encoders import find_spec
+from hyperfsad.encoders.encoder import choose_device, load_encoder
+from hyperfsad.encoders.specs import FAMILIES
+from hyperfsad.errors import EncoderError, UsageError
+from hyperfsad.images import load_image
+from tests.conftest import make_picture
+
+_DINOV2 = {"hidden_size": 48, "num_attention_heads": 3, "mlp_ratio": 2, "patch_size": 14}
+_DINOV3 = {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 96, "patch_size": 16}
+SMALL: dict[str, dict[str, Any]] = {
+    "dinov2": _DINOV2,
+    "dinov2_with_registers": {**_DINOV2, "num_register_tokens": 4},
+    "dinov3_vit": {**_DINOV3, "num_register_tokens": 4},
+    "clip_vision_model": {**_DINOV3, "hidden_size": 48, "num_attention_heads": 3},
+}
+
+
+def saved_model(family: str, folder: Path, depth: int = 8) -> Any:
+    """A random model of a family, written by `transformers` itself."""
+    torch.manual_seed(1)
+    model_class = getattr(transformers, FAMILIES[family].model)
+    patch = SMALL[family]["patch_size"]
+    config = model_class.config_class(
+        **SMALL[family], num_hidden_layers=depth, image_size=4 * patch, initializer_range=0.2
+    )
+    model = model_class(config).eval()
+    for parameter in model.parameters():  # norms and scales must matter too
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_tokens_are_those_of_transformers(family: str, tmp_path: Path) -> None:
+    model = saved_model(family, tmp_path)
+    patch = SMALL[family]["patch_size"]
+    settings = find_spec(str(tmp_path)).settings(layers=(2, 5), resolution=6 * patch)
+    image = load_image(make_picture(3))
+
+    tokens = load_encoder(settings, device="cpu").encode([image])
+
+    pixels = torch.from_numpy(image.to_array(6 * patch, settings.mean, settings.std))[None]
+    known = FAMILIES[family]
+    with torch.inference_mode():
+        states = model(pixel_values=pixels, output_hidden_states=True, **known.forward)
+        registers = SMALL[family].get("num_register_tokens", 0)
+        for place, layer in enumerate((2, 5)):
+            state = states.hidden_states[layer]
+            if settings.final_norm:
+                state = getattr(model, known.norm)(state)
+            state = torch.nn.functional.normalize(state, dim=-1)
+            assert torch.equal(tokens.cls[:, place], state[:, 0])
+            assert torch.equal(tokens.patches[:, place], state[:, 1 + registers :])
+    assert tokens.patches.shape == (1, 2, 36, SMALL[family]["hidden_size"])
+
+
+def test_only_dinov3_passes_inner_layers_through_the_final_norm() -> None:
+    normed = {name for name, family in FAMILIES.items() if family.final_norm}
+    assert normed == {"dinov3_vit"}
+
+
+def test_blocks_past_the_last_layer_are_neither_loaded_nor_run(tmp_path: Path) -> None:
+    saved_model("dinov2", tmp_path)
+    encoder = load_encoder(find_spec(str(tmp_path)).settings(layers=(1, 3)), device="cpu")
+    names = encoder._model.state_dict()
+    assert any("layer.2." in name for name in names)
+    assert not any("layer.3." in name for name in names)
+
+
+def test_a_clip_folder_with_both_towers_gives_its_image_tower(tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    vision = {**SMALL["clip_vision_model"], "num_hidden_layers": 4, "image_size": 64}
+    text = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 99}
+    text |= {"intermediate_size": 32, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    config = transformers.CLIPConfig(vision_config=vision, text_config=text, projection_dim=16)
+    model = transformers.CLIPModel(config).eval()
+    model.save_pretrained(tmp_path)
+    spec = find_spec(str(tmp_path))
+    assert (spec.layers, spec.resolution, spec.patch) == ((1, 2, 3, 4), 64, 16)
+    image = load_image(make_picture(4))
+
+    tokens = load_encoder(spec.settings(), device="cpu").encode([image])
+
+    pixels = torch.from_numpy(image.to_array(64, spec.mean, spec.std))[None]
+    with torch.inference_mode():
+        states = model.vision_model(pixel_values=pixels, output_hidden_states=True).hidden_states
+    expected = torch.nn.functional.normalize(states[4], dim=-1)
+    assert torch.allclose(tokens.patches[0, 3], expected[0, 1:], atol=1e-6)
+
+
+def test_files_with_the_older_attention_names_load(tmp_path: Path) -> None:
+    saved_model("dinov2", tmp_path, depth=2)
+    encoder = load_encoder(find_spec(str(tmp_path)).settings(layers=(2,)), device="cpu")
+    image = load_image(make_picture(5))
+    expected = encoder.encode([image])
+    older = {
+        "q_proj": "attention.query",
+        "k_proj": "attention.key",
+        "v_proj": "attention.value",
+        "o_proj": "output.dense",
+    }
+    weights = load_file(tmp_path / "model.safetensors")
+    renamed = {}
+    for name, tensor in weights.items():
+        for new, old in older.items():
+            name = name.replace(f"attention.{new}", f"attention.{old}")
+        renamed[name] = tensor
+    save_file(renamed, tmp_path / "model.safetensors", metadata={"format": "pt"})
+
+    again = load_encoder(find_spec(str(tmp_path)).settings(layers=(2,)), device="cpu")
+    assert torch.equal(again.encode([image]).patches, expected.patches)
+
+
+def test_missing_weights_are_refused_rather_than_filled_at_random(tmp_path: Path) -> None:
+    saved_model("dinov2", tmp_path, depth=2)
+    weights = load_file(tmp_path / "model.safetensors")
+    del weights[next(name for name in weights if "norm1.weight" in name)]
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(EncoderError, match=r"lack .*norm1"):
+        load_encoder(find_spec(str(tmp_path)).settings(), device="cpu")
+
+
+def test_the_mean_of_a_folder_s_own_processor_is_used(tmp_path: Path) -> None:
+    saved_model("dinov2", tmp_path, depth=2)
+    (tmp_path / "preprocessor_config.json").write_text(
+        '{"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6]}'
+    )
+    settings = find_spec(str(tmp_path)).settings()
+    assert (settings.mean, settings.std) == ((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+
+
+@pytest.mark.parametrize("layers", [(0,), (5,), ()])
+def test_layers_outside_the_model_are_refused(tiny: str, layers: tuple[int, ...]) -> None:
+    with pytest.raises(UsageError, match="layers 1 to 4"):
+        find_spec(tiny).settings(layers=layers)
+
+
+def test_a_resolution_off_the_patch_grid_is_refused_with_its_neighbours(tiny: str) -> None:
+    with pytest.raises(UsageError, match="multiple of 14, not 100; the nearest are 98 and 112"):
+        find_spec(tiny).settings(resolution=100)
+
+
+@pytest.mark.parametrize("resolution", [224, 448, 672])
+def test_the_default_encoder_takes_every_resolution_of_the_paper(
+    default_encoder: Any, resolution: int
+) -> None:
+    settings = find_spec("dinov2-vits14-reg").settings(layers=(2,), resolution=resolution)
+    encoder = load_encoder(settings, device="cpu")
+    tokens = encoder.encode([load_image(make_picture(6))])
+    assert tokens.patches.shape == (1, 1, (resolution // 14) ** 2, 384)
+    assert torch.allclose(tokens.patches.norm(dim=-1), torch.ones(1), atol=1e-5)
+
+
+def test_an_unavailable_device_is_named(tiny: str) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(UsageError, match="cuda is not available"):
+        choose_device("cuda")
+    assert choose_device("auto").type in ("cpu", "mps")
+
+
+def test_the_fingerprint_tells_weights_apart(tmp_path: Path) -> None:
+    saved_model("dinov2", tmp_path / "a", depth=2)
+    saved_model("dinov2", tmp_path / "b", depth=2)
+    weights = load_file(tmp_path / "b" / "model.safetensors")
+    name = next(name for name in weights if "fc1.weight" in name)
+    weights[name] += 0.001
+    save_file(weights, tmp_path / "b" / "model.safetensors", metadata={"format": "pt"})
+    prints = [
+        load_encoder(find_spec(str(tmp_path / part)).settings(), device="cpu").fingerprint
+        for part in ("a", "a", "b")
+    ]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_a_batch_gives_the_tokens_of_its_images(tiny: str) -> None:
+    encoder = load_encoder(find_spec(tiny).settings(), device="cpu")
+    images = [load_image(make_picture(seed)) for seed in range(3)]
+    together = encoder.encode(images)
+    for index, image in enumerate(images):
+        alone = encoder.encode([image])
+        assert torch.allclose(alone.patches[0], together.patches[index], atol=1e-5)
+        assert torch.allclose(alone.cls[0], together.cls[index], atol=1e-5)
+
+
+def test_a_folder_of_another_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(UsageError, match="type bert; supported are dinov2"):
+        find_spec(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]"])
+def test_a_folder_without_a_readable_config_is_refused(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+    with pytest.raises(EncoderError, match=r"config\.json"):
+        find_spec(str(tmp_path))
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"resnet is neither a known encoder .*dinov3-vitb16"):
+        find_spec("resnet")
+
+
+def test_grey_and_colour_pictures_of_the_same_content_give_the_same_tokens(tiny: str) -> None:
+    encoder = load_encoder(find_spec(tiny).settings(), device="cpu")
+    grey = np.asarray(make_picture(7).convert("L"))
+    colour = Image.fromarray(grey).convert("RGB")
+    first = encoder.encode([load_image(grey)])
+    second = encoder.encode([load_image(colour)])
+    assert torch.equal(first.patches, second.patches)

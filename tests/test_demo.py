@@ -1,0 +1,23 @@
+"""The demo: the main job with the real default encoder, from drawing to pictures."""
+
+from pathlib import Path
+
+import pytest
+
+from hyperfsad.cli import main
+from tests.conftest import read_results
+
+
+def test_the_demo_tells_good_parts_from_bad_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "-o", str(tmp_path)]) == 0
+    table = capsys.readouterr().out
+    assert table.count(" defect\n") == 8
+    assert table.count(" good\n") == 4
+    assert "(wrong)" not in table
+    assert f"Pictures: {tmp_path / 'plate' / 'heatmaps'}" in table
+    for product in ("plate", "fabric"):
+        lines = read_results(tmp_path / product)
+        assert len(lines) == 6
+        assert all((tmp_path / product / str(line["heatmap"])).is_file() for line in lines)

@@ -1,0 +1,88 @@
+"""What a person wants next is a method of what they hold."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hyperfsad import AnomalyResult, HyperFSAD
+from hyperfsad.render import draw_heatmap
+from tests.conftest import make_picture
+
+
+def result(level: float = 0.2, **changes: object) -> AnomalyResult:
+    made = AnomalyResult(
+        "a.png", 0.3, 0.5, 0.1, np.full((4, 4), level, np.float32), (96, 80), (0.2, 0.5)
+    )
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+def test_the_verdict_is_score_above_threshold() -> None:
+    assert result().anomalous is None
+    assert result(threshold=0.3).anomalous is False
+    assert result(threshold=0.29).anomalous is True
+    assert AnomalyResult.failed("a.png", "No.").anomalous is None
+
+
+def test_json_has_the_fields_of_the_contract() -> None:
+    fields = json.loads(result().to_json())
+    assert list(fields) == [
+        *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "regions", "error")
+    ]
+    assert fields["regions"] == []
+    failed = json.loads(AnomalyResult.failed("ä.png", "No.").to_json())
+    assert failed["score"] is None
+    assert failed["error"] == "No."
+
+
+def body(picture: Image.Image) -> np.ndarray:
+    """The picture without its legend."""
+    return np.asarray(picture.crop((132, 0, 228, 80))).astype(int)
+
+
+def test_a_good_part_looks_calm_and_a_defect_glows() -> None:
+    image = make_picture(1)
+    original = np.asarray(image).astype(int)
+    assert (body(draw_heatmap(image, result(0.19))) == original).all()
+    glowing = result(0.1)
+    glowing.anomaly_map[1, 2] = 0.6
+    change = np.abs(body(draw_heatmap(image, glowing)) - original).sum(axis=2)
+    assert change[25:35, 55:65].mean() > 50
+    assert change[60:, :40].max() == 0
+
+
+def test_the_scale_does_not_stretch_with_the_image() -> None:
+    """A patch of the same value gets the same colour, whatever else is in its map."""
+    image = Image.new("RGB", (96, 80), "gray")
+    alone, beside = result(0.3), result(0.3)
+    beside.anomaly_map[3, 3] = 5.0
+    first, second = body(draw_heatmap(image, alone)), body(draw_heatmap(image, beside))
+    assert (first[:35, :40] == second[:35, :40]).all()
+
+
+def test_pictures_keep_the_size_of_the_image_and_add_a_legend() -> None:
+    for size in ((800, 500), (96, 80), (8, 8)):
+        picture = draw_heatmap(Image.new("RGB", size), result())
+        assert picture.width == max(size[0], 360)
+        assert picture.height > size[1] + 20
+        legend = np.asarray(picture.crop((0, size[1], picture.width, picture.height)))
+        assert legend.min() < 100  # something is written on the paper
+
+
+def test_plot_and_save_from_paths_and_from_objects(
+    detector: HyperFSAD, photos: Path, tmp_path: Path
+) -> None:
+    detector.fit(photos / "0.png")
+    for source in (photos / "1.png", make_picture(1), np.asarray(make_picture(1))):
+        held = detector.predict(source)
+        assert held.plot().size[0] == 360
+        held.save(tmp_path / "picture.png")
+        held.save(tmp_path / "picture.jpg")
+        assert Image.open(tmp_path / "picture.png").size == held.plot().size
+    with pytest.raises(ValueError, match="ends with"):
+        held.save(tmp_path / "picture.xyz")
+    with pytest.raises(ValueError, match="nothing to draw"):
+        AnomalyResult.failed("a.png", "No.").plot()
