@@ -1,0 +1,266 @@
+"""What every few-shot detector on frozen tokens shares: learning from good parts, and asking.
+
+A method says two things of its own: the score of each patch of an image, and how the image's score
+follows from them.
+"""
+
+import os
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from .encoders import DEFAULT, find_spec
+from .encoders.encoder import Encoder, Tokens, load_encoder
+from .encoders.store import Notify, silent
+from .errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
+from .images import ImageSource, LoadedImage, batched, find_images, is_collection, load_image
+from .memory import MemoryBank, NormalImage
+from .results import AnomalyResult
+
+Self = TypeVar("Self", bound="FewShotDetector")
+
+
+@dataclass(frozen=True)
+class ImageTokens:
+    """The tokens of one image."""
+
+    patches: tuple[Tensor, ...]
+    """Q^l for each layer, (N, D)."""
+    cls: Tensor
+    """(layers, D)"""
+
+
+@dataclass(frozen=True)
+class TokenScore:
+    """What a detector says of the tokens of one image."""
+
+    anomaly_map: NDArray[np.float32]
+    score: float
+    score_map: float
+    score_cls: float
+
+
+class FewShotDetector(ABC):
+    """Fits on a few good parts, predicts on others; subclasses score tokens."""
+
+    smoothing: float = 0.0
+    """σ in pixels of the Gaussian that the method's authors lay over the upsampled map."""
+
+    def __init__(
+        self,
+        backbone: str = DEFAULT,
+        *,
+        layers: Iterable[int] | None = None,
+        resolution: int | None = None,
+        device: str = "auto",
+        batch_size: int | None = None,
+        notify: Notify = silent,
+    ) -> None:
+        self.backbone = backbone
+        self.layers = None if layers is None else tuple(layers)
+        self.resolution = resolution
+        self.device = device
+        self.batch_size = batch_size
+        self.notify = notify
+        if batch_size is not None and batch_size < 1:
+            raise UsageError(f"The batch size is at least 1, not {batch_size}.")
+        self.settings = find_spec(backbone).settings(self.layers, resolution)
+        self._encoder: Encoder | None = None
+        self._fingerprint: str | None = None
+        self._scale: tuple[float, float] | None = None
+        self.threshold_: float | None = None
+        self.skipped_: list[ImageError] = []
+        """Normal images of the last `fit` or `extend` that could not be read."""
+
+    memory_: MemoryBank
+    """The memory bank; there after `fit` or `load`."""
+
+    @abstractmethod
+    def patch_scores(self, image: ImageTokens) -> Tensor:
+        """The score of each patch, (N,); higher is more anomalous."""
+
+    @abstractmethod
+    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> tuple[float, float, float]:
+        """The image's score, and its two parts: of the map, and of the CLS token."""
+
+    @abstractmethod
+    def colour_scale(self) -> tuple[float, float]:
+        """Where pictures of a map begin to glow, and the top of their scale."""
+
+    def learn(self) -> None:  # noqa: B027 (most methods derive nothing)
+        """Whatever a method derives from the memory bank before the first question."""
+
+    def fit(self: Self, images: "ImageSource | Iterable[ImageSource]") -> Self:
+        """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
+        return self.remember(MemoryBank.joined(self._new_banks(images, known=())))
+
+    def extend(self: Self, images: "ImageSource | Iterable[ImageSource]") -> Self:
+        """Remembers more good parts; the same as fitting on all of them at once."""
+        self._require_fitted()
+        banks = self._new_banks(images, self.memory_.images)
+        return self.remember(MemoryBank.joined([self.memory_, *banks])) if banks else self
+
+    def remember(self: Self, bank: MemoryBank) -> Self:
+        """Takes a memory bank that was made elsewhere with the same encoder and settings."""
+        self.memory_ = bank if self._encoder is None else bank.to(self._encoder.device)
+        self._scale = None
+        self.learn()
+        return self
+
+    @overload  # an array could be iterated too, but is always one image
+    def predict(  # type: ignore[overload-overlap]
+        self, images: "Image.Image | NDArray[Any]"
+    ) -> AnomalyResult: ...
+    @overload
+    def predict(self, images: str | os.PathLike[str]) -> Any: ...
+    @overload
+    def predict(self, images: "Iterable[ImageSource]") -> Iterator[AnomalyResult]: ...
+    def predict(self, images: "ImageSource | Iterable[ImageSource]") -> Any:
+        """Scores one image, or lazily each of several.
+
+        One image gives an `AnomalyResult` or raises `ImageError`. An iterable, a folder or a glob
+        gives an iterator that reads images only as it is asked, in their order; there an image
+        that cannot be read gives a result with `error` set, and the others go on.
+        """
+        self._require_fitted()
+        if _is_one_image(images):
+            loaded = load_image(images)
+            return self._results([(images, loaded)])[0]
+        return self._predict_each(_sources(images))
+
+    def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
+        """The scores of each image of an encoded batch."""
+        grid = self.settings.grid
+        scores = []
+        for patches, cls in zip(tokens.patches, tokens.cls, strict=True):
+            image = ImageTokens(tuple(patches), cls)
+            anomaly_map = self.patch_scores(image).reshape(grid, grid)
+            score, score_map, score_cls = self.image_score(anomaly_map, image)
+            scores.append(TokenScore(anomaly_map.cpu().numpy(), score, score_map, score_cls))
+        return scores
+
+    @property
+    def scale_(self) -> tuple[float, float]:
+        """The colour scale of pictures, from the normal images alone."""
+        if self._scale is None:
+            self._require_fitted()
+            self._scale = self.colour_scale()
+        return self._scale
+
+    @property
+    def encoder_(self) -> Encoder:
+        """The encoder, loaded when it is first needed."""
+        if self._encoder is None:
+            encoder = load_encoder(self.settings, self.device, self.notify)
+            if self._fingerprint not in (None, encoder.fingerprint):
+                raise DetectorFileError(
+                    f"This detector was made with other weights of {self.settings.name} than those"
+                    " on this machine; its scores would be wrong. Fit it again."
+                )
+            self._encoder = encoder
+            if hasattr(self, "memory_"):
+                self.memory_ = self.memory_.to(encoder.device)
+        return self._encoder
+
+    def _predict_each(self, sources: Iterable[ImageSource]) -> Iterator[AnomalyResult]:
+        for batch in batched(sources, self._batch_size):
+            failures: dict[int, AnomalyResult] = {}
+            pairs: list[tuple[ImageSource, LoadedImage]] = []
+            for index, source in enumerate(batch):
+                try:
+                    pairs.append((source, load_image(source)))
+                except ImageError as error:
+                    name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
+                    failures[index] = AnomalyResult.failed(name, str(error))
+            results = iter(self._results(pairs) if pairs else ())
+            for index in range(len(batch)):
+                yield failures[index] if index in failures else next(results)
+
+    def _results(self, pairs: Sequence[tuple[ImageSource, LoadedImage]]) -> list[AnomalyResult]:
+        tokens = self.encoder_.encode([image for _, image in pairs])
+        return [
+            AnomalyResult(
+                image.name,
+                scored.score,
+                scored.score_map,
+                scored.score_cls,
+                scored.anomaly_map,
+                image.size,
+                self.scale_,
+                source,
+                self.threshold_,
+            )
+            for (source, image), scored in zip(pairs, self.score_tokens(tokens), strict=True)
+        ]
+
+    def _new_banks(
+        self, images: "ImageSource | Iterable[ImageSource]", known: tuple[NormalImage, ...]
+    ) -> list[MemoryBank]:
+        """A bank for each batch of normal images that are readable and new."""
+        self.skipped_ = []
+        hashes = {image.sha256: image.name for image in known}
+        banks = []
+        for batch in batched(self._new_images(images, hashes), self._batch_size):
+            tokens = self.encoder_.encode([loaded for loaded, _ in batch])
+            banks.append(MemoryBank.of(tokens, [normal for _, normal in batch]))
+        if not banks and not known:
+            reasons = " ".join(str(error) for error in self.skipped_) or "None was given."
+            raise UsageError(f"There is no normal image to learn from. {reasons}")
+        return banks
+
+    def _new_images(
+        self, images: "ImageSource | Iterable[ImageSource]", hashes: dict[str, str]
+    ) -> Iterator[tuple[LoadedImage, NormalImage]]:
+        for source in _sources(images):
+            try:
+                loaded = load_image(source)
+            except ImageError as error:
+                self.skipped_.append(error)
+                _warn(f"A normal image is left out: {error}")
+                continue
+            digest = loaded.sha256()
+            if digest in hashes:  # a copy would change the weights of sparsemax
+                known = hashes[digest]
+                _warn(f"{loaded.name} shows the same picture as {known} and is left out.")
+                continue
+            hashes[digest] = loaded.name
+            yield loaded, NormalImage(loaded.name, digest)
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "memory_"):
+            raise UsageError("This detector has seen no normal image yet; call fit first.")
+
+    @property
+    def _batch_size(self) -> int:
+        """On a CPU one image at a time is as fast, and its tokens never depend on its company."""
+        if self.batch_size is not None:
+            return self.batch_size
+        return 1 if self.encoder_.device.type == "cpu" else 8
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, HyperfsadWarning, stacklevel=5)
+
+
+def _is_one_image(images: object) -> TypeGuard[ImageSource]:
+    if isinstance(images, str | os.PathLike):
+        return not is_collection(images)
+    return isinstance(images, Image.Image | np.ndarray)
+
+
+def _sources(images: "ImageSource | Iterable[ImageSource]") -> Iterator[ImageSource]:
+    """The single images of a folder, a glob or an iterable of any of these, lazily."""
+    if isinstance(images, Image.Image | np.ndarray):
+        yield images
+    elif isinstance(images, str | os.PathLike):
+        yield from find_images([images]).paths if is_collection(images) else [images]
+    else:
+        for item in images:
+            yield from _sources(item)
