@@ -97,6 +97,13 @@ class FewShotDetector(ABC):
     def learn(self) -> None:  # noqa: B027 (most methods derive nothing)
         """Whatever a method derives from the memory bank before the first question."""
 
+    def support_views(self, image: LoadedImage) -> list[LoadedImage]:
+        """What is remembered of a normal image: the image itself, first, and perhaps variants.
+
+        Each view counts as one image of the memory bank, under the name and hash of its image.
+        """
+        return [image]
+
     def fit(self: Self, images: "ImageSource | Iterable[ImageSource]") -> Self:
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
         return self.remember(MemoryBank.joined(self._new_banks(images, known=())))
@@ -166,7 +173,9 @@ class FewShotDetector(ABC):
                 )
             self._encoder = encoder
             if hasattr(self, "memory_"):
-                self.memory_ = self.memory_.to(encoder.device)
+                scale = self._scale
+                self.remember(self.memory_)  # on the encoder's device, with all derived from it
+                self._scale = scale
         return self._encoder
 
     def _predict_each(self, sources: Iterable[ImageSource]) -> Iterator[AnomalyResult]:
@@ -231,7 +240,8 @@ class FewShotDetector(ABC):
                 _warn(f"{loaded.name} shows the same picture as {known} and is left out.")
                 continue
             hashes[digest] = loaded.name
-            yield loaded, NormalImage(loaded.name, digest)
+            for view in self.support_views(loaded):
+                yield view, NormalImage(loaded.name, digest)
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "memory_"):

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .matching import Lookup, reconstruct
+from .matching import rebuild, reconstruct
 from .memory import MemoryBank
 from .scoring import patch_scores
 
@@ -17,7 +17,7 @@ SPAN = 2.5
 cookie, chest X-ray) good parts then stay in its lower third; clear defects reach its upper half."""
 
 
-def colour_scale(bank: MemoryBank, grid: int, lookup: Lookup) -> tuple[float, float]:
+def colour_scale(bank: MemoryBank, grid: int, lookup: str) -> tuple[float, float]:
     """Where pictures of a map begin to glow, and the top of their scale.
 
     It begins at the level that 99 % of the patches of a good part stay below: each normal image
@@ -32,7 +32,7 @@ def colour_scale(bank: MemoryBank, grid: int, lookup: Lookup) -> tuple[float, fl
     return low, SPAN * low
 
 
-def _left_out(bank: MemoryBank, index: int, lookup: Lookup) -> Tensor:
+def _left_out(bank: MemoryBank, index: int, lookup: str) -> Tensor:
     size = bank.patches[0].shape[0] // len(bank)
     queries = [layer[index * size : (index + 1) * size] for layer in bank.patches]
     others = bank.without(index).patches
@@ -42,8 +42,10 @@ def _left_out(bank: MemoryBank, index: int, lookup: Lookup) -> Tensor:
     return patch_scores(queries, rebuilt)
 
 
-def _against_itself(bank: MemoryBank, grid: int, lookup: Lookup) -> Tensor:
+def _against_itself(bank: MemoryBank, grid: int, lookup: str) -> Tensor:
     places = torch.cartesian_prod(torch.arange(grid), torch.arange(grid)).to(bank.cls.device)
     near = (places[:, None] - places[None]).abs().amax(dim=-1) <= 1
-    rebuilt = [lookup((layer @ layer.T).masked_fill(near, -1.0)) @ layer for layer in bank.patches]
+    rebuilt = [
+        rebuild((layer @ layer.T).masked_fill(near, -1.0), layer, lookup) for layer in bank.patches
+    ]
     return patch_scores(bank.patches, rebuilt)

@@ -60,9 +60,8 @@ class HyperFSAD(FewShotDetector):
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """Sparse Hyper Matching: how far each patch is from its reconstruction."""
-        lookup = LOOKUPS[self.lookup]
         rebuilt = [
-            reconstruct(query, normal, lookup)
+            reconstruct(query, normal, self.lookup)
             for query, normal in zip(image.patches, self.memory_.patches, strict=True)
         ]
         return patch_scores(image.patches, rebuilt)
@@ -75,7 +74,7 @@ class HyperFSAD(FewShotDetector):
 
     def colour_scale(self) -> tuple[float, float]:
         """From how well the normal images explain each other."""
-        return colour_scale(self.memory_, self.settings.grid, LOOKUPS[self.lookup])
+        return colour_scale(self.memory_, self.settings.grid, self.lookup)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""

@@ -6,7 +6,7 @@ every lookup returns its weights in that same order.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import torch
@@ -25,29 +25,39 @@ CHUNK = 1 << 22
 
 
 def sparsemax(z: Tensor) -> Tensor:
-    """Euclidean projection of each row onto the simplex (Equation 1): w = [z − τ]₊ with Σw = 1.
+    """Euclidean projection of each row onto the simplex (Equation 1): w = [z − τ]₊ with Σw = 1."""
+    weights = torch.zeros_like(z)
+    for rows, index, active in sparse_weights(z):
+        weights[rows] = weights[rows].scatter_(-1, index, active)
+    return weights
+
+
+def sparse_weights(z: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Sparsemax without its zeros: groups of rows, for each their candidates and the weights.
 
     Algorithm 1 on the best k candidates of a row. If the last of them gets no weight, then by
     Proposition 1 neither does any other, and the row is exact; the remaining rows go on with more
     candidates, up to all of them, so that active sets of any size come out right.
     """
-    weights = torch.zeros_like(z)
     rows = torch.arange(z.shape[0], device=z.device)
     candidates = FIRST_CANDIDATES
     while len(rows):
         candidates = min(candidates, z.shape[1])
         values, index = (z if len(rows) == z.shape[0] else z[rows]).topk(candidates, dim=-1)
-        projected = _project_sorted(values)
-        exact = (projected[:, -1] == 0) | (candidates == z.shape[1])
-        weights[rows[exact]] = weights[rows[exact]].scatter_(
-            -1, index[exact], projected[exact].to(z.dtype)
-        )
+        weights = project_sorted(values)
+        exact = (weights[:, -1] == 0) | (candidates == z.shape[1])
+        yield rows[exact], *trimmed(index[exact], weights[exact])
         rows = rows[~exact]
         candidates *= 4
-    return weights
 
 
-def _project_sorted(z: Tensor) -> Tensor:
+def trimmed(index: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Candidates and weights up to the last that any row uses."""
+    width = max(1, int((weights > 0).sum(dim=-1).amax())) if len(weights) else 1
+    return index[:, :width], weights[:, :width]
+
+
+def project_sorted(z: Tensor) -> Tensor:
     """Algorithm 1 on rows that fall from left to right.
 
     The sums are taken less the row's maximum and in float64: half a million equal similarities
@@ -59,7 +69,7 @@ def _project_sorted(z: Tensor) -> Tensor:
     count = torch.arange(1, z.shape[1] + 1, device=z.device, dtype=wide)
     size = (1 + count * shifted > sums).sum(dim=-1, keepdim=True)
     threshold = (sums.gather(-1, size - 1) - 1) / size
-    return (shifted - threshold).clamp(min=0)
+    return (shifted - threshold).clamp(min=0).to(z.dtype)
 
 
 def _wide(z: Tensor) -> torch.dtype:
@@ -110,8 +120,23 @@ LOOKUPS: dict[str, Lookup] = {
 }
 
 
-def reconstruct(queries: Tensor, memory: Tensor, lookup: Lookup = sparsemax) -> Tensor:
+def reconstruct(queries: Tensor, memory: Tensor, lookup: str = "sparsemax") -> Tensor:
     """E = ρ(Q·Pᵀ)·P: each query patch (N, D) rebuilt from the memory (M, D), in bounded memory."""
     rows = max(1, CHUNK // memory.shape[0])
     parts = [queries[start : start + rows] for start in range(0, len(queries), rows)]
-    return torch.cat([lookup(part @ memory.T) @ memory for part in parts])
+    return torch.cat([rebuild(part @ memory.T, memory, lookup) for part in parts])
+
+
+def rebuild(z: Tensor, memory: Tensor, lookup: str = "sparsemax") -> Tensor:
+    """E = ρ(z)·P for similarities that are known already."""
+    if lookup != "sparsemax":
+        return LOOKUPS[lookup](z) @ memory
+    rebuilt = torch.empty(z.shape[0], memory.shape[1], dtype=memory.dtype, device=memory.device)
+    for rows, index, weights in sparse_weights(z):
+        rebuilt[rows] = weighted_rows(memory, index, weights)
+    return rebuilt
+
+
+def weighted_rows(memory: Tensor, index: Tensor, weights: Tensor) -> Tensor:
+    """Σ_j w_j·p_j over the candidates of each query: a dense product would mostly add zeros."""
+    return torch.nn.functional.embedding_bag(index, memory, per_sample_weights=weights, mode="sum")
