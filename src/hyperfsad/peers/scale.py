@@ -1,0 +1,69 @@
+"""The colour scale of any method, from the normal images alone."""
+
+from copy import copy
+
+import torch
+from torch import Tensor
+
+from ..base import FewShotDetector, ImageTokens
+from ..calibration import LEVEL_IMAGES, LEVEL_QUANTILE, SPAN
+from ..memory import MemoryBank
+
+
+def good_scale(detector: FewShotDetector) -> tuple[float, float]:
+    """Where pictures begin to glow, at the score that 99 % of good patches stay below, and the top.
+
+    See `calibration.colour_scale`, which does the same for Sparse Hyper Matching alone.
+    """
+    low = max(float(good_scores(detector).quantile(LEVEL_QUANTILE)), 1e-6)
+    return low, SPAN * low
+
+
+def good_scores(detector: FewShotDetector) -> Tensor:
+    """The scores of patches of good parts.
+
+    Each normal image is scored by a copy of the method that has never seen it, nor any turned view
+    of it; of a lone image, one half of its patches by a copy that knows the other half.
+    """
+    views = _views(detector.memory_)
+    if len(views) == 1:
+        return _half_by_half(detector)
+    return torch.cat([_left_out(detector, group) for group in views[:LEVEL_IMAGES]])
+
+
+def _views(bank: MemoryBank) -> list[list[int]]:
+    """The places in the bank of each normal image's views."""
+    groups: dict[str, list[int]] = {}
+    for index, image in enumerate(bank.images):
+        groups.setdefault(image.sha256, []).append(index)
+    return list(groups.values())
+
+
+def _left_out(detector: FewShotDetector, views: list[int]) -> Tensor:
+    bank = others = detector.memory_
+    for index in reversed(views):
+        others = others.without(index)
+    size = bank.patches[0].shape[0] // len(bank)
+    start = views[0] * size
+    patches = tuple(layer[start : start + size] for layer in bank.patches)
+    return copy(detector).remember(others).patch_scores(ImageTokens(patches, bank.cls[views[0]]))
+
+
+def _half_by_half(detector: FewShotDetector) -> Tensor:
+    """The white squares of a chessboard scored by what is known of the black ones.
+
+    Methods may expect whole grids, so each half fills the places of the other with the patch next
+    to them.
+    """
+    bank, grid = detector.memory_, detector.settings.grid
+    if grid == 1:
+        return torch.zeros(1)
+    places = torch.arange(grid * grid, device=bank.cls.device).reshape(grid, grid)
+    columns = torch.arange(grid, device=places.device)
+    beside = places[:, torch.where((columns ^ 1) < grid, columns ^ 1, columns - 1)]
+    white = (columns[:, None] + columns) % 2 == 1
+    known = torch.where(white, beside, places).flatten()
+    asked = torch.where(white, places, beside).flatten()
+    half = MemoryBank(tuple(layer[known] for layer in bank.patches), bank.cls[:1], bank.images[:1])
+    image = ImageTokens(tuple(layer[asked] for layer in bank.patches), bank.cls[0])
+    return copy(detector).remember(half).patch_scores(image)[white.flatten()]
