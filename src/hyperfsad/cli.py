@@ -135,6 +135,59 @@ def _demo(options: argparse.Namespace) -> int:
     return DONE
 
 
+def _benchmark(options: argparse.Namespace) -> int:
+    from .bench.run import Source, Suite, run_benchmark
+    from .bench.tables import to_markdown
+
+    encoders = tuple(options.backbone or [DEFAULT])
+    if options.suite:
+        suite = Suite.read(Path(options.suite), encoders)
+    elif options.dataset and options.root:
+        source = Source(options.dataset, options.root)
+        suite = Suite({options.dataset: source}, encoders, options.categories)
+    else:
+        raise UsageError("Give --dataset and --root, or --suite with a file that names several.")
+    bar = _Bar()
+    with bar:
+        outcome = run_benchmark(
+            suite,
+            options.preset,
+            Path(options.output),
+            shots=options.shots,
+            runs=options.runs,
+            seed=options.seed,
+            eval_size=options.eval_size,
+            resolution=options.resolution,
+            device=options.device,
+            cache_limit=round(options.cache_limit * (1 << 30)),
+            progress=bar.start,
+            notify=_say,
+        )
+    for table in outcome.tables.values():
+        print(_printable(to_markdown(table)))
+    print(f"Tables and records: {options.output}")
+    return DONE
+
+
+class _Bar:
+    """A progress bar with the remaining time, whose length is known only later."""
+
+    def __enter__(self) -> "_Bar":
+        self._bar: Any = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def start(self, total: int) -> Callable[[int], None]:
+        from tqdm import tqdm
+
+        self._bar = tqdm(total=total, desc="images", unit="image", disable=None, smoothing=0.05)
+        advance: Callable[[int], None] = self._bar.update
+        return advance
+
+
 def _encoders(options: argparse.Namespace) -> int:
     from .encoders.store import cached_folder, fetch
 
@@ -288,6 +341,10 @@ def _layers(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list such as 3,6,9,12") from None
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="hyperfsad",
@@ -328,6 +385,26 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("-o", "--output", default="hyperfsad-demo", metavar="DIR")
     _add_recipe(demo)
     _add_machine(demo)
+
+    benchmark = _command(commands, "benchmark", _benchmark, "the paper's tables, on data sets")
+    benchmark.add_argument("--dataset", metavar="NAME", help="mvtec, visa, mpdd, btad, resc, …")
+    benchmark.add_argument("--root", metavar="DIR", help="where the data set lies")
+    benchmark.add_argument("--suite", metavar="FILE", help="JSON: several data sets and encoders")
+    benchmark.add_argument("--categories", type=_names, metavar="A,B", help="default: all")
+    benchmark.add_argument(
+        "--preset",
+        default="main",
+        help="main (default), peers, lookup, layers, resolution, lambda, pooling",
+    )
+    benchmark.add_argument("--shots", type=_layers, default=(1, 2, 4), metavar="1,2,4")
+    benchmark.add_argument("--runs", type=int, default=5, metavar="N")
+    benchmark.add_argument("--seed", type=int, default=0, metavar="N", help="of the support sets")
+    benchmark.add_argument("--eval-size", type=int, default=256, metavar="PX")
+    benchmark.add_argument("--backbone", action="append", metavar="NAME", help="may be repeated")
+    benchmark.add_argument("--resolution", type=int, metavar="PX")
+    benchmark.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    benchmark.add_argument("--cache-limit", type=float, default=20.0, metavar="GB")
+    benchmark.add_argument("-o", "--output", default="benchmark", metavar="DIR")
 
     encoders = _command(commands, "encoders", _encoders, "list encoders, or fetch one")
     encoders.set_defaults(action="list")

@@ -4,6 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from .files import atomic_path
@@ -18,12 +19,19 @@ _INK, _PAPER = (30, 30, 30), (255, 255, 255)
 
 def draw_heatmap(image: Image.Image, result: AnomalyResult) -> Image.Image:
     """The map over the image at the image's own size, with a legend below."""
-    low, high = result.scale
-    level = (result.anomaly_map - low) * np.float32(255 / (high - low))
+    return _with_legend(overlay(image, result.anomaly_map, result.scale), result)
+
+
+def overlay(
+    image: Image.Image, anomaly_map: NDArray[np.float32], scale: tuple[float, float]
+) -> Image.Image:
+    """A map over an RGB image, bilinear; what lies below the scale cannot be seen."""
+    low, high = scale
+    level = (np.asarray(anomaly_map, dtype=np.float32) - low) * np.float32(255 / (high - low))
     shown = Image.fromarray(level).resize(image.size, Image.Resampling.BILINEAR).convert("L")
-    colours, opacity = _palette()
+    colours, opacity = palette()
     glow = Image.merge("RGB", [shown.point(colours[:, channel].tolist()) for channel in range(3)])
-    return _with_legend(Image.composite(glow, image, shown.point(opacity.tolist())), result)
+    return Image.composite(glow, image, shown.point(opacity.tolist()))
 
 
 def save_picture(picture: Image.Image, path: Path) -> None:
@@ -37,7 +45,7 @@ def save_picture(picture: Image.Image, path: Path) -> None:
 
 
 @lru_cache(maxsize=1)
-def _palette() -> "tuple[np.ndarray, np.ndarray]":
+def palette() -> "tuple[np.ndarray, np.ndarray]":
     """Colour (256, 3) and opacity (256) of each of the 256 levels; level 0 cannot be seen."""
     place = np.linspace(0, 1, 256)
     stops = np.linspace(0, 1, len(_COLOURS))
@@ -76,7 +84,7 @@ def _with_legend(picture: Image.Image, result: AnomalyResult) -> Image.Image:
 
 
 def _bar(width: int, height: int) -> Image.Image:
-    colours, opacity = _palette()
+    colours, opacity = palette()
     level = np.linspace(0, 255, width).astype(int)
     cover = (opacity[level] / 255)[:, None]
     row = colours[level] * cover + np.array(_PAPER) * (1 - cover)

@@ -1,0 +1,1 @@
+"""The benchmark: data sets, metrics, the paper's protocol, tables, figures."""

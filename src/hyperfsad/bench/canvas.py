@@ -1,0 +1,84 @@
+"""Paper and pen for figures: our look, empty figures, and files that are the same every time.
+
+matplotlib comes with the extra `bench` and is imported only when something is drawn.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+from ..files import atomic_path
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DPI = 200
+INK = "#333333"
+FONT_SIZE = 8
+_STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": FONT_SIZE,
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+    "axes.titlesize": 8,
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.7,
+    "axes.edgecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,  # TrueType: many publishers refuse matplotlib's usual Type 3
+}
+
+
+@contextlib.contextmanager
+def style() -> Iterator[None]:
+    """Our look for all that is drawn inside; says what to install where matplotlib is missing."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise missing("matplotlib") from error
+    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]
+        yield
+
+
+def new_figure(width: float, height: float, **options: Any) -> "Figure":
+    """An empty figure, measured in inches, that belongs to no window."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white", **options)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def text_width(lines: Sequence[str], size: float | None = None) -> float:
+    """Inches that the longest of some lines takes in our letters."""
+    figure = new_figure(1, 1)
+    texts = [figure.text(0, 0, line, size=size) for line in lines]
+    return float(max(text.get_window_extent().width for text in texts) / DPI)
+
+
+@style()
+def save_figure(figure: "Figure", folder: Path, stem: str) -> list[Path]:
+    """Writes `stem`.png and `stem`.pdf; the same figure gives the same bytes, whatever the date."""
+    anonymous: dict[str, dict[str, None]] = {
+        "png": {"Software": None},
+        "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+    }
+    paths = []
+    for kind, metadata in anonymous.items():
+        path = folder / f"{stem}.{kind}"
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
+        paths.append(path)
+    return paths
+
+
+def missing(package: str) -> UsageError:
+    """What to say where a package of the extra is not installed."""
+    return UsageError(f"Figures need {package}; install it with: pip install 'hyperfsad[bench]'")

@@ -1,0 +1,183 @@
+"""The paper's tables as presets: which methods to run, and what stands in which column."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..encoders import EncoderSettings
+from ..matching import LOOKUPS
+from ..peers import PEERS
+from .protocol import Record, Variant, summarise
+from .published import SIX_SETS, PublishedRow, published
+from .tables import Cell, Column, Row, Table
+
+OURS = "Hyper-FSAD"
+
+CATEGORIES = {"mvtec": 15, "visa": 12, "mpdd": 6, "btad": 3, "resc": 1, "brats": 1}
+"""How many the published figures average over."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One command's worth of the paper."""
+
+    title: str
+    variants: Callable[[EncoderSettings], tuple[Variant, ...]]
+    tables: tuple[tuple[str, ...], ...]
+    """The metrics of each table that it writes."""
+    published: str
+    """The kind of published rows beside ours."""
+    resolutions: tuple[int | None, ...] = (None,)
+
+
+def _lookups(_: EncoderSettings) -> tuple[Variant, ...]:
+    order = ("top-1", "top-p", "softmax", "entmax-1.5", "sparsemax")
+    return tuple(Variant(name, lookup=name) for name in order if name in LOOKUPS)
+
+
+def _layer_sets(settings: EncoderSettings) -> tuple[Variant, ...]:
+    """The middle layer, the last, both, and all: the paper's {6}, {12}, {6, 12}, {3, 6, 9, 12}."""
+    layers = settings.layers
+    middle, last = layers[(len(layers) - 1) // 2], layers[-1]
+    sets = dict.fromkeys([(middle,), (last,), (middle, last), layers])
+    return tuple(Variant(",".join(map(str, chosen)), layers=chosen) for chosen in sets)
+
+
+PRESETS: dict[str, Preset] = {
+    "main": Preset(
+        "Comparison with published methods",
+        lambda _: (Variant(OURS),),
+        (("I-AUROC", "P-AUROC"), ("I-F1", "I-AP"), ("PRO", "P-AP")),
+        "main",
+    ),
+    "peers": Preset(
+        "Methods on the same tokens and supports",
+        lambda _: (Variant(OURS), *(Variant(name, peer=name) for name in PEERS)),
+        (("I-AUROC", "P-AUROC"), ("I-F1", "I-AP"), ("PRO", "P-AP")),
+        "main",
+    ),
+    "lookup": Preset("Lookup", _lookups, (("I-AUROC", "P-AUROC"), ("PRO", "P-AP")), "lookup"),
+    "layers": Preset("Layer selection", _layer_sets, (("I-AUROC", "P-AUROC"),), "layers"),
+    "resolution": Preset(
+        "Input resolution",
+        lambda settings: (Variant(str(settings.resolution)),),
+        (("I-AUROC", "P-AUROC"),),
+        "resolution",
+        (224, 336, 448, 560, 672),
+    ),
+    "lambda": Preset(
+        "Fusion weight λ",
+        lambda _: tuple(Variant(f"{lam:g}", lam=lam) for lam in (0.0, 0.25, 0.5, 0.75, 1.0)),
+        (("I-AUROC", "I-F1", "I-AP"),),
+        "lambda",
+    ),
+    "pooling": Preset(
+        "Pooling of the map",
+        lambda _: tuple(Variant(name, pooling=name) for name in ("top-10", "top-1%", "max")),
+        (("I-AUROC", "I-F1", "I-AP"),),
+        "pooling",
+    ),
+}
+
+
+def build_tables(name: str, records: Sequence[Record]) -> dict[str, Table]:
+    """The tables of a preset, by the stem of their files."""
+    preset = PRESETS[name]
+    return {
+        f"{name}-{'-'.join(metrics).lower()}": _table(preset, metrics, records)
+        for metrics in preset.tables
+    }
+
+
+def _table(preset: Preset, metrics: tuple[str, ...], records: Sequence[Record]) -> Table:
+    datasets = list(dict.fromkeys(record.dataset for record in records))
+    averaged = set(SIX_SETS) <= set(datasets)
+    columns = [Column(metric, dataset) for dataset in datasets for metric in metrics]
+    if averaged:
+        columns += [Column(metric, "six-set mean", digits=2) for metric in metrics]
+    found = {
+        dataset: sorted({r.category for r in records if r.dataset == dataset})
+        for dataset in datasets
+    }
+    whole = all(len(names) == CATEGORIES.get(dataset) for dataset, names in found.items())
+    rows = []
+    for shots in sorted({record.shots for record in records}):
+        group = f"{shots}-shot"
+        rows += _published_rows(preset, metrics, datasets, shots, averaged, group)
+        if not whole:
+            group = f"{group}, here"
+        rows += _measured_rows(metrics, datasets, shots, averaged, records, group)
+    notes = [f"{dataset}: {', '.join(names)}." for dataset, names in found.items()]
+    if not whole:
+        notes.append(
+            "Published figures average over whole data sets; what was measured here covers only the"
+            " categories above, so the two do not compete."
+        )
+    runs = len({record.run for record in records})
+    notes.append(f"Measured rows: mean and sample standard deviation over {runs} runs, in percent.")
+    return Table(preset.title, tuple(columns), tuple(rows), tuple(notes))
+
+
+def _measured_rows(
+    metrics: tuple[str, ...],
+    datasets: list[str],
+    shots: int,
+    averaged: bool,
+    records: Sequence[Record],
+    group: str,
+) -> list[Row]:
+    rows = []
+    chosen = [record for record in records if record.shots == shots]
+    encoders = list(dict.fromkeys(record.encoder for record in chosen))
+    for encoder in encoders:
+        for method in dict.fromkeys(r.method for r in chosen if r.encoder == encoder):
+            mine = [r for r in chosen if (r.encoder, r.method) == (encoder, method)]
+            cells = []
+            for dataset in datasets:
+                part = [record for record in mine if record.dataset == dataset]
+                for metric in metrics:
+                    summary = summarise(part, metric)
+                    cells.append(None if summary.mean is None else Cell(summary.mean, summary.std))
+            if averaged:
+                cells += _averages(cells, metrics)
+            rows.append(Row(f"{method} ({encoder})", tuple(cells), group, ours=True))
+    return rows
+
+
+def _averages(cells: "list[Cell | None]", metrics: tuple[str, ...]) -> "list[Cell | None]":
+    found: list[Cell | None] = []
+    for place in range(len(metrics)):
+        values = [
+            cell.mean for cell in cells[place :: len(metrics)] if cell and cell.mean is not None
+        ]
+        whole = len(values) == len(SIX_SETS)
+        found.append(Cell(sum(values) / len(values)) if whole else None)
+    return found
+
+
+def _published_rows(
+    preset: Preset,
+    metrics: tuple[str, ...],
+    datasets: list[str],
+    shots: int,
+    averaged: bool,
+    group: str,
+) -> list[Row]:
+    found: dict[str, dict[str, PublishedRow]] = {}
+    for row in published(preset.published, shots=shots):
+        name = row.variant or row.method
+        label = f"{name} ({row.backbone})" if row.backbone else name
+        found.setdefault(label, {})[row.dataset or ""] = row
+    rows = []
+    for label, sets in found.items():
+        cells: list[Cell | None] = []
+        for dataset in [*datasets, *(SIX_SETS if averaged else ())]:
+            figures = sets[dataset].metrics if dataset in sets else {}
+            for metric in metrics:
+                figure = figures.get(metric)
+                cells.append(Cell(figure.mean, figure.std) if figure else None)
+        shown = len(datasets) * len(metrics)
+        if averaged:
+            cells = cells[:shown] + _averages(cells[shown:], metrics)
+        if any(cell is not None for cell in cells):
+            rows.append(Row(label, tuple(cells), group, published=True))
+    return rows

@@ -1,0 +1,132 @@
+"""A benchmark run: from data sets on disk to records and tables, resumable at any point."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..encoders import find_spec
+from ..encoders.store import Notify, silent
+from ..errors import UsageError, first_line
+from ..files import atomic_path
+from .datasets import Category, load_dataset
+from .presets import PRESETS, build_tables
+from .protocol import Protocol, Record, evaluate, record_lines
+from .tables import Table, write_table
+from .tokens import DEFAULT_LIMIT, TokenStore
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set on disk: how it is laid out, and where."""
+
+    layout: str
+    root: str
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What a run covers: data sets by the name that tables show, and encoders."""
+
+    sources: dict[str, Source]
+    encoders: tuple[str, ...]
+    categories: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, path: Path, encoders: Sequence[str]) -> "Suite":
+        """A small JSON file, for example
+
+        {"datasets": {"mvtec": "mvtec", "parts": {"layout": "folder", "root": "our/parts"}},
+         "encoders": ["dinov3-vitb16", "dinov2-vitb14"]}
+
+        A name alone is its own layout; roots are relative to the file.
+        """
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            named = tuple(map(str, content.get("encoders", encoders)))
+            sources = {}
+            for name, value in content["datasets"].items():
+                layout, root = (name, value) if isinstance(value, str) else _pair(value)
+                sources[str(name)] = Source(layout, os.path.join(path.parent, root))
+        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+            raise UsageError(
+                f'{path} should be JSON such as {{"datasets": {{"mvtec": "folder"}}, "encoders":'
+                f' ["dinov2-vits14-reg"]}}: {first_line(error)}.'
+            ) from error
+        return cls(sources, named)
+
+    def load(self) -> list[Category]:
+        """All categories, in the order of the file."""
+        return [
+            replace(category, dataset=name)
+            for name, source in self.sources.items()
+            for category in load_dataset(source.layout, source.root, self.categories)
+        ]
+
+
+def _pair(value: dict[str, str]) -> tuple[str, str]:
+    return str(value["layout"]), str(value["root"])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found."""
+
+    records: list[Record]
+    tables: dict[str, Table]
+
+
+def run_benchmark(
+    suite: Suite,
+    preset_name: str,
+    out: Path,
+    *,
+    shots: Sequence[int] = (1, 2, 4),
+    runs: int = 5,
+    seed: int = 0,
+    eval_size: int = 256,
+    resolution: int | None = None,
+    device: str = "auto",
+    cache_limit: int = DEFAULT_LIMIT,
+    progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
+    notify: Notify = silent,
+) -> Outcome:
+    """Measures, and writes records.jsonl and the tables; `progress(total)` gives an advancer."""
+    if not shots or min(shots) < 1 or runs < 1:
+        raise UsageError("Shots and runs are at least 1.")
+    if preset_name not in PRESETS:
+        raise UsageError(f"The preset is one of {', '.join(PRESETS)}, not {preset_name!r}.")
+    preset = PRESETS[preset_name]
+    categories = suite.load()
+    sizes = preset.resolutions if resolution is None else (resolution,)
+    total = sum(len(category.test) for category in categories) * len(suite.encoders) * len(sizes)
+    advance = progress(total)
+    records: list[Record] = []
+    for encoder in suite.encoders:
+        for size in sizes:
+            settings = find_spec(encoder).settings(resolution=size)
+            store = TokenStore(settings, device=device, limit=cache_limit, notify=notify)
+            protocol = Protocol(
+                tuple(sorted(set(shots))), runs, seed, eval_size, preset.variants(settings)
+            )
+            label = f"{os.path.basename(encoder)}-{settings.resolution}"
+            work = out / "work" / f"{preset_name}-{label}"
+            for category in categories:
+                records += evaluate(category, protocol, store, work, advance)
+    tables = build_tables(preset_name, records)
+    with atomic_path(out / "records.jsonl") as temporary:
+        temporary.write_text("\n".join(record_lines(records)) + "\n", encoding="utf-8")
+    for stem, table in tables.items():
+        write_table(table, out, stem)
+    return Outcome(records, tables)
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records of an earlier run."""
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        fields: dict[str, Any] = json.loads(line)
+        records.append(Record(**{**fields, "support": tuple(fields["support"])}))
+    return records

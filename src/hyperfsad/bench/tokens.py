@@ -1,0 +1,122 @@
+"""Tokens on disk: every image is encoded once per encoder and resolution, and then reused by all.
+
+The cache keeps tokens, never scores. It may be deleted at any time, is keyed by the content of the
+image file, so that a changed image is encoded again, and stays below a size limit.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from ..base import ImageTokens
+from ..encoders import EncoderSettings
+from ..encoders.encoder import Encoder, load_encoder
+from ..encoders.store import Notify, cache_root, silent
+from ..errors import HyperfsadError
+from ..files import atomic_path
+from ..images import load_image
+
+GIGABYTE = 1 << 30
+DEFAULT_LIMIT = 20 * GIGABYTE
+
+
+class TokenStore:
+    """Gives the tokens of an image file, from disk where they are there."""
+
+    def __init__(
+        self,
+        settings: EncoderSettings,
+        *,
+        device: str = "auto",
+        limit: int = DEFAULT_LIMIT,
+        notify: Notify = silent,
+    ) -> None:
+        self.encoder: Encoder = load_encoder(settings, device, notify)
+        self.settings = settings
+        self._limit = limit
+        self._notify = notify
+        self._hashes: dict[str, str] = {}
+        self._writable = limit > 0
+        values = [self.encoder.fingerprint, settings.resolution, settings.mean, settings.std]
+        key = hashlib.sha256(json.dumps([*values, settings.final_norm]).encode()).hexdigest()
+        self.folder = cache_root() / "tokens" / key[:16]
+        self._size = sum(size for _, size, _ in _entries(self.folder.parent))
+
+    def content_hash(self, path: str) -> str:
+        """The sha256 of the image file; read once a run."""
+        if path not in self._hashes:
+            with open(path, "rb") as file:
+                self._hashes[path] = hashlib.sha256(file.read()).hexdigest()
+        return self._hashes[path]
+
+    def tokens(self, path: str) -> ImageTokens:
+        """The tokens of an image at the layers of the settings."""
+        file = self.folder / f"{self.content_hash(path)[:32]}.safetensors"
+        return self._read(file) or self._encode(path, file)
+
+    def _read(self, file: Path) -> ImageTokens | None:
+        layers = self.settings.layers
+        try:
+            with safe_open(file, framework="pt") as stored:
+                if not all(f"patches.{layer}" in stored.keys() for layer in layers):  # noqa: SIM118
+                    return None
+                patches = tuple(stored.get_tensor(f"patches.{layer}") for layer in layers)
+                cls = torch.stack([stored.get_tensor(f"cls.{layer}") for layer in layers])
+            os.utime(file)  # the least recently used go first
+        except (SafetensorError, OSError):  # not there, or damaged: encoded again
+            return None
+        device = self.encoder.device
+        return ImageTokens(tuple(layer.to(device) for layer in patches), cls.to(device))
+
+    def _encode(self, path: str, file: Path) -> ImageTokens:
+        encoded = self.encoder.encode([load_image(path)])
+        image = ImageTokens(tuple(encoded.patches[0]), encoded.cls[0])
+        if self._writable:
+            self._write(image, file)
+        return image
+
+    def _write(self, image: ImageTokens, file: Path) -> None:
+        tensors = {}
+        for place, layer in enumerate(self.settings.layers):
+            tensors[f"patches.{layer}"] = image.patches[place].cpu().clone()
+            tensors[f"cls.{layer}"] = image.cls[place].cpu().clone()
+        try:
+            with atomic_path(file) as temporary:
+                try:
+                    save_file(tensors, temporary)
+                except SafetensorError as error:
+                    raise OSError(str(error)) from error
+        except (HyperfsadError, OSError) as error:
+            self._writable = False
+            self._notify(f"Tokens are not kept on disk any more: {error}")
+            return
+        self._size += file.stat().st_size
+        if self._size > self._limit:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Removes the least recently used tokens until nine tenths of the limit are reached."""
+        entries = sorted(_entries(self.folder.parent))
+        self._size = sum(size for _, size, _ in entries)
+        for _, size, path in entries:
+            if self._size <= 0.9 * self._limit:
+                return
+            path.unlink(missing_ok=True)
+            self._size -= size
+
+
+def _entries(folder: Path) -> list[tuple[int, int, Path]]:
+    """Time of use, size and path of all token files."""
+    found = []
+    for path in folder.glob("*/*.safetensors"):
+        try:
+            status = path.stat()
+        except OSError:  # another run removed it
+            continue
+        found.append((status.st_mtime_ns, status.st_size, path))
+    return found

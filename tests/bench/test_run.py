@@ -1,0 +1,119 @@
+"""A whole benchmark run through the command line, on a small data set in MVTec's layout."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hyperfsad.bench.presets import PRESETS, build_tables
+from hyperfsad.bench.protocol import Record
+from hyperfsad.bench.published import SIX_SETS
+from hyperfsad.bench.run import Suite, read_records
+from hyperfsad.cli import main
+from hyperfsad.errors import UsageError
+from tests.bench.trees import mvtec_tree
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
+    mvtec_tree(tmp_path / "data", ["bolt", "nut"])
+    return tmp_path / "data"
+
+
+def benchmark(root: Path, tiny: str, out: Path, *more: str) -> int:
+    command = ["benchmark", "--dataset", "mvtec", "--root", str(root), "--backbone", tiny]
+    return main([*command, "--shots", "1,2", "--runs", "2", "-o", str(out), *more])
+
+
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name != "resolution"])
+def test_every_preset_writes_records_and_tables(
+    root: Path, tiny: str, tmp_path: Path, preset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", preset) == 0
+    records = read_records(out / "records.jsonl")
+    methods = {record.method for record in records}
+    assert len(records) == len(methods) * 2 * 2 * 2
+    assert all(len(record.support) == record.shots for record in records)
+    printed = capsys.readouterr().out
+    for stem in build_tables(preset, records):
+        for suffix in (".md", ".csv", ".json", ".tex"):
+            assert (out / f"{stem}{suffix}").stat().st_size > 100
+        assert (out / f"{stem}.md").read_text(encoding="utf-8").strip() in printed
+    assert "(published)" in printed
+
+
+def test_resolutions_are_rows_of_one_table(root: Path, tiny: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "resolution", "--resolution", "84") == 0
+    assert {record.resolution for record in read_records(out / "records.jsonl")} == {84}
+
+
+def test_the_same_command_gives_the_same_bytes(root: Path, tiny: str, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        assert benchmark(root, tiny, tmp_path / name) == 0
+    for path in (tmp_path / "a").glob("*.*"):
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+def test_a_suite_names_several_data_sets(root: Path, tiny: str, tmp_path: Path) -> None:
+    file = root.parent / "suite.json"
+    sources = {"mvtec": "data", "mine": {"layout": "folder", "root": "data/nut"}}
+    file.write_text(json.dumps({"datasets": sources, "encoders": [tiny]}))
+    out = tmp_path / "out"
+    assert (
+        main(["benchmark", "--suite", str(file), "--shots", "1", "--runs", "1", "-o", str(out)])
+        == 0
+    )
+    found = {(record.dataset, record.category) for record in read_records(out / "records.jsonl")}
+    assert found == {("mvtec", "bolt"), ("mvtec", "nut"), ("mine", "nut")}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"datasets": 3}', '{"datasets": {"a": {}}}'])
+def test_a_bad_suite_is_one_sentence(tmp_path: Path, content: str) -> None:
+    (tmp_path / "suite.json").write_text(content)
+    with pytest.raises(UsageError, match="should be JSON such as"):
+        Suite.read(tmp_path / "suite.json", ())
+
+
+def test_bad_arguments_are_one_sentence(
+    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["benchmark", "--dataset", "mvtec"]) == 1
+    assert benchmark(root / "nowhere", tiny, tmp_path / "out") == 1
+    assert benchmark(root, tiny, tmp_path / "out", "--preset", "magic") == 1
+    assert benchmark(root, tiny, tmp_path / "out", "--runs", "0") == 1
+    assert benchmark(root, tiny, tmp_path / "out", "--shots", "99") == 1
+    errors = capsys.readouterr().err
+    assert errors.count("hyperfsad: ") == 5
+    assert "Traceback" not in errors
+    assert not (tmp_path / "out" / "records.jsonl").exists()
+
+
+def test_a_part_of_a_data_set_does_not_compete_with_published_figures() -> None:
+    figures = {"I-AUROC": 1.0, "P-AUROC": 1.0}
+    part = [Record("mvtec", "tile", "e", 448, "Hyper-FSAD", 1, 0, (), dict(figures))]
+    table = build_tables("main", part)["main-i-auroc-p-auroc"]
+    assert {row.group for row in table.rows if row.published} == {"1-shot"}
+    assert {row.group for row in table.rows if row.ours} == {"1-shot, here"}
+    assert any("do not compete" in note for note in table.notes)
+    whole = [Record("resc", "resc", "e", 448, "Hyper-FSAD", 1, 0, (), dict(figures))]
+    table = build_tables("main", whole)["main-i-auroc-p-auroc"]
+    assert {row.group for row in table.rows} == {"1-shot"}
+
+
+def test_the_average_needs_all_six_data_sets() -> None:
+    def records(names: tuple[str, ...]) -> list[Record]:
+        figures = {"I-AUROC": 0.9, "P-AUROC": 0.8}
+        return [
+            Record(name, "c", "e", 448, "Hyper-FSAD", 1, 0, (), dict(figures)) for name in names
+        ]
+
+    table = build_tables("main", records(SIX_SETS))["main-i-auroc-p-auroc"]
+    assert [column.group for column in table.columns][-2:] == ["six-set mean"] * 2
+    dinov3 = next(row for row in table.rows if "DINOv3" in row.label)
+    shown = [getattr(cell, "mean", None) for cell in dinov3.cells[-2:]]
+    assert shown == pytest.approx([89.95, 97.0], abs=0.01)
+    fewer = build_tables("main", records(SIX_SETS[:2]))["main-i-auroc-p-auroc"]
+    assert len(fewer.columns) == 4
