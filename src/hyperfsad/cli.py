@@ -13,6 +13,7 @@ from .encoders import DEFAULT, REGISTRY
 from .errors import DetectorFileError, HyperfsadError, HyperfsadWarning, UsageError
 
 if TYPE_CHECKING:
+    from .bench.run import Suite
     from .detector import HyperFSAD
 
 DONE, NOTHING, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
@@ -147,6 +148,8 @@ def _benchmark(options: argparse.Namespace) -> int:
         suite = Suite({options.dataset: source}, encoders, options.categories)
     else:
         raise UsageError("Give --dataset and --root, or --suite with a file that names several.")
+    if options.preset == "efficiency":
+        return _efficiency(options, suite)
     bar = _Bar()
     with bar:
         outcome = run_benchmark(
@@ -161,11 +164,30 @@ def _benchmark(options: argparse.Namespace) -> int:
             device=options.device,
             cache_limit=round(options.cache_limit * (1 << 30)),
             progress=bar.start,
+            figures=options.figures,
             notify=_say,
         )
     for table in outcome.tables.values():
         print(_printable(to_markdown(table)))
     print(f"Tables and records: {options.output}")
+    return DONE
+
+
+def _efficiency(options: argparse.Namespace, suite: "Suite") -> int:
+    from .bench.efficiency import efficiency_table
+    from .bench.tables import to_markdown, write_table
+
+    table = efficiency_table(
+        suite.load(),
+        suite.encoders,
+        shots=options.shots,
+        resolution=options.resolution,
+        device=options.device,
+        notify=_say,
+    )
+    write_table(table, Path(options.output), "efficiency")
+    print(_printable(to_markdown(table)))
+    print(f"Tables: {options.output}")
     return DONE
 
 
@@ -394,7 +416,10 @@ def _parser() -> argparse.ArgumentParser:
     benchmark.add_argument(
         "--preset",
         default="main",
-        help="main (default), peers, lookup, layers, resolution, lambda, pooling",
+        help="main (default), peers, lookup, layers, resolution, lambda, pooling, efficiency",
+    )
+    benchmark.add_argument(
+        "--figures", action="store_true", help="draw the paper's figures (needs hyperfsad[bench])"
     )
     benchmark.add_argument("--shots", type=_layers, default=(1, 2, 4), metavar="1,2,4")
     benchmark.add_argument("--runs", type=int, default=5, metavar="N")

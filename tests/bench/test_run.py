@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hyperfsad.bench.illustrate import published_points
 from hyperfsad.bench.presets import PRESETS, build_tables
 from hyperfsad.bench.protocol import Record
 from hyperfsad.bench.published import SIX_SETS
@@ -48,6 +49,38 @@ def test_resolutions_are_rows_of_one_table(root: Path, tiny: str, tmp_path: Path
     out = tmp_path / "out"
     assert benchmark(root, tiny, out, "--preset", "resolution", "--resolution", "84") == 0
     assert {record.resolution for record in read_records(out / "records.jsonl")} == {84}
+
+
+def test_figures_are_drawn(root: Path, tiny: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "lambda", "--figures") == 0
+    folder = out / "figures" / "tiny-56"
+    stems = {path.stem for path in folder.glob("*.png")}
+    assert stems == {path.stem for path in folder.glob("*.pdf")}
+    assert stems == {
+        *("lambda-qualitative", "lambda-truth-over-map-1", "tsne-cls", "accuracy-efficiency"),
+        *("lambda-i-auroc", "lambda-p-auroc"),
+    }
+
+
+def test_efficiency_times_every_stage(
+    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert benchmark(root, tiny, tmp_path / "out", "--preset", "efficiency") == 0
+    table = json.loads((tmp_path / "out" / "efficiency.json").read_text(encoding="utf-8"))
+    ours = [row for row in table["rows"] if row["ours"]]
+    assert len(ours) == 2
+    decode, encode, match, total = (cell["mean"] for cell in ours[0]["cells"][2:6])
+    assert 0 < max(decode, encode, match) < total
+    assert "RTX 3090" in capsys.readouterr().out
+
+
+def test_figure_1_shows_the_ten_timed_methods() -> None:
+    points = published_points()
+    assert len(points) == 10
+    ours = next(point for point in points if point.ours)
+    assert (ours.i_auroc, ours.p_auroc) == pytest.approx((89.95, 97.0), abs=0.01)
+    assert ours.milliseconds == 52.6
 
 
 def test_the_same_command_gives_the_same_bytes(root: Path, tiny: str, tmp_path: Path) -> None:

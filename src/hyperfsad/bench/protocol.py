@@ -112,7 +112,7 @@ def evaluate(
     blocks = [category.test[i : i + BLOCK] for i in range(0, len(category.test), BLOCK)]
     scores, maps = [], []
     for number, block in enumerate(blocks):
-        path = work / f"{category.dataset}-{category.name}-{number:04d}.npz"
+        path = _block_path(category, work, number)
         identity = scorer.identity([image.path for image in block])
         stored = _read_block(path, identity)
         if stored is None:
@@ -124,6 +124,20 @@ def evaluate(
     return _records(
         category, protocol, store, supports, np.concatenate(scores, 2), np.concatenate(maps, 2)
     )
+
+
+def read_maps(category: Category, work: Path) -> NDArray[np.float32]:
+    """The maps that `evaluate` has stored: (variants, support sets, images, grid, grid)."""
+    count = -(-len(category.test) // BLOCK)
+    blocks = []
+    for number in range(count):
+        with np.load(_block_path(category, work, number), allow_pickle=False) as stored:
+            blocks.append(stored["maps"])
+    return np.concatenate(blocks, axis=2)
+
+
+def _block_path(category: Category, work: Path, number: int) -> Path:
+    return work / f"{category.dataset}-{category.name}-{number:04d}.npz"
 
 
 def _supports(

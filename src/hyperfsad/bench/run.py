@@ -12,6 +12,7 @@ from ..encoders.store import Notify, silent
 from ..errors import UsageError, first_line
 from ..files import atomic_path
 from .datasets import Category, load_dataset
+from .illustrate import draw_figures
 from .presets import PRESETS, build_tables
 from .protocol import Protocol, Record, evaluate, record_lines
 from .tables import Table, write_table
@@ -91,9 +92,13 @@ def run_benchmark(
     device: str = "auto",
     cache_limit: int = DEFAULT_LIMIT,
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
+    figures: bool = False,
     notify: Notify = silent,
 ) -> Outcome:
-    """Measures, and writes records.jsonl and the tables; `progress(total)` gives an advancer."""
+    """Measures, and writes records.jsonl and the tables; `progress(total)` gives an advancer.
+
+    `figures` draws what the paper draws, one folder for each encoder and resolution.
+    """
     if not shots or min(shots) < 1 or runs < 1:
         raise UsageError("Shots and runs are at least 1.")
     if preset_name not in PRESETS:
@@ -113,8 +118,13 @@ def run_benchmark(
             )
             label = f"{os.path.basename(encoder)}-{settings.resolution}"
             work = out / "work" / f"{preset_name}-{label}"
+            measured: list[Record] = []
             for category in categories:
-                records += evaluate(category, protocol, store, work, advance)
+                measured += evaluate(category, protocol, store, work, advance)
+            records += measured
+            if figures:
+                folder = out / "figures" / label
+                draw_figures(preset_name, measured, categories, protocol, store, work, folder)
     tables = build_tables(preset_name, records)
     with atomic_path(out / "records.jsonl") as temporary:
         temporary.write_text("\n".join(record_lines(records)) + "\n", encoding="utf-8")

@@ -1,0 +1,96 @@
+"""Milliseconds per image and stage, and peak memory: our side of the paper's efficiency table."""
+
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+from ..detector import HyperFSAD
+from ..encoders.store import Notify, silent
+from ..errors import UsageError
+from ..images import load_image
+from .datasets import Category
+from .published import published
+from .tables import Cell, Column, Row, Table
+
+IMAGES = 24
+WARM_UP = 3
+
+
+def efficiency_table(
+    categories: Sequence[Category],
+    encoders: Sequence[str],
+    *,
+    shots: Sequence[int],
+    resolution: int | None = None,
+    device: str = "auto",
+    notify: Notify = silent,
+) -> Table:
+    """Times images of the first category, one after the other, as `detect` meets them."""
+    if not categories:
+        raise UsageError("There is no category to time.")
+    category = categories[0]
+    rows = []
+    cells: tuple[Cell | str | None, ...]
+    for row in published("efficiency"):
+        cells = (
+            row.backbone,
+            row.variant,
+            *(None,) * 3,
+            Cell(row.metrics["ms"].mean),
+            Cell(row.metrics["GB"].mean),
+        )
+        rows.append(Row(row.method, cells, "GPU, 1-shot", published=True))
+    for encoder in encoders:
+        for count in shots:
+            detector = HyperFSAD(encoder, resolution=resolution, device=device, notify=notify)
+            detector.fit(category.normal[:count])
+            stages = _timed(detector, [image.path for image in category.test])
+            cells = (
+                encoder,
+                str(detector.settings.resolution),
+                *(Cell(1000 * seconds) for seconds in stages),
+                Cell(_peak_gigabytes()),
+            )
+            group = f"{detector.encoder_.device.type.upper()}, here"
+            rows.append(Row(f"Hyper-FSAD, {count}-shot", cells, group, ours=True))
+    columns = (
+        Column("encoder", better=None),
+        Column("pixels", better=None),
+        Column("decode ms", better="low"),
+        Column("encode ms", better="low"),
+        Column("match ms", better="low"),
+        Column("total ms", better="low"),
+        Column("peak GB", better="low", digits=2),
+    )
+    notes = (
+        "Published: GPU memory and time on an NVIDIA RTX 3090, batches of 8.",
+        f"Measured: median of {IMAGES} images of {category.dataset}/{category.name}, one at a time;"
+        " memory is that of the whole process so far.",
+    )
+    return Table("Efficiency", columns, tuple(rows), notes)
+
+
+def _timed(detector: HyperFSAD, paths: Sequence[str]) -> list[float]:
+    """Median seconds of decoding, encoding, matching and all three."""
+    laps = []
+    for place in range(IMAGES + WARM_UP):
+        start = time.perf_counter()
+        image = load_image(paths[place % len(paths)])
+        decoded = time.perf_counter()
+        tokens = detector.encoder_.encode([image])
+        encoded = time.perf_counter()
+        detector.score_tokens(tokens)
+        done = time.perf_counter()
+        laps.append((decoded - start, encoded - decoded, done - encoded, done - start))
+    return [statistics.median(stage) for stage in zip(*laps[WARM_UP:], strict=True)]
+
+
+def _peak_gigabytes() -> float:
+    """The largest memory of this process so far."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such count
+        return float("nan")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9

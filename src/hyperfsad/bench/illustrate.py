@@ -1,0 +1,129 @@
+"""The figures of a finished run, from its records, its stored maps and the cached tokens."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..images import load_image
+from .datasets import Category, TestImage, load_mask
+from .figures import Point, ablation_curves, accuracy_efficiency, save_figure, tsne_cls
+from .galleries import GalleryRow, qualitative_grid, truth_over_map
+from .protocol import Protocol, Record, read_maps, summarise
+from .published import PublishedRow, published, six_set_average
+from .tokens import TokenStore
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MASK_SIZE = 256
+TSNE_CATEGORIES = 8
+"""As many as the paper's figure shows."""
+TSNE_IMAGES = 400
+"""Of a category; more cost minutes and hide each other."""
+TILES = 60
+
+
+def draw_figures(
+    preset: str,
+    records: Sequence[Record],
+    categories: Sequence[Category],
+    protocol: Protocol,
+    store: TokenStore,
+    work: Path,
+    out: Path,
+) -> list[Path]:
+    """Writes every figure that the run has the data for, as PNG and PDF."""
+    maps = {(c.dataset, c.name): read_maps(c, work) for c in categories}
+    methods = [variant.label for variant in protocol.variants]
+    shown = [
+        row for c in categories for row in _rows(c, maps[c.dataset, c.name], methods, few=True)
+    ]
+    many = [row for c in categories for row in _rows(c, maps[c.dataset, c.name], methods)]
+    paths = save_figure(qualitative_grid(shown, methods), out, f"{preset}-qualitative")
+    ours = next((v.label for v in protocol.variants if v.peer is None), methods[0])
+    for page, start in enumerate(range(0, len(many), TILES), start=1):
+        figure = truth_over_map(many[start : start + TILES], ours)
+        paths += save_figure(figure, out, f"{preset}-truth-over-map-{page}")
+    paths += save_figure(_tsne(categories, store), out, "tsne-cls")
+    paths += save_figure(accuracy_efficiency(published_points()), out, "accuracy-efficiency")
+    axis = {"lambda": "λ", "resolution": "input resolution (pixels)"}.get(preset)
+    if axis:
+        for metric in ("I-AUROC", "P-AUROC"):
+            series = _series(records, metric)
+            if series:
+                figure = ablation_curves(series, axis, f"{metric} (%)")
+                paths += save_figure(figure, out, f"{preset}-{metric.lower()}")
+    return paths
+
+
+def published_points() -> list[Point]:
+    """The methods of the paper's Figure 1: one-shot averages, and the times of its Table 5."""
+    points = []
+    for timed in published("efficiency"):
+        rows = [
+            row
+            for row in published("main", method=timed.method, shots=1)
+            if row.backbone in (None, timed.backbone)
+        ]
+        average = six_set_average(rows)
+        image, pixel = average.get("I-AUROC"), average.get("P-AUROC")
+        if image is not None and pixel is not None:
+            points.append(
+                Point(timed.method, image, pixel, timed.metrics["ms"].mean, ours=_is_ours(timed))
+            )
+    return points
+
+
+def _is_ours(row: PublishedRow) -> bool:
+    return row.method == "Hyper-FSAD"
+
+
+def _rows(
+    category: Category, maps: NDArray[np.float32], methods: Sequence[str], few: bool = False
+) -> list[GalleryRow]:
+    """Gallery rows of the first run at the fewest shots; `few`: one of each kind of defect."""
+    rows, kinds = [], set()
+    for place, image in enumerate(category.test):
+        if few and image.defect in kinds:
+            continue
+        if not few and not image.anomalous:
+            continue
+        kinds.add(image.defect)
+        drawn = {method: maps[row, 0, place] for row, method in enumerate(methods)}
+        picture = load_image(image.path).rgb()
+        rows.append(GalleryRow(f"{category.name}\n{image.defect}", picture, _mask(image), drawn))
+    return rows
+
+
+def _mask(image: TestImage) -> NDArray[np.bool_] | None:
+    return load_mask(image, MASK_SIZE) if image.mask else None
+
+
+def _tsne(categories: Sequence[Category], store: TokenStore) -> "Figure":
+    groups = {}
+    for category in categories[:TSNE_CATEGORIES]:
+        step = max(1, len(category.test) // TSNE_IMAGES)
+        images = category.test[::step]
+        tokens = np.stack([store.tokens(image.path).cls.cpu().numpy() for image in images])
+        groups[category.name] = (tokens, np.array([image.anomalous for image in images]))
+    return tsne_cls(groups, store.settings.layers)
+
+
+def _series(
+    records: Sequence[Record], metric: str
+) -> dict[str, list[tuple[float, float, float | None]]]:
+    """A line for each number of shots over the numbers that name the variants."""
+    series: dict[str, list[tuple[float, float, float | None]]] = {}
+    for shots in sorted({record.shots for record in records}):
+        points = []
+        for method in dict.fromkeys(record.method for record in records):
+            chosen = [r for r in records if (r.shots, r.method) == (shots, method)]
+            summary = summarise(chosen, metric)
+            if summary.mean is not None:
+                points.append((float(method), summary.mean, summary.std))
+        if points:
+            series[f"{shots}-shot"] = sorted(points)
+    return series
