@@ -112,6 +112,8 @@ def test_usage_errors_are_one_sentence_and_exit_1(
         (["detect", photos, "--detector", photos / "0.png"], "no detector file"),
         (["detect", empty, "--detector", fitted], "holds no images"),
         (["detect", photos, "--detector", fitted, "--resolution", "56"], "fixed in a saved"),
+        (["detect", photos, "--detector", fitted, "--lambda", "1"], "--lambda is fixed"),
+        (["detect", "--normal", photos, photos], "put the images before --normal"),
         (["extend", fitted, photos / "0.png"], "no new normal image"),
         (["info", photos / "0.png"], "no detector file"),
         (["encoders", "fetch", "resnet"], "not one of"),
@@ -122,6 +124,67 @@ def test_usage_errors_are_one_sentence_and_exit_1(
         assert words in done.stderr, (arguments, done.stderr)
         assert "Traceback" not in done.stderr
     assert sorted(os.listdir(tmp_path)) == ["empty", "part.hfsad", "photos"]
+
+
+def test_a_detector_never_replaces_another_file(tiny: str, photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for target in (photos / "0.png", tmp_path / "notes.txt"):
+        before = target.read_bytes()
+        assert main(["fit", str(photos), "-o", str(target), "--backbone", tiny]) == 1
+        assert target.read_bytes() == before
+    detector = str(tmp_path / "part.hfsad")
+    for _ in range(2):  # its own kind it may replace
+        assert main(["fit", str(photos), "-o", detector, "--backbone", tiny]) == 0
+
+
+def test_resuming_a_finished_run_does_nothing_again(
+    fitted: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["detect", str(photos), "--detector", str(fitted), "-o", str(tmp_path / "out")]
+    assert main(command) == 0
+    before = (tmp_path / "out" / "results.jsonl").read_bytes()
+    assert main([*command, "--resume"]) == 0
+    assert "5 images done before" in capsys.readouterr().err
+    assert (tmp_path / "out" / "results.jsonl").read_bytes() == before
+
+
+def test_help_can_be_written_to_any_console() -> None:
+    for command in ("fit", "detect", "extend", "demo", "benchmark", "encoders", "info"):
+        done = subprocess.run(
+            [sys.executable, "-m", "hyperfsad", command, "--help"],
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_full_output_is_one_sentence(fitted: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "hyperfsad", "info", str(fitted)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_another_encoder_for_a_saved_detector_is_refused(
+    fitted: Path, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.test_storage import rewritten
+
+    header = HyperFSAD.load(fitted)._header()
+    rewritten(fitted, encoder={**header["encoder"], "name": "clip-vitb16"})
+    command = ["detect", str(photos), "--detector", str(fitted), "--backbone", "dinov2-vits14-reg"]
+    assert main(command) == 1
+    assert "was made with clip-vitb16" in capsys.readouterr().err
 
 
 def test_names_with_a_leading_dash(fitted: Path, tmp_path: Path) -> None:
@@ -163,7 +226,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
 
     done = run(*command[3:], "--resume")
     assert done.returncode == 0
-    assert "images were done before" in done.stderr
+    assert "done before" in done.stderr
     assert len(read_results(out)) == 400
     whole = tmp_path / "whole"
     assert main([*command[3:-1], str(whole)]) == 0

@@ -51,14 +51,22 @@ def test_32_bit_float_grey_in_the_unit_interval(tmp_path: Path) -> None:
     assert grey_level(tmp_path / "f.tiff") == pytest.approx(127.5, abs=1e-3)
 
 
-@pytest.mark.parametrize("value", [1.01, -0.1, np.nan, np.inf])
-def test_float_grey_outside_it_is_refused(tmp_path: Path, value: float) -> None:
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (1.01, "outside 0 to 1"),
+        (-0.1, "outside 0 to 1"),
+        (np.nan, "no numbers"),
+        (np.inf, "no numbers"),
+    ],
+)
+def test_float_grey_outside_it_is_refused(tmp_path: Path, value: float, words: str) -> None:
     values = np.full((20, 20), 0.5, dtype=np.float32)
     values[3, 4] = value
     Image.fromarray(values).save(tmp_path / "f.tiff")
-    with pytest.raises(ImageError, match=r"f\.tiff has float values outside 0 to 1"):
+    with pytest.raises(ImageError, match=rf"f\.tiff .*{words}"):
         load_image(tmp_path / "f.tiff")
-    with pytest.raises(ImageError, match="outside 0 to 1"):
+    with pytest.raises(ImageError, match=words):
         load_image(values)
 
 
@@ -225,6 +233,34 @@ def test_folders_are_searched_below_in_a_fixed_order(tmp_path: Path) -> None:
         "b.png",
     ]
     assert found.notes == [f"{tmp_path}: 2 files passed over that are no images: Thumbs.db, x.lnk."]
+
+
+def test_heat_maps_of_an_earlier_run_are_no_parts(tmp_path: Path) -> None:
+    for name in ("a.png", "out/results.jsonl", "out/heatmaps/a-1.jpg", "heatmaps/mine.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = [os.path.relpath(path, tmp_path) for path in find_images([tmp_path]).paths]
+    assert found == ["a.png", "heatmaps/mine.jpg"]
+
+
+def test_a_folder_that_cannot_be_opened_is_told_and_the_others_go_on() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "a.png").touch()
+        (folder / "closed").mkdir(mode=0)
+        user = os.geteuid()
+        if user == 0:
+            os.seteuid(65534)
+        try:
+            found = find_images([folder])
+            with pytest.raises(UsageError, match="closed cannot be opened: permission denied"):
+                find_images([folder / "closed"])
+        finally:
+            os.seteuid(user)
+        assert found.paths == [str(folder / "a.png")]
+        assert found.failed
+        assert found.notes == [f"{folder / 'closed'} cannot be opened: permission denied."]
 
 
 def test_a_folder_linked_into_itself_ends(tmp_path: Path) -> None:

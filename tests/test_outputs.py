@@ -55,7 +55,7 @@ def test_the_table_says_the_same(results: list[AnomalyResult], tmp_path: Path) -
     assert [row["image"] for row in rows] == [line["image"] for line in lines]
     assert float(rows[0]["score"]) == lines[0]["score"]
     assert rows[3]["score"] == ""
-    assert rows[0]["regions"] == "0"
+    assert rows[0]["regions"] == ""  # no threshold yet, so none was looked for
 
 
 def test_the_report_shows_the_worst_first(results: list[AnomalyResult], tmp_path: Path) -> None:
@@ -117,6 +117,28 @@ def test_an_interrupted_run_is_resumed(results: list[AnomalyResult], tmp_path: P
     assert not (tmp_path / "out" / JOURNAL).exists()
 
 
+def test_a_finished_run_has_nothing_to_do_again(
+    results: list[AnomalyResult], tmp_path: Path
+) -> None:
+    finished(tmp_path, results[:2])
+    with OutputFolder(tmp_path, run="r").open(resume=True) as output:
+        assert results[0].image in output
+        assert results[1].image in output
+        assert results[2].image not in output
+
+
+def test_what_is_replaced_is_told(results: list[AnomalyResult], tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("mine")
+    said: list[str] = []
+    with OutputFolder(tmp_path, run="r").open(notify=said.append) as output:
+        output.add(results[0])
+    assert said == [f"{tmp_path} holds report.html already; they will be replaced."]
+    with OutputFolder(tmp_path, run="r").open(notify=said.append) as output:
+        output.finish([])
+    assert "holds an unfinished run" in said[1]
+    assert os.listdir(tmp_path / "heatmaps") == []  # nothing is left of the run that was replaced
+
+
 def test_another_detector_or_a_changed_image_is_not_resumed(
     results: list[AnomalyResult], tmp_path: Path
 ) -> None:
@@ -156,7 +178,7 @@ def test_the_same_results_give_the_same_bytes(results: list[AnomalyResult], tmp_
         files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
         contents.append([(str(f.relative_to(tmp_path / name)), f.read_bytes()) for f in files])
     assert contents[0] == contents[1]
-    assert len(contents[0]) == 4 + 4 + 3
+    assert len(contents[0]) == 4 + 4 + 4
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:

@@ -220,8 +220,8 @@ class FewShotDetector(ABC):
             tokens = self.encoder_.encode([loaded for loaded, _ in batch])
             banks.append(MemoryBank.of(tokens, [normal for _, normal in batch]))
         if not banks and not known:
-            reasons = " ".join(str(error) for error in self.skipped_) or "None was given."
-            raise UsageError(f"There is no normal image to learn from. {reasons}")
+            reason = "none could be read" if self.skipped_ else "none was given"
+            raise UsageError(f"There is no normal image to learn from: {reason}.")
         return banks
 
     def _new_images(

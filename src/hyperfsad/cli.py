@@ -15,6 +15,7 @@ from .errors import DetectorFileError, HyperfsadError, HyperfsadWarning, UsageEr
 if TYPE_CHECKING:
     from .bench.run import Suite
     from .detector import HyperFSAD
+    from .images import FoundImages
 
 DONE, NOTHING, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
 
@@ -34,70 +35,112 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(f"hyperfsad: {error}")
         return NOTHING
     except KeyboardInterrupt:
-        _say("hyperfsad: stopped.")
-        return INTERRUPTED
+        return _stopped()
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return DONE
+    except OSError as error:
+        _drop_output()
+        place = f"{error.filename}: " if error.filename else ""
+        _say(f"hyperfsad: {place}{error.strerror or error}.")
+        return NOTHING
+    except ImportError as error:  # what some libraries make of Ctrl-C while they are loaded
+        if isinstance(error.__context__, KeyboardInterrupt):
+            return _stopped()
+        raise
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
+        _say("hyperfsad: There is not enough memory; try a smaller --resolution or --batch-size.")
+        return NOTHING
+
+
+def _stopped() -> int:
+    _say("hyperfsad: stopped.")
+    return INTERRUPTED
+
+
+def _drop_output() -> None:
+    """Nothing more can be written to standard output; the interpreter must not try at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fit(options: argparse.Namespace) -> int:
+    _require_free(options.output)
     detector = _new_detector(options)
     found = _found(options.normal)
-    detector.fit(_progress(found, "learning"))
+    detector.fit(_progress(found.paths, "learning"))
     detector.save(options.output)
     _say_saved(detector, options.output)
-    return SOME_FAILED if detector.skipped_ else DONE
+    return SOME_FAILED if detector.skipped_ or found.failed else DONE
 
 
 def _extend(options: argparse.Namespace) -> int:
+    target = options.output or options.detector
+    _require_free(target)
     detector = _loaded_detector(options)
     before = len(detector.memory_)
-    detector.extend(_progress(_found(options.normal), "learning"))
-    target = options.output or options.detector
+    found = _found(options.normal)
+    detector.extend(_progress(found.paths, "learning"))
     if len(detector.memory_) == before:
         raise UsageError("There was no new normal image; the detector is as it was.")
     detector.save(target)
     _say_saved(detector, target)
-    return SOME_FAILED if detector.skipped_ else DONE
+    return SOME_FAILED if detector.skipped_ or found.failed else DONE
+
+
+def _require_free(path: str) -> None:
+    """A detector never takes the place of a picture or of any other file."""
+    from .storage import read_header
+
+    if os.path.isfile(path):
+        try:
+            read_header(Path(path))
+        except DetectorFileError as error:
+            raise UsageError(
+                f"{path} exists and is no detector file; choose another name."
+            ) from error
 
 
 def _detect(options: argparse.Namespace) -> int:
     from .outputs import OutputFolder
 
     out = Path(options.output)
-    images = [path for path in _found(options.images) if not _below(path, out)]
+    if not options.images:
+        raise UsageError("No image to look at was named; put the images before --normal.")
+    found = _found(options.images)
+    images = [path for path in found.paths if not _below(path, out)]
     if not images:
         raise UsageError(f"All images lie in the output folder {out}.")
-    learnt_all = True
+    complete = not found.failed
     if options.detector:
         detector = _loaded_detector(options)
     else:
-        detector = _new_detector(options).fit(_progress(_found(options.normal), "learning"))
-        learnt_all = not detector.skipped_
-    if (out / "results.jsonl").exists():
-        _say(f"{out} holds the results of an earlier run; they will be replaced.")
+        normal = _found(options.normal)
+        detector = _new_detector(options).fit(_progress(normal.paths, "learning"))
+        complete &= not detector.skipped_ and not normal.failed
     output = OutputFolder(
         out, run=detector.identity(), heatmaps=not options.no_heatmaps, maps=options.save_maps
     )
-    with output.open(resume=options.resume):
-        todo = [image for image in dict.fromkeys(images) if image not in output]
-        if len(todo) < len(images):
-            _say(f"{len(images) - len(todo)} images were done before.")
+    with output.open(resume=options.resume, notify=_say):
+        wanted = list(dict.fromkeys(images))
+        todo = [image for image in wanted if image not in output]
+        if len(todo) < len(wanted):
+            _say(f"{_count(len(wanted) - len(todo), 'image')} done before.")
         try:
             for result in detector.predict(_progress(todo, "detecting")):
                 output.add(result)
         except KeyboardInterrupt:
-            done = sum(image in output for image in dict.fromkeys(images))
+            done = sum(image in output for image in wanted)
             _say(
-                f"hyperfsad: stopped after {done} of {len(images)} images; --resume goes on there."
+                f"hyperfsad: stopped after {done} of {len(wanted)} images; --resume goes on there."
             )
             return INTERRUPTED
         lines = output.finish(images)
-    return _summarise(lines, out, learnt_all)
+    return _summarise(lines, out, complete)
 
 
-def _summarise(lines: list[dict[str, Any]], out: Path, learnt_all: bool) -> int:
+def _summarise(lines: list[dict[str, Any]], out: Path, complete: bool) -> int:
     failed = [line for line in lines if line["error"] is not None]
     scored = sorted((line for line in lines if line["error"] is None), key=lambda x: -x["score"])
     if scored:
@@ -106,10 +149,11 @@ def _summarise(lines: list[dict[str, Any]], out: Path, learnt_all: bool) -> int:
             print(f"{line['score']:7.3f}  {_printable(line['image'])}")
     for line in failed:
         _say(f"hyperfsad: {line['error']}")
-    print(f"{len(scored)} images scored, {len(failed)} failed; see {out / 'report.html'}")
+    scores = _count(len(scored), "image")
+    print(f"{scores} scored, {len(failed)} failed; see {out / 'report.html'}")
     if not scored:
         return NOTHING
-    return SOME_FAILED if failed or not learnt_all else DONE
+    return SOME_FAILED if failed or not complete else DONE
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -246,7 +290,7 @@ def _info(options: argparse.Namespace) -> int:
             f"lookup      {header['lookup']}",
             f"pooling     {header['pooling']}, λ = {header['lambda']}",
             f"threshold   {'none' if header['threshold'] is None else header['threshold']}",
-            f"normal      {len(images)} image{'s' * (len(images) > 1)}",
+            f"normal      {_count(len(images), 'image')}",
             *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
         ]
     except (KeyError, TypeError) as error:
@@ -272,10 +316,12 @@ def _new_detector(options: argparse.Namespace) -> "HyperFSAD":
 
 
 def _loaded_detector(options: argparse.Namespace) -> "HyperFSAD":
-    fixed = ("layers", "resolution", "lookup", "pooling", "lam")
-    given = [name for name in fixed if getattr(options, name, None) is not None]
+    fixed = {"layers": "", "resolution": "", "lookup": "", "pooling": "", "lam": "lambda"}
+    given = [
+        shown or name for name, shown in fixed.items() if getattr(options, name, None) is not None
+    ]
     if given:
-        raise UsageError(f"{given[0]} is fixed in a saved detector; fit a new one to change it.")
+        raise UsageError(f"--{given[0]} is fixed in a saved detector; fit a new one to change it.")
     from .detector import HyperFSAD
 
     return HyperFSAD.load(
@@ -287,13 +333,13 @@ def _loaded_detector(options: argparse.Namespace) -> "HyperFSAD":
     )
 
 
-def _found(sources: Sequence[str]) -> list[str]:
+def _found(sources: Sequence[str]) -> "FoundImages":
     from .images import find_images
 
     found = find_images(sources)
     for note in found.notes:
         _say(f"hyperfsad: {note}")
-    return found.paths
+    return found
 
 
 def _below(path: str, folder: Path) -> bool:
@@ -301,9 +347,12 @@ def _below(path: str, folder: Path) -> bool:
 
 
 def _say_saved(detector: "HyperFSAD", path: str) -> None:
-    count = len(detector.memory_)
     size = os.path.getsize(path) / 1e6
-    print(f"{path}: {count} normal image{'s' * (count > 1)}, {size:.1f} MB")
+    print(f"{path}: {_count(len(detector.memory_), 'normal image')}, {size:.1f} MB")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _progress(items: Iterable[Item], label: str) -> Iterable[Item]:
@@ -383,7 +432,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_machine(fit)
 
     detect = _command(commands, "detect", _detect, "score images and draw heat maps")
-    detect.add_argument("images", nargs="+", metavar="IMAGE", help="files, globs or folders")
+    detect.add_argument("images", nargs="*", metavar="IMAGE", help="files, globs or folders")
     source = detect.add_mutually_exclusive_group(required=True)
     source.add_argument("--detector", metavar="FILE", help="a saved detector")
     source.add_argument(
@@ -409,7 +458,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_machine(demo)
 
     benchmark = _command(commands, "benchmark", _benchmark, "the paper's tables, on data sets")
-    benchmark.add_argument("--dataset", metavar="NAME", help="mvtec, visa, mpdd, btad, resc, …")
+    benchmark.add_argument(
+        "--dataset", metavar="NAME", help="mvtec, visa, mpdd, btad, resc, brats, folder"
+    )
     benchmark.add_argument("--root", metavar="DIR", help="where the data set lies")
     benchmark.add_argument("--suite", metavar="FILE", help="JSON: several data sets and encoders")
     benchmark.add_argument("--categories", type=_names, metavar="A,B", help="default: all")
@@ -467,9 +518,13 @@ def _add_recipe(command: argparse.ArgumentParser) -> None:
     recipe.add_argument(
         "--lookup", metavar="RULE", help="sparsemax (default), softmax, top-1, top-p, entmax-1.5"
     )
-    recipe.add_argument("--pooling", metavar="RULE", help="max (default), top-10, top-1%%, …")
+    recipe.add_argument("--pooling", metavar="RULE", help="max (default), top-10, top-1%%")
     recipe.add_argument(
-        "--lambda", dest="lam", type=float, metavar="λ", help="weight of the map (default: 0.5)"
+        "--lambda",
+        dest="lam",
+        type=float,
+        metavar="WEIGHT",
+        help="weight of the map (default: 0.5)",
     )
 
 

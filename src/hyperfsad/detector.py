@@ -88,6 +88,10 @@ class HyperFSAD(FewShotDetector):
         text = json.dumps([header, images], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
+    def __repr__(self) -> str:
+        count = len(self.memory_) if hasattr(self, "memory_") else 0
+        return f"HyperFSAD({self.backbone!r}, {self.settings.resolution} px, {count} normal images)"
+
     def _header(self) -> dict[str, Any]:
         self._require_fitted()
         fingerprint = self._fingerprint or self.encoder_.fingerprint
@@ -120,6 +124,11 @@ class HyperFSAD(FewShotDetector):
             stored = dict(header["encoder"])
             fingerprint = str(stored.pop("fingerprint"))
             if backbone is not None:
+                if stored["name"] in REGISTRY and backbone != stored["name"]:
+                    raise UsageError(
+                        f"{path} was made with {stored['name']} and works with no other encoder;"
+                        " --backbone only names the place of a folder that moved."
+                    )
                 stored["name"] = backbone
             for name in ("layers", "mean", "std"):
                 stored[name] = tuple(stored[name])

@@ -31,6 +31,9 @@ FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "WEBP", "GIF", "PPM")
 MIN_SIDE = 8
 """A picture with a shorter side shows no part: stretched to a square it would be a blur."""
 
+RUN_FILES = frozenset({"results.jsonl", "results.partial.jsonl"})
+"""What marks a folder as the output of a run."""
+
 _EIGHT_BIT = ("1", "L", "P", "RGB", "CMYK", "YCbCr", "HSV")
 _WITH_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
 
@@ -119,7 +122,8 @@ def _from_file(path: str, name: str) -> Image.Image:
     except UnidentifiedImageError as error:
         raise ImageError(f"{name} is not an image, or of a kind that is not supported.") from error
     except Image.DecompressionBombError as error:
-        raise ImageError(f"{name} is too large: {first_line(error)}.") from error
+        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0) / 1e6
+        raise ImageError(f"{name} is too large: it has over {limit:.0f} million pixels.") from error
     except PermissionError as error:
         raise ImageError(f"{name} cannot be read: {_os_reason(error)}.") from error
 
@@ -166,7 +170,9 @@ def _float_grey(values: NDArray[Any], name: str) -> Image.Image:
 
 
 def _unit_interval(values: NDArray[Any], name: str) -> NDArray[np.float32]:
-    if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1:
+    if not np.isfinite(values).all():
+        raise ImageError(f"{name} holds values that are no numbers (NaN or infinite).")
+    if values.min() < 0 or values.max() > 1:
         raise ImageError(
             f"{name} has float values outside 0 to 1; scale it before, the same for all."
         )
@@ -197,6 +203,8 @@ class FoundImages:
 
     paths: list[str]
     notes: list[str]
+    failed: bool = False
+    """Whether a folder could not be opened."""
 
 
 def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
@@ -207,9 +215,10 @@ def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
     """
     paths: list[str] = []
     notes: list[str] = []
+    closed: list[str] = []
     for source in [os.fspath(source) for source in sources]:
         if os.path.isdir(source):
-            found, junk = _walk(source)
+            found, junk = _walk(source, closed)
             if not found:
                 notes.append(f"{source} holds no images{_listing(junk, '; passed over: ')}.")
             elif junk:
@@ -224,9 +233,10 @@ def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
             paths.append(source)
         else:
             notes.append(f"{source} does not exist.")
+    notes += closed
     if not paths:
         raise UsageError(" ".join(notes) or "No image was given.")
-    return FoundImages(paths, notes)
+    return FoundImages(paths, notes, failed=bool(closed))
 
 
 def is_collection(source: str | os.PathLike[str]) -> bool:
@@ -246,18 +256,27 @@ def _globbed(pattern: str, notes: list[str]) -> list[str]:
     return matches
 
 
-def _walk(folder: str) -> tuple[list[str], list[str]]:
-    """All images below a folder and all other files; links to folders are followed once."""
+def _walk(folder: str, closed: list[str]) -> tuple[list[str], list[str]]:
+    """All images below a folder and all other files; links to folders are followed once.
+
+    Folders that cannot be opened are told in `closed`. The heat maps of an earlier run are no
+    pictures of parts and are passed over.
+    """
+
+    def refuse(error: OSError) -> None:
+        closed.append(f"{error.filename} cannot be opened: {_os_reason(error)}.")
+
     found: list[str] = []
     junk: list[str] = []
     seen: set[tuple[int, int]] = set()
-    for parent, folders, files in os.walk(folder, followlinks=True, onerror=_refuse_folder):
+    for parent, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
         status = os.stat(parent)
         if (status.st_dev, status.st_ino) in seen:
             folders.clear()
             continue
         seen.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        ours = ("heatmaps",) if RUN_FILES.intersection(files) else ()
+        folders[:] = sorted(n for n in folders if not n.startswith(".") and n not in ours)
         for name in files:
             if name.startswith("."):
                 continue
@@ -268,10 +287,6 @@ def _walk(folder: str) -> tuple[list[str], list[str]]:
 
 def _sort_key(path: str) -> list[str]:
     return path.split(os.sep)
-
-
-def _refuse_folder(error: OSError) -> None:
-    raise UsageError(f"{error.filename} cannot be opened: {_os_reason(error)}.") from error
 
 
 def _listing(names: list[str], lead: str, most: int = 3) -> str:

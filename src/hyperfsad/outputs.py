@@ -9,10 +9,11 @@ import hashlib
 import io
 import json
 import os
+from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,10 +23,16 @@ from .report import report_html
 from .results import AnomalyResult
 
 JOURNAL = "results.partial.jsonl"
+DONE_JOURNAL = ".results.done.jsonl"
+"""The journal of a finished run: with it, `--resume` has nothing to do again."""
+RESULTS = ("results.jsonl", "results.csv", "report.html")
 COLUMNS = (
     *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "regions"),
     *("heatmap", "map", "error"),
 )
+
+
+Self = TypeVar("Self", bound="OutputFolder")
 
 
 class OutputFolder:
@@ -40,11 +47,20 @@ class OutputFolder:
         self._header = {"run": run, "heatmaps": heatmaps, "maps": maps}
         self._journal: FileIO | None = None
         self._lines: dict[str, dict[str, Any]] = {}
+        self._stale: set[str] = set()
 
-    def open(self, *, resume: bool = False) -> "OutputFolder":
-        """Makes the folder; with `resume`, takes up what an interrupted run has finished."""
+    def open(
+        self: Self, *, resume: bool = False, notify: Callable[[str], None] | None = None
+    ) -> Self:
+        """Makes the folder; with `resume`, takes up what an earlier run has finished."""
         path = self.folder / JOURNAL
-        kept = self._finished_before(path) if resume else {}
+        earlier = _read_lines(path) or _read_lines(self.folder / DONE_JOURNAL)
+        kept = self._finished_before(earlier) if resume else {}
+        self._stale = self._written_files(
+            [*_read_lines(self.folder / "results.jsonl"), *(e.get("line", {}) for e in earlier)]
+        )
+        if notify and not kept:
+            self._tell_what_is_replaced(notify)
         with explain_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._journal = path.open("wb", buffering=0)  # each line is there at once
@@ -52,6 +68,13 @@ class OutputFolder:
         for entry in kept.values():
             self._keep(entry)
         return self
+
+    def _tell_what_is_replaced(self, notify: Callable[[str], None]) -> None:
+        if (self.folder / JOURNAL).exists():
+            notify(f"{self.folder} holds an unfinished run that cannot go on here; it is replaced.")
+        found = [name for name in RESULTS if (self.folder / name).exists()]
+        if found:
+            notify(f"{self.folder} holds {', '.join(found)} already; they will be replaced.")
 
     def __enter__(self) -> "OutputFolder":
         return self
@@ -91,16 +114,15 @@ class OutputFolder:
     def finish(self, images: list[str]) -> list[dict[str, Any]]:
         """Writes the results in the order of the images, and returns them."""
         lines = [self._lines[image]["line"] for image in images]
-        old_files = self._written_files(_read_lines(self.folder / "results.jsonl"))
         jsonl = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         self._replace("results.jsonl", jsonl)
         self._replace("results.csv", _csv(lines))
         self._replace("report.html", report_html(lines))
-        for stale in sorted(old_files - self._written_files(lines)):
+        for stale in sorted(self._stale - self._written_files(lines)):
             (self.folder / stale).unlink(missing_ok=True)
         if self._journal is not None:
             self._journal.close()
-        (self.folder / JOURNAL).unlink(missing_ok=True)
+        (self.folder / JOURNAL).replace(self.folder / DONE_JOURNAL)
         return lines
 
     def _keep(self, entry: dict[str, Any]) -> None:
@@ -112,8 +134,8 @@ class OutputFolder:
         with explain_os_errors(self.folder / JOURNAL):
             self._journal.write(_encoded(json.dumps(entry, ensure_ascii=False) + "\n"))
 
-    def _finished_before(self, path: Path) -> dict[str, dict[str, Any]]:
-        header, *entries = _read_lines(path) or [{}]
+    def _finished_before(self, earlier: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        header, *entries = earlier or [{}]
         if header != self._header:
             return {}
         return {
@@ -161,7 +183,9 @@ def _csv(lines: list[dict[str, Any]]) -> str:
     table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     table.writeheader()
     for line in lines:
-        table.writerow({**line, "regions": len(line["regions"])})
+        # without a threshold there is no region to count, which is not the same as none
+        regions = "" if line["threshold"] is None else len(line["regions"])
+        table.writerow({**line, "regions": regions})
     return text.getvalue()
 
 

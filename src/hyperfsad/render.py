@@ -11,9 +11,9 @@ from .files import atomic_path
 from .results import AnomalyResult
 
 # From pale yellow to dark red, ever darker: legible for the colour-blind and in grey.
-_COLOURS = ((255, 240, 170), (254, 190, 80), (244, 90, 40), (190, 10, 40), (95, 0, 45))
+_COLOURS = ((255, 225, 90), (254, 180, 60), (244, 90, 40), (190, 10, 40), (95, 0, 45))
 _OPACITY = 0.85
-_MIN_WIDTH = 360
+_MIN_WIDTH = 480
 _INK, _PAPER = (30, 30, 30), (255, 255, 255)
 
 
@@ -65,12 +65,18 @@ def _with_legend(picture: Image.Image, result: AnomalyResult) -> Image.Image:
     draw = ImageDraw.Draw(canvas)
     font = ImageFont.load_default(size=unit)
     middle = picture.height + band // 2
-    draw.text((unit, middle), f"score {result.score:.3f}", _INK, font, anchor="lm")
+    draw.text(
+        (unit, middle),
+        f"score {result.score:.3f}, map up to {result.anomaly_map.max():.2f}",
+        _INK,
+        font,
+        anchor="lm",
+    )
 
     low, high = result.scale
-    bar_width, bar_height = width // 3, unit
+    bar_width, bar_height = width // 4, unit
     right = width - unit
-    high_text, low_text = f"{high:.2f}", f"normal {low:.2f}"
+    high_text, low_text = f"{high:.2f}", f"map {low:.2f}"
     bar_right = right - round(draw.textlength(high_text, font)) - unit // 2
     bar_left = bar_right - bar_width
     draw.text((right, middle), high_text, _INK, font, anchor="rm")

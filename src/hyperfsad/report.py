@@ -14,11 +14,12 @@ _PAGE = """<!doctype html>
 body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem;
        padding: 0 1rem; }}
 h1 {{ font-size: 1.4rem; }}
-ol {{ display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr));
+ol {{ display: grid; gap: 1rem; align-items: start;
+     grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr));
      list-style: none; padding: 0; }}
 li {{ border: 1px solid #8886; border-radius: .5rem; overflow: hidden; }}
-img {{ display: block; width: 100%; height: auto; }}
-p {{ margin: .4rem .8rem; overflow-wrap: anywhere; }}
+img {{ display: block; width: 100%; max-height: 24rem; object-fit: contain; }}
+li p {{ margin: .4rem .8rem; overflow-wrap: anywhere; }}
 .failed {{ border-color: #c00; }}
 </style>
 <h1>{title}</h1>

