@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _stopped()
         raise
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "memory" not in str(error):
+        told = ("allocate memory", "out of memory")  # how torch says it
+        if not isinstance(error, MemoryError) and not any(t in str(error) for t in told):
             raise
         _say("hyperfsad: There is not enough memory; try a smaller --resolution or --batch-size.")
         return NOTHING

@@ -71,7 +71,10 @@ class OutputFolder:
 
     def _tell_what_is_replaced(self, notify: Callable[[str], None]) -> None:
         if (self.folder / JOURNAL).exists():
-            notify(f"{self.folder} holds an unfinished run that cannot go on here; it is replaced.")
+            notify(
+                f"{self.folder} holds an unfinished run, which is replaced; with --resume"
+                " and the same detector and options it would go on."
+            )
         found = [name for name in RESULTS if (self.folder / name).exists()]
         if found:
             notify(f"{self.folder} holds {', '.join(found)} already; they will be replaced.")
