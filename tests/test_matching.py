@@ -109,9 +109,10 @@ def test_proposition_1_non_expansive(values: list[float], seed: int, size: float
     assert float(moved.norm()) <= float(((z + noise) - z).norm()) + 1e-6
 
 
+@pytest.mark.parametrize("lookup", [sparsemax, entmax_15])
 @pytest.mark.parametrize("count", [1, 2, 300, 1024, 500_000])
-def test_equal_similarities_share_the_weight(count: int) -> None:
-    weights = sparsemax(torch.full((2, count), 0.7))
+def test_equal_similarities_share_the_weight(count: int, lookup: matching.Lookup) -> None:
+    weights = lookup(torch.full((2, count), 0.7))
     assert torch.allclose(weights, torch.full_like(weights, 1 / count), rtol=1e-5)
     assert torch.allclose(weights.sum(dim=1), torch.ones(2), atol=1e-4)
 

@@ -15,12 +15,12 @@ from hyperfsad.bench.metrics import image_metrics, pixel_metrics
 from hyperfsad.bench.protocol import (
     Protocol,
     Record,
-    Variant,
     evaluate,
     summarise,
     support_order,
     upsampled,
 )
+from hyperfsad.bench.scorer import Variant
 from hyperfsad.bench.tokens import TokenStore
 from hyperfsad.encoders import find_spec
 from hyperfsad.errors import UsageError

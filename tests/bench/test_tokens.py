@@ -10,6 +10,7 @@ import torch
 from hyperfsad.bench.tokens import TokenStore
 from hyperfsad.encoders import find_spec
 from hyperfsad.images import load_image
+from hyperfsad.peers.turning import turn
 from tests.conftest import make_picture
 
 
@@ -27,12 +28,26 @@ def encoded(store: TokenStore) -> list[str]:
     calls: list[str] = []
     original = store._encode
 
-    def counted(path: str, file: Path) -> object:
+    def counted(path: str, angle: float, file: Path) -> object:
         calls.append(path)
-        return original(path, file)
+        return original(path, angle, file)
 
     store._encode = counted  # type: ignore[method-assign, assignment]
     return calls
+
+
+def test_a_turned_image_has_tokens_of_its_own(tiny: str, photos: Path) -> None:
+    path = str(photos / "0.png")
+    store = store_of(tiny)
+    upright, turned = store.tokens(path), store.tokens(path, 90.0)
+    expected = store.encoder.encode([turn(load_image(path), 90.0)])
+    assert torch.equal(turned.cls, expected.cls[0])
+    assert not torch.equal(turned.cls, upright.cls)
+    again = store_of(tiny)
+    calls = encoded(again)
+    assert torch.equal(again.tokens(path, 90.0).cls, turned.cls)
+    assert torch.equal(again.tokens(path).cls, upright.cls)
+    assert calls == []
 
 
 def test_tokens_are_those_of_the_encoder_and_are_made_once(tiny: str, photos: Path) -> None:

@@ -1,5 +1,6 @@
 """The figures of a finished run, from its records, its stored maps and the cached tokens."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +29,6 @@ TILES = 60
 
 def draw_figures(
     preset: str,
-    records: Sequence[Record],
     categories: Sequence[Category],
     protocol: Protocol,
     store: TokenStore,
@@ -49,13 +49,23 @@ def draw_figures(
         paths += save_figure(figure, out, f"{preset}-truth-over-map-{page}")
     paths += save_figure(_tsne(categories, store), out, "tsne-cls")
     paths += save_figure(accuracy_efficiency(published_points()), out, "accuracy-efficiency")
+    return paths
+
+
+def draw_curves(preset: str, records: Sequence[Record], out: Path) -> list[Path]:
+    """The curves of an ablation over numbers, one figure for each encoder and metric."""
     axis = {"lambda": "λ", "resolution": "input resolution (pixels)"}.get(preset)
-    if axis:
+    paths: list[Path] = []
+    if axis is None:
+        return paths
+    for encoder in dict.fromkeys(record.encoder for record in records):
+        mine = [record for record in records if record.encoder == encoder]
         for metric in ("I-AUROC", "P-AUROC"):
-            series = _series(records, metric)
+            series = _series(mine, metric)
             if series:
                 figure = ablation_curves(series, axis, f"{metric} (%)")
-                paths += save_figure(figure, out, f"{preset}-{metric.lower()}")
+                stem = f"{preset}-{os.path.basename(encoder)}-{metric.lower()}"
+                paths += save_figure(figure, out, stem)
     return paths
 
 

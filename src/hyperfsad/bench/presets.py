@@ -1,13 +1,17 @@
 """The paper's tables as presets: which methods to run, and what stands in which column."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from inspect import signature
 
 from ..encoders import EncoderSettings
+from ..errors import UsageError
 from ..matching import LOOKUPS
 from ..peers import PEERS
-from .protocol import Record, Variant, summarise
+from ..peers.turning import check_rotations
+from .protocol import Record, summarise
 from .published import SIX_SETS, PublishedRow, published
+from .scorer import Variant
 from .tables import Cell, Column, Row, Table
 
 OURS = "Hyper-FSAD"
@@ -77,6 +81,20 @@ PRESETS: dict[str, Preset] = {
         "pooling",
     ),
 }
+
+
+def with_rotations(variants: tuple[Variant, ...], rotations: int) -> tuple[Variant, ...]:
+    """The variants, and those of the peers that can remember turned support once more with it."""
+    if rotations == 1:
+        return variants
+    check_rotations(rotations)
+    able = [v for v in variants if v.peer and "rotations" in signature(PEERS[v.peer]).parameters]
+    if not able:
+        raise UsageError("Only peers remember turned support; --rotations needs --preset peers.")
+    turned = (
+        replace(v, label=f"{v.label}, {rotations} rotations", rotations=rotations) for v in able
+    )
+    return (*variants, *turned)
 
 
 def build_tables(name: str, records: Sequence[Record]) -> dict[str, Table]:

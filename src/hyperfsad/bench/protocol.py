@@ -7,49 +7,24 @@ So the supports of 1, 2 and 4 shots are nested within a run, and every method ge
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
-from zipfile import BadZipFile
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from .. import __version__
-from ..base import FewShotDetector, ImageTokens
-from ..encoders.encoder import Tokens
 from ..errors import UsageError
-from ..files import atomic_path
-from ..memory import MemoryBank, NormalImage
 from ..peers import PEERS
-from ..scoring import Pooling, image_score
 from .datasets import Category, load_mask
 from .metrics import image_metrics, pixel_metrics
-from .sharing import SharedMatcher
+from .scorer import Scorer, Variant
 from .tokens import TokenStore
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 BLOCK = 16
 """Images scored between two writes to disk: what a killed run may lose."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A method of a table: ours with some settings, or a peer."""
-
-    label: str
-    lookup: str = "sparsemax"
-    layers: tuple[int, ...] | None = None
-    pooling: str = "max"
-    lam: float = 0.5
-    peer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,19 +83,19 @@ def evaluate(
     Scores go to `work` block by block, so that a killed run goes on where it stopped.
     """
     supports = _supports(category, protocol, store)
-    scorer = _Scorer(category, protocol, store, supports)
-    blocks = [category.test[i : i + BLOCK] for i in range(0, len(category.test), BLOCK)]
+    pool = sorted({path for paths in supports.values() for path in paths})
+    places = {path: place for place, path in enumerate(pool)}
+    subsets = [
+        tuple(places[path] for path in supports[pair]) for pair in protocol.settings_of_runs()
+    ]
+    scorer = Scorer(protocol.variants, pool, subsets, store)
     scores, maps = [], []
-    for number, block in enumerate(blocks):
-        path = _block_path(category, work, number)
-        identity = scorer.identity([image.path for image in block])
-        stored = _read_block(path, identity)
-        if stored is None:
-            stored = scorer.block([image.path for image in block])
-            _write_block(path, identity, *stored)
-        scores.append(stored[0])
-        maps.append(stored[1])
-        advance(len(block))
+    for number, start in enumerate(range(0, len(category.test), BLOCK)):
+        paths = [image.path for image in category.test[start : start + BLOCK]]
+        found = scorer.stored(paths, _block_path(category, work, number))
+        scores.append(found[0])
+        maps.append(found[1])
+        advance(len(paths))
     return _records(
         category, protocol, store, supports, np.concatenate(scores, 2), np.concatenate(maps, 2)
     )
@@ -155,121 +130,6 @@ def _supports(
         for shots in protocol.shots:
             supports[run, shots] = tuple(order[:shots])
     return supports
-
-
-class _Scorer:
-    """Scores images against all support sets with all methods at once."""
-
-    def __init__(
-        self,
-        category: Category,
-        protocol: Protocol,
-        store: TokenStore,
-        supports: dict[tuple[int, int], tuple[str, ...]],
-    ) -> None:
-        self._protocol, self._store = protocol, store
-        self._pool = sorted({path for paths in supports.values() for path in paths})
-        places = {path: place for place, path in enumerate(self._pool)}
-        self._subsets = [
-            tuple(places[path] for path in supports[pair]) for pair in protocol.settings_of_runs()
-        ]
-        self._ours = [variant for variant in protocol.variants if variant.peer is None]
-        self._lookups = sorted({variant.lookup for variant in self._ours})
-        self._peers: dict[tuple[str, int], FewShotDetector] = {}
-
-    _matcher: SharedMatcher
-
-    def identity(self, paths: Sequence[str]) -> str:
-        """A hash of all that the scores of a block depend on."""
-        store = self._store
-        values = {
-            "version": __version__,
-            "encoder": store.encoder.fingerprint,
-            "settings": asdict(store.settings),
-            "variants": [asdict(variant) for variant in self._protocol.variants],
-            "subsets": self._subsets,
-            "pool": [store.content_hash(path) for path in self._pool],
-            "images": [store.content_hash(path) for path in paths],
-        }
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-    def block(self, paths: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-        """Scores (variants, support sets, images) and maps (…, grid, grid)."""
-        grid = self._store.settings.grid
-        shape = (len(self._protocol.variants), len(self._subsets), len(paths))
-        scores = np.zeros(shape)
-        maps = np.zeros((*shape, grid, grid), dtype=np.float32)
-        self._prepare()
-
-        def fill(column: int) -> None:
-            image = self._store.tokens(paths[column])
-            distances = self._matcher.distances(image, self._subsets, self._lookups)
-            for row, variant in enumerate(self._protocol.variants):
-                for place, subset in enumerate(self._subsets):
-                    if variant.peer is None:
-                        layers = distances[variant.lookup][place]
-                        found = self._scored(variant, layers, image, subset)
-                    else:
-                        scored = self._peers[variant.peer, place].score_tokens(_batch(image))[0]
-                        found = scored.score, scored.anomaly_map
-                    scores[row, place, column], maps[row, place, column] = found
-
-        in_parallel(fill, range(len(paths)), self._store.encoder.device)
-        return scores, maps
-
-    def _prepare(self) -> None:
-        """What all images share, made when the first block needs it."""
-        if hasattr(self, "_matcher"):
-            return
-        pool = in_parallel(self._store.tokens, self._pool, self._store.encoder.device)
-        self._matcher = SharedMatcher(pool)
-        settings = self._store.settings
-        for variant in self._protocol.variants:
-            for place, subset in enumerate(self._subsets):
-                if variant.peer is None:
-                    break
-                detector = PEERS[variant.peer](
-                    settings.name, layers=settings.layers, resolution=settings.resolution
-                )
-                banks = [
-                    MemoryBank.of(_batch(pool[i]), [NormalImage(str(i), str(i))]) for i in subset
-                ]
-                self._peers[variant.peer, place] = detector.remember(MemoryBank.joined(banks))
-
-    def _scored(
-        self,
-        variant: Variant,
-        distances: torch.Tensor,
-        image: ImageTokens,
-        subset: tuple[int, ...],
-    ) -> tuple[float, NDArray[np.float32]]:
-        available = self._store.settings.layers
-        places = [available.index(layer) for layer in variant.layers or available]
-        grid = self._store.settings.grid
-        anomaly_map = distances[places].mean(dim=0).clamp(min=0).reshape(grid, grid)
-        score_map = float(Pooling.parse(variant.pooling)(anomaly_map))
-        score_cls = float(self._matcher.cls_distances(image, subset)[places].mean())
-        return image_score(score_map, score_cls, variant.lam), anomaly_map.cpu().numpy()
-
-
-def in_parallel(
-    work: Callable[[Item], Result], items: Iterable[Item], device: torch.device
-) -> list[Result]:
-    """One image a core, each on one thread: faster than all cores on one image, and the figures
-    do not depend on how many cores there are. A GPU takes one image after the other."""
-    if device.type != "cpu":
-        return [work(item) for item in items]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            return list(pool.map(work, items))
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _batch(image: ImageTokens) -> Tokens:
-    return Tokens(torch.stack(image.patches)[None], image.cls[None])
 
 
 def _records(
@@ -322,25 +182,6 @@ def upsampled(maps: NDArray[np.float32], size: int, smoothing: float = 0.0) -> N
 
             large[place] = gaussian_filter(large[place], smoothing)
     return large
-
-
-def _read_block(
-    path: Path, identity: str
-) -> tuple[NDArray[np.float64], NDArray[np.float32]] | None:
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            if str(stored["identity"]) == identity:
-                return stored["scores"], stored["maps"]
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
-        return None
-    return None
-
-
-def _write_block(
-    path: Path, identity: str, scores: NDArray[np.float64], maps: NDArray[np.float32]
-) -> None:
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, identity=np.array(identity), scores=scores, maps=maps)
 
 
 @dataclass(frozen=True)

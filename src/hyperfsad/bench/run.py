@@ -12,8 +12,8 @@ from ..encoders.store import Notify, silent
 from ..errors import UsageError, first_line
 from ..files import atomic_path
 from .datasets import Category, load_dataset
-from .illustrate import draw_figures
-from .presets import PRESETS, build_tables
+from .illustrate import draw_curves, draw_figures
+from .presets import PRESETS, build_tables, with_rotations
 from .protocol import Protocol, Record, evaluate, record_lines
 from .tables import Table, write_table
 from .tokens import DEFAULT_LIMIT, TokenStore
@@ -89,6 +89,7 @@ def run_benchmark(
     seed: int = 0,
     eval_size: int = 256,
     resolution: int | None = None,
+    rotations: int = 1,
     device: str = "auto",
     cache_limit: int = DEFAULT_LIMIT,
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
@@ -97,7 +98,8 @@ def run_benchmark(
 ) -> Outcome:
     """Measures, and writes records.jsonl and the tables; `progress(total)` gives an advancer.
 
-    `figures` draws what the paper draws, one folder for each encoder and resolution.
+    `figures` draws what the paper draws, one folder for each encoder and resolution. With
+    `rotations`, peers that can remember turned support run both ways.
     """
     if not shots or min(shots) < 1 or runs < 1:
         raise UsageError("Shots and runs are at least 1.")
@@ -113,9 +115,8 @@ def run_benchmark(
         for size in sizes:
             settings = find_spec(encoder).settings(resolution=size)
             store = TokenStore(settings, device=device, limit=cache_limit, notify=notify)
-            protocol = Protocol(
-                tuple(sorted(set(shots))), runs, seed, eval_size, preset.variants(settings)
-            )
+            variants = with_rotations(preset.variants(settings), rotations)
+            protocol = Protocol(tuple(sorted(set(shots))), runs, seed, eval_size, variants)
             label = f"{os.path.basename(encoder)}-{settings.resolution}"
             work = out / "work" / f"{preset_name}-{label}"
             measured: list[Record] = []
@@ -124,7 +125,9 @@ def run_benchmark(
             records += measured
             if figures:
                 folder = out / "figures" / label
-                draw_figures(preset_name, measured, categories, protocol, store, work, folder)
+                draw_figures(preset_name, categories, protocol, store, work, folder)
+    if figures:
+        draw_curves(preset_name, records, out / "figures")
     tables = build_tables(preset_name, records)
     with atomic_path(out / "records.jsonl") as temporary:
         temporary.write_text("\n".join(record_lines(records)) + "\n", encoding="utf-8")

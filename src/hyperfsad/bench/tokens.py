@@ -20,6 +20,7 @@ from ..encoders.store import Notify, cache_root, silent
 from ..errors import HyperfsadError
 from ..files import atomic_path
 from ..images import load_image
+from ..peers.turning import turn
 
 GIGABYTE = 1 << 30
 DEFAULT_LIMIT = 20 * GIGABYTE
@@ -54,10 +55,11 @@ class TokenStore:
                 self._hashes[path] = hashlib.sha256(file.read()).hexdigest()
         return self._hashes[path]
 
-    def tokens(self, path: str) -> ImageTokens:
-        """The tokens of an image at the layers of the settings."""
-        file = self.folder / f"{self.content_hash(path)[:32]}.safetensors"
-        return self._read(file) or self._encode(path, file)
+    def tokens(self, path: str, angle: float = 0.0) -> ImageTokens:
+        """The tokens of an image at the layers of the settings, perhaps of the image turned."""
+        turned = f"-turned-{angle:g}" if angle else ""
+        file = self.folder / f"{self.content_hash(path)[:32]}{turned}.safetensors"
+        return self._read(file) or self._encode(path, angle, file)
 
     def _read(self, file: Path) -> ImageTokens | None:
         layers = self.settings.layers
@@ -73,8 +75,8 @@ class TokenStore:
         device = self.encoder.device
         return ImageTokens(tuple(layer.to(device) for layer in patches), cls.to(device))
 
-    def _encode(self, path: str, file: Path) -> ImageTokens:
-        encoded = self.encoder.encode([load_image(path)])
+    def _encode(self, path: str, angle: float, file: Path) -> ImageTokens:
+        encoded = self.encoder.encode([turn(load_image(path), angle)])
         image = ImageTokens(tuple(encoded.patches[0]), encoded.cls[0])
         if self._writable:
             self._write(image, file)

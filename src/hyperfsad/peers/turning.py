@@ -20,10 +20,12 @@ def check_rotations(rotations: int) -> None:
 
 def turned(image: LoadedImage, rotations: int) -> list[LoadedImage]:
     """The image in that many orientations, itself first; all of its size, corners mirrored."""
-    return [
-        image if turn == 0 else LoadedImage(image.name, _turn(image.pixels, 360 * turn / rotations))
-        for turn in range(rotations)
-    ]
+    return [turn(image, 360 * place / rotations) for place in range(rotations)]
+
+
+def turn(image: LoadedImage, angle: float) -> LoadedImage:
+    """The image turned by so many degrees; an image that is not turned is itself."""
+    return LoadedImage(image.name, _turn(image.pixels, angle)) if angle else image
 
 
 def _turn(pixels: Image.Image, angle: float) -> Image.Image:

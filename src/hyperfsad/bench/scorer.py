@@ -1,0 +1,194 @@
+"""Scores of images against all support sets with all methods at once, kept on disk in blocks."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .. import __version__
+from ..base import FewShotDetector, ImageTokens
+from ..encoders.encoder import Tokens
+from ..files import atomic_path
+from ..memory import MemoryBank, NormalImage
+from ..peers import PEERS
+from ..scoring import Pooling, image_score
+from .sharing import SharedMatcher
+from .tokens import TokenStore
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method of a table: ours with some settings, or a peer."""
+
+    label: str
+    lookup: str = "sparsemax"
+    layers: tuple[int, ...] | None = None
+    pooling: str = "max"
+    lam: float = 0.5
+    peer: str | None = None
+    rotations: int = 1
+    """Orientations in which a peer remembers each support image."""
+
+
+class Scorer:
+    """Scores images with all variants against subsets of a pool of support images."""
+
+    def __init__(
+        self,
+        variants: Sequence[Variant],
+        pool: Sequence[str],
+        subsets: Sequence[tuple[int, ...]],
+        store: TokenStore,
+    ) -> None:
+        self._variants, self._pool, self._subsets, self._store = variants, pool, subsets, store
+        self._lookups = sorted({variant.lookup for variant in variants if variant.peer is None})
+        self._peers: dict[tuple[Variant, int], FewShotDetector] = {}
+
+    _matcher: SharedMatcher
+
+    def stored(
+        self, paths: Sequence[str], file: Path
+    ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+        """As `scores`, from the file if it holds just these; otherwise it is written."""
+        identity = self.identity(paths)
+        found = _read_block(file, identity)
+        if found is None:
+            found = self.scores(paths)
+            _write_block(file, identity, *found)
+        return found
+
+    def identity(self, paths: Sequence[str]) -> str:
+        """A hash of all that the scores of a block depend on."""
+        store = self._store
+        values = {
+            "version": __version__,
+            "encoder": store.encoder.fingerprint,
+            "settings": asdict(store.settings),
+            "variants": [asdict(variant) for variant in self._variants],
+            "subsets": self._subsets,
+            "pool": [store.content_hash(path) for path in self._pool],
+            "images": [store.content_hash(path) for path in paths],
+        }
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+    def scores(self, paths: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+        """Scores (variants, subsets, images) and maps (…, grid, grid)."""
+        grid = self._store.settings.grid
+        shape = (len(self._variants), len(self._subsets), len(paths))
+        scores = np.zeros(shape)
+        maps = np.zeros((*shape, grid, grid), dtype=np.float32)
+        self._prepare()
+
+        def fill(column: int) -> None:
+            image = self._store.tokens(paths[column])
+            distances = self._matcher.distances(image, self._subsets, self._lookups)
+            for row, variant in enumerate(self._variants):
+                for place, subset in enumerate(self._subsets):
+                    if variant.peer is None:
+                        layers = distances[variant.lookup][place]
+                        found = self._scored(variant, layers, image, subset)
+                    else:
+                        scored = self._peers[variant, place].score_tokens(_batch(image))[0]
+                        found = scored.score, scored.anomaly_map
+                    scores[row, place, column], maps[row, place, column] = found
+
+        in_parallel(fill, range(len(paths)), self._store.encoder.device)
+        return scores, maps
+
+    def _prepare(self) -> None:
+        """What all images share, made when the first of them needs it."""
+        if hasattr(self, "_matcher"):
+            return
+        turns = {1, *(variant.rotations for variant in self._variants)}
+        banks = {count: self._banks(count) for count in turns}
+        self._matcher = SharedMatcher([images[0] for images in banks[1]])
+        settings = self._store.settings
+        for variant in self._variants:
+            if variant.peer is None:
+                continue
+            for place, subset in enumerate(self._subsets):
+                detector = PEERS[variant.peer](
+                    settings.name, layers=settings.layers, resolution=settings.resolution
+                )
+                views = [
+                    MemoryBank.of(_batch(view), [NormalImage(str(index), str(index))])
+                    for index in subset
+                    for view in banks[variant.rotations][index]
+                ]
+                self._peers[variant, place] = detector.remember(MemoryBank.joined(views))
+
+    def _banks(self, rotations: int) -> list[list[ImageTokens]]:
+        """The tokens of each image of the pool in that many orientations."""
+        angles = [360 * turn / rotations for turn in range(rotations)]
+        views = in_parallel(
+            lambda view: self._store.tokens(*view),
+            [(path, angle) for path in self._pool for angle in angles],
+            self._store.encoder.device,
+        )
+        return [views[first : first + rotations] for first in range(0, len(views), rotations)]
+
+    def _scored(
+        self,
+        variant: Variant,
+        distances: torch.Tensor,
+        image: ImageTokens,
+        subset: tuple[int, ...],
+    ) -> tuple[float, NDArray[np.float32]]:
+        available = self._store.settings.layers
+        places = [available.index(layer) for layer in variant.layers or available]
+        grid = self._store.settings.grid
+        anomaly_map = distances[places].mean(dim=0).clamp(min=0).reshape(grid, grid)
+        score_map = float(Pooling.parse(variant.pooling)(anomaly_map))
+        score_cls = float(self._matcher.cls_distances(image, subset)[places].mean())
+        return image_score(score_map, score_cls, variant.lam), anomaly_map.cpu().numpy()
+
+
+def in_parallel(
+    work: Callable[[Item], Result], items: Iterable[Item], device: torch.device
+) -> list[Result]:
+    """One image a core, each on one thread: faster than all cores on one image, and the figures
+    do not depend on how many cores there are. A GPU takes one image after the other."""
+    if device.type != "cpu":
+        return [work(item) for item in items]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            return list(pool.map(work, items))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _batch(image: ImageTokens) -> Tokens:
+    return Tokens(torch.stack(image.patches)[None], image.cls[None])
+
+
+def _read_block(
+    path: Path, identity: str
+) -> tuple[NDArray[np.float64], NDArray[np.float32]] | None:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            if str(stored["identity"]) == identity:
+                return stored["scores"], stored["maps"]
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+        return None
+    return None
+
+
+def _write_block(
+    path: Path, identity: str, scores: NDArray[np.float64], maps: NDArray[np.float32]
+) -> None:
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, identity=np.array(identity), scores=scores, maps=maps)
