@@ -29,3 +29,8 @@ def first_line(error: BaseException) -> str:
     """The first line of another library's error, for use inside one of our sentences."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def reason(error: BaseException) -> str:
+    """An error's text, of the system's without the number and the path."""
+    return getattr(error, "strerror", None) or first_line(error)
