@@ -161,6 +161,13 @@ def _add_benchmark(group: Group) -> None:
     command.add_argument("--eval-size", type=int, default=256, metavar="PX")
     command.add_argument("--backbone", action="append", metavar="NAME", help="may be repeated")
     command.add_argument("--resolution", type=int, metavar="PX")
+    command.add_argument(
+        "--rotations",
+        type=int,
+        default=1,
+        metavar="8",
+        help="peers that know turned support also run with it",
+    )
     command.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
     command.add_argument("--cache-limit", type=float, default=20.0, metavar="GB")
     command.add_argument("-o", "--output", default="benchmark", metavar="DIR")

@@ -25,7 +25,7 @@ from hyperfsad.bench.tokens import TokenStore
 from hyperfsad.encoders import find_spec
 from hyperfsad.errors import UsageError
 from hyperfsad.matching import LOOKUPS
-from hyperfsad.peers import PEERS
+from hyperfsad.peers import PEERS, make_peer
 from tests.bench.trees import mvtec_tree
 
 
@@ -75,6 +75,7 @@ def test_records_are_what_the_detector_gives(
         Variant("pooled", pooling="top-10"),
         Variant("cls", lam=0.0),
         *(Variant(name, peer=name) for name in PEERS),
+        *(Variant(f"{name}, turned", peer=name, rotations=8) for name in ("nearest", "subspace")),
     )
     protocol = Protocol(shots=(1, 3), runs=2, variants=variants, eval_size=64)
     records = evaluate(category, protocol, store, tmp_path / "work", done)
@@ -84,7 +85,8 @@ def test_records_are_what_the_detector_gives(
         variant = next(v for v in variants if v.label == record.method)
         detector: FewShotDetector
         if variant.peer:
-            detector = PEERS[variant.peer](tiny, device="cpu")
+            turning = {} if variant.rotations == 1 else {"rotations": variant.rotations}
+            detector = make_peer(variant.peer, tiny, device="cpu", **turning)
         else:
             detector = HyperFSAD(
                 tiny,
@@ -148,9 +150,9 @@ def test_a_killed_run_goes_on_where_it_stopped(
     asked: list[str] = []
     original = store.tokens
 
-    def watched(path: str) -> ImageTokens:
+    def watched(path: str, angle: float = 0.0) -> ImageTokens:
         asked.append(path)
-        return original(path)
+        return original(path, angle)
 
     monkeypatch.setattr(store, "tokens", watched)
     assert evaluate(category, protocol, store, tmp_path / "work", done) == whole

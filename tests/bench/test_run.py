@@ -1,6 +1,7 @@
 """A whole benchmark run through the command line, on a small data set in MVTec's layout."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,10 +46,27 @@ def test_every_preset_writes_records_and_tables(
     assert "(published)" in printed
 
 
-def test_resolutions_are_rows_of_one_table(root: Path, tiny: str, tmp_path: Path) -> None:
+def test_resolutions_are_rows_of_one_table_and_one_curve(
+    root: Path, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = replace(PRESETS["resolution"], resolutions=(56, 84))
+    monkeypatch.setitem(PRESETS, "resolution", small)
     out = tmp_path / "out"
-    assert benchmark(root, tiny, out, "--preset", "resolution", "--resolution", "84") == 0
-    assert {record.resolution for record in read_records(out / "records.jsonl")} == {84}
+    assert benchmark(root, tiny, out, "--preset", "resolution", "--figures") == 0
+    assert {record.resolution for record in read_records(out / "records.jsonl")} == {56, 84}
+    curves = {path.name for path in (out / "figures").glob("resolution-*.png")}
+    assert curves == {"resolution-tiny-i-auroc.png", "resolution-tiny-p-auroc.png"}
+
+
+def test_turned_support_is_a_row_of_its_own(
+    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "peers", "--rotations", "8") == 0
+    methods = {record.method for record in read_records(out / "records.jsonl")}
+    assert {"nearest", "nearest, 8 rotations", "subspace, 8 rotations"} < methods
+    assert benchmark(root, tiny, out, "--rotations", "8") == 1
+    assert "--preset peers" in capsys.readouterr().err
 
 
 def test_figures_are_drawn(root: Path, tiny: str, tmp_path: Path) -> None:
@@ -59,8 +77,10 @@ def test_figures_are_drawn(root: Path, tiny: str, tmp_path: Path) -> None:
     assert stems == {path.stem for path in folder.glob("*.pdf")}
     assert stems == {
         *("lambda-qualitative", "lambda-truth-over-map-1", "tsne-cls", "accuracy-efficiency"),
-        *("lambda-i-auroc", "lambda-p-auroc"),
     }
+    curves = {path.name for path in (out / "figures").glob("lambda-*")}
+    metrics = ("i-auroc", "p-auroc")
+    assert curves == {f"lambda-tiny-{m}{suffix}" for m in metrics for suffix in (".png", ".pdf")}
 
 
 def test_efficiency_times_every_stage(

@@ -38,6 +38,7 @@ def benchmark(options: argparse.Namespace) -> int:
             seed=options.seed,
             eval_size=options.eval_size,
             resolution=options.resolution,
+            rotations=options.rotations,
             device=options.device,
             cache_limit=round(options.cache_limit * (1 << 30)),
             progress=bar.start,
