@@ -16,8 +16,9 @@ from .calibration import colour_scale
 from .encoders import DEFAULT, REGISTRY, EncoderSettings
 from .encoders.store import Notify, silent
 from .errors import DetectorFileError, UsageError
-from .matching import LOOKUPS, reconstruct
-from .scoring import Pooling, cls_score, image_score, patch_scores
+from .matching import LOOKUPS
+from .pruning import MemoryLayer
+from .scoring import Pooling, cls_score, image_score, mean_of_layers
 
 
 class HyperFSAD(FewShotDetector):
@@ -58,13 +59,15 @@ class HyperFSAD(FewShotDetector):
             raise UsageError(f"λ lies between 0 and 1, not at {lam}.")
         self._pool = Pooling.parse(pooling)
 
+    def learn(self) -> None:
+        """Prepares each layer of the memory bank for matching."""
+        self._layers = [MemoryLayer(layer, self.lookup) for layer in self.memory_.patches]
+
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """Sparse Hyper Matching: how far each patch is from its reconstruction."""
-        rebuilt = [
-            reconstruct(query, normal, self.lookup)
-            for query, normal in zip(image.patches, self.memory_.patches, strict=True)
-        ]
-        return patch_scores(image.patches, rebuilt)
+        return mean_of_layers(
+            layer.distances(query) for query, layer in zip(image.patches, self._layers, strict=True)
+        )
 
     def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> tuple[float, float, float]:
         """Dual-Branch Image Scoring."""

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -40,11 +40,15 @@ class Pooling:
 
 def patch_scores(queries: Sequence[Tensor], rebuilt: Sequence[Tensor]) -> Tensor:
     """S_q: 1 − cos(Q, E), averaged over the layers (Equation 7). One (N, D) tensor a layer."""
-    layers = [
+    return mean_of_layers(
         1 - torch.cosine_similarity(query, normal, dim=-1)
         for query, normal in zip(queries, rebuilt, strict=True)
-    ]
-    return torch.stack(layers).mean(dim=0).clamp(min=0)
+    )
+
+
+def mean_of_layers(distances: Iterable[Tensor]) -> Tensor:
+    """The map from the distances 1 − cos(Q, E) of each layer; rounding never makes it negative."""
+    return torch.stack(list(distances)).mean(dim=0).clamp(min=0)
 
 
 def cls_score(query: Tensor, memory: Tensor) -> Tensor:
