@@ -8,6 +8,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeGuard, TypeVar, overload
 
@@ -17,11 +18,12 @@ from PIL import Image
 from torch import Tensor
 
 from .encoders import DEFAULT, find_spec
-from .encoders.encoder import Encoder, Tokens, load_encoder
+from .encoders.encoder import Encoder, Tokens, load_encoder, prepare
 from .encoders.store import Notify, silent
 from .errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
 from .images import ImageSource, LoadedImage, batched, find_images, is_collection, load_image
 from .memory import MemoryBank, NormalImage
+from .pipeline import AHEAD, PreparedImage, ahead, prepared
 from .results import AnomalyResult
 
 Self = TypeVar("Self", bound="FewShotDetector")
@@ -123,24 +125,29 @@ class FewShotDetector(ABC):
 
     @overload  # an array could be iterated too, but is always one image
     def predict(  # type: ignore[overload-overlap]
-        self, images: "Image.Image | NDArray[Any]"
+        self, images: "Image.Image | NDArray[Any]", *, keep_pictures: bool = ...
     ) -> AnomalyResult: ...
     @overload
-    def predict(self, images: str | os.PathLike[str]) -> Any: ...
+    def predict(self, images: str | os.PathLike[str], *, keep_pictures: bool = ...) -> Any: ...
     @overload
-    def predict(self, images: "Iterable[ImageSource]") -> Iterator[AnomalyResult]: ...
-    def predict(self, images: "ImageSource | Iterable[ImageSource]") -> Any:
+    def predict(
+        self, images: "Iterable[ImageSource]", *, keep_pictures: bool = ...
+    ) -> Iterator[AnomalyResult]: ...
+    def predict(
+        self, images: "ImageSource | Iterable[ImageSource]", *, keep_pictures: bool = False
+    ) -> Any:
         """Scores one image, or lazily each of several.
 
         One image gives an `AnomalyResult` or raises `ImageError`. An iterable, a folder or a glob
-        gives an iterator that reads images only as it is asked, in their order; there an image
-        that cannot be read gives a result with `error` set, and the others go on.
+        gives an iterator, in their order; there an image that cannot be read gives a result with
+        `error` set, and the others go on. A thread of its own reads a few images ahead of the
+        encoder; it ends with the iterator. `keep_pictures` leaves the decoded image in each
+        result, so that `plot` need not read it again; large ones are never kept.
         """
         self._require_fitted()
         if _is_one_image(images):
-            loaded = load_image(images)
-            return self._results([(images, loaded)])[0]
-        return self._predict_each(_sources(images))
+            return self._results([prepared(images, self.settings, keep_pictures)])[0]
+        return self._predict_each(_sources(images), keep_pictures)
 
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
         """The scores of each image of an encoded batch."""
@@ -178,22 +185,26 @@ class FewShotDetector(ABC):
                 self._scale = scale
         return self._encoder
 
-    def _predict_each(self, sources: Iterable[ImageSource]) -> Iterator[AnomalyResult]:
-        for batch in batched(sources, self._batch_size):
-            failures: dict[int, AnomalyResult] = {}
-            pairs: list[tuple[ImageSource, LoadedImage]] = []
-            for index, source in enumerate(batch):
-                try:
-                    pairs.append((source, load_image(source)))
-                except ImageError as error:
-                    name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
-                    failures[index] = AnomalyResult.failed(name, str(error))
-            results = iter(self._results(pairs) if pairs else ())
-            for index in range(len(batch)):
-                yield failures[index] if index in failures else next(results)
+    def _predict_each(
+        self, sources: Iterable[ImageSource], keep_pictures: bool
+    ) -> Iterator[AnomalyResult]:
+        def read(source: ImageSource) -> PreparedImage | AnomalyResult:
+            try:
+                return prepared(source, self.settings, keep_pictures)
+            except ImageError as error:
+                name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
+                return AnomalyResult.failed(name, str(error))
 
-    def _results(self, pairs: Sequence[tuple[ImageSource, LoadedImage]]) -> list[AnomalyResult]:
-        tokens = self.encoder_.encode([image for _, image in pairs])
+        size = self._batch_size
+        with closing(ahead(read, sources, max(AHEAD, size))) as images:
+            for batch in batched(images, size):
+                readable = [image for image in batch if isinstance(image, PreparedImage)]
+                results = iter(self._results(readable) if readable else ())
+                for image in batch:
+                    yield image if isinstance(image, AnomalyResult) else next(results)
+
+    def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
+        tokens = self.encoder_.encode_prepared([image.pixels for image in images])
         return [
             AnomalyResult(
                 image.name,
@@ -203,10 +214,11 @@ class FewShotDetector(ABC):
                 scored.anomaly_map,
                 image.size,
                 self.scale_,
-                source,
+                image.source,
                 self.threshold_,
+                picture=image.picture,
             )
-            for (source, image), scored in zip(pairs, self.score_tokens(tokens), strict=True)
+            for image, scored in zip(images, self.score_tokens(tokens), strict=True)
         ]
 
     def _new_banks(
@@ -217,7 +229,7 @@ class FewShotDetector(ABC):
         hashes = {image.sha256: image.name for image in known}
         banks = []
         for batch in batched(self._new_images(images, hashes), self._batch_size):
-            tokens = self.encoder_.encode([loaded for loaded, _ in batch])
+            tokens = self.encoder_.encode_prepared([view for view, _ in batch])
             banks.append(MemoryBank.of(tokens, [normal for _, normal in batch]))
         if not banks and not known:
             reason = "none could be read" if self.skipped_ else "none was given"
@@ -226,22 +238,31 @@ class FewShotDetector(ABC):
 
     def _new_images(
         self, images: "ImageSource | Iterable[ImageSource]", hashes: dict[str, str]
-    ) -> Iterator[tuple[LoadedImage, NormalImage]]:
-        for source in _sources(images):
+    ) -> Iterator[tuple[NDArray[np.float32], NormalImage]]:
+        def read(
+            source: ImageSource,
+        ) -> tuple[NormalImage, list[NDArray[np.float32]]] | ImageError:
             try:
                 loaded = load_image(source)
             except ImageError as error:
-                self.skipped_.append(error)
-                _warn(f"A normal image is left out: {error}")
-                continue
-            digest = loaded.sha256()
-            if digest in hashes:  # a copy would change the weights of sparsemax
-                known = hashes[digest]
-                _warn(f"{loaded.name} shows the same picture as {known} and is left out.")
-                continue
-            hashes[digest] = loaded.name
-            for view in self.support_views(loaded):
-                yield view, NormalImage(loaded.name, digest)
+                return error
+            views = [prepare(view, self.settings) for view in self.support_views(loaded)]
+            return NormalImage(loaded.name, loaded.sha256()), views
+
+        with closing(ahead(read, _sources(images))) as found:
+            for image in found:
+                if isinstance(image, ImageError):
+                    self.skipped_.append(image)
+                    _warn(f"A normal image is left out: {image}")
+                    continue
+                normal, views = image
+                if normal.sha256 in hashes:  # a copy would change the weights of sparsemax
+                    known = hashes[normal.sha256]
+                    _warn(f"{normal.name} shows the same picture as {known} and is left out.")
+                    continue
+                hashes[normal.sha256] = normal.name
+                for view in views:
+                    yield view, normal
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "memory_"):

@@ -57,6 +57,7 @@ def extend(options: argparse.Namespace) -> int:
 def detect(options: argparse.Namespace) -> int:
     """Scores images and writes the results; what is done survives an interruption."""
     from .outputs import OutputFolder
+    from .pipeline import Behind
 
     out = Path(options.output)
     if not options.images:
@@ -81,8 +82,13 @@ def detect(options: argparse.Namespace) -> int:
         if len(todo) < len(wanted):
             say(f"{count(len(wanted) - len(todo), 'image')} done before.")
         try:
-            for result in detector.predict(progress(todo, "detecting")):
-                output.add(result)
+            with Behind(output.add) as writer:
+                for result in progress(
+                    detector.predict(todo, keep_pictures=not options.no_heatmaps),
+                    "detecting",
+                    len(todo),
+                ):
+                    writer.put(result)
         except KeyboardInterrupt:
             done = sum(image in output for image in wanted)
             say(f"hyperfsad: stopped after {done} of {len(wanted)} images; --resume goes on there.")

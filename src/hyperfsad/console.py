@@ -31,11 +31,11 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def progress(items: Iterable[Item], label: str) -> Iterable[Item]:
-    """A bar on a terminal, nothing elsewhere."""
+def progress(items: Iterable[Item], label: str, total: int | None = None) -> Iterable[Item]:
+    """A bar on a terminal, nothing elsewhere; `total` where the items do not know their number."""
     from tqdm import tqdm
 
-    bar: Iterable[Item] = tqdm(items, desc=label, unit="image", disable=None)
+    bar: Iterable[Item] = tqdm(items, desc=label, unit="image", disable=None, total=total)
     return bar
 
 

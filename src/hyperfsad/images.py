@@ -114,10 +114,13 @@ def _from_file(path: str, name: str) -> Image.Image:
     if status.st_size == 0:
         raise ImageError(f"{name} is empty (0 bytes).")
     try:
-        with warnings.catch_warnings():
-            # Pillow warns at half its limit, but pictures of that size are real.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with open(path, "rb") as file, Image.open(file, formats=FORMATS) as image:
+        with open(path, "rb") as file:
+            # Only while the header is read: warning filters belong to all threads at once.
+            with warnings.catch_warnings():
+                # Pillow warns at half its limit, but pictures of that size are real.
+                warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+                image = Image.open(file, formats=FORMATS)
+            with image:
                 return _decoded(image, name)
     except UnidentifiedImageError as error:
         raise ImageError(f"{name} is not an image, or of a kind that is not supported.") from error

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from PIL import Image
 
-    from .images import ImageSource
+    from .images import ImageSource, LoadedImage
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class AnomalyResult:
     regions: tuple[Region, ...] = ()
     error: str | None = None
     """One sentence, where the image could not be scored."""
+    picture: "LoadedImage | None" = field(repr=False, compare=False, default=None)
+    """The decoded image, where `predict` was asked to keep it; otherwise `plot` reads it again."""
 
     @classmethod
     def failed(cls, image: str, error: str) -> "AnomalyResult":
@@ -68,7 +70,8 @@ class AnomalyResult:
 
         if self.error is not None or self.source is None:
             raise ValueError(f"There is nothing to draw for {self.image}: {self.error}")
-        return draw_heatmap(load_image(self.source, self.image).rgb(), self)
+        picture = self.picture or load_image(self.source, self.image)
+        return draw_heatmap(picture.rgb(), self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the picture of `plot()`; the kind of file follows from the name."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ..errors import EncoderError, UsageError
 from ..images import LoadedImage
@@ -40,15 +41,16 @@ class Encoder:
         self._model = model.to(device)
         self._prefix = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
 
-    @torch.inference_mode()
     def encode(self, images: Sequence[LoadedImage]) -> Tokens:
         """The tokens of a few images, as one batch."""
+        return self.encode_prepared([prepare(image, self.settings) for image in images])
+
+    @torch.inference_mode()
+    def encode_prepared(self, images: Sequence[NDArray[np.float32]]) -> Tokens:
+        """The tokens of a few prepared images, as one batch."""
         settings = self.settings
-        pixels = np.stack(
-            [image.to_array(settings.resolution, settings.mean, settings.std) for image in images]
-        )
         output = self._model(
-            pixel_values=torch.from_numpy(pixels).to(self.device),
+            pixel_values=torch.from_numpy(np.stack(images)).to(self.device),
             output_hidden_states=True,
             **self._family.forward,
         )
@@ -67,6 +69,11 @@ class Encoder:
             digest.update(name.encode())
             digest.update(part.float().cpu().numpy().tobytes())
         return digest.hexdigest()
+
+
+def prepare(image: LoadedImage, settings: EncoderSettings) -> NDArray[np.float32]:
+    """What an encoder sees of an image, (3, resolution, resolution); it need not be loaded yet."""
+    return image.to_array(settings.resolution, settings.mean, settings.std)
 
 
 def load_encoder(
