@@ -16,6 +16,10 @@ from hyperfsad.encoders.encoder import Encoder, load_encoder
 
 REPOSITORY = Path(__file__).parent.parent
 
+# Small models are not worth converting, and the user's cache is no place for them; the tests of the
+# engines name the one that they want.
+os.environ.setdefault("HYPERFSAD_ENGINE", "torch")
+
 
 @pytest.fixture(scope="session")
 def data() -> Path:

@@ -62,6 +62,7 @@ class FewShotDetector(ABC):
         layers: Iterable[int] | None = None,
         resolution: int | None = None,
         device: str = "auto",
+        engine: str = "auto",
         batch_size: int | None = None,
         notify: Notify = silent,
     ) -> None:
@@ -69,6 +70,7 @@ class FewShotDetector(ABC):
         self.layers = None if layers is None else tuple(layers)
         self.resolution = resolution
         self.device = device
+        self.engine = engine
         self.batch_size = batch_size
         self.notify = notify
         if batch_size is not None and batch_size < 1:
@@ -172,7 +174,7 @@ class FewShotDetector(ABC):
     def encoder_(self) -> Encoder:
         """The encoder, loaded when it is first needed."""
         if self._encoder is None:
-            encoder = load_encoder(self.settings, self.device, self.notify)
+            encoder = load_encoder(self.settings, self.device, self.notify, engine=self.engine)
             if self._fingerprint not in (None, encoder.fingerprint):
                 raise DetectorFileError(
                     f"This detector was made with other weights of {self.settings.name} than those"

@@ -10,7 +10,7 @@ from typing import NoReturn, TypeAlias
 from . import __version__, commands
 from .bench.command import benchmark
 from .console import DONE, INTERRUPTED, NOTHING, say, tell_warnings
-from .encoders import DEFAULT
+from .encoders import DEFAULT, ENGINES
 from .errors import HyperfsadError
 
 
@@ -169,6 +169,13 @@ def _add_benchmark(group: Group) -> None:
         help="peers that know turned support also run with it",
     )
     command.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    command.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="torch",
+        help="default: torch, so that figures do not depend on what is installed",
+    )
+    command.add_argument("--threads", type=int, metavar="N", help="CPU cores (default: all)")
     command.add_argument("--cache-limit", type=float, default=20.0, metavar="GB")
     command.add_argument("-o", "--output", default="benchmark", metavar="DIR")
 
@@ -224,4 +231,11 @@ def _add_recipe(command: argparse.ArgumentParser) -> None:
 def _add_machine(command: argparse.ArgumentParser) -> None:
     machine = command.add_argument_group("machine")
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    machine.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="default: openvino on a CPU where it is installed, otherwise torch",
+    )
+    machine.add_argument("--threads", type=int, metavar="N", help="CPU cores (default: all)")
     machine.add_argument("--batch-size", type=int, metavar="N", help="images encoded at once")

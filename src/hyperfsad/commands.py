@@ -200,7 +200,9 @@ def _summarise(lines: list[dict[str, Any]], out: Path, complete: bool) -> int:
 
 def _new_detector(options: argparse.Namespace) -> "HyperFSAD":
     from .detector import HyperFSAD
+    from .encoders.engines import use_threads
 
+    use_threads(options.threads)
     return HyperFSAD(
         options.backbone or DEFAULT,
         layers=options.layers,
@@ -209,6 +211,7 @@ def _new_detector(options: argparse.Namespace) -> "HyperFSAD":
         pooling=options.pooling or "max",
         lam=0.5 if options.lam is None else options.lam,
         device=options.device,
+        engine=options.engine,
         batch_size=options.batch_size,
         notify=say,
     )
@@ -222,11 +225,14 @@ def _loaded_detector(options: argparse.Namespace) -> "HyperFSAD":
     if given:
         raise UsageError(f"--{given[0]} is fixed in a saved detector; fit a new one to change it.")
     from .detector import HyperFSAD
+    from .encoders.engines import use_threads
 
+    use_threads(options.threads)
     return HyperFSAD.load(
         options.detector,
         backbone=options.backbone,
         device=options.device,
+        engine=options.engine,
         batch_size=options.batch_size,
         notify=say,
     )

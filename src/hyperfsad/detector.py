@@ -38,15 +38,21 @@ class HyperFSAD(FewShotDetector):
         pooling: str = "max",
         lam: float = 0.5,
         device: str = "auto",
+        engine: str = "auto",
         batch_size: int | None = None,
         notify: Notify = silent,
     ) -> None:
-        """`lam` is the paper's λ, the weight of the map in the score. `notify` takes messages."""
+        """`lam` is the paper's λ, the weight of the map in the score. `notify` takes messages.
+
+        `device` and `engine` (auto, torch, openvino) say where and how the encoder runs, and are no
+        part of the detector: it is saved without them.
+        """
         super().__init__(
             backbone,
             layers=layers,
             resolution=resolution,
             device=device,
+            engine=engine,
             batch_size=batch_size,
             notify=notify,
         )
@@ -85,7 +91,11 @@ class HyperFSAD(FewShotDetector):
         storage.write_detector(Path(path), self.memory_, header)
 
     def identity(self) -> str:
-        """A hash of all that its scores depend on: equal detectors, equal results."""
+        """A hash of all that its scores depend on: equal detectors, equal results.
+
+        Devices and engines are left out: they differ by rounding (below 1e-4 in a score), so a run
+        may be resumed with another one. Results are the same bytes only with the same one.
+        """
         header = self._header()
         images = [image.sha256 for image in self.memory_.images]
         text = json.dumps([header, images], sort_keys=True)
@@ -114,6 +124,7 @@ class HyperFSAD(FewShotDetector):
         *,
         backbone: str | None = None,
         device: str = "auto",
+        engine: str = "auto",
         batch_size: int | None = None,
         notify: Notify = silent,
     ) -> "HyperFSAD":
@@ -149,6 +160,7 @@ class HyperFSAD(FewShotDetector):
                 pooling=header["pooling"],
                 lam=header["lambda"],
                 device=device,
+                engine=engine,
                 batch_size=batch_size,
                 notify=notify,
             )

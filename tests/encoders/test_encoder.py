@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad.encoders import find_spec
 from hyperfsad.encoders.encoder import choose_device, load_encoder
+from hyperfsad.encoders.engines import TorchEngine
 from hyperfsad.encoders.specs import FAMILIES
 from hyperfsad.errors import EncoderError, UsageError
 from hyperfsad.images import load_image
@@ -73,8 +74,10 @@ def test_only_dinov3_passes_inner_layers_through_the_final_norm() -> None:
 
 def test_blocks_past_the_last_layer_are_neither_loaded_nor_run(tmp_path: Path) -> None:
     saved_model("dinov2", tmp_path)
-    encoder = load_encoder(find_spec(str(tmp_path)).settings(layers=(1, 3)), device="cpu")
-    names = encoder._model.state_dict()
+    settings = find_spec(str(tmp_path)).settings(layers=(1, 3))
+    engine = load_encoder(settings, device="cpu", engine="torch")._engine
+    assert isinstance(engine, TorchEngine)
+    names = engine.model.state_dict()
     assert any("layer.2." in name for name in names)
     assert not any("layer.3." in name for name in names)
 

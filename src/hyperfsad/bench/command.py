@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 def benchmark(options: argparse.Namespace) -> int:
     """Runs a preset on one data set, or on those of a suite, and prints its tables."""
+    from ..encoders.engines import use_threads
     from .run import Source, Suite, run_benchmark
     from .tables import to_markdown
 
+    use_threads(options.threads)
     encoders = tuple(options.backbone or [DEFAULT])
     if options.suite:
         suite = Suite.read(Path(options.suite), encoders)
@@ -40,6 +42,7 @@ def benchmark(options: argparse.Namespace) -> int:
             resolution=options.resolution,
             rotations=options.rotations,
             device=options.device,
+            engine=options.engine,
             cache_limit=round(options.cache_limit * (1 << 30)),
             progress=bar.start,
             figures=options.figures,
@@ -61,6 +64,7 @@ def _efficiency(options: argparse.Namespace, suite: "Suite") -> int:
         shots=options.shots,
         resolution=options.resolution,
         device=options.device,
+        engine=options.engine,
         notify=say,
     )
     write_table(table, Path(options.output), "efficiency")

@@ -24,6 +24,7 @@ def efficiency_table(
     shots: Sequence[int],
     resolution: int | None = None,
     device: str = "auto",
+    engine: str = "torch",
     notify: Notify = silent,
 ) -> Table:
     """Times images of the first category, one after the other, as `detect` meets them."""
@@ -43,7 +44,9 @@ def efficiency_table(
         rows.append(Row(row.method, cells, "GPU, 1-shot", published=True))
     for encoder in encoders:
         for count in shots:
-            detector = HyperFSAD(encoder, resolution=resolution, device=device, notify=notify)
+            detector = HyperFSAD(
+                encoder, resolution=resolution, device=device, engine=engine, notify=notify
+            )
             detector.fit(category.normal[:count])
             stages = _timed(detector, [image.path for image in category.test])
             cells = (
@@ -52,7 +55,8 @@ def efficiency_table(
                 *(Cell(1000 * seconds) for seconds in stages),
                 Cell(_peak_gigabytes()),
             )
-            group = f"{detector.encoder_.device.type.upper()}, here"
+            ran = detector.encoder_
+            group = f"{ran.device.type.upper()} with {ran.engine}, here"
             rows.append(Row(f"Hyper-FSAD, {count}-shot", cells, group, ours=True))
     columns = (
         Column("encoder", better=None),

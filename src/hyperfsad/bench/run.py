@@ -91,6 +91,7 @@ def run_benchmark(
     resolution: int | None = None,
     rotations: int = 1,
     device: str = "auto",
+    engine: str = "torch",
     cache_limit: int = DEFAULT_LIMIT,
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
     figures: bool = False,
@@ -99,7 +100,8 @@ def run_benchmark(
     """Measures, and writes records.jsonl and the tables; `progress(total)` gives an advancer.
 
     `figures` draws what the paper draws, one folder for each encoder and resolution. With
-    `rotations`, peers that can remember turned support run both ways.
+    `rotations`, peers that can remember turned support run both ways. The engine is torch unless
+    another is named, so that figures do not depend on what else is installed.
     """
     if not shots or min(shots) < 1 or runs < 1:
         raise UsageError("Shots and runs are at least 1.")
@@ -114,7 +116,9 @@ def run_benchmark(
     for encoder in suite.encoders:
         for size in sizes:
             settings = find_spec(encoder).settings(resolution=size)
-            store = TokenStore(settings, device=device, limit=cache_limit, notify=notify)
+            store = TokenStore(
+                settings, device=device, engine=engine, limit=cache_limit, notify=notify
+            )
             variants = with_rotations(preset.variants(settings), rotations)
             protocol = Protocol(tuple(sorted(set(shots))), runs, seed, eval_size, variants)
             label = f"{os.path.basename(encoder)}-{settings.resolution}"

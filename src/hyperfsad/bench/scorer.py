@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -75,6 +74,7 @@ class Scorer:
         values = {
             "version": __version__,
             "encoder": store.encoder.fingerprint,
+            "engine": store.encoder.engine,
             "settings": asdict(store.settings),
             "variants": [asdict(variant) for variant in self._variants],
             "subsets": self._subsets,
@@ -159,13 +159,16 @@ def in_parallel(
     work: Callable[[Item], Result], items: Iterable[Item], device: torch.device
 ) -> list[Result]:
     """One image a core, each on one thread: faster than all cores on one image, and the figures
-    do not depend on how many cores there are. A GPU takes one image after the other."""
+    do not depend on how many cores there are. A GPU takes one image after the other.
+
+    The cores are those that torch was given; an engine that is loaded `parallel` knows them.
+    """
     if device.type != "cpu":
         return [work(item) for item in items]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        with ThreadPoolExecutor(max_workers=threads) as pool:
             return list(pool.map(work, items))
     finally:
         torch.set_num_threads(threads)

@@ -34,17 +34,21 @@ class TokenStore:
         settings: EncoderSettings,
         *,
         device: str = "auto",
+        engine: str = "torch",
         limit: int = DEFAULT_LIMIT,
         notify: Notify = silent,
     ) -> None:
-        self.encoder: Encoder = load_encoder(settings, device, notify)
+        self.encoder: Encoder = load_encoder(settings, device, notify, engine=engine, parallel=True)
         self.settings = settings
         self._limit = limit
         self._notify = notify
         self._hashes: dict[str, str] = {}
         self._writable = limit > 0
         values = [self.encoder.fingerprint, settings.resolution, settings.mean, settings.std]
-        key = hashlib.sha256(json.dumps([*values, settings.final_norm]).encode()).hexdigest()
+        values += [settings.final_norm]
+        if self.encoder.engine != "torch":  # whose tokens were here first, under a key without it
+            values += [self.encoder.engine]
+        key = hashlib.sha256(json.dumps(values).encode()).hexdigest()
         self.folder = cache_root() / "tokens" / key[:16]
         self._size = sum(size for _, size, _ in _entries(self.folder.parent))
 

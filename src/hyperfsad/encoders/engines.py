@@ -1,0 +1,114 @@
+"""Engines: what carries out an encoder's arithmetic. All give the same tokens but for rounding."""
+
+import hashlib
+import importlib.util
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from .specs import ENGINES, FAMILIES, EncoderSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class Engine(Protocol):
+    """A frozen model, ready to run."""
+
+    name: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells weights apart, whatever engine runs them."""
+        ...
+
+    def tokens(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
+        """From (images, 3, side, side) to unit patch tokens (images, layers, patches, D) and CLS
+        tokens (images, layers, D)."""
+        ...
+
+
+def named_engine(name: str) -> str:
+    """The engine asked for; the variable HYPERFSAD_ENGINE says what auto means."""
+    if name == "auto":
+        name = os.environ.get("HYPERFSAD_ENGINE") or "auto"
+    if name not in ENGINES:
+        raise UsageError(f"The engine is one of {', '.join(ENGINES)}, not {name!r}.")
+    return name
+
+
+def choose_engine(name: str, device: torch.device) -> str:
+    """auto takes OpenVINO on the CPU where it is installed, otherwise torch."""
+    installed = importlib.util.find_spec("openvino") is not None
+    if name == "auto":
+        return "openvino" if installed and device.type == "cpu" else "torch"
+    if name == "openvino" and device.type != "cpu":
+        raise UsageError(
+            f"The engine openvino works on the CPU, not on {device};"
+            " take --device cpu or --engine torch."
+        )
+    if name == "openvino" and not installed:
+        raise UsageError(
+            "The engine openvino is not installed; install it with"
+            " `pip install 'hyperfsad[openvino]'` or take --engine torch."
+        )
+    return name
+
+
+def use_threads(count: int | None) -> None:
+    """Bounds the CPU cores that torch takes, and with it every engine that is loaded later."""
+    if count is None:
+        return
+    if count < 1:
+        raise UsageError(f"The number of threads is at least 1, not {count}.")
+    torch.set_num_threads(count)
+
+
+class TokenModel(torch.nn.Module):
+    """A model of `transformers` with all that follows it: from pixels to unit tokens."""
+
+    def __init__(self, model: "PreTrainedModel", family: str, settings: EncoderSettings) -> None:
+        super().__init__()
+        self.model = model
+        self.family = FAMILIES[family]
+        self.settings = settings
+        self.prefix = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
+
+    def forward(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        output = self.model(pixel_values=pixels, output_hidden_states=True, **self.family.forward)
+        layers = torch.stack([output.hidden_states[layer] for layer in self.settings.layers], dim=1)
+        if self.settings.final_norm:
+            layers = getattr(self.model, self.family.norm)(layers)
+        unit = torch.nn.functional.normalize(layers, dim=-1)
+        return unit[:, :, self.prefix :], unit[:, :, 0]
+
+
+class TorchEngine:
+    """Runs on any device of torch."""
+
+    name = "torch"
+
+    def __init__(self, model: TokenModel, device: torch.device) -> None:
+        self.model = model.to(device)
+        self._device = device
+
+    @torch.inference_mode()
+    def tokens(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
+        """All images as one batch."""
+        patches, cls = self.model(torch.from_numpy(pixels).to(self._device))
+        return patches, cls
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of every vector and of the first row of every matrix."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.model.state_dict().items()):
+            part = tensor.reshape(tensor.shape[0], -1)[0] if tensor.ndim > 1 else tensor
+            digest.update(name.encode())
+            digest.update(part.float().cpu().numpy().tobytes())
+        return digest.hexdigest()
