@@ -119,4 +119,4 @@ def test_the_kernel_refuses_shapes_that_do_not_fit() -> None:
         (tokens, tokens, bounds, out, 7),
     ):
         with pytest.raises(ValueError, match="do not fit"):
-            pruning.kernel.distances(*wrong, False, 0.1, 1e-5)
+            pruning.kernel.distances(*wrong, False, 1e-5)

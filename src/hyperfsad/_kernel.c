@@ -2,8 +2,8 @@
 
    For each query q, given an upper bound u_j >= <q, p_j> for every row p_j of the memory:
 
-   1. the rows whose bound is close to the largest one are compared exactly; the threshold of any
-      subset of candidates is a lower bound of the true threshold tau, since
+   1. some rows with the largest bounds are compared exactly; the threshold of any subset of
+      candidates is a lower bound of the true threshold tau, since
       tau = max over subsets T of (sum of z over T - 1) / |T|;
    2. whatever has a bound above that (plus room for rounding) is compared as well, while the
       threshold rises; by Proposition 1 nothing else can get any weight;
@@ -25,20 +25,27 @@
 #define INLINE static inline
 #endif
 
-#define LANES 32
+#if defined(__GNUC__)
+#define PREFETCH(address) __builtin_prefetch(address)
+#else
+#define PREFETCH(address) (void)(address)
+#endif
+
+#define LANES 32 /* rows of a block, and floats that are added side by side */
+#define FIRST 16 /* blocks whose best rows are compared first */
 
 typedef struct {
     const float *memory, *bounds;
     Py_ssize_t size, width;
-    int exact;    /* the bounds are the similarities themselves */
-    float margin; /* how far below the largest bound the first candidates reach */
-    float slack;  /* rounding */
+    int exact;   /* the bounds are the similarities themselves */
+    float slack; /* rounding */
 } Problem;
 
 typedef struct {
     float *value;
     Py_ssize_t *row;
     Py_ssize_t count;
+    float *best; /* the largest bound of each block of rows */
 } Candidates;
 
 INLINE float dot(const float *a, const float *b, Py_ssize_t n) {
@@ -78,35 +85,63 @@ static double project(Candidates *c) {
     }
 }
 
-INLINE double candidates(const Problem *p, const float *query, const float *bounds, Candidates *c) {
-    float first = largest(bounds, p->size) - p->margin;
-    c->count = 0;
-    for (Py_ssize_t from = 0; from < p->size; from += LANES) {
-        Py_ssize_t end = from + LANES < p->size ? from + LANES : p->size;
-        if (largest(bounds + from, end - from) < first) continue;
-        for (Py_ssize_t j = from; j < end; j++)
-            if (bounds[j] >= first) {
-                c->row[c->count] = j;
-                c->value[c->count++] = similarity(p, query, bounds, j);
-            }
+/* Finds the best bound of each block; returns that of the FIRST-th best block. */
+INLINE float survey(const float *bounds, Py_ssize_t size, float *best) {
+    float top[FIRST];
+    for (int k = 0; k < FIRST; k++) top[k] = -INFINITY;
+    for (Py_ssize_t from = 0, block = 0; from < size; from += LANES, block++) {
+        float most = largest(bounds + from, from + LANES < size ? LANES : size - from);
+        best[block] = most;
+        if (!(most > top[FIRST - 1])) continue;
+        int place = FIRST - 1;
+        for (; place > 0 && top[place - 1] < most; place--) top[place] = top[place - 1];
+        top[place] = most;
     }
-    double tau = project(c), sum = tau * (double)c->count + 1;
-    float least = (float)tau - p->slack;
-    if (least >= first) return tau;
-    for (Py_ssize_t from = 0; from < p->size; from += LANES) {
-        Py_ssize_t end = from + LANES < p->size ? from + LANES : p->size;
-        if (largest(bounds + from, end - from) < least) continue;
+    return top[FIRST - 1];
+}
+
+/* Appends the rows with low <= bound < high. */
+INLINE void collect(const float *bounds, Py_ssize_t size, float low, float high, Candidates *c) {
+    for (Py_ssize_t from = 0, block = 0; from < size; from += LANES, block++) {
+        if (c->best[block] < low) continue;
+        Py_ssize_t end = from + LANES < size ? from + LANES : size;
         for (Py_ssize_t j = from; j < end; j++) {
-            if (bounds[j] < least || bounds[j] >= first) continue;
-            float z = similarity(p, query, bounds, j);
-            if (z <= tau) continue;
             c->row[c->count] = j;
-            c->value[c->count++] = z;
-            sum += (double)z;
-            tau = (sum - 1) / (double)c->count;
-            least = (float)tau - p->slack;
+            c->count += bounds[j] >= low && bounds[j] < high;
         }
     }
+}
+
+/* The rows lie far apart in memory: the next one is fetched while this one is compared. */
+INLINE void fetch(const Problem *p, const Candidates *c, Py_ssize_t i) {
+    if (p->exact || i >= c->count) return;
+    const float *row = p->memory + c->row[i] * p->width;
+    for (Py_ssize_t k = 0; k < p->width; k += 16) PREFETCH(row + k);
+}
+
+INLINE double candidates(const Problem *p, const float *query, const float *bounds, Candidates *c) {
+    float first = survey(bounds, p->size, c->best);
+    c->count = 0;
+    collect(bounds, p->size, first, INFINITY, c);
+    for (Py_ssize_t i = 0; i < c->count; i++) {
+        fetch(p, c, i + 2);
+        c->value[i] = similarity(p, query, bounds, c->row[i]);
+    }
+    double tau = project(c), sum = tau * (double)c->count + 1;
+    if ((float)tau - p->slack >= first) return tau;
+    Py_ssize_t kept = c->count;
+    collect(bounds, p->size, (float)tau - p->slack, first, c);
+    for (Py_ssize_t i = kept; i < c->count; i++) {
+        fetch(p, c, i + 2);
+        if (bounds[c->row[i]] < (float)tau - p->slack) continue;
+        float z = similarity(p, query, bounds, c->row[i]);
+        if (z <= tau) continue;
+        c->row[kept] = c->row[i];
+        c->value[kept++] = z;
+        sum += (double)z;
+        tau = (sum - 1) / (double)kept;
+    }
+    c->count = kept;
     return project(c);
 }
 
@@ -132,8 +167,8 @@ static PyObject *distances(PyObject *self, PyObject *args) {
     Py_ssize_t width;
     Problem p;
     (void)self;
-    if (!PyArg_ParseTuple(args, "y*y*y*w*npff", &queries, &memory, &bounds, &out, &width, &p.exact,
-                          &p.margin, &p.slack))
+    if (!PyArg_ParseTuple(args, "y*y*y*w*npf", &queries, &memory, &bounds, &out, &width, &p.exact,
+                          &p.slack))
         return NULL;
     Py_ssize_t each = width * (Py_ssize_t)sizeof(float), count = 0;
     p.size = p.width = 0;
@@ -144,13 +179,14 @@ static PyObject *distances(PyObject *self, PyObject *args) {
     }
     int fits = p.size > 0 && bounds.len / (Py_ssize_t)sizeof(float) == count * p.size &&
                out.len / (Py_ssize_t)sizeof(float) == count;
-    Candidates c = {NULL, NULL, 0};
+    Candidates c = {NULL, NULL, 0, NULL};
     float *rebuilt = NULL;
     if (fits) {
         c.value = malloc((size_t)p.size * sizeof(float));
-        c.row = malloc((size_t)p.size * sizeof(Py_ssize_t));
+        c.row = malloc(((size_t)p.size + 1) * sizeof(Py_ssize_t));
+        c.best = malloc((size_t)(p.size / LANES + 1) * sizeof(float));
         rebuilt = malloc((size_t)each);
-        if (c.value && c.row && rebuilt) {
+        if (c.value && c.row && c.best && rebuilt) {
             p.memory = memory.buf;
             p.bounds = bounds.buf;
             Py_BEGIN_ALLOW_THREADS
@@ -164,6 +200,7 @@ static PyObject *distances(PyObject *self, PyObject *args) {
     }
     free(c.value);
     free(c.row);
+    free(c.best);
     free(rebuilt);
     PyBuffer_Release(&queries);
     PyBuffer_Release(&memory);

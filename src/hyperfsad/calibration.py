@@ -3,12 +3,16 @@
 import torch
 from torch import Tensor
 
-from .matching import rebuild, reconstruct
+from .matching import rebuild
 from .memory import MemoryBank
-from .scoring import patch_scores
+from .pruning import MemoryLayer
+from .scoring import mean_of_layers, patch_scores
 
 LEVEL_IMAGES = 4
 """Normal images that set the level; more cost time and move it little."""
+
+LEVEL_BANK = 16
+"""Normal images that they are compared with; hundreds would cost minutes and change no colour."""
 
 LEVEL_QUANTILE = 0.99
 
@@ -24,6 +28,7 @@ def colour_scale(bank: MemoryBank, grid: int, lookup: str) -> tuple[float, float
     against the others, or a lone one against itself without the patch in question and its
     neighbours (measured on those five: 0.19 to 0.25, where further good parts have 0.19 to 0.31).
     """
+    bank = bank.first(LEVEL_BANK)
     if len(bank) == 1:
         maps = [_against_itself(bank, grid, lookup)]
     else:
@@ -36,10 +41,10 @@ def _left_out(bank: MemoryBank, index: int, lookup: str) -> Tensor:
     size = bank.patches[0].shape[0] // len(bank)
     queries = [layer[index * size : (index + 1) * size] for layer in bank.patches]
     others = bank.without(index).patches
-    rebuilt = [
-        reconstruct(query, other, lookup) for query, other in zip(queries, others, strict=True)
-    ]
-    return patch_scores(queries, rebuilt)
+    return mean_of_layers(
+        MemoryLayer(other, lookup).distances(query)
+        for query, other in zip(queries, others, strict=True)
+    )
 
 
 def _against_itself(bank: MemoryBank, grid: int, lookup: str) -> Tensor:

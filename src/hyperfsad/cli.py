@@ -92,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_extend,
         _add_demo,
         _add_benchmark,
+        _add_speed,
         _add_encoders,
         _add_info,
     ):
@@ -178,6 +179,18 @@ def _add_benchmark(group: Group) -> None:
     command.add_argument("--threads", type=int, metavar="N", help="CPU cores (default: all)")
     command.add_argument("--cache-limit", type=float, default=20.0, metavar="GB")
     command.add_argument("-o", "--output", default="benchmark", metavar="DIR")
+
+
+def _add_speed(group: Group) -> None:
+    command = _command(group, "speed", commands.speed, "what an inspection costs on this machine")
+    command.add_argument("--shots", type=_layers, default=(1, 4), metavar="1,4")
+    command.add_argument("--rounds", type=int, default=5, metavar="N", help="default: 5")
+    command.add_argument("--json", metavar="FILE", help="write all figures there as well")
+    command.add_argument(
+        "--plot", metavar="FILE.png", help="draw cost against shots (needs hyperfsad[bench])"
+    )
+    _add_recipe(command)
+    _add_machine(command)
 
 
 def _add_encoders(group: Group) -> None:

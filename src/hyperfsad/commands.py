@@ -122,6 +122,30 @@ def demo(options: argparse.Namespace) -> int:
     return DONE
 
 
+def speed(options: argparse.Namespace) -> int:
+    """Measures each stage and prints the table."""
+    import json
+
+    from .files import atomic_path
+    from .speed import measure
+
+    status = status_line()
+    report = measure(_new_detector(options), options.shots, options.rounds, status)
+    status("")
+    print(report.to_text())
+    if options.json:
+        with atomic_path(Path(options.json)) as temporary:
+            text = json.dumps(report.to_json(), indent=2) + "\n"
+            temporary.write_text(text, encoding="utf-8")
+    if options.plot:
+        from .bench.canvas import save_figure
+        from .bench.figures import cost_against_shots
+
+        path = Path(options.plot)
+        save_figure(cost_against_shots(report), path.parent, path.stem)
+    return DONE
+
+
 def encoders(options: argparse.Namespace) -> int:
     """Lists the encoders, or fetches one."""
     from .encoders.store import cached_folder, fetch

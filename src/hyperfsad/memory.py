@@ -60,6 +60,14 @@ class MemoryBank:
             self.images[:index] + self.images[index + 1 :],
         )
 
+    def first(self, count: int) -> "MemoryBank":
+        """The bank of its first images alone."""
+        if count >= len(self):
+            return self
+        rows = count * (self.patches[0].shape[0] // len(self))
+        patches = tuple(bank[:rows] for bank in self.patches)
+        return MemoryBank(patches, self.cls[:count], self.images[:count])
+
     def to(self, device: torch.device) -> "MemoryBank":
         """The bank on another device."""
         return MemoryBank(

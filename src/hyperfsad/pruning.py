@@ -36,9 +36,6 @@ HEAD_SHARE = 3
 AXES_FROM = 4096
 """Rows that the axes are taken from; any orthonormal axes are right, good ones prune more."""
 
-MARGIN = 0.1
-"""First candidates: bounds this close to the largest (real patches: τ lies about as far below)."""
-
 SLACK = 1e-5
 """Rounding of a bound: far above what float32 sums of unit vectors can lose."""
 
@@ -79,7 +76,6 @@ class MemoryLayer:
                 out[rows].numpy(),
                 queries.shape[1],
                 exact,
-                MARGIN,
                 SLACK,
             )
 

@@ -1,7 +1,6 @@
 """Milliseconds per image and stage, and peak memory: our side of the paper's efficiency table."""
 
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 
@@ -9,6 +8,7 @@ from ..detector import HyperFSAD
 from ..encoders.store import Notify, silent
 from ..errors import UsageError
 from ..images import load_image
+from ..speed import peak_memory
 from .datasets import Category
 from .published import published
 from .tables import Cell, Column, Row, Table
@@ -53,7 +53,7 @@ def efficiency_table(
                 encoder,
                 str(detector.settings.resolution),
                 *(Cell(1000 * seconds) for seconds in stages),
-                Cell(_peak_gigabytes()),
+                Cell(peak_memory() / 1e9),
             )
             ran = detector.encoder_
             group = f"{ran.device.type.upper()} with {ran.engine}, here"
@@ -88,13 +88,3 @@ def _timed(detector: HyperFSAD, paths: Sequence[str]) -> list[float]:
         done = time.perf_counter()
         laps.append((decoded - start, encoded - decoded, done - encoded, done - start))
     return [statistics.median(stage) for stage in zip(*laps[WARM_UP:], strict=True)]
-
-
-def _peak_gigabytes() -> float:
-    """The largest memory of this process so far."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such count
-        return float("nan")
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9

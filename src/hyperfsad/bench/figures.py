@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..speed import SpeedReport
 from .canvas import DPI, FONT_SIZE, INK, missing, new_figure, save_figure, style
 from .labels import Disc, place_labels
 
@@ -195,6 +196,35 @@ def ablation_curves(
     if len(places) <= 8:
         axes.set_xticks(places, [f"{x:g}" for x in places])
     figure.legend(loc="outside right center", handlelength=2.6, labelspacing=0.9)
+    return figure
+
+
+@style()
+def cost_against_shots(report: SpeedReport) -> "Figure":
+    """Milliseconds of matching and of the encoder over the number of normal images."""
+    figure = new_figure(4.8, 3.0, layout="constrained")
+    axes = figure.add_subplot(
+        xlabel="normal images", ylabel="milliseconds an image", xscale="log", yscale="log"
+    )
+    axes.grid(True, axis="y")
+    shots = [cost.shots for cost in report.costs]
+    match = [cost.match for cost in report.costs]
+    textbook = [(c.shots, c.textbook) for c in report.costs if c.textbook is not None]
+    linear = [match[0] * count / shots[0] for count in shots]
+    pen: dict[str, Any] = {
+        "linewidth": 1.4,
+        "markersize": 6,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.5,
+    }
+    axes.plot(shots, linear, ":", color="#999999", label="proportional")
+    axes.axhline(report.encode, color=_COLOURS[1], linestyle="--", label="encoder")
+    if textbook:
+        axes.plot(*zip(*textbook, strict=True), "s-", color=_COLOURS[2], label="textbook", **pen)
+    axes.plot(shots, match, "o-", color=_COLOURS[0], label="our matching", **pen)
+    axes.set_xticks(shots, [str(count) for count in shots])
+    axes.minorticks_off()
+    figure.legend(loc="outside right center")
     return figure
 
 
