@@ -57,6 +57,22 @@ def test_detect_can_learn_first(tiny: str, photos: Path, tmp_path: Path) -> None
     assert all(line["heatmap"] is None for line in read_results(out))
 
 
+def test_detect_with_either_engine_and_one_thread(
+    fitted: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
+    scores = []
+    for engine in ("torch", "openvino"):
+        out = tmp_path / engine
+        options = ["-o", str(out), "--engine", engine, "--threads", "1"]
+        done = run("detect", photos, "--detector", fitted, *options)
+        assert done.returncode == 0, done.stderr
+        assert ("Preparing tiny for OpenVINO (once)." in done.stderr) == (engine == "openvino")
+        scores.append([line["score"] for line in read_results(out)])
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+    assert scores[0] != scores[1]  # or the engine was not changed
+
+
 def test_the_same_input_gives_the_same_bytes(tiny: str, photos: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         detector = str(tmp_path / f"{name}.hfsad")
@@ -114,6 +130,8 @@ def test_usage_errors_are_one_sentence_and_exit_1(
         (["detect", photos, "--detector", fitted, "--resolution", "56"], "fixed in a saved"),
         (["detect", photos, "--detector", fitted, "--lambda", "1"], "--lambda is fixed"),
         (["detect", "--normal", photos, photos], "put the images before --normal"),
+        (["detect", photos, "--detector", fitted, "--engine", "jax"], "choose from"),
+        (["detect", photos, "--detector", fitted, "--threads", "0"], "at least 1, not 0"),
         (["extend", fitted, photos / "0.png"], "no new normal image"),
         (["info", photos / "0.png"], "no detector file"),
         (["encoders", "fetch", "resnet"], "not one of"),

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_a_flipped_bit_is_noticed(saved: Path) -> None:
     content = bytearray(saved.read_bytes())
     content[-1000] ^= 1
     saved.write_bytes(content)
+    with pytest.raises(DetectorFileError, match="content does not match"):
+        HyperFSAD.load(saved)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_are_none_are_refused(saved: Path, value: float) -> None:
+    with safe_open(saved, framework="pt") as file:
+        header = json.loads(file.metadata()[KEY])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    name = f"patches.{header['encoder']['layers'][1]}"
+    tensors[name][3, 5] = value
+    header["crc32"][name] = zlib.crc32(tensors[name].numpy().data)
+    save_file(tensors, saved, metadata={KEY: json.dumps(header)})
     with pytest.raises(DetectorFileError, match="content does not match"):
         HyperFSAD.load(saved)
 

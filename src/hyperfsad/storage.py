@@ -85,7 +85,7 @@ def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
         intact &= bank.cls.shape[:2] == (len(images), len(layers)) and len(images) > 0
         shape = (len(images) * grid**2, bank.cls.shape[2])
         intact &= all(
-            layer.shape == shape and layer.dtype == torch.float32 and bool(layer.isfinite().all())
+            layer.shape == shape and layer.dtype == torch.float32 and _finite(layer)
             for layer in patches
         )
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
@@ -102,6 +102,11 @@ def _tensors(bank: MemoryBank, layers: list[int]) -> dict[str, torch.Tensor]:
 
 def _crc32(tensor: torch.Tensor) -> int:
     return zlib.crc32(tensor.numpy().data)
+
+
+def _finite(tensor: torch.Tensor) -> bool:
+    """One number that is not finite spoils the sum, which is faster than asking each."""
+    return bool(tensor.sum().isfinite())
 
 
 def _errno(error: SafetensorError) -> int:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from hyperfsad.bench.illustrate import published_points
 from hyperfsad.bench.presets import PRESETS, build_tables
@@ -44,6 +45,24 @@ def test_every_preset_writes_records_and_tables(
             assert (out / f"{stem}{suffix}").stat().st_size > 100
         assert (out / f"{stem}.md").read_text(encoding="utf-8").strip() in printed
     assert "(published)" in printed
+
+
+def test_either_engine_finds_the_same_on_any_number_of_threads(
+    root: Path, tiny: str, tmp_path: Path
+) -> None:
+    before = torch.get_num_threads()
+    found = {}
+    try:
+        for engine, threads in (("torch", 2), ("openvino", 1), ("openvino", 2)):
+            out = tmp_path / f"{engine}-{threads}"
+            more = ["--engine", engine, "--threads", str(threads), "--cache-limit", "0"]
+            assert benchmark(root, tiny, out, *more) == 0
+            found[engine, threads] = read_records(out / "records.jsonl")
+    finally:
+        torch.set_num_threads(before)
+    assert found["openvino", 1] == found["openvino", 2]
+    for ours, theirs in zip(found["openvino", 1], found["torch", 2], strict=True):
+        assert ours.metrics == pytest.approx(theirs.metrics, abs=0.01)
 
 
 def test_resolutions_are_rows_of_one_table_and_one_curve(

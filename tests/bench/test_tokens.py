@@ -50,6 +50,17 @@ def test_a_turned_image_has_tokens_of_its_own(tiny: str, photos: Path) -> None:
     assert calls == []
 
 
+def test_engines_share_no_tokens(tiny: str, photos: Path) -> None:
+    path = str(photos / "0.png")
+    ours = store_of(tiny)
+    others = TokenStore(find_spec(tiny).settings((2, 4)), device="cpu", engine="openvino")
+    assert (ours.encoder.engine, others.encoder.engine) == ("torch", "openvino")
+    first, second = ours.tokens(path), others.tokens(path)
+    assert ours.folder != others.folder
+    assert [len(list(store.folder.iterdir())) for store in (ours, others)] == [1, 1]
+    assert torch.allclose(first.cls, second.cls, atol=1e-5)
+
+
 def test_tokens_are_those_of_the_encoder_and_are_made_once(tiny: str, photos: Path) -> None:
     path = str(photos / "0.png")
     first = store_of(tiny).tokens(path)

@@ -229,6 +229,18 @@ def test_what_openvino_cannot_run_exactly_torch_runs(
     assert entries(cache) == []
 
 
+def test_a_broken_openvino_is_replaced_by_torch(
+    tiny: str, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "openvino").mkdir()
+    (tmp_path / "openvino" / "__init__.py").write_text("raise ImportError('no such library')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "openvino", raising=False)
+    monkeypatch.delenv("HYPERFSAD_ENGINE")
+    assert loaded(tiny, engine="auto", notify=said.append).engine == "torch"
+    assert said == ["OpenVINO cannot be loaded: no such library. Working with torch instead."]
+
+
 def test_models_that_nobody_uses_are_removed(tiny: str, cache: Path) -> None:
     old, new = (cache / "openvino" / name for name in ("old", "new"))
     for folder in (old, new):

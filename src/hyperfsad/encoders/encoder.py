@@ -73,14 +73,15 @@ def load_encoder(
         device = "cpu"
     target = choose_device(device)
     if choose_engine(engine, target) == "openvino":
-        from . import openvino
+        from .graph import ConversionError
+        from .openvino import load_engine
 
         try:
-            found: Engine = openvino.load_engine(
+            found: Engine = load_engine(
                 settings, lambda: _torch_engine(settings, target, notify), notify, parallel=parallel
             )
             return Encoder(settings, found, target)
-        except openvino.ConversionError as error:
+        except ConversionError as error:
             if engine != "auto":
                 raise
             notify(f"{error} Working with torch instead.")

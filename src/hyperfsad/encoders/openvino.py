@@ -14,13 +14,10 @@ import importlib.metadata
 import json
 import os
 import shutil
-import sys
 import tempfile
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +29,14 @@ from .. import __version__
 from ..errors import EncoderError, HyperfsadError, first_line
 from ..files import atomic_folder
 from . import folders, store
-from .engines import TokenModel, TorchEngine
+from .engines import TorchEngine
+from .graph import ConversionError, Graph, convert, import_openvino, last_line
 from .specs import EncoderSettings, find_spec
 
 GRAPH, CONSTANTS, NOTES = "model.xml", "model.bin", "notes.json"
 TOLERANCE = 3e-4
 """How far a token's entries may be from those of torch; half precision is worse than that."""
 UNUSED_DAYS = 30
-
-
-class ConversionError(EncoderError):
-    """A model that OpenVINO cannot run, or not exactly enough."""
 
 
 class OpenVINOEngine:
@@ -90,7 +84,7 @@ def load_engine(
     parallel: bool = False,
 ) -> OpenVINOEngine:
     """The engine from the cache, or converted from torch's model and kept there."""
-    core = _import().Core()
+    core = import_openvino().Core()
     folder = store.weights_folder(find_spec(settings.name), notify)
     home = store.cache_root() / "openvino" / _key(settings, folder, core)
     kept = _read(core, home, parallel)
@@ -99,7 +93,7 @@ def load_engine(
             os.utime(home)  # what is not used for long is removed
         return kept
     notify(f"Preparing {os.path.basename(settings.name)} for OpenVINO (once).")
-    graph = _convert(load_torch())
+    graph = convert(load_torch())
     core.set_property({"ENABLE_MMAP": False})  # or Windows would not rename what was read
     try:
         _remove_unused(home.parent)
@@ -110,25 +104,11 @@ def load_engine(
         raise
     except (HyperfsadError, OSError) as error:
         notify(f"The model for OpenVINO is not kept, and is prepared at every start: {error}")
-    with tempfile.TemporaryDirectory() as elsewhere:
-        return _checked(core, graph, Path(elsewhere), parallel)
-
-
-def _import() -> Any:
-    """OpenVINO without its telemetry: the import alone would call a statistics server and leave
-    files in the user's home folder. OpenVINO goes without where that package is not installed."""
-    if "openvino" in sys.modules:
-        return sys.modules["openvino"]
-    name = "openvino_telemetry"
-    there = sys.modules.get(name)
-    sys.modules[name] = None  # type: ignore[assignment]
     try:
-        import openvino
-    finally:
-        del sys.modules[name]
-        if there is not None:
-            sys.modules[name] = there
-    return openvino
+        with tempfile.TemporaryDirectory() as elsewhere:
+            return _checked(core, graph, Path(elsewhere), parallel)
+    except OSError as error:
+        raise ConversionError(f"OpenVINO needs room for a file: {first_line(error)}.") from error
 
 
 def _key(settings: EncoderSettings, folder: Path, core: Any) -> str:
@@ -136,7 +116,7 @@ def _key(settings: EncoderSettings, folder: Path, core: Any) -> str:
     values = [
         [_stamp(path) for path in (folder / "config.json", *folders.weight_files(folder))],
         [settings.layers, settings.resolution, settings.final_norm],
-        [__version__, _import().get_version(), torch.__version__],
+        [__version__, import_openvino().get_version(), torch.__version__],
         [importlib.metadata.version("transformers"), core.get_property("CPU", "FULL_DEVICE_NAME")],
     ]
     digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
@@ -169,19 +149,21 @@ def _read(core: Any, home: Path, parallel: bool) -> OpenVINOEngine | None:
         return None
 
 
-def _checked(core: Any, graph: "Graph", folder: Path, parallel: bool) -> OpenVINOEngine:
+def _checked(core: Any, graph: Graph, folder: Path, parallel: bool) -> OpenVINOEngine:
     """Writes a converted model, and reads it as later starts will: tokens are the same bits."""
     try:
-        _import().save_model(graph.model, folder / GRAPH, compress_to_fp16=False)
+        import_openvino().save_model(graph.model, folder / GRAPH, compress_to_fp16=False)
     except RuntimeError as error:
         raise OSError(f"{folder} cannot be written, perhaps the disk is full.") from error
     notes = {"fingerprint": graph.fingerprint, "seal": _seal(folder, graph.fingerprint)}
     (folder / NOTES).write_text(json.dumps(notes) + "\n", encoding="utf-8")
-    engine = _read(core, folder, parallel)
-    if engine is None:
-        raise ConversionError(f"OpenVINO cannot run the model that it made of {graph.name}.")
-    pairs = zip(engine.tokens(graph.pixels), graph.tokens, strict=True)
-    off = max(float((ours - theirs).abs().max()) for ours, theirs in pairs)
+    try:
+        model = core.read_model(folder / GRAPH)
+        engine = OpenVINOEngine(core, model, graph.fingerprint, parallel=parallel)
+        pairs = zip(engine.tokens(graph.pixels), graph.tokens, strict=True)
+        off = max(float((ours - theirs).abs().max()) for ours, theirs in pairs)
+    except RuntimeError as error:
+        raise ConversionError(f"OpenVINO cannot run {graph.name}: {last_line(error)}.") from error
     if not off <= TOLERANCE:
         raise ConversionError(
             f"OpenVINO does not compute the tokens of {graph.name} exactly on this machine"
@@ -202,77 +184,3 @@ def _remove_unused(root: Path) -> None:
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > UNUSED_DAYS * 86400:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A converted model, with a picture of noise and torch's tokens of it to check it by."""
-
-    name: str
-    model: Any
-    fingerprint: str
-    pixels: NDArray[np.float32]
-    tokens: tuple[torch.Tensor, torch.Tensor]
-
-
-@torch.no_grad()
-def _convert(source: TorchEngine) -> Graph:
-    """What `openvino.convert_model` does too; but that one sends telemetry."""
-    openvino = _import()
-    name, side = source.model.settings.name, source.model.settings.resolution
-    noise = np.random.default_rng(0).standard_normal((1, 3, side, side), dtype=np.float32)
-    pixels = torch.from_numpy(noise)
-    try:
-        from openvino.frontend import FrontEndManager
-        from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
-
-        with _constant_positions(source.model), _quiet():
-            tokens = source.model(pixels)
-            decoder = TorchScriptPythonDecoder(
-                source.model, example_input=(pixels,), trace_kwargs={"check_trace": False}
-            )
-        frontend = FrontEndManager().load_by_framework("pytorch")
-        model = frontend.convert(frontend.load(decoder))
-        model.reshape({0: openvino.PartialShape(list(pixels.shape))})
-    except Exception as error:  # whatever another version of these libraries stumbles over
-        raise ConversionError(f"OpenVINO cannot convert {name}: {first_line(error)}.") from error
-    return Graph(name, model, source.fingerprint, noise, tokens)
-
-
-@contextlib.contextmanager
-def _constant_positions(model: TokenModel) -> Iterator[None]:
-    """Positions depend on the size alone: computed at the first call, they are constants later.
-
-    So they get into the graph as torch has them; OpenVINO interpolates position tables
-    differently, and tokens would be off by a hundredth.
-    """
-    owner, _, name = model.family.positions.rpartition(".")
-    holder = model.model.get_submodule(owner)
-    compute = getattr(holder, name)
-    known: list[Any] = []
-
-    def once(*inputs: Any) -> Any:
-        if not known:
-            known.append(compute(*inputs))
-        return known[0]
-
-    setattr(holder, name, once)
-    try:
-        yield
-    finally:
-        delattr(holder, name)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Tracing warns of branches on shapes, which are fixed here, and of an unset training loss."""
-    from transformers import logging
-
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(verbosity)
