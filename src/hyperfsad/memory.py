@@ -29,20 +29,27 @@ class MemoryBank:
 
     @classmethod
     def of(cls, tokens: Tokens, images: Sequence[NormalImage]) -> "MemoryBank":
-        """The bank of a few encoded images."""
+        """The bank of a few encoded images; each layer can be let go on its own."""
         layers = tokens.patches.unbind(dim=1)
-        return cls(tuple(layer.flatten(0, 1) for layer in layers), tokens.cls, tuple(images))
+        patches = tuple(layer.flatten(0, 1).clone() for layer in layers)
+        return cls(patches, tokens.cls, tuple(images))
 
     @classmethod
-    def joined(cls, banks: "Sequence[MemoryBank]") -> "MemoryBank":
-        """One bank of all images; joined in turns or all at once, it is the same."""
-        return cls(
-            tuple(
-                torch.cat(layer) for layer in zip(*(bank.patches for bank in banks), strict=True)
-            ),
-            torch.cat([bank.cls for bank in banks]),
-            tuple(image for bank in banks for image in bank.images),
-        )
+    def joined(cls, banks: "list[MemoryBank]") -> "MemoryBank":
+        """One bank of all images; joined in turns or all at once, it is the same.
+
+        The list is emptied, and its banks are let go layer by layer, so that hundreds of images
+        never need twice their memory.
+        """
+        images = tuple(image for bank in banks for image in bank.images)
+        tokens = torch.cat([bank.cls for bank in banks])
+        layers = [list(layer) for layer in zip(*(bank.patches for bank in banks), strict=True)]
+        banks.clear()
+        patches = []
+        for layer in layers:
+            patches.append(torch.cat(layer))
+            layer.clear()
+        return cls(tuple(patches), tokens, images)
 
     def __len__(self) -> int:
         """K, the number of normal images."""
