@@ -33,6 +33,7 @@
 
 #define LANES 32 /* rows of a block, and floats that are added side by side */
 #define FIRST 16 /* blocks whose best rows are compared first */
+#define STEP 0.01f /* how far below them the second round reaches; each later one twice as far */
 
 typedef struct {
     const float *memory, *bounds;
@@ -119,30 +120,33 @@ INLINE void fetch(const Problem *p, const Candidates *c, Py_ssize_t i) {
     for (Py_ssize_t k = 0; k < p->width; k += 16) PREFETCH(row + k);
 }
 
+/* Rows are compared in rounds of falling bounds, so that the threshold rises early. */
 INLINE double candidates(const Problem *p, const float *query, const float *bounds, Candidates *c) {
-    float first = survey(bounds, p->size, c->best);
+    float low = survey(bounds, p->size, c->best), high = INFINITY, step = STEP;
+    double tau = -INFINITY, sum = 0;
     c->count = 0;
-    collect(bounds, p->size, first, INFINITY, c);
-    for (Py_ssize_t i = 0; i < c->count; i++) {
-        fetch(p, c, i + 2);
-        c->value[i] = similarity(p, query, bounds, c->row[i]);
+    for (;;) {
+        Py_ssize_t kept = c->count;
+        collect(bounds, p->size, low, high, c);
+        for (Py_ssize_t i = kept; i < c->count; i++) {
+            fetch(p, c, i + 2);
+            if (bounds[c->row[i]] < (float)tau - p->slack) continue;
+            float z = similarity(p, query, bounds, c->row[i]);
+            if (z <= tau) continue;
+            c->row[kept] = c->row[i];
+            c->value[kept++] = z;
+            sum += (double)z;
+            tau = (sum - 1) / (double)kept;
+        }
+        c->count = kept;
+        tau = project(c);
+        sum = tau * (double)c->count + 1;
+        high = low;
+        low = (float)tau - p->slack;
+        if (low >= high || !(high > -INFINITY)) return tau;
+        if (low < high - step) low = high - step;
+        step *= 2;
     }
-    double tau = project(c), sum = tau * (double)c->count + 1;
-    if ((float)tau - p->slack >= first) return tau;
-    Py_ssize_t kept = c->count;
-    collect(bounds, p->size, (float)tau - p->slack, first, c);
-    for (Py_ssize_t i = kept; i < c->count; i++) {
-        fetch(p, c, i + 2);
-        if (bounds[c->row[i]] < (float)tau - p->slack) continue;
-        float z = similarity(p, query, bounds, c->row[i]);
-        if (z <= tau) continue;
-        c->row[kept] = c->row[i];
-        c->value[kept++] = z;
-        sum += (double)z;
-        tau = (sum - 1) / (double)kept;
-    }
-    c->count = kept;
-    return project(c);
 }
 
 FOR_EACH_CPU
