@@ -22,7 +22,7 @@ from .images import ImageSource, LoadedImage, load_image
 AHEAD = 2
 """Items that are read before they are asked for: one is ready while the next is being made."""
 BEHIND = 2
-"""Items that wait to be written: a picture of 12 million pixels takes 36 MB."""
+"""Items that wait to be written: a picture of 12 million pixels takes 48 MB."""
 PATIENCE = 5.0
 """Seconds that closing waits for a source which gives nothing, such as a camera without a part."""
 LARGEST_KEPT = 1 << 24
