@@ -19,7 +19,9 @@ from tests.conftest import make_picture, read_results
 
 
 def our_threads() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name.startswith("hyperfsad")]
+    """Those of the pipeline; the workers of the matching stay for the next image."""
+    ours = ("hyperfsad-ahead", "hyperfsad-behind")
+    return [thread.name for thread in threading.enumerate() if thread.name in ours]
 
 
 @pytest.fixture(autouse=True)
