@@ -222,6 +222,11 @@ def test_the_output_folder_is_never_read_as_input(
     assert "will be replaced" in capsys.readouterr().err
 
 
+def _hear_ctrl_c() -> None:
+    """A shell's background job, and all that it starts, would be deaf to it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
     fitted: Path, photos: Path, tmp_path: Path
 ) -> None:
@@ -230,7 +235,7 @@ def test_ctrl_c_keeps_what_is_done_and_resume_goes_on(
     out = tmp_path / "out"
     command = [sys.executable, "-m", "hyperfsad", "detect", str(photos)]
     command += ["--detector", str(fitted), "-o", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c)
     journal = out / "results.partial.jsonl"
     while process.poll() is None and not (journal.exists() and journal.stat().st_size > 3000):
         time.sleep(0.02)

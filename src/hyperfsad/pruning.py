@@ -10,6 +10,7 @@ column. The threshold of any subset of the candidates is a lower bound of τ, so
 upper bound below it may go: the result is exact. The rest is done row by row in `_kernel.c`.
 """
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
@@ -39,8 +40,9 @@ AXES_FROM = 4096
 SLACK = 1e-5
 """Rounding of a bound: far above what float32 sums of unit vectors can lose."""
 
-BLOCK = 1 << 25
-"""Bounds held at once: 128 MB, so that even half a million rows meet many queries at a time."""
+BLOCK = 1 << 24
+"""Bounds that a thread holds at once: 64 MB, so that even half a million rows meet many queries at
+a time."""
 
 
 class MemoryLayer:
@@ -57,29 +59,28 @@ class MemoryLayer:
             rebuilt = reconstruct(queries, self.memory, self.lookup)
             return 1 - torch.cosine_similarity(queries, rebuilt, dim=-1)
         found = torch.empty(len(queries))
-        rows = max(1, BLOCK // len(self.memory))
-        parts = torch.split(queries.contiguous(), rows)
-        for part, out in zip(parts, torch.split(found, rows), strict=True):
-            self._ask(part, out)
+        queries = queries.contiguous()
+        if len(self.memory) >= WORTHWHILE:
+            self._bounding  # noqa: B018 (made once, before threads ask for it)
+        _in_threads(lambda rows: self._ask(queries[rows], found[rows]), len(queries))
         return found
 
     def _ask(self, queries: Tensor, out: Tensor) -> None:
+        assert kernel is not None
         exact = len(self.memory) < WORTHWHILE
-        bounds = queries @ self.memory.T if exact else self._with_tails(queries) @ self._bounding
-
-        def ask(rows: slice) -> None:
-            assert kernel is not None
+        step = max(1, BLOCK // len(self.memory))
+        for start in range(0, len(queries), step):
+            part = queries[start : start + step]
+            bounds = part @ self.memory.T if exact else self._with_tails(part) @ self._bounding
             kernel.distances(
-                queries[rows].numpy(),
+                part.numpy(),
                 self.memory.numpy(),
-                bounds[rows].numpy(),
-                out[rows].numpy(),
-                queries.shape[1],
+                bounds.numpy(),
+                out[start : start + step].numpy(),
+                part.shape[1],
                 exact,
                 SLACK,
             )
-
-        _in_threads(ask, len(queries))
 
     @cached_property
     def _axes(self) -> Tensor:
@@ -103,7 +104,11 @@ class MemoryLayer:
 
 
 def _in_threads(work: Callable[[slice], None], count: int) -> None:
-    """Shares `count` rows among as many threads as torch has; the kernel lets others run."""
+    """Shares `count` rows among as many threads as torch has, each with a core of its own.
+
+    Torch's own threads would do the products as fast, but go on spinning for a while after each,
+    and take the cores from all that follows: on two cores that cost a third of the time.
+    """
     workers = min(torch.get_num_threads(), count)
     if workers < 2:
         work(slice(0, count))
@@ -115,4 +120,17 @@ def _in_threads(work: Callable[[slice], None], count: int) -> None:
 
 @cache
 def _pool(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, thread_name_prefix="hyperfsad-matching")
+    """Threads in which torch starts no further ones."""
+    everywhere = torch.get_num_threads()
+    ready = threading.Barrier(workers + 1)
+
+    def begin() -> None:
+        torch.set_num_threads(1)  # of this thread, and of threads that begin later
+        ready.wait()
+
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="hyperfsad-matching")
+    for _ in range(workers):
+        pool.submit(begin)
+    ready.wait()
+    torch.set_num_threads(everywhere)
+    return pool
