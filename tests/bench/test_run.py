@@ -98,7 +98,7 @@ def test_figures_are_drawn(root: Path, tiny: str, tmp_path: Path) -> None:
         *("lambda-qualitative", "lambda-truth-over-map-1", "tsne-cls", "accuracy-efficiency"),
     }
     curves = {path.name for path in (out / "figures").glob("lambda-*")}
-    metrics = ("i-auroc", "p-auroc")
+    metrics = ("i-auroc", "i-f1", "i-ap")
     assert curves == {f"lambda-tiny-{m}{suffix}" for m in metrics for suffix in (".png", ".pdf")}
 
 

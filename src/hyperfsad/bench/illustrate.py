@@ -12,6 +12,7 @@ from ..images import load_image
 from .datasets import Category, TestImage, load_mask
 from .figures import Point, ablation_curves, accuracy_efficiency, save_figure, tsne_cls
 from .galleries import GalleryRow, qualitative_grid, truth_over_map
+from .presets import PRESETS
 from .protocol import Protocol, Record, read_maps, summarise
 from .published import PublishedRow, published, six_set_average
 from .tokens import TokenStore
@@ -60,7 +61,7 @@ def draw_curves(preset: str, records: Sequence[Record], out: Path) -> list[Path]
         return paths
     for encoder in dict.fromkeys(record.encoder for record in records):
         mine = [record for record in records if record.encoder == encoder]
-        for metric in ("I-AUROC", "P-AUROC"):
+        for metric in PRESETS[preset].tables[0]:  # the others do not depend on it
             series = _series(mine, metric)
             if series:
                 figure = ablation_curves(series, axis, f"{metric} (%)")
