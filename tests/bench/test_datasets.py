@@ -12,6 +12,7 @@ from PIL import Image
 
 from hyperfsad.bench.datasets import DATASETS, Category, TestImage, load_dataset, load_mask
 from hyperfsad.errors import ImageError, UsageError
+from tests.bench.trees import mvtec_tree
 from tests.conftest import make_picture
 
 JUNK = ("Thumbs.db", "000 - Shortcut.lnk", ".DS_Store", "._000.png", ".hidden/000.png", "a.txt")
@@ -367,7 +368,7 @@ def test_an_unknown_data_set_and_a_root_that_is_no_folder(tmp_path: Path) -> Non
     [
         ("mvtec", "<category>/train/good, there or in mvtec or"),
         ("mpdd", "<category>/train/good, there or in MPDD below it."),
-        ("visa", "split_csv/1cls.csv or <category>/train/good, there or in VisA or"),
+        ("visa", "split_csv/1cls.csv or <category>/test/bad, there or in VisA or"),
         ("btad", "<category>/train/ok, there or in BTech_Dataset_transformed or"),
         ("resc", "valid/good/img and test/Ungood/img, there or in Retina_RESC_AD or"),
         ("brats", "valid/good/img and test/Ungood/img, there or in Brain_AD or"),
@@ -407,7 +408,7 @@ def test_no_normal_or_no_test_images(
 ) -> None:
     folder = tmp_path / home
     place = normal.split(" ")[0]
-    for part in (place, "test/good", "test/ok"):
+    for part in (place, "test/good", "test/ok", "test/bad"):
         (folder / part).mkdir(parents=True)
         (folder / part / "Thumbs.db").touch()
     message = refused(name, tmp_path)
@@ -644,3 +645,9 @@ def test_real_parts(
     assert found.has_masks == has_masks
     for image in anomalous if has_masks else []:
         assert 0 < load_mask(image, 256).mean() < 0.5
+
+
+def test_mvtec_is_not_taken_for_visa(tmp_path: Path) -> None:
+    mvtec_tree(tmp_path, ["bolt"], normal=1)
+    with pytest.raises(UsageError, match="does not hold the data set visa"):
+        load_dataset("visa", tmp_path)

@@ -141,7 +141,9 @@ def _find_visa(dataset: str, home: Path) -> Found:
     """The copy as published, with its split in a table, or the one sorted into folders."""
     table = home / "split_csv" / "1cls.csv"
     if not os.path.isfile(table):
-        return _find_categories(dataset, home, _MVTEC)
+        found = _find_categories(dataset, home, _MVTEC)
+        # MVTec AD is sorted alike, but names its defects
+        return found if any(_below(home / name, "test/bad") for name in found) else {}
     rows = _read_split(table)
     return {
         name: partial(_read_rows, dataset, name, home, rows[name])
@@ -263,7 +265,7 @@ DATASETS: dict[str, Loader] = {
     ),
     "visa": Loader(
         _find_visa,
-        "split_csv/1cls.csv or <category>/train/good",
+        "split_csv/1cls.csv or <category>/test/bad",
         ("VisA", "VisA_20220922", "VisA_pytorch/1cls", "VisA/1cls", "1cls"),
     ),
     "mpdd": Loader(partial(_find_categories, layout=_MVTEC), "<category>/train/good", ("MPDD",)),
