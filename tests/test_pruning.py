@@ -83,15 +83,18 @@ def test_thousands_of_equal_patches_share_the_weight() -> None:
     assert torch.allclose(distances, torch.zeros(2), atol=2e-6)
 
 
-def test_the_number_of_threads_and_blocks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_threads_and_tiles_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     queries, memory = patches(3000, 48, 5, 0.5, seed=3)
     whole = MemoryLayer(memory).distances(queries)
     threads = torch.get_num_threads()
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
-            monkeypatch.setattr(pruning, "BLOCK", 7 * 3000)
-            assert torch.allclose(MemoryLayer(memory).distances(queries), whole, atol=1e-7)
+            for queries_at_once, rows in ((7, 5000), (100, 70), (1, 1)):
+                monkeypatch.setattr(pruning, "TOGETHER", queries_at_once)
+                monkeypatch.setattr(pruning, "TILE", rows)
+                found = MemoryLayer(memory).distances(queries[:40])
+                assert torch.allclose(found, whole[:40], atol=1e-6)
     finally:
         torch.set_num_threads(threads)
 
@@ -110,13 +113,21 @@ def test_rows_that_are_no_numbers_stay_apart() -> None:
 def test_the_kernel_refuses_shapes_that_do_not_fit() -> None:
     tokens = np.zeros((4, 8), dtype=np.float32)
     bounds, out = np.zeros((4, 4), dtype=np.float32), np.zeros(4, dtype=np.float32)
-    assert pruning.kernel is not None
-    for wrong in (
-        (tokens, tokens, bounds[:3], out, 8),
-        (tokens, tokens, bounds, out[:3], 8),
-        (tokens, tokens[:0], bounds[:, :0].copy(), out, 8),
-        (tokens, tokens, bounds, out, 0),
-        (tokens, tokens, bounds, out, 7),
+    kernel = pruning.kernel
+    assert kernel is not None
+    for memory, width in ((tokens[:0], 8), (tokens, 0), (tokens, 7), (tokens, -8)):
+        with pytest.raises(ValueError, match="do not fit"):
+            kernel.begin(tokens, memory, width)
+    search = kernel.begin(tokens, tokens, 8)
+    for part, first in (
+        (bounds[:, :0].copy(), 0),
+        (bounds.ravel()[:7], 0),
+        (bounds, 1),
+        (bounds, -1),
     ):
         with pytest.raises(ValueError, match="do not fit"):
-            pruning.kernel.distances(*wrong, False, 1e-5)
+            kernel.offer(search, part, first, False, 1e-5)
+    with pytest.raises(ValueError, match="do not fit"):
+        kernel.finish(search, out[:3])
+    with pytest.raises(ValueError, match="PyCapsule"):
+        kernel.offer("no search", bounds, 0, False, 1e-5)
