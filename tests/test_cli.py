@@ -49,6 +49,43 @@ def test_fit_detect_extend_info(
     assert len(os.listdir(out / "heatmaps")) == len(os.listdir(out / "maps")) == 5
 
 
+def test_explain_prints_and_draws(
+    fitted: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["explain", str(photos / "3.png"), "--detector", str(fitted)]
+    assert main(command) == 0
+    assert "unexplained" in capsys.readouterr().out
+    picture = tmp_path / "why.png"
+    assert main([*command, "--at", "40,30", "--json", "-o", str(picture)]) == 0
+    streams = capsys.readouterr()
+    told = json.loads(streams.out)
+    assert (told["x"], told["y"]) == (40, 30)
+    assert str(picture) in streams.err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    for name in ("0.png", "1.png"):
+        (photos / name).unlink()
+    assert main([*command, "-o", str(picture)]) == 0  # the numbers are there without the pictures
+    assert "0.png" in capsys.readouterr().out
+
+
+def test_small_regions_are_left_out(fitted: Path, photos: Path, tmp_path: Path) -> None:
+    detector = HyperFSAD.load(fitted, device="cpu")
+    detector.map_threshold_ = 0.3
+    detector.save(fitted)
+    command = ["detect", str(photos), "--detector", str(fitted), "-o", str(tmp_path / "out")]
+
+    def areas() -> list[float]:
+        coco = json.loads((tmp_path / "out" / "coco.json").read_text())
+        return sorted(note["area"] for note in coco["annotations"])
+
+    assert main(command) == 0
+    every = areas()
+    middle = every[len(every) // 2]
+    assert main([*command, "--min-area", str(middle), "--resume"]) == 0  # not the same run
+    assert areas() == [area for area in every if area >= middle]
+    assert len(areas()) < len(every)
+
+
 def test_detect_can_learn_first(tiny: str, photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ["detect", str(photos), "--normal", str(photos / "0.png"), "-o", str(out)]
@@ -135,6 +172,11 @@ def test_usage_errors_are_one_sentence_and_exit_1(
         (["extend", fitted, photos / "0.png"], "no new normal image"),
         (["info", photos / "0.png"], "no detector file"),
         (["encoders", "fetch", "resnet"], "not one of"),
+        (["explain", photos / "0.png", "--detector", fitted, "--at", "3"], "not a place"),
+        (["explain", photos / "0.png", "--detector", fitted, "--at", "999,1"], "lies outside"),
+        (["explain", empty / "a.png", "--detector", fitted], "does not exist"),
+        (["explain", photos / "0.png", "--detector", fitted, "-o", "x.xyz"], "ends with .jpg"),
+        (["detect", photos, "--detector", fitted, "--min-area", "-1"], "not a number of pixels"),
     ]
     for arguments, words in cases:
         done = run(*arguments, cwd=tmp_path)
@@ -167,7 +209,8 @@ def test_resuming_a_finished_run_does_nothing_again(
 
 
 def test_help_can_be_written_to_any_console() -> None:
-    for command in ("fit", "detect", "extend", "demo", "benchmark", "encoders", "info"):
+    commands = ("fit", "detect", "explain", "extend", "demo", "benchmark", "encoders", "info")
+    for command in commands:
         done = subprocess.run(
             [sys.executable, "-m", "hyperfsad", command, "--help"],
             capture_output=True,

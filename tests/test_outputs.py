@@ -22,10 +22,10 @@ def results(detector: HyperFSAD, photos: Path) -> list[AnomalyResult]:
 
 
 def finished(
-    folder: Path, results: list[AnomalyResult], **options: bool
+    folder: Path, results: list[AnomalyResult], maps: bool = False
 ) -> list[dict[str, object]]:
     images = [result.image for result in results]
-    with OutputFolder(folder, run="r", **options).open() as output:
+    with OutputFolder(folder, run="r", maps=maps).open() as output:
         for result in results:
             output.add(result)
         output.finish(images)
@@ -35,9 +35,11 @@ def finished(
 def test_the_lines_of_the_contract(results: list[AnomalyResult], tmp_path: Path) -> None:
     lines = finished(tmp_path / "out", results, maps=True)
     assert [line["image"] for line in lines] == [result.image for result in results]
-    fields = ["image", "score", "score_map", "score_cls", "threshold", "anomalous", "regions"]
-    assert list(lines[0]) == [*fields, "heatmap", "map", "error"]
+    fields = ["image", "score", "score_map", "score_cls", "threshold", "anomalous", "size"]
+    fields += ["map_threshold", "regions", "heatmap", "map", "error"]
+    assert list(lines[0]) == fields
     assert lines[0]["threshold"] is None
+    assert lines[0]["size"] == [96, 80]
     assert lines[0]["anomalous"] is None
     stored = np.load(tmp_path / "out" / str(lines[0]["map"]))
     assert stored.dtype == np.float32
@@ -58,23 +60,23 @@ def test_the_table_says_the_same(results: list[AnomalyResult], tmp_path: Path) -
     assert rows[0]["regions"] == ""  # no threshold yet, so none was looked for
 
 
-def test_the_report_shows_the_worst_first(results: list[AnomalyResult], tmp_path: Path) -> None:
-    lines = finished(tmp_path, results)
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    worst = max((line for line in lines if line["error"] is None), key=lambda x: x["score"])  # type: ignore[arg-type, return-value]
-    assert page.index(str(worst["heatmap"])) == min(
-        page.index(str(line["heatmap"])) for line in lines if line["heatmap"]
-    )
-    assert "3.png is not an image" in page
+def test_regions_go_to_every_file(detector: HyperFSAD, photos: Path, tmp_path: Path) -> None:
+    detector.fit(photos / "0.png")
+    detector.map_threshold_ = 0.3
+    results = list(detector.predict(photos))
+    lines = finished(tmp_path / "out", results)
+    count = sum(len(result.regions) for result in results)
+    assert count > len(results)
+    assert lines[1]["regions"] == [region.to_dict() for region in results[1].regions]
+    assert lines[1]["map_threshold"] == 0.3
+    assert len((tmp_path / "out" / "regions.csv").read_text().splitlines()) == 1 + count
+    coco = json.loads((tmp_path / "out" / "coco.json").read_text())
+    assert len(coco["annotations"]) == count
 
-
-def test_the_report_escapes_names(detector: HyperFSAD, tmp_path: Path) -> None:
-    name = tmp_path / "<b onload=x>&.png"
-    make_picture(1).save(name)
-    finished(tmp_path / "out", [detector.fit(make_picture(2)).predict(name)])
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "<b onload" not in page
-    assert "&lt;b onload=x&gt;&amp;.png" in page
+    detector.map_threshold_ = None  # what the run before has left is no longer true
+    finished(tmp_path / "out", list(detector.predict(photos)))
+    assert not (tmp_path / "out" / "coco.json").exists()
+    assert not (tmp_path / "out" / "regions.csv").exists()
 
 
 def test_equal_names_never_collide(detector: HyperFSAD, tmp_path: Path) -> None:
@@ -196,9 +198,8 @@ def test_a_full_disk_keeps_what_is_done(results: list[AnomalyResult], tmp_path: 
     with OutputFolder(tmp_path, run="r").open() as output:
         output.add(results[0])
         journal = (tmp_path / JOURNAL).read_text()
-        assert output._journal is not None
         output._journal.close()
-        output._journal = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
+        output._journal._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
         with pytest.raises(HyperfsadError, match="disk is full"):
             output.add(results[1])
     assert (tmp_path / JOURNAL).read_text() == journal

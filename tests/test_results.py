@@ -1,7 +1,9 @@
 """What a person wants next is a method of what they hold."""
 
 import dataclasses
+import gc
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from PIL import Image
 
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.render import draw_heatmap
+from hyperfsad.results import Peak, Region
 from tests.conftest import make_picture
 
 
@@ -30,12 +33,45 @@ def test_the_verdict_is_score_above_threshold() -> None:
 def test_json_has_the_fields_of_the_contract() -> None:
     fields = json.loads(result().to_json())
     assert list(fields) == [
-        *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "regions", "error")
+        *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "size"),
+        *("map_threshold", "regions", "error"),
     ]
     assert fields["regions"] == []
     failed = json.loads(AnomalyResult.failed("ä.png", "No.").to_json())
     assert failed["score"] is None
     assert failed["error"] == "No."
+
+
+def test_a_region_is_told_with_its_place() -> None:
+    region = Region(
+        (1, 2, 3, 4), 9.5, 0.7, Peak(2.5, 3.5, 0.7), ((1.0, 2.0), (4.0, 2.0), (1.0, 6.0))
+    )
+    (told,) = json.loads(result(regions=(region,), map_threshold=0.5).to_json())["regions"]
+    assert told == {
+        "bbox": [1, 2, 3, 4],
+        "area": 9.5,
+        "score": 0.7,
+        "peak": {"x": 2.5, "y": 3.5, "value": 0.7},
+        "polygon": [[1.0, 2.0], [4.0, 2.0], [1.0, 6.0]],
+    }
+
+
+def test_a_result_can_be_pickled(detector: HyperFSAD) -> None:
+    made = detector.fit(make_picture(0)).predict(make_picture(1))
+    again = pickle.loads(pickle.dumps(made))
+    assert again.to_dict() == made.to_dict()
+    assert again.detector is None
+
+
+def test_a_result_keeps_no_detector_alive(tiny: str) -> None:
+    detector = HyperFSAD(tiny, device="cpu").fit(make_picture(0))
+    made = detector.predict(make_picture(1))
+    link = made.detector
+    assert link is not None
+    assert link() is detector
+    del detector
+    gc.collect()
+    assert link() is None
 
 
 def body(picture: Image.Image) -> np.ndarray:
@@ -86,3 +122,14 @@ def test_plot_and_save_from_paths_and_from_objects(
         held.save(tmp_path / "picture.xyz")
     with pytest.raises(ValueError, match="nothing to draw"):
         AnomalyResult.failed("a.png", "No.").plot()
+
+
+def test_regions_are_outlined() -> None:
+    image = Image.new("RGB", (96, 80), "gray")
+    square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0), (20.0, 60.0))
+    found = result(0.1, regions=(Region((20, 20, 50, 40), 2000.0, 0.5, None, square),))
+    change = np.abs(body(draw_heatmap(image, found)) - 128).sum(axis=2)
+    assert (change[20, 22:68] > 100).all()
+    assert (change[22:58, 70] > 100).all()
+    assert change[30:50, 30:60].max() == 0  # only the outline
+    assert np.asarray(image).min() == np.asarray(image).max() == 128  # the image itself stays

@@ -58,6 +58,28 @@ def test_every_setting_is_kept(tiny: str, tmp_path: Path) -> None:
     assert loaded.identity() == detector.identity()
 
 
+def test_the_map_threshold_is_kept_and_older_files_have_none(
+    detector: HyperFSAD, tmp_path: Path
+) -> None:
+    path = tmp_path / "part.hfsad"
+    detector.fit(make_picture(1))
+    before = detector.identity()
+    detector.map_threshold_ = 0.25
+    assert detector.identity() != before  # a run with other regions is another run
+    detector.save(path)
+    loaded = HyperFSAD.load(path, device="cpu")
+    assert loaded.map_threshold_ == 0.25
+    assert loaded.predict(make_picture(3)).regions == detector.predict(make_picture(3)).regions
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        header = json.loads(file.metadata()[KEY])
+    del header["map_threshold"]
+    save_file(tensors, path, metadata={KEY: json.dumps(header)})
+    old = HyperFSAD.load(path, device="cpu")
+    assert old.map_threshold_ is None
+    assert old.predict(make_picture(3)).regions == ()
+
+
 def test_a_cut_file_is_refused(saved: Path) -> None:
     content = saved.read_bytes()
     for length in (0, 4, 100, len(content) // 2, len(content) - 1):
@@ -123,6 +145,7 @@ def test_a_newer_format_asks_for_an_upgrade(saved: Path) -> None:
         {"pooling": 3},
         {"lambda": "x"},
         {"scale": [1]},
+        {"map_threshold": "high"},
         {"normal_images": []},
         {"normal_images": [{"name": "a"}]},
         {"crc32": {}},

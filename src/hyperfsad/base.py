@@ -6,6 +6,7 @@ follows from them.
 
 import os
 import warnings
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -24,7 +25,8 @@ from .errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
 from .images import ImageSource, LoadedImage, batched, find_images, is_collection, load_image
 from .memory import MemoryBank, NormalImage
 from .pipeline import AHEAD, PreparedImage, ahead, prepared
-from .results import AnomalyResult
+from .regions import find_regions
+from .results import AnomalyResult, Region
 
 Self = TypeVar("Self", bound="FewShotDetector")
 
@@ -80,6 +82,10 @@ class FewShotDetector(ABC):
         self._fingerprint: str | None = None
         self._scale: tuple[float, float] | None = None
         self.threshold_: float | None = None
+        self.map_threshold_: float | None = None
+        """Above it a place of the map counts as a defect; without it results have no regions."""
+        self.min_area = 0.0
+        """Regions of fewer pixels of the image are left out."""
         self.skipped_: list[ImageError] = []
         """Normal images of the last `fit` or `extend` that could not be read."""
 
@@ -218,10 +224,20 @@ class FewShotDetector(ABC):
                 self.scale_,
                 image.source,
                 self.threshold_,
+                self._regions(scored.anomaly_map, image.size),
                 picture=image.picture,
+                map_threshold=self.map_threshold_,
+                detector=weakref.ref(self),
             )
             for image, scored in zip(images, self.score_tokens(tokens), strict=True)
         ]
+
+    def _regions(
+        self, anomaly_map: NDArray[np.float32], size: tuple[int, int]
+    ) -> tuple[Region, ...]:
+        if self.map_threshold_ is None:
+            return ()
+        return find_regions(anomaly_map, size, self.map_threshold_, self.min_area)
 
     def _new_banks(
         self, images: "ImageSource | Iterable[ImageSource]", known: tuple[NormalImage, ...]

@@ -74,6 +74,24 @@ def _layers(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list such as 3,6,9,12") from None
 
 
+def _place(text: str) -> tuple[float, float]:
+    try:
+        x, y = map(float, text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a place such as 120,45") from None
+    return x, y
+
+
+def _area(text: str) -> float:
+    try:
+        area = float(text)
+    except ValueError:
+        area = -1.0
+    if not 0 <= area < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of pixels such as 50")
+    return area
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part for part in text.split(",") if part)
 
@@ -89,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     for add in (
         _add_fit,
         _add_detect,
+        _add_explain,
         _add_extend,
         _add_demo,
         _add_benchmark,
@@ -119,8 +138,27 @@ def _add_detect(group: Group) -> None:
     command.add_argument("-o", "--output", default="out", metavar="DIR", help="default: out")
     command.add_argument("--save-maps", action="store_true", help="write maps/*.npy as well")
     command.add_argument("--no-heatmaps", action="store_true", help="draw no pictures")
+    command.add_argument(
+        "--min-area", type=_area, default=0.0, metavar="PX", help="leave smaller regions out"
+    )
     command.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     _add_recipe(command)
+    _add_machine(command)
+
+
+def _add_explain(group: Group) -> None:
+    command = _command(group, "explain", commands.explain, "why a place of an image is anomalous")
+    command.add_argument("image", metavar="IMAGE")
+    command.add_argument("--detector", required=True, metavar="FILE", help="a saved detector")
+    command.add_argument(
+        "--at", type=_place, metavar="X,Y", help="a pixel of the image (default: the map's peak)"
+    )
+    command.add_argument("-o", "--output", metavar="FILE.png", help="draw it there")
+    command.add_argument(
+        "--normal", nargs="+", metavar="GOOD", help="where the good parts lie now, if they moved"
+    )
+    command.add_argument("--json", action="store_true", help="print all of it as JSON")
+    command.add_argument("--backbone", metavar="FOLDER", help="where its encoder's folder lies now")
     _add_machine(command)
 
 

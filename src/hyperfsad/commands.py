@@ -74,8 +74,13 @@ def detect(options: argparse.Namespace) -> int:
         normal = _found(options.normal)
         detector = _new_detector(options).fit(progress(normal.paths, "learning"))
         complete &= not detector.skipped_ and not normal.failed
+    detector.min_area = options.min_area
     output = OutputFolder(
-        out, run=detector.identity(), heatmaps=not options.no_heatmaps, maps=options.save_maps
+        out,
+        run=f"{detector.identity()} {options.min_area:g}",
+        heatmaps=not options.no_heatmaps,
+        maps=options.save_maps,
+        support=detector.memory_.images,
     )
     with output.open(resume=options.resume, notify=say):
         wanted = list(dict.fromkeys(images))
@@ -96,6 +101,17 @@ def detect(options: argparse.Namespace) -> int:
             return INTERRUPTED
         lines = output.finish(images)
     return _summarise(lines, out, complete)
+
+
+def explain(options: argparse.Namespace) -> int:
+    """Says which normal patches rebuilt a patch of an image, and draws them."""
+    detector = _loaded_detector(options)
+    evidence = detector.evidence(options.image, *(options.at or (None, None)))
+    if options.output:
+        evidence.save(options.output, options.normal or ())
+        say(f"Picture: {options.output}")
+    print(printable(evidence.to_json() if options.json else evidence.to_text()))
+    return DONE
 
 
 def demo(options: argparse.Namespace) -> int:
@@ -185,6 +201,7 @@ def info(options: argparse.Namespace) -> int:
             f"lookup      {header['lookup']}",
             f"pooling     {header['pooling']}, λ = {header['lambda']}",
             f"threshold   {'none' if header['threshold'] is None else header['threshold']}",
+            f"of the map  {'none' if (level := header.get('map_threshold')) is None else level}",
             f"normal      {count(len(images), 'image')}",
             *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
         ]

@@ -52,7 +52,7 @@ def run_demo(
         progress(f"{product}: learning from {SUPPORT} good parts")
         fitted = detector().fit(good)
         line = MARGIN * max(result.score for result in fitted.predict(reference))
-        with OutputFolder(place, run="demo").open() as output:
+        with OutputFolder(place, run="demo", support=fitted.memory_.images).open() as output:
             for photo, kind in zip(photos, kinds, strict=True):
                 progress(f"{product}: {kind}")
                 result: AnomalyResult = fitted.predict(photo)

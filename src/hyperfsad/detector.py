@@ -16,6 +16,8 @@ from .calibration import colour_scale
 from .encoders import DEFAULT, REGISTRY, EncoderSettings
 from .encoders.store import Notify, silent
 from .errors import DetectorFileError, UsageError
+from .evidence import Evidence, explain
+from .images import ImageSource, load_image
 from .matching import LOOKUPS
 from .pruning import MemoryLayer
 from .scoring import Pooling, cls_score, image_score, mean_of_layers
@@ -85,6 +87,13 @@ class HyperFSAD(FewShotDetector):
         """From how well the normal images explain each other."""
         return colour_scale(self.memory_, self.settings.grid, self.lookup)
 
+    def evidence(
+        self, image: ImageSource, x: float | None = None, y: float | None = None
+    ) -> Evidence:
+        """Which normal patches rebuilt the patch at x, y (default: the map's peak) of an image."""
+        self._require_fitted()
+        return explain(self, load_image(image), x, y)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""
         header = self._header()
@@ -115,6 +124,7 @@ class HyperFSAD(FewShotDetector):
             "lambda": self.lam,
             "scale": list(self.scale_),
             "threshold": self.threshold_,
+            "map_threshold": self.map_threshold_,
         }
 
     @classmethod
@@ -166,6 +176,8 @@ class HyperFSAD(FewShotDetector):
             )
             low, high = map(float, header["scale"])
             detector.threshold_ = header["threshold"]
+            level = header.get("map_threshold")  # detectors of before have none
+            detector.map_threshold_ = None if level is None else float(level)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, UsageError):
                 raise

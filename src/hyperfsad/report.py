@@ -1,59 +1,265 @@
-"""The report of a run: one HTML page beside the heat maps, the most anomalous images first."""
+"""The report of a run: one HTML page that needs nothing else, the most anomalous images first.
 
+Names of files are other people's input. In the page's text they are escaped; the script gets them
+as JSON in blocks that browsers never run, and sets them as text; and a policy in the page's head
+lets nothing run or load but the page's own style and script.
+"""
+
+import base64
+import hashlib
 import html
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>hyperfsad report</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem;
-       padding: 0 1rem; }}
-h1 {{ font-size: 1.4rem; }}
-ol {{ display: grid; gap: 1rem; align-items: start;
-     grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr));
-     list-style: none; padding: 0; }}
-li {{ border: 1px solid #8886; border-radius: .5rem; overflow: hidden; }}
-img {{ display: block; width: 100%; max-height: 24rem; object-fit: contain; }}
-li p {{ margin: .4rem .8rem; overflow-wrap: anywhere; }}
-.failed {{ border-color: #c00; }}
-</style>
-<h1>{title}</h1>
-<p>{summary}</p>
-<ol>
-{items}
-</ol>
-</html>
-"""
+from .errors import HyperfsadError
+from .histogram import histogram_svg
+from .images import load_image
+from .memory import NormalImage
+from .thumbnails import thumbnail
+
+Line = dict[str, Any]
+
+MOST_PICTURES = 4000
+"""Images with a picture in the page, the most anomalous ones: about 60 MB; others have a link."""
+MOST_SUPPORT = 24
+MOST_POINTS = 300
+"""Points of the outlines drawn over one image."""
 
 
-def report_html(lines: list[dict[str, Any]]) -> str:
-    """The page for the lines of results.jsonl."""
-    scored = sorted((line for line in lines if line["error"] is None), key=lambda x: -x["score"])
-    failed = [line for line in lines if line["error"] is not None]
-    summary = f"{len(scored)} images, the most anomalous first; all on one colour scale."
+def report_html(
+    lines: Sequence[Line],
+    entries: Callable[[list[str]], Iterable[dict[str, Any]]],
+    support: Sequence[NormalImage],
+    folder: Path,
+) -> Iterator[str]:
+    """The page, piece by piece.
+
+    `lines` are those of results.jsonl with the number of regions instead of the regions; `entries`
+    gives the journal's entries of images, one by one. Links are relative to `folder`.
+    """
+    style, script = _asset("report.css"), _asset("report.js")
+    order = sorted(
+        range(len(lines)), key=lambda i: (lines[i]["error"] is not None, -(lines[i]["score"] or 0))
+    )
+    scored = [lines[i] for i in order if lines[i]["error"] is None]
+    failed = len(lines) - len(scored)
+    yield _HEAD.format(policy=_policy(style, script), style=style)
+    yield _HEADER
+    yield _summary(scored, failed)
+    yield from _support(support)
+    yield _TOOLS + _MAIN
+    yield '<script type="application/json" id="index">['
+    for place, index in enumerate(order):
+        record = _record(lines[index], index, folder)
+        yield ("\n" if place == 0 else ",\n") + _json(record)
+    yield "]</script>\n"
+    shown = [lines[i]["image"] for i in order if lines[i]["error"] is None][:MOST_PICTURES]
+    numbers = [i for i in order if lines[i]["error"] is None]
+    for number, entry in zip(numbers, entries(shown), strict=False):
+        if "picture" in entry:
+            record = {**entry["picture"], "regions": _outlines(entry["line"])}
+            yield f'<script type="application/json" id="p{number}">{_json(record)}</script>\n'
+    yield f"<script>{script}</script>\n</body>\n</html>\n"
+
+
+def _asset(name: str) -> str:
+    return (files(__package__) / "page" / name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing from elsewhere, and of what is here only what we wrote."""
+
+    def source(text: str) -> str:
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        return f"'sha256-{digest}'"
+
+    return (
+        f"default-src 'none'; img-src data: file: 'self'; style-src {source(style)};"
+        f" script-src {source(script)}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _summary(scored: list[Line], failed: int) -> str:
+    judged = [line for line in scored if line["anomalous"] is not None]
+    bad = sum(line["anomalous"] for line in judged)
+    numbers = [("images", len(scored) + failed, "")]
+    if judged:
+        numbers += [("anomalous", bad, "bad"), ("good", len(judged) - bad, "good")]
     if failed:
-        summary += f" {len(failed)} could not be read."
-    items = [_item(line) for line in scored] + [
-        f'<li class="failed"><p>{_text(line["error"])}</p></li>' for line in failed
-    ]
-    return _PAGE.format(title="hyperfsad report", summary=summary, items="\n".join(items))
+        numbers.append(("failed", failed, "failed"))
+    items = "".join(
+        f'<div class="{kind}"><dt>{name}</dt><dd>{number:,}</dd></div>'
+        for name, number, kind in numbers
+    )
+    same = "All maps share one colour scale."
+    thresholds = sorted({line["threshold"] for line in judged})
+    threshold = thresholds[0] if len(thresholds) == 1 else None
+    if threshold is not None:
+        words = f"Above a score of {threshold:.3f} an image is called anomalous. {same}"
+    elif thresholds:
+        words = f"Each image is judged by its own threshold. {same}"
+    elif scored:
+        words = f"There is no threshold yet, so no verdict: compare the scores. {same}"
+    else:
+        words = "No image was scored."
+    picture = histogram_svg([line["score"] for line in scored], threshold) if scored else ""
+    return (
+        f'<section class="summary" aria-label="Summary"><div><dl>{items}</dl><p>{words}</p></div>'
+        f"{picture}</section>\n"
+    )
 
 
-def _item(line: dict[str, Any]) -> str:
-    name = _text(line["image"])
-    picture = ""
-    if line["heatmap"]:
-        target = quote(line["heatmap"], errors="replace")
-        picture = (
-            f'<a href="{target}"><img loading="lazy" src="{target}" alt="heat map of {name}"></a>'
+def _support(support: Sequence[NormalImage]) -> Iterator[str]:
+    """The normal images, as far as they are on disk."""
+    images = list({image.sha256: image for image in support}.values())
+    if not images:
+        return
+    count = f"{len(images)} good part{'' if len(images) == 1 else 's'}"
+    yield f'<details class="support" open><summary>Learnt from {count}</summary><ul id="support">\n'
+    for image in images[:MOST_SUPPORT]:
+        name, small = _text(image.name), _support_picture(image)
+        brief = _text(os.path.basename(image.name))
+        shown = (
+            f'<img src="data:image/jpeg;base64,{small}" alt="good part {name}">'
+            if small
+            else '<span class="none">not on disk any more</span>'
         )
-    return f"<li>{picture}<p><b>{line['score']:.3f}</b> {name}</p></li>"
+        yield f'<li>{shown}<span class="name" title="{name}">{brief}</span></li>\n'
+    if len(images) > MOST_SUPPORT:
+        yield f'<li><span class="none">and {len(images) - MOST_SUPPORT} more</span></li>\n'
+    yield "</ul></details>\n"
+
+
+def _support_picture(image: NormalImage) -> str | None:
+    """A thumbnail, unless the file is gone or shows something else by now."""
+    try:
+        picture = load_image(image.name)
+    except HyperfsadError:
+        return None
+    return thumbnail(picture.rgb()) if picture.sha256() == image.sha256 else None
+
+
+def _record(line: Line, index: int, folder: Path) -> Line:
+    """What the page's script knows of an image before its picture is needed."""
+    names = ("score", "score_map", "score_cls", "threshold", "anomalous", "size", "regions")
+    record = {name: line[name] for name in names if line[name] is not None}
+    heatmap = line["heatmap"]
+    return {
+        "index": index,
+        "name": line["image"],
+        **record,
+        **({"error": line["error"]} if line["error"] is not None else {}),
+        **({"heatmap": quote(heatmap, errors="replace")} if heatmap else {}),
+        **({"original": link} if (link := _link(line["image"], folder)) else {}),
+    }
+
+
+def _link(image: str, folder: Path) -> str | None:
+    """From the page to the image itself; no name can make anything but a path of it."""
+    if not os.path.isfile(image):
+        return None
+    try:
+        path = os.path.relpath(os.path.abspath(image), os.path.abspath(folder))
+    except ValueError:  # on another drive
+        return Path(image).absolute().as_uri()
+    return quote(os.fsencode(path.replace(os.sep, "/")))
+
+
+def _outlines(line: Line) -> list[Line]:
+    """The regions that are drawn: as many as MOST_POINTS allow, the highest score first."""
+    shown: list[Line] = []
+    points = 0
+    for region in line["regions"]:
+        points += len(region["polygon"])
+        if shown and points > MOST_POINTS:
+            break
+        places = [[round(x, 1), round(y, 1)] for x, y in region["polygon"]]
+        brief = {"score": round(region["score"], 4), "area": round(region["area"])}
+        shown.append({**brief, "bbox": region["bbox"], "polygon": places})
+    return shown
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end the script block it stands in."""
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _text(value: str) -> str:
-    return html.escape(value)
+    return html.escape(value.encode("utf-8", errors="replace").decode())
+
+
+_HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>hyperfsad report</title>
+<style>{style}</style>
+</head>
+<body>
+"""
+
+_HEADER = """<header>
+<h1>hyperfsad report</h1>
+<button type="button" id="theme" aria-label="Switch between light and dark">◐</button>
+</header>
+<noscript><p>The list of images needs JavaScript; results.csv beside this page holds the same.</p>
+</noscript>
+"""
+
+_TOOLS = """<form class="tools" id="tools" role="search" aria-label="Choose and sort images">
+<fieldset id="filters"><legend>Show</legend>
+<label><input type="radio" name="show" value="all" checked><span>All</span></label>
+<label><input type="radio" name="show" value="anomalous"><span>Anomalous</span></label>
+<label><input type="radio" name="show" value="good"><span>Good</span></label>
+<label><input type="radio" name="show" value="failed"><span>Failed</span></label>
+</fieldset>
+<label class="field">Sort <select id="sort">
+<option value="worst">Highest score first</option>
+<option value="best">Lowest score first</option>
+<option value="name">Name</option>
+<option value="given">As given</option>
+</select></label>
+<label class="field">Name <input type="search" id="find" placeholder="contains …"></label>
+<label class="field">Map <input type="range" id="overlay" min="0" max="100" value="100"></label>
+<label class="field"><input type="checkbox" id="outlines" checked> Regions</label>
+<output id="count" aria-live="polite"></output>
+</form>
+"""
+
+_MAIN = """<main>
+<ul id="grid" aria-label="Images"></ul>
+<p id="empty" hidden>No image matches.</p>
+<div id="more" aria-hidden="true"></div>
+</main>
+<dialog id="detail" aria-labelledby="detail-name">
+<div class="bar">
+<button type="button" id="previous" aria-label="Previous image">←</button>
+<button type="button" id="next" aria-label="Next image">→</button>
+<span id="position"></span>
+<button type="button" id="close" aria-label="Close">✕</button>
+</div>
+<div class="detail">
+<div class="stage" id="stage"></div>
+<div class="facts">
+<h2 id="detail-name"></h2>
+<p id="verdict"></p>
+<label class="field">Map <input type="range" id="detail-overlay" min="0" max="100"></label>
+<label class="field"><input type="checkbox" id="sharp"> Load the original file</label>
+<dl id="numbers"></dl>
+<ol id="regions"></ol>
+<p id="links"></p>
+</div>
+</div>
+<div id="compare"></div>
+<p class="hint">← → other images, ↑ ↓ the map, Esc closes</p>
+</dialog>
+"""

@@ -3,7 +3,8 @@
 import json
 import math
 import os
-from dataclasses import dataclass, field
+import weakref
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +14,43 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from PIL import Image
 
+    from .base import FewShotDetector
+    from .evidence import Evidence
     from .images import ImageSource, LoadedImage
 
 
 @dataclass(frozen=True)
+class Peak:
+    """Where a map is highest, in the image's own pixels, and how high."""
+
+    x: float
+    y: float
+    value: float
+
+
+@dataclass(frozen=True)
 class Region:
-    """A defect's place: x, y, width and height in the image's own pixels, its area and score."""
+    """A defect's place: a connected area of the map above its threshold."""
 
     bbox: tuple[int, int, int, int]
+    """x, y, width and height in the image's own pixels."""
     area: float
+    """In pixels, holes left out."""
     score: float
+    """The highest value of the map in it."""
+    peak: Peak | None = None
+    polygon: tuple[tuple[float, float], ...] = ()
+    """The outer outline: x and y of each corner, simple, closed from the last to the first."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields of a region in results.jsonl."""
+        return {
+            "bbox": list(self.bbox),
+            "area": self.area,
+            "score": self.score,
+            "peak": None if self.peak is None else asdict(self.peak),
+            "polygon": [list(point) for point in self.polygon],
+        }
 
 
 @dataclass(frozen=True)
@@ -49,6 +77,10 @@ class AnomalyResult:
     """One sentence, where the image could not be scored."""
     picture: "LoadedImage | None" = field(repr=False, compare=False, default=None)
     """The decoded image, where `predict` was asked to keep it; otherwise `plot` reads it again."""
+    map_threshold: float | None = None
+    """Above it a place of the map counts as a defect; None means that no regions were sought."""
+    detector: "weakref.ref[FewShotDetector] | None" = field(repr=False, compare=False, default=None)
+    """What made the result; a result keeps no memory bank alive."""
 
     @classmethod
     def failed(cls, image: str, error: str) -> "AnomalyResult":
@@ -65,13 +97,27 @@ class AnomalyResult:
 
     def plot(self) -> "Image.Image":
         """The heat map over the image, on the detector's fixed colour scale, with a legend."""
-        from .images import load_image
         from .render import draw_heatmap
+
+        return draw_heatmap(self.original(), self)
+
+    def original(self) -> "Image.Image":
+        """The image itself, upright and RGB; read again where it was not kept."""
+        from .images import load_image
 
         if self.error is not None or self.source is None:
             raise ValueError(f"There is nothing to draw for {self.image}: {self.error}")
-        picture = self.picture or load_image(self.source, self.image)
-        return draw_heatmap(picture.rgb(), self)
+        return (self.picture or load_image(self.source, self.image)).rgb()
+
+    def evidence(self, x: float | None = None, y: float | None = None) -> "Evidence":
+        """Which normal patches rebuilt the patch at x, y of the image, and what they leave over.
+
+        Without a place: at the map's peak. The image is encoded again, since results keep no
+        tokens; that needs the image and the detector as they were.
+        """
+        from .evidence import evidence_of
+
+        return evidence_of(self, x, y)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the picture of `plot()`; the kind of file follows from the name."""
@@ -89,13 +135,16 @@ class AnomalyResult:
             "score_cls": None if failed else self.score_cls,
             "threshold": self.threshold,
             "anomalous": self.anomalous,
-            "regions": [
-                {"bbox": list(region.bbox), "area": region.area, "score": region.score}
-                for region in self.regions
-            ],
+            "size": None if failed else list(self.size),
+            "map_threshold": self.map_threshold,
+            "regions": [region.to_dict() for region in self.regions],
             "error": self.error,
         }
 
     def to_json(self) -> str:
         """`to_dict()` as one line of JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: all but the link to the detector."""
+        return {**self.__dict__, "detector": None}

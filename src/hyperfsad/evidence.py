@@ -1,0 +1,266 @@
+"""Evidence: the normal patches that rebuilt a patch, their weights, and what they leave over.
+
+Sparse Hyper Matching rebuilds a patch from a few normal ones, ε = w·P; the map shows 1 − cos(q, ε).
+The active rows of w are the whole reason for the number, so they can be shown. Results keep no
+tokens (of a thousand images they would take gigabytes): the image is encoded again when it is
+asked about, by the detector that judged it.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .base import ImageTokens
+from .errors import UsageError
+from .images import LoadedImage, load_image
+from .matching import LOOKUPS, SPARSE
+from .memory import NormalImage
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from .detector import HyperFSAD
+    from .results import AnomalyResult
+
+MOST_NEIGHBOURS = 512
+"""Active patches listed of a layer: sparsemax has dozens, dense lookups have the whole memory."""
+
+SAME = 1e-3
+"""An image or a detector has changed when the map now differs by more than rounding explains."""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An active normal patch."""
+
+    image: str
+    """The support image's name, as it was given when the detector learnt."""
+    sha256: str
+    """The hash of its pixels."""
+    view: int
+    """0 is the image itself; others are the copies that the detector makes of it, such as turns."""
+    row: int
+    column: int
+    """On the patch grid of that image."""
+    weight: float
+    similarity: float
+    """Its cosine to the query patch."""
+
+
+@dataclass(frozen=True)
+class LayerEvidence:
+    """What one layer of the encoder says of the patch."""
+
+    layer: int
+    unexplained: float
+    """1 − cos of the patch and its reconstruction."""
+    neighbours: tuple[Neighbour, ...]
+    """By weight, the largest first."""
+    rest: float = 0.0
+    """The weight of all further patches; 0 but for dense lookups."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Why the map has its value at one patch of an image."""
+
+    image: str
+    x: float
+    y: float
+    row: int
+    column: int
+    grid: int
+    """Patches along each side, in the image as in each support image."""
+    bbox: tuple[float, float, float, float]
+    """The patch: x, y, width and height in the image's own pixels."""
+    value: float
+    """The map's value: the mean of what the layers leave unexplained."""
+    layers: tuple[LayerEvidence, ...]
+    picture: LoadedImage = field(repr=False, compare=False)
+    views: Callable[[LoadedImage], list[LoadedImage]] = field(repr=False, compare=False)
+    """What the detector remembers of a support image."""
+
+    def place(self, neighbour: Neighbour) -> tuple[float, float, float, float]:
+        """A neighbour's x, y, width and height as parts of the support image's width and height."""
+        step = 1 / self.grid
+        return neighbour.column * step, neighbour.row * step, step, step
+
+    def plot(self, normal: Sequence[str | os.PathLike[str]] = ()) -> "Image.Image":
+        """The patch in its image, its neighbours in theirs, and what is left unexplained.
+
+        Support images are looked for under their stored names, then by their hash in `normal`
+        (files, globs or folders). Of those that are not on disk any more, only the names and places
+        are shown.
+        """
+        from .evidence_plot import draw_evidence
+
+        return draw_evidence(self, normal)
+
+    def save(
+        self, path: str | os.PathLike[str], normal: Sequence[str | os.PathLike[str]] = ()
+    ) -> None:
+        """Writes the picture of `plot()`; the kind of file follows from the name."""
+        from .render import save_picture
+
+        save_picture(self.plot(normal), Path(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it but the pictures; `place` gives parts of the support image's size."""
+        layers = [
+            {
+                "layer": layer.layer,
+                "unexplained": layer.unexplained,
+                "rest": layer.rest,
+                "neighbours": [{**asdict(n), "place": self.place(n)} for n in layer.neighbours],
+            }
+            for layer in self.layers
+        ]
+        names = ("image", "x", "y", "row", "column", "grid", "bbox", "value")
+        return {**{name: getattr(self, name) for name in names}, "layers": layers}
+
+    def to_json(self) -> str:
+        """`to_dict()` as JSON."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    def to_text(self, most: int = 5) -> str:
+        """A table for people, with the `most` heaviest neighbours of each layer."""
+        lines = [
+            f"{self.image} at {self.x:.0f}, {self.y:.0f}"
+            f" (patch row {self.row}, column {self.column} of {self.grid}×{self.grid}):"
+            f" {self.value:.3f} unexplained"
+        ]
+        for layer in self.layers:
+            count = len(layer.neighbours)
+            patches = "1 normal patch" if count == 1 else f"{count} normal patches"
+            lines.append(
+                f"layer {layer.layer}: rebuilt from {patches}, {layer.unexplained:.3f} unexplained"
+            )
+            lines.append("  weight  similarity  place        support image")
+            for n in layer.neighbours[:most]:
+                x, y, width, height = self.place(n)
+                place = f"{100 * (x + width / 2):.0f} %, {100 * (y + height / 2):.0f} %"
+                view = f" (copy {n.view})" if n.view else ""
+                numbers = f"  {100 * n.weight:4.1f} %       {n.similarity:.3f}"
+                lines.append(f"{numbers}  {place:12} {n.image}{view}")
+            left = sum(n.weight for n in layer.neighbours[most:]) + layer.rest
+            if left > 0:
+                lines.append(f"  {100 * left:4.1f} %              of all others")
+        return "\n".join(lines)
+
+
+def evidence_of(result: "AnomalyResult", x: float | None, y: float | None) -> Evidence:
+    """The evidence for a result that a detector gave before."""
+    if result.error is not None or result.source is None:
+        raise UsageError(f"There is nothing to explain for {result.image}: {result.error}")
+    detector = result.detector() if result.detector is not None else None
+    if detector is None:
+        raise UsageError(
+            f"The detector that judged {result.image} is gone; keep it while its results are asked,"
+            " or call the evidence method of a loaded one with the image."
+        )
+    from .detector import HyperFSAD
+
+    if not isinstance(detector, HyperFSAD):
+        raise UsageError(f"{type(detector).__name__} rebuilds no patches; only HyperFSAD explains.")
+    if x is None or y is None:
+        row, column = divmod(int(result.anomaly_map.argmax()), result.anomaly_map.shape[1])
+        x = (column + 0.5) * result.size[0] / result.anomaly_map.shape[1]
+        y = (row + 0.5) * result.size[1] / result.anomaly_map.shape[0]
+    picture = result.picture or load_image(result.source, result.image)
+    found = explain(detector, picture, x, y)
+    if abs(found.value - float(result.anomaly_map[found.row, found.column])) > SAME:
+        raise UsageError(
+            f"{result.image} or the detector has changed since the result was made; predict again."
+        )
+    return found
+
+
+def explain(
+    detector: "HyperFSAD", picture: LoadedImage, x: float | None = None, y: float | None = None
+) -> Evidence:
+    """The evidence at x, y of an image's own pixels; without a place, at the map's peak."""
+    width, height = picture.size
+    grid = detector.settings.grid
+    if (x is None) != (y is None):
+        raise UsageError("A place is given by both x and y.")
+    if x is not None and y is not None and not (0 <= x < width and 0 <= y < height):
+        raise UsageError(
+            f"{x:g}, {y:g} lies outside {picture.name}, which has {width}×{height} pixels."
+        )
+    tokens = detector.encoder_.encode([picture])
+    image = ImageTokens(tuple(tokens.patches[0]), tokens.cls[0])
+    anomaly_map = detector.patch_scores(image)
+    if x is None or y is None:
+        row, column = divmod(int(anomaly_map.argmax()), grid)
+        x, y = (column + 0.5) * width / grid, (row + 0.5) * height / grid
+    else:
+        row, column = min(int(y * grid / height), grid - 1), min(int(x * grid / width), grid - 1)
+    patch = row * grid + column
+    layers = zip(detector.settings.layers, image.patches, detector.memory_.patches, strict=True)
+    return Evidence(
+        picture.name,
+        x,
+        y,
+        row,
+        column,
+        grid,
+        (column * width / grid, row * height / grid, width / grid, height / grid),
+        float(anomaly_map[patch]),
+        tuple(
+            _layer_evidence(layer, query[patch], memory, detector.lookup, detector.memory_.images)
+            for layer, query, memory in layers
+        ),
+        picture,
+        detector.support_views,
+    )
+
+
+def _layer_evidence(
+    layer: int, query: Tensor, memory: Tensor, lookup: str, images: tuple[NormalImage, ...]
+) -> LayerEvidence:
+    similarities = query[None] @ memory.T
+    if lookup in SPARSE:
+        ((_, index, weights),) = [group for group in SPARSE[lookup](similarities) if len(group[0])]
+        index, weights = index[0], weights[0]
+    else:
+        weights, index = LOOKUPS[lookup](similarities)[0].sort(descending=True, stable=True)
+    rebuilt = weights @ memory[index]
+    unexplained = 1 - float(torch.cosine_similarity(query, rebuilt, dim=0))
+    active = int((weights > 0).sum())
+    kept = min(active, MOST_NEIGHBOURS)
+    cosines = similarities[0, index[:kept]].tolist()
+    size, views = len(memory) // len(images), _views(images)
+    grid = round(size**0.5)
+    neighbours = []
+    for row, weight, cosine in zip(index[:kept].tolist(), weights.tolist(), cosines, strict=False):
+        which, patch = divmod(row, size)
+        place = divmod(patch, grid)
+        neighbours.append(
+            Neighbour(
+                images[which].name,
+                images[which].sha256,
+                views[which],
+                place[0],
+                place[1],
+                weight,
+                cosine,
+            )
+        )
+    rest = max(0.0, float(weights[kept:].sum())) if kept < active else 0.0
+    return LayerEvidence(layer, unexplained, tuple(neighbours), rest)
+
+
+def _views(images: tuple[NormalImage, ...]) -> list[int]:
+    """For each entry of the memory bank, the how-manieth copy of its image it is."""
+    seen: dict[str, int] = {}
+    views = []
+    for image in images:
+        views.append(seen.get(image.sha256, 0))
+        seen[image.sha256] = views[-1] + 1
+    return views

@@ -1,0 +1,260 @@
+"use strict";
+(() => {
+  const CHUNK = 48; // cards made at a time
+  const find = (id) => document.getElementById(id);
+  const images = JSON.parse(find("index").textContent);
+  const root = document.documentElement;
+  const grid = find("grid"), detail = find("detail");
+  let shown = []; // the images that pass the filters, in their order
+  let made = 0; // cards in the page
+  let current = 0; // the card that the keyboard is on
+
+  const make = (tag, name, text) => {
+    const node = document.createElement(tag);
+    if (name) node.className = name;
+    if (text !== undefined) node.textContent = text;
+    return node;
+  };
+  const verdict = (image) =>
+    "error" in image ? "failed" : image.anomalous === undefined ? "" : image.anomalous ? "anomalous" : "good";
+  const baseName = (name) => name.split(/[\\/]/).pop();
+  const plural = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+
+  // theme: what the system says, until the button says otherwise
+  const remember = (value) => { try { localStorage.setItem("hyperfsad-theme", value); } catch { /* not kept */ } };
+  const remembered = () => { try { return localStorage.getItem("hyperfsad-theme"); } catch { return null; } };
+  if (remembered() === "light" || remembered() === "dark") root.dataset.theme = remembered();
+  find("theme").addEventListener("click", () => {
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    remember(root.dataset.theme);
+  });
+
+  // one image: thumbnail, map and outlines over each other
+  const picture = (image) => {
+    const block = find(`p${image.index}`);
+    return block ? JSON.parse(block.textContent) : null;
+  };
+  const outlines = (image, regions) => {
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("viewBox", `0 0 ${image.size[0]} ${image.size[1]}`);
+    svg.setAttribute("preserveAspectRatio", "none");
+    svg.setAttribute("aria-hidden", "true");
+    for (const region of regions) {
+      for (const kind of ["under", "over"]) {
+        const shape = document.createElementNS("http://www.w3.org/2000/svg", "polygon");
+        shape.setAttribute("class", kind);
+        shape.setAttribute("points", region.polygon.map((point) => point.join(",")).join(" "));
+        svg.append(shape);
+      }
+    }
+    return svg;
+  };
+  const shot = (image, data) => {
+    const frame = make("span", "shot");
+    frame.style.aspectRatio = `${image.size[0]} / ${image.size[1]}`;
+    const photo = make("img", "photo");
+    photo.src = `data:image/jpeg;base64,${data.jpeg}`;
+    photo.alt = "";
+    photo.decoding = "async";
+    const glow = make("img", "glow");
+    glow.src = `data:image/png;base64,${data.map}`;
+    glow.alt = "";
+    glow.decoding = "async";
+    frame.append(photo, glow, outlines(image, data.regions));
+    return frame;
+  };
+  // as large as its place allows: the longer side decides
+  const fit = (frame, place) => {
+    const [width, height] = frame.style.aspectRatio.split("/").map(Number);
+    const wide = width / height > place.clientWidth / Math.max(place.clientHeight, 1);
+    frame.style.width = wide ? "100%" : "auto";
+    frame.style.height = wide ? "auto" : "100%";
+  };
+
+  const describe = (image) => {
+    const words = [baseName(image.name)];
+    if ("score" in image) words.push(`score ${image.score.toFixed(3)}`);
+    if (verdict(image)) words.push(verdict(image));
+    if (image.regions) words.push(plural(image.regions, "region"));
+    return words.join(", ");
+  };
+  const card = (image, place) => {
+    const item = make("li");
+    const button = make("button", "card");
+    button.type = "button";
+    button.dataset.place = place;
+    button.tabIndex = place === current ? 0 : -1;
+    button.setAttribute("aria-label", describe(image));
+    const frame = make("span", "frame");
+    const data = picture(image);
+    if ("error" in image) frame.append(make("span", "reason", image.error));
+    else if (data) frame.append(shot(image, data));
+    else frame.append(make("span", "nopicture", "no picture in this page"));
+    const meta = make("span", "meta");
+    if ("score" in image) meta.append(make("span", "score", image.score.toFixed(3)));
+    const kind = verdict(image);
+    if (kind) meta.append(make("span", `badge ${kind}`, kind));
+    meta.append(make("span", "name", baseName(image.name)));
+    meta.title = image.name;
+    button.append(frame, meta);
+    item.append(button);
+    return item;
+  };
+  const fitAll = (nodes) => {
+    for (const node of nodes) {
+      const frame = node.querySelector(".frame");
+      const inner = frame && frame.querySelector(".shot");
+      if (inner) fit(inner, frame);
+    }
+  };
+  const append = () => {
+    const some = shown.slice(made, made + CHUNK).map((image, index) => card(image, made + index));
+    grid.append(...some);
+    made += some.length;
+    fitAll(some);
+  };
+  const cards = () => grid.querySelectorAll(".card");
+
+  const orders = {
+    worst: (a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity) || a.index - b.index,
+    best: (a, b) => (a.score ?? Infinity) - (b.score ?? Infinity) || a.index - b.index,
+    name: (a, b) => a.name.localeCompare(b.name, "en", { numeric: true }) || a.index - b.index,
+    given: (a, b) => a.index - b.index,
+  };
+  const refresh = () => {
+    const kind = document.querySelector("input[name=show]:checked").value;
+    const part = find("find").value.trim().toLowerCase();
+    shown = images.filter((image) =>
+      (kind === "all" || verdict(image) === kind) && image.name.toLowerCase().includes(part));
+    shown.sort(orders[find("sort").value]);
+    made = current = 0;
+    grid.replaceChildren();
+    append();
+    find("count").textContent = plural(shown.length, "image");
+    find("empty").hidden = shown.length > 0;
+  };
+  for (const input of document.querySelectorAll("input[name=show]")) {
+    const count = input.value === "all" ? images.length : images.filter((i) => verdict(i) === input.value).length;
+    input.disabled = count === 0 && input.value !== "all";
+    input.nextElementSibling.append(` ${count.toLocaleString("en")}`);
+  }
+  find("tools").addEventListener("submit", (event) => event.preventDefault());
+  find("filters").addEventListener("change", refresh);
+  find("sort").addEventListener("change", refresh);
+  find("find").addEventListener("input", refresh);
+  find("outlines").addEventListener("change", (event) =>
+    document.body.classList.toggle("no-outlines", !event.target.checked));
+  const sliders = [find("overlay"), find("detail-overlay")];
+  const glowTo = (value) => {
+    for (const slider of sliders) slider.value = value;
+    root.style.setProperty("--overlay", sliders[0].value / 100);
+  };
+  for (const slider of sliders) slider.addEventListener("input", () => glowTo(slider.value));
+  glowTo(100);
+  new IntersectionObserver((seen) => {
+    if (seen.some((entry) => entry.isIntersecting)) append();
+  }, { rootMargin: "1200px" }).observe(find("more"));
+
+  // the keyboard on the cards
+  const go = (place) => {
+    while (place >= made && made < shown.length) append();
+    const all = cards();
+    if (!all.length) return;
+    if (all[current]) all[current].tabIndex = -1;
+    current = Math.min(Math.max(place, 0), all.length - 1);
+    all[current].tabIndex = 0;
+    all[current].focus({ preventScroll: true });
+    all[current].scrollIntoView({ block: "nearest" });
+  };
+  grid.addEventListener("keydown", (event) => {
+    const columns = getComputedStyle(grid).gridTemplateColumns.split(" ").length;
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns, Home: -Infinity, End: Infinity };
+    if (!(event.key in steps) || !event.target.closest(".card")) return;
+    event.preventDefault();
+    const step = steps[event.key];
+    go(step === -Infinity ? 0 : step === Infinity ? shown.length - 1 : Math.min(current + step, shown.length - 1));
+  });
+
+  // one image, large
+  const link = (target, text) => {
+    const node = make("a", "", text);
+    node.href = target;
+    node.target = "_blank";
+    node.rel = "noopener";
+    return node;
+  };
+  const sharpen = (image, frame) => {
+    if (!image.original || !find("sharp").checked) return;
+    const full = new Image();
+    full.onload = () => { frame.querySelector(".photo").src = full.src; };
+    full.src = image.original; // where it is gone or no browser reads it, the thumbnail stays
+  };
+  const open = (place) => {
+    const image = shown[place];
+    go(place);
+    const stage = find("stage"), data = picture(image), kind = verdict(image);
+    find("position").textContent = `${(place + 1).toLocaleString("en")} of ${shown.length.toLocaleString("en")}`;
+    find("previous").disabled = place === 0;
+    find("next").disabled = place === shown.length - 1;
+    find("detail-name").textContent = image.name;
+    find("verdict").replaceChildren(...(kind ? [make("span", `badge ${kind}`, kind)] : []));
+    const rows = "score" in image ? [
+      ["score", image.score.toFixed(4)],
+      ...("threshold" in image ? [["threshold", image.threshold.toFixed(4)]] : []),
+      ["of the map", image.score_map.toFixed(4)],
+      ["of the whole", image.score_cls.toFixed(4)],
+      ["size", `${image.size[0]} × ${image.size[1]}`],
+    ] : [];
+    find("numbers").replaceChildren(...rows.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
+    const regions = data ? data.regions : [];
+    find("regions").replaceChildren(...regions.map((region) =>
+      make("li", "", `${region.score.toFixed(3)} at ${region.bbox[0]}, ${region.bbox[1]}, ${plural(region.area, "pixel")}`)));
+    find("links").replaceChildren(
+      ...(image.heatmap ? [link(image.heatmap, "Heat map")] : []),
+      ...(image.original ? [link(image.original, "Original")] : []));
+    find("sharp").parentElement.hidden = !image.original || !data;
+    if (!detail.open) detail.showModal();
+    if (data) {
+      const frame = shot(image, data);
+      stage.replaceChildren(frame);
+      fit(frame, stage);
+      sharpen(image, frame);
+    } else stage.replaceChildren(make("span", "reason", image.error ?? "There is no picture of it in this page."));
+  };
+  grid.addEventListener("click", (event) => {
+    const button = event.target.closest(".card");
+    if (button) open(Number(button.dataset.place));
+  });
+  const turn = (step) => {
+    if (current + step >= 0 && current + step < shown.length) open(current + step);
+  };
+  find("previous").addEventListener("click", () => turn(-1));
+  find("next").addEventListener("click", () => turn(1));
+  find("close").addEventListener("click", () => detail.close());
+  find("sharp").addEventListener("change", () => open(current));
+  detail.addEventListener("click", (event) => { if (event.target === detail) detail.close(); });
+  detail.addEventListener("close", () => go(current));
+  detail.addEventListener("keydown", (event) => {
+    if (event.target.matches("input[type=range]")) return; // its own arrows
+    const slider = find("detail-overlay");
+    if (event.key === "ArrowLeft") turn(-1);
+    else if (event.key === "ArrowRight") turn(1);
+    else if (event.key === "ArrowUp") glowTo(Math.min(Number(slider.value) + 10, 100));
+    else if (event.key === "ArrowDown") glowTo(Math.max(Number(slider.value) - 10, 0));
+    else return;
+    event.preventDefault();
+  });
+  addEventListener("resize", () => {
+    fitAll(grid.children);
+    const frame = find("stage").querySelector(".shot");
+    if (frame) fit(frame, find("stage"));
+  });
+
+  const support = find("support");
+  if (support) find("compare").append(make("p", "", "Good parts to compare with"), support.cloneNode(true));
+  const copy = find("compare").querySelector("ul");
+  if (copy) copy.removeAttribute("id");
+  find("tools").hidden = images.length === 0;
+  refresh();
+})();

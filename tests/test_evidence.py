@@ -1,0 +1,194 @@
+"""Evidence: the weights that are told must be those that made the map."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from hyperfsad import HyperFSAD, UsageError
+from hyperfsad.evidence import MOST_NEIGHBOURS, Evidence
+from hyperfsad.images import LoadedImage, load_image
+from hyperfsad.matching import LOOKUPS
+from hyperfsad.peers.nearest import NearestNeighbour
+from tests.conftest import make_picture
+
+
+@pytest.fixture
+def fitted(detector: HyperFSAD, photos: Path) -> HyperFSAD:
+    return detector.fit([photos / "0.png", photos / "1.png", photos / "2.png"])
+
+
+def rebuilt_distance(detector: HyperFSAD, image: object, evidence: Evidence) -> float:
+    """1 − cos from nothing but the told neighbours, looked up again by name, row and column."""
+    names = [normal.name for normal in detector.memory_.images]
+    query = detector.encoder_.encode([load_image(image)])  # type: ignore[arg-type]
+    distances = []
+    for index, layer in enumerate(evidence.layers):
+        mixed = torch.zeros(detector.memory_.patches[index].shape[1], dtype=torch.float64)
+        for n in layer.neighbours:
+            row = names.index(n.image) * evidence.grid**2 + n.row * evidence.grid + n.column
+            mixed += n.weight * detector.memory_.patches[index][row].double()
+        own = query.patches[0, index, evidence.row * evidence.grid + evidence.column].double()
+        distances.append(1 - float(torch.cosine_similarity(own, mixed, dim=0)))
+        assert layer.unexplained == pytest.approx(distances[-1], abs=1e-6)
+    return sum(distances) / len(distances)
+
+
+@pytest.mark.parametrize("lookup", list(LOOKUPS))
+def test_the_neighbours_rebuild_what_the_map_shows(tiny: str, photos: Path, lookup: str) -> None:
+    detector = HyperFSAD(tiny, resolution=84, lookup=lookup, device="cpu")
+    detector.fit([photos / "0.png", photos / "1.png"])
+    result = detector.predict(photos / "3.png")
+    for row, column in ((0, 0), (2, 5), (5, 3)):
+        x, y = (column + 0.5) * 96 / 6, (row + 0.5) * 80 / 6
+        evidence = result.evidence(x, y)
+        assert (evidence.row, evidence.column) == (row, column)
+        shown = float(result.anomaly_map[row, column])
+        assert evidence.value == pytest.approx(shown, abs=1e-6)
+        assert rebuilt_distance(detector, photos / "3.png", evidence) == pytest.approx(
+            shown, abs=1e-6
+        )
+        for layer in evidence.layers:
+            weights = [n.weight for n in layer.neighbours]
+            assert sum(weights) == pytest.approx(1, abs=1e-5)
+            assert weights == sorted(weights, reverse=True)
+            assert min(weights) > 0
+
+
+def test_only_active_patches_are_told(fitted: HyperFSAD, photos: Path) -> None:
+    evidence = fitted.evidence(photos / "4.png")
+    memory = len(fitted.memory_.patches[0])
+    assert all(0 < len(layer.neighbours) < memory for layer in evidence.layers)
+    assert [layer.layer for layer in evidence.layers] == list(fitted.settings.layers)
+    for layer in evidence.layers:
+        best = max(layer.neighbours, key=lambda n: n.similarity)
+        assert best == layer.neighbours[0]  # sparsemax falls with the similarity
+
+
+def test_a_dense_lookup_keeps_the_rest_as_one_number(tiny: str) -> None:
+    detector = HyperFSAD(tiny, resolution=182, lookup="softmax", device="cpu")
+    detector.fit([make_picture(seed) for seed in range(4)])
+    for layer in detector.evidence(make_picture(9)).layers:
+        assert len(layer.neighbours) == MOST_NEIGHBOURS < 4 * 13 * 13
+        told = sum(n.weight for n in layer.neighbours)
+        assert told + layer.rest == pytest.approx(1, abs=1e-5)
+        assert layer.rest > 0
+
+
+def test_without_a_place_the_peak_is_explained(fitted: HyperFSAD, photos: Path) -> None:
+    result = fitted.predict(photos / "4.png")
+    for evidence in (result.evidence(), fitted.evidence(photos / "4.png")):
+        assert evidence.value == pytest.approx(float(result.anomaly_map.max()), abs=1e-6)
+        peak = divmod(int(result.anomaly_map.argmax()), 6)
+        assert (evidence.row, evidence.column) == peak
+        x, y, width, height = evidence.bbox
+        assert (width, height) == (16.0, 80 / 6)
+        assert x <= evidence.x <= x + width
+        assert y <= evidence.y <= y + height
+
+
+@pytest.mark.parametrize("source", ["path", "picture", "array"])
+def test_every_source_can_be_asked_about(fitted: HyperFSAD, photos: Path, source: str) -> None:
+    picture = Image.open(photos / "4.png")
+    given = {"path": photos / "4.png", "picture": picture, "array": np.asarray(picture)}[source]
+    result = fitted.predict(given)  # type: ignore[call-overload]
+    assert result.evidence(1, 1).value == pytest.approx(float(result.anomaly_map[0, 0]), abs=1e-6)
+
+
+def test_what_cannot_be_explained_is_told(fitted: HyperFSAD, photos: Path) -> None:
+    result = fitted.predict(photos / "4.png")
+    for x, y in ((-1, 0), (96, 0), (0, 80)):
+        with pytest.raises(UsageError, match=r"lies outside .*4\.png, which has 96×80 pixels"):
+            result.evidence(x, y)
+    with pytest.raises(UsageError, match="both x and y"):
+        fitted.evidence(photos / "4.png", 3)
+    make_picture(77).save(photos / "4.png")
+    with pytest.raises(UsageError, match="has changed since"):
+        result.evidence(1, 1)
+    (photos / "4.png").write_bytes(b"")
+    (failed,) = fitted.predict([photos / "4.png"])
+    with pytest.raises(UsageError, match="nothing to explain"):
+        failed.evidence()
+    peer = NearestNeighbour(fitted.backbone, device="cpu").fit(photos / "0.png")
+    with pytest.raises(UsageError, match="NearestNeighbour rebuilds no patches"):
+        peer.predict(photos / "1.png").evidence()
+    with pytest.raises(UsageError, match="call fit first"):
+        HyperFSAD(fitted.backbone).evidence(photos / "0.png")
+
+
+def test_a_detector_that_is_gone_or_has_learnt_more(tiny: str, photos: Path) -> None:
+    detector = HyperFSAD(tiny, device="cpu").fit(photos / "0.png")
+    result = detector.predict(photos / "4.png")
+    detector.extend(photos / "3.png")
+    with pytest.raises(UsageError, match="or the detector has changed"):
+        result.evidence()
+    del detector
+    with pytest.raises(UsageError, match="is gone; keep it"):
+        result.evidence()
+
+
+def test_json_and_text(fitted: HyperFSAD, photos: Path) -> None:
+    evidence = fitted.evidence(photos / "4.png", 40, 30)
+    told = json.loads(evidence.to_json())
+    assert (told["x"], told["y"], told["row"], told["column"]) == (40, 30, 2, 2)
+    first = told["layers"][0]["neighbours"][0]
+    assert first["image"] == evidence.layers[0].neighbours[0].image
+    assert first["sha256"] in {image.sha256 for image in fitted.memory_.images}
+    x, y, width, height = first["place"]
+    assert (width, height) == (1 / 6, 1 / 6)
+    assert (round(x * 6), round(y * 6)) == (first["column"], first["row"])
+    text = evidence.to_text(most=2)
+    assert "4.png at 40, 30 (patch row 2, column 2 of 6×6)" in text
+    assert text.count("unexplained") == 1 + len(evidence.layers)
+    assert str(photos) in text
+
+
+def test_the_picture_shows_the_support_while_it_is_on_disk(
+    fitted: HyperFSAD, photos: Path, tmp_path: Path
+) -> None:
+    evidence = fitted.evidence(photos / "4.png")
+    with_pictures = np.asarray(evidence.plot())
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("0.png", "1.png"):
+        (photos / name).rename(moved / name)
+    make_picture(50).save(photos / "2.png")  # the name is there, but shows something else
+    gone = np.asarray(evidence.plot())
+    assert gone.shape == with_pictures.shape
+    assert (gone != with_pictures).any()
+    assert np.asarray(evidence.plot([moved])).tolist() != gone.tolist()
+    make_picture(2).save(moved / "other name.bmp")
+    assert (np.asarray(evidence.plot([moved])) == with_pictures).all()  # found by their hashes
+    evidence.save(tmp_path / "evidence.png")
+    assert Image.open(tmp_path / "evidence.png").size == with_pictures.shape[1::-1]
+
+
+def test_names_of_any_kind_can_be_drawn(detector: HyperFSAD, tmp_path: Path) -> None:
+    name = "caf\udce9 " + "ä" * 90 + ".png"
+    make_picture(1).save(tmp_path / name)
+    evidence = detector.fit([tmp_path / name]).evidence(make_picture(2, (300, 9)))
+    assert evidence.plot().width > 1000
+    (tmp_path / name).unlink()
+    assert evidence.plot().width > 1000
+
+
+class Mirrored(HyperFSAD):
+    """Remembers each support image as it is and mirrored."""
+
+    def support_views(self, image: LoadedImage) -> list[LoadedImage]:
+        mirrored = image.pixels.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        return [image, LoadedImage(image.name, mirrored)]
+
+
+def test_copies_of_a_support_image_are_told_apart(tiny: str, photos: Path) -> None:
+    detector = Mirrored(tiny, resolution=84, device="cpu").fit(photos / "0.png")
+    mirrored = Image.open(photos / "0.png").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    evidence = detector.evidence(mirrored, 8, 8)
+    nearest = evidence.layers[-1].neighbours[0]
+    assert (nearest.view, nearest.row, nearest.column) == (1, 0, 0)
+    assert nearest.similarity == pytest.approx(1, abs=1e-5)
+    assert "(copy 1)" in evidence.to_text()
+    assert evidence.plot().width > 1000
