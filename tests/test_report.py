@@ -354,6 +354,19 @@ def test_text_is_legible_in_light_and_dark(
     assert min(page.evaluate(CONTRAST, ".badge, .name, dd, dt")) >= 4.5
 
 
+def test_names_leave_out_the_folders_that_all_share(
+    tmp_path: Path, opened: Callable[..., Any]
+) -> None:
+    paths = [tmp_path / "in" / part for part in ("a/x.png", "b/x.png", "b/c/y.png")]
+    with OutputFolder(tmp_path / "out", run="r").open() as output:
+        for index, path in enumerate(paths):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            output.add(_result(str(path), 4 * index, 0.5))
+        output.finish([str(path) for path in paths])
+    page = opened(tmp_path / "out" / "report.html")
+    assert names(page) == ["a/x", "b/x", "b/c/y"]
+
+
 def test_everything_that_can_be_used_has_a_name(write: Write, opened: Callable[..., Any]) -> None:
     page = opened(write(5))
     page.locator(".card").first.click()

@@ -17,7 +17,11 @@
   };
   const verdict = (image) =>
     "error" in image ? "failed" : image.anomalous === undefined ? "" : image.anomalous ? "anomalous" : "good";
-  const baseName = (name) => name.split(/[\\/]/).pop();
+  // names without the folders that all images share
+  const folders = images.map((image) => image.name.split(/[\\/]/).slice(0, -1));
+  let shared = folders.length ? folders[0].length : 0;
+  for (const parts of folders) while (folders[0].slice(0, shared).some((part, i) => part !== parts[i])) shared -= 1;
+  const brief = (name) => name.split(/[\\/]/).slice(shared).join("/");
   const plural = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 
   // theme: what the system says, until the button says otherwise
@@ -73,7 +77,7 @@
   };
 
   const describe = (image) => {
-    const words = [baseName(image.name)];
+    const words = [brief(image.name)];
     if ("score" in image) words.push(`score ${image.score.toFixed(3)}`);
     if (verdict(image)) words.push(verdict(image));
     if (image.regions) words.push(plural(image.regions, "region"));
@@ -95,7 +99,7 @@
     if ("score" in image) meta.append(make("span", "score", image.score.toFixed(3)));
     const kind = verdict(image);
     if (kind) meta.append(make("span", `badge ${kind}`, kind));
-    meta.append(make("span", "name", baseName(image.name)));
+    meta.append(make("span", "name", brief(image.name)));
     meta.title = image.name;
     button.append(frame, meta);
     item.append(button);
@@ -202,14 +206,14 @@
     const rows = "score" in image ? [
       ["score", image.score.toFixed(4)],
       ...("threshold" in image ? [["threshold", image.threshold.toFixed(4)]] : []),
-      ["of the map", image.score_map.toFixed(4)],
-      ["of the whole", image.score_cls.toFixed(4)],
+      ["map score", image.score_map.toFixed(4)],
+      ["whole-image score", image.score_cls.toFixed(4)],
       ["size", `${image.size[0]} × ${image.size[1]}`],
     ] : [];
     find("numbers").replaceChildren(...rows.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
     const regions = data ? data.regions : [];
     find("regions").replaceChildren(...regions.map((region) =>
-      make("li", "", `${region.score.toFixed(3)} at ${region.bbox[0]}, ${region.bbox[1]}, ${plural(region.area, "pixel")}`)));
+      make("li", "", `${region.score.toFixed(3)} at ${region.bbox[0]}, ${region.bbox[1]} (${plural(region.area, "pixel")})`)));
     find("links").replaceChildren(
       ...(image.heatmap ? [link(image.heatmap, "Heat map")] : []),
       ...(image.original ? [link(image.original, "Original")] : []));
