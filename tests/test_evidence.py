@@ -105,6 +105,8 @@ def test_what_cannot_be_explained_is_told(fitted: HyperFSAD, photos: Path) -> No
             result.evidence(x, y)
     with pytest.raises(UsageError, match="both x and y"):
         fitted.evidence(photos / "4.png", 3)
+    with pytest.raises(UsageError, match="both x and y"):
+        result.evidence(y=3)
     make_picture(77).save(photos / "4.png")
     with pytest.raises(UsageError, match="has changed since"):
         result.evidence(1, 1)

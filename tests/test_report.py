@@ -5,6 +5,7 @@ import html.parser
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -207,7 +208,7 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 def names(page: Any) -> list[str]:
-    return [text.split(".png")[0] for text in page.locator(".card .name").all_inner_texts()]
+    return [text.split(".png")[0] for text in page.locator(".card .name").all_text_contents()]
 
 
 def test_filters_sorting_and_search(write: Write, opened: Callable[..., Any]) -> None:
@@ -217,7 +218,7 @@ def test_filters_sorting_and_search(write: Write, opened: Callable[..., Any]) ->
     assert names(page) == ["part 0", "part 4", "part 8"]
     assert page.locator("#count").inner_text() == "3 images"
     page.get_by_role("radio", name="Failed 1").check()
-    assert "is empty (0 bytes)" in page.locator(".card").inner_text()
+    assert "is empty (0 bytes)" in page.locator(".card").text_content()
     page.get_by_role("radio", name="Good 5").check()
     page.get_by_role("combobox").select_option("name")
     assert names(page) == [f"part {index}" for index in (2, 3, 5, 6, 7)]
@@ -284,7 +285,7 @@ def test_pictures_and_outlines_lie_over_each_other(
 def test_hostile_names_are_only_shown(write: Write, opened: Callable[..., Any]) -> None:
     page = opened(write(6, hostile=True))
     page.get_by_role("searchbox").fill("onerror")
-    assert page.locator(".card .name").inner_text() == HOSTILE
+    assert page.locator(".card .name").text_content() == HOSTILE
     page.locator(".card").click()
     assert HOSTILE in page.locator("#detail-name").inner_text()
     assert page.evaluate("window.hacked") is None
@@ -295,7 +296,7 @@ def test_the_original_is_loaded_only_when_asked_for(write: Write, browser: Any) 
     page.goto(write(1).as_uri())
     page.locator(".card").click()
     page.get_by_label("Load the original file").check()
-    page.wait_for_function("document.querySelector('#stage .photo').src.endsWith('.png')")
+    page.locator("#stage .photo[src$='.png']").wait_for()
     assert page.evaluate("document.querySelector('#stage .photo').naturalWidth") == 96
     page.close()
 
@@ -307,6 +308,16 @@ def test_many_images_are_made_as_they_are_needed(write: Write, opened: Callable[
     page.keyboard.press("End")
     assert page.locator(".card").count() == 300
     assert page.evaluate("document.activeElement.dataset.place") == "299"
+    page.locator(".card").last.locator(".frame > *").wait_for()
+    for order in ("best", "name"):  # a new list begins at its top, and goes on at its end
+        page.get_by_role("combobox").select_option(order)
+        assert page.locator(".card").first.is_visible()
+        assert page.locator(".card").count() < 200
+        deadline = time.monotonic() + 30
+        while page.locator(".card").count() < 300 and time.monotonic() < deadline:
+            page.evaluate("scrollTo(0, document.body.scrollHeight)")
+            page.wait_for_timeout(20)
+        assert page.locator(".card").count() == 300
 
 
 def test_a_phone_shows_all_of_it_without_scrolling_sideways(

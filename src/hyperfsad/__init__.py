@@ -12,11 +12,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .detector import HyperFSAD
     from .errors import DetectorFileError, EncoderError, HyperfsadError, ImageError, UsageError
+    from .evidence import Evidence
     from .results import AnomalyResult, Region
 
 _HOMES = {
     "HyperFSAD": "detector",
     "AnomalyResult": "results",
+    "Evidence": "evidence",
     "Region": "results",
     "HyperfsadError": "errors",
     "UsageError": "errors",
@@ -29,6 +31,7 @@ __all__ = [
     "AnomalyResult",
     "DetectorFileError",
     "EncoderError",
+    "Evidence",
     "HyperFSAD",
     "HyperfsadError",
     "ImageError",

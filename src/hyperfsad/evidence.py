@@ -168,7 +168,7 @@ def evidence_of(result: "AnomalyResult", x: float | None, y: float | None) -> Ev
 
     if not isinstance(detector, HyperFSAD):
         raise UsageError(f"{type(detector).__name__} rebuilds no patches; only HyperFSAD explains.")
-    if x is None or y is None:
+    if x is None and y is None:
         row, column = divmod(int(result.anomaly_map.argmax()), result.anomaly_map.shape[1])
         x = (column + 0.5) * result.size[0] / result.anomaly_map.shape[1]
         y = (row + 0.5) * result.size[1] / result.anomaly_map.shape[0]

@@ -30,7 +30,7 @@ class SupportPictures:
         self._views = evidence.views
         self._normal = normal
         self._known: dict[str, list[Image.Image] | None] = {}
-        self._elsewhere: dict[str, LoadedImage] | None = None
+        self._elsewhere: dict[str, str] | None = None
         self.missing: dict[str, None] = {}
         """Names of those that are not, in the order in which they were asked for."""
 
@@ -52,10 +52,12 @@ class SupportPictures:
         if picture is not None and picture.sha256() == neighbour.sha256:
             return picture
         if self._elsewhere is None:
-            paths = find_images(self._normal).paths if self._normal else []
-            loaded = [found for found in map(_loaded, paths) if found is not None]
-            self._elsewhere = {found.sha256(): found for found in loaded}
-        return self._elsewhere.get(neighbour.sha256)
+            self._elsewhere = {}
+            for path in find_images(self._normal).paths if self._normal else []:
+                if (found := _loaded(path)) is not None:
+                    self._elsewhere[found.sha256()] = path
+        place = self._elsewhere.get(neighbour.sha256)
+        return None if place is None else _loaded(place)
 
 
 def _loaded(path: str) -> LoadedImage | None:

@@ -1,6 +1,7 @@
 "use strict";
 (() => {
-  const CHUNK = 48; // cards made at a time
+  const CHUNK = 96; // cards made at a time
+  const AT_ONCE = 24; // cards whose pictures are there from the start; others get them when they come near
   const find = (id) => document.getElementById(id);
   const images = JSON.parse(find("index").textContent);
   const root = document.documentElement;
@@ -56,7 +57,7 @@
   };
   const shot = (image, data) => {
     const frame = make("span", "shot");
-    frame.style.aspectRatio = `${image.size[0]} / ${image.size[1]}`;
+    frame.style.setProperty("--ratio", image.size[0] / image.size[1]);
     const photo = make("img", "photo");
     photo.src = `data:image/jpeg;base64,${data.jpeg}`;
     photo.alt = "";
@@ -67,13 +68,6 @@
     glow.decoding = "async";
     frame.append(photo, glow, outlines(image, data.regions));
     return frame;
-  };
-  // as large as its place allows: the longer side decides
-  const fit = (frame, place) => {
-    const [width, height] = frame.style.aspectRatio.split("/").map(Number);
-    const wide = width / height > place.clientWidth / Math.max(place.clientHeight, 1);
-    frame.style.width = wide ? "100%" : "auto";
-    frame.style.height = wide ? "auto" : "100%";
   };
 
   const describe = (image) => {
@@ -91,32 +85,43 @@
     button.tabIndex = place === current ? 0 : -1;
     button.setAttribute("aria-label", describe(image));
     const frame = make("span", "frame");
-    const data = picture(image);
-    if ("error" in image) frame.append(make("span", "reason", image.error));
-    else if (data) frame.append(shot(image, data));
-    else frame.append(make("span", "nopicture", "no picture in this page"));
     const meta = make("span", "meta");
     if ("score" in image) meta.append(make("span", "score", image.score.toFixed(3)));
     const kind = verdict(image);
     if (kind) meta.append(make("span", `badge ${kind}`, kind));
+    if (image.regions) meta.append(make("span", "regions", plural(image.regions, "region")));
     meta.append(make("span", "name", brief(image.name)));
     meta.title = image.name;
     button.append(frame, meta);
     item.append(button);
     return item;
   };
-  const fitAll = (nodes) => {
-    for (const node of nodes) {
-      const frame = node.querySelector(".frame");
-      const inner = frame && frame.querySelector(".shot");
-      if (inner) fit(inner, frame);
-    }
+  const fill = (button) => {
+    const image = shown[button.dataset.place], frame = button.querySelector(".frame");
+    const data = picture(image);
+    if ("error" in image) frame.replaceChildren(make("span", "reason", image.error));
+    else if (data) frame.replaceChildren(shot(image, data));
+    else frame.replaceChildren(make("span", "nopicture", "no picture in this page"));
   };
+  const near = new IntersectionObserver((seen) => {
+    for (const entry of seen) if (entry.isIntersecting) {
+      near.unobserve(entry.target);
+      fill(entry.target.firstElementChild);
+    }
+  }, { rootMargin: "800px" });
+  const end = new IntersectionObserver((seen) => {
+    if (seen.some((entry) => entry.isIntersecting)) append();
+  }, { rootMargin: "1200px" });
   const append = () => {
+    end.disconnect();
     const some = shown.slice(made, made + CHUNK).map((image, index) => card(image, made + index));
     grid.append(...some);
+    some.forEach((item, index) => {
+      if (made + index < AT_ONCE) fill(item.firstElementChild);
+      else near.observe(item);
+    });
     made += some.length;
-    fitAll(some);
+    if (made < shown.length) end.observe(find("more")); // asked anew, it answers also where nothing moved
   };
   const cards = () => grid.querySelectorAll(".card");
 
@@ -133,10 +138,12 @@
       (kind === "all" || verdict(image) === kind) && image.name.toLowerCase().includes(part));
     shown.sort(orders[find("sort").value]);
     made = current = 0;
+    near.disconnect();
     grid.replaceChildren();
     append();
     find("count").textContent = plural(shown.length, "image");
     find("empty").hidden = shown.length > 0;
+    if (grid.getBoundingClientRect().top < 0) grid.scrollIntoView({ behavior: "instant" });
   };
   for (const input of document.querySelectorAll("input[name=show]")) {
     const count = input.value === "all" ? images.length : images.filter((i) => verdict(i) === input.value).length;
@@ -156,9 +163,6 @@
   };
   for (const slider of sliders) slider.addEventListener("input", () => glowTo(slider.value));
   glowTo(100);
-  new IntersectionObserver((seen) => {
-    if (seen.some((entry) => entry.isIntersecting)) append();
-  }, { rootMargin: "1200px" }).observe(find("more"));
 
   // the keyboard on the cards
   const go = (place) => {
@@ -222,7 +226,6 @@
     if (data) {
       const frame = shot(image, data);
       stage.replaceChildren(frame);
-      fit(frame, stage);
       sharpen(image, frame);
     } else stage.replaceChildren(make("span", "reason", image.error ?? "There is no picture of it in this page."));
   };
@@ -249,12 +252,6 @@
     else return;
     event.preventDefault();
   });
-  addEventListener("resize", () => {
-    fitAll(grid.children);
-    const frame = find("stage").querySelector(".shot");
-    if (frame) fit(frame, find("stage"));
-  });
-
   const support = find("support");
   if (support) find("compare").append(make("p", "", "Good parts to compare with"), support.cloneNode(true));
   const copy = find("compare").querySelector("ul");
