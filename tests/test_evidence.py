@@ -13,6 +13,7 @@ from hyperfsad.evidence import MOST_NEIGHBOURS, Evidence
 from hyperfsad.images import LoadedImage, load_image
 from hyperfsad.matching import LOOKUPS
 from hyperfsad.peers.nearest import NearestNeighbour
+from hyperfsad.pruning import WORTHWHILE
 from tests.conftest import make_picture
 
 
@@ -194,3 +195,17 @@ def test_copies_of_a_support_image_are_told_apart(tiny: str, photos: Path) -> No
     assert nearest.similarity == pytest.approx(1, abs=1e-5)
     assert "(copy 1)" in evidence.to_text()
     assert evidence.plot().width > 1000
+
+
+def test_it_agrees_with_the_pruned_matching_of_large_memories(tiny: str) -> None:
+    detector = HyperFSAD(tiny, resolution=336, device="cpu")
+    detector.fit([make_picture(seed, (336, 336)) for seed in range(4)])
+    assert len(detector.memory_.patches[0]) >= WORTHWHILE
+    result = detector.predict(make_picture(9, (336, 336)))
+    for row, column in ((0, 0), (11, 5), (23, 23), (7, 19)):
+        evidence = result.evidence(14 * column + 7, 14 * row + 7)
+        unexplained = [layer.unexplained for layer in evidence.layers]
+        shown = float(result.anomaly_map[row, column])
+        assert sum(unexplained) / len(unexplained) == pytest.approx(shown, abs=1e-6)
+        for layer in evidence.layers:
+            assert sum(n.weight for n in layer.neighbours) == pytest.approx(1, abs=1e-5)
