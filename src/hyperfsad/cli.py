@@ -12,6 +12,7 @@ from .bench.command import benchmark
 from .console import DONE, INTERRUPTED, NOTHING, say, tell_warnings
 from .encoders import DEFAULT, ENGINES
 from .errors import HyperfsadError
+from .theory.parsers import add_parsers
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_demo,
         _add_benchmark,
         _add_speed,
+        _add_theory,
         _add_encoders,
         _add_info,
     ):
@@ -167,6 +169,12 @@ def _add_extend(group: Group) -> None:
     command.add_argument("detector", metavar="DETECTOR")
     command.add_argument("normal", nargs="+", metavar="GOOD", help="files, globs or folders")
     command.add_argument("-o", "--output", metavar="FILE", help="default: the detector itself")
+    command.add_argument(
+        "--check",
+        nargs="+",
+        metavar="QUERY",
+        help="images; tells at how many patches their maps provably stay the same",
+    )
     command.add_argument("--backbone", metavar="FOLDER", help="where its encoder's folder lies now")
     _add_machine(command)
 
@@ -229,6 +237,15 @@ def _add_speed(group: Group) -> None:
     )
     _add_recipe(command)
     _add_machine(command)
+
+
+def _add_theory(group: Group) -> None:
+    def new(
+        name: str, run: Callable[[argparse.Namespace], int], text: str
+    ) -> argparse.ArgumentParser:
+        return _command(group, name, run, text)
+
+    add_parsers(new, _add_recipe, _add_machine)
 
 
 def _add_encoders(group: Group) -> None:

@@ -52,6 +52,10 @@ def extend(options: argparse.Namespace) -> int:
         raise UsageError("There was no new normal image; the detector is as it was.")
     detector.save(target)
     _say_saved(detector, target)
+    if options.check:
+        from .theory.command import check_extension
+
+        check_extension(detector, before, options.check)
     return SOME_FAILED if detector.skipped_ or found.failed else DONE
 
 

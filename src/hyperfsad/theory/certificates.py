@@ -1,0 +1,210 @@
+"""Theorem 1: a margin between a good and a bad part that follows from their tokens alone.
+
+For a good image N and a bad image A, with values that the premises name in every layer,
+
+    S(A) − S(N) ≥ λ·mean(γ − ε²/2) + (1 − λ)·mean(δ² − r²)/2
+
+Where that is positive the pair is certified: no threshold between the two can be missed by luck.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base import ImageTokens
+from ..detector import HyperFSAD
+from ..errors import UsageError
+from ..memory import MemoryBank
+from .hull import Cone
+from .tokens import (
+    ROUNDING,
+    Array,
+    Bench,
+    Evidence,
+    Images,
+    encoded,
+    numbers,
+    on_device,
+    require_max_pooling,
+)
+
+REASONS = ("certified", "misranked", "premise (i)", "premise (ii)", "either", "both")
+"""Why a pair has no certificate. (iii) is never among them: it loses nothing, since for unit tokens
+r²/2 and δ²/2 are the CLS scores themselves."""
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """Theorem 1 for every pair; arrays are (good, layers), (bad, layers) or (good, bad)."""
+
+    lam: float
+    good: tuple[Evidence, ...]
+    bad: tuple[Evidence, ...]
+    epsilon: Array
+    """ε: how far the normal patches that a good image draws on may be."""
+    gamma: Array
+    """γ: how far the bad image's patch t* stays from every mixture of normal patches."""
+    gamma_gap: Array
+    """What the proof of γ cost: the duality gap, already taken off."""
+    rounding: float
+    """Taken off the margins: what float32 scores may be wrong by."""
+
+    @property
+    def r(self) -> Array:
+        """The distance of each good image's CLS token from the memory."""
+        return _distances(self.good)
+
+    @property
+    def delta(self) -> Array:
+        """δ: the distance of each bad image's CLS token from the memory."""
+        return _distances(self.bad)
+
+    @property
+    def premise_holds(self) -> NDArray[np.bool_]:
+        """Whether ε < √2 in every layer of a good image, (good,)."""
+        return np.asarray((self.epsilon < math.sqrt(2)).all(axis=1))
+
+    @property
+    def map_margin(self) -> Array:
+        """Δ_map of each pair; −∞ where premise (i) itself fails."""
+        upper = (self.epsilon**2 / 2).mean(axis=1)
+        upper[~self.premise_holds] = math.inf
+        return np.asarray(self.gamma.mean(axis=1)[None, :] - upper[:, None])
+
+    @property
+    def cls_margin(self) -> Array:
+        """Δ_cls of each pair."""
+        far, near = (self.delta**2).mean(axis=1), (self.r**2).mean(axis=1)
+        return np.asarray(far[None, :] - near[:, None]) / 2
+
+    @property
+    def margin(self) -> Array:
+        """What is certified of each pair; −∞ where nothing is."""
+        return self._margin(self.map_margin)
+
+    @property
+    def gap(self) -> Array:
+        """The real difference of the scores, which the margin never exceeds."""
+        good = np.array([image.score(self.lam) for image in self.good])
+        bad = np.array([image.score(self.lam) for image in self.bad])
+        return np.asarray(bad[None, :] - good[:, None])
+
+    @property
+    def certified(self) -> NDArray[np.bool_]:
+        """Which pairs are certified."""
+        return np.asarray(self.margin > 0)
+
+    @property
+    def share(self) -> float:
+        """The share of certified pairs."""
+        return float(self.certified.mean())
+
+    @property
+    def reasons(self) -> NDArray[np.str_]:
+        """For each pair one of `REASONS`: which premise, made exact, would have certified it."""
+        peak = np.array([image.distances.mean(axis=0).max() for image in self.good])
+        height = np.array([image.distances[:, image.peak].mean() for image in self.bad])
+        bound = np.where(self.premise_holds, (self.epsilon**2 / 2).mean(axis=1), math.inf)
+        first = self._margin(self.gamma.mean(axis=1)[None, :] - peak[:, None]) > 0
+        second = self._margin(height[None, :] - bound[:, None]) > 0
+        return np.select(
+            [self.certified, self.gap <= 0, first & second, first, second],
+            ["certified", "misranked", "either", "premise (i)", "premise (ii)"],
+            "both",
+        )
+
+    def counts(self) -> dict[str, int]:
+        """How many pairs there are of each reason."""
+        return {reason: int((self.reasons == reason).sum()) for reason in REASONS}
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain numbers."""
+        finite = [[_finite(value) for value in row] for row in self.margin]
+        return {
+            "lambda": self.lam,
+            "good": [image.name for image in self.good],
+            "bad": [image.name for image in self.bad],
+            "epsilon": self.epsilon.tolist(),
+            "gamma": self.gamma.tolist(),
+            "gamma_duality_gap": self.gamma_gap.tolist(),
+            "r": self.r.tolist(),
+            "delta": self.delta.tolist(),
+            "map_margin": [[_finite(value) for value in row] for row in self.map_margin],
+            "cls_margin": self.cls_margin.tolist(),
+            "margin": finite,
+            "gap": self.gap.tolist(),
+            "certified": self.certified.tolist(),
+            "share": self.share,
+            "reasons": self.counts(),
+        }
+
+    def _margin(self, map_margin: Array) -> Array:
+        part = self.lam * map_margin if self.lam > 0 else np.zeros_like(map_margin)
+        return part + (1 - self.lam) * self.cls_margin - self.rounding
+
+
+def certify_tokens(
+    bank: MemoryBank,
+    good: Iterable[tuple[str, ImageTokens]],
+    bad: Iterable[tuple[str, ImageTokens]],
+    lam: float = 0.5,
+    lookup: str = "sparsemax",
+    rounding: float = ROUNDING,
+) -> Certificates:
+    """Theorem 1 for all pairs of good and bad images, from their tokens."""
+    bench = Bench(bank, lookup)
+    normal: list[Evidence] = []
+    reach = []
+    for name, image in good:
+        normal.append(bench.evidence(name, image))
+        reach.append(bench.reach(image))
+    cones = [Cone(layer.detach().cpu().numpy()) for layer in bank.patches]
+    anomalous: list[Evidence] = []
+    bounds = []
+    for name, image in bad:
+        anomalous.append(bench.evidence(name, image))
+        bounds.append(_hull_bounds(cones, image, anomalous[-1].peak))
+    for images, what in ((normal, "good"), (anomalous, "bad")):
+        if not images:
+            raise UsageError(f"There is no {what} image to certify: none could be read.")
+    gamma, gaps = np.moveaxis(np.array(bounds), 2, 0)
+    return Certificates(
+        lam, tuple(normal), tuple(anomalous), np.stack(reach), gamma, gaps, rounding
+    )
+
+
+def certify(detector: HyperFSAD, good: Images, bad: Images) -> Certificates:
+    """Theorem 1 for a fitted detector and images whose labels are known.
+
+    Good images that it has learnt are left out: they score next to nothing and would flatter it.
+    """
+    require_max_pooling(detector)
+    return certify_tokens(
+        on_device(detector),
+        encoded(detector, good, known=detector.memory_.images),
+        encoded(detector, bad),
+        detector.lam,
+        detector.lookup,
+    )
+
+
+def _hull_bounds(cones: Sequence[Cone], image: ImageTokens, peak: int) -> list[tuple[float, float]]:
+    """γ and its duality gap in every layer, at one patch."""
+    found = [
+        cone.largest_cosine(numbers(layer[peak]))
+        for cone, layer in zip(cones, image.patches, strict=True)
+    ]
+    return [(bound.gamma, bound.gap) for bound in found]
+
+
+def _distances(images: Sequence[Evidence]) -> Array:
+    """√(2g): how far each image's CLS token is from the memory, (images, layers)."""
+    return np.asarray(np.sqrt(2 * np.maximum(np.stack([image.cls for image in images]), 0)))
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

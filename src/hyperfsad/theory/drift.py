@@ -1,0 +1,255 @@
+"""Has normal moved? A sequential test on the CLS branch with a controlled rate of false alarms.
+
+Each inspection is ranked among all that came before it, the calibration images and the stream
+itself. While normal stays as it was these ranks are independent and uniform (ranks within one fixed
+calibration set are not: they share its luck, and a test that multiplies them up raises false
+alarms). A gambler who bets on high scores cannot grow his capital then: by Ville's inequality the
+chance that it ever reaches 1/δ is at most δ, however long the stream.
+"""
+
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..detector import HyperFSAD
+from ..errors import UsageError
+from .cover import greedy_cover
+from .tokens import Array, Images, encoded, numbers, on_device
+
+STAKES = (0.0, 1.0, 2.0)
+"""How much is bet on high scores: nothing, half, all. A bet of ε pays 1 + ε·(1/2 − p)."""
+
+CHANGES = 0.01
+"""The share of the capital that changes its stake after each image, so that a late move is seen."""
+
+LEVEL = 0.95
+"""An image counts as covered where its CLS score is among the lower 95 % of the calibration's."""
+
+FEWEST = 4
+"""Calibration images without which ranks say next to nothing."""
+
+NAMED = 5
+"""Images that are named to be added."""
+
+
+@dataclass(frozen=True)
+class DriftStep:
+    """What one inspection told."""
+
+    rank: float
+    """p: the share of what came before that scored higher, ties broken by lot."""
+    capital: float
+    """The natural logarithm of the gambler's capital."""
+    alarm: bool
+    """Whether the capital has ever reached 1/δ."""
+
+
+class DriftMonitor:
+    """Ranks scores one by one and bets on their being high.
+
+    `defects` is the share of bad parts that may be in the stream: each could win the highest bet,
+    so every bet is paid out that much lower. It is right where bad parts score above good ones.
+    """
+
+    def __init__(
+        self,
+        calibration: Iterable[float],
+        *,
+        false_alarms: float = 0.01,
+        defects: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self._seen = sorted(calibration)
+        if len(self._seen) < FEWEST:
+            raise UsageError(
+                f"Drift needs at least {FEWEST} calibration images, not {len(self._seen)}."
+            )
+        if not all(map(math.isfinite, self._seen)):
+            raise UsageError("A calibration score is not a number; leave that image out.")
+        if not 0 < false_alarms < 1:
+            raise UsageError(f"The rate of false alarms is between 0 and 1, not {false_alarms}.")
+        if not 0 <= defects < 1:
+            raise UsageError(f"The share of defects is at least 0 and below 1, not {defects}.")
+        self.false_alarms = false_alarms
+        self.defects = defects
+        self.alarm = False
+        self._lots = np.random.default_rng(seed)
+        self._shares = np.full(len(STAKES), 1 / len(STAKES))
+        self._capital = 0.0
+
+    @property
+    def limit(self) -> float:
+        """The logarithm of 1/δ."""
+        return -math.log(self.false_alarms)
+
+    def update(self, score: float) -> DriftStep:
+        """Takes the next score; NaN, an image that could not be read, must not come here."""
+        rank = self._rank(score)
+        insort(self._seen, score)
+        bets = np.array([self._payout(stake, rank) for stake in STAKES])
+        shares = (1 - CHANGES) * self._shares + CHANGES / len(STAKES)
+        shares = shares * bets
+        growth = float(shares.sum())
+        self._shares = shares / growth
+        self._capital += math.log(growth)
+        self.alarm = self.alarm or self._capital >= self.limit
+        return DriftStep(rank, self._capital, self.alarm)
+
+    def _rank(self, score: float) -> float:
+        above = len(self._seen) - bisect_right(self._seen, score)
+        equal = len(self._seen) - above - bisect_left(self._seen, score) + 1
+        return float((above + self._lots.random() * equal) / (len(self._seen) + 1))
+
+    def _payout(self, stake: float, rank: float) -> float:
+        return (1 + stake * (0.5 - rank)) / (1 + self.defects * stake / 2)
+
+
+@dataclass(frozen=True)
+class DriftReport:
+    """What a stream of inspections told of drift."""
+
+    names: tuple[str, ...]
+    scores: Array
+    """S_cls of each inspection."""
+    steps: tuple[DriftStep, ...]
+    false_alarms: float
+    level: float
+    """Scores up to here are covered: the 95 % quantile of the calibration."""
+    calibration_covered: float
+    alarm_at: int | None
+    """The place of the inspection that raised the alarm."""
+    moved_at: int | None
+    """Where the capital began to rise: the likely place of the change."""
+    add: tuple[str, ...]
+    """Images to look at and, if they show good parts, to add to the detector."""
+
+    @property
+    def covered(self) -> float:
+        """The share of the stream that the CLS branch covers."""
+        return float((self.scores <= self.level).mean())
+
+    def covered_since(self, place: int) -> float:
+        """The same from a place on."""
+        return float((self.scores[place:] <= self.level).mean())
+
+    def answer(self) -> str:
+        """The answer in one or two sentences."""
+        if self.alarm_at is None or self.moved_at is None:
+            highest = math.exp(max(step.capital for step in self.steps))
+            return (
+                f"Normal has not moved, as far as {len(self.names)} images tell: the evidence"
+                f" reached {highest:.3g} of {1 / self.false_alarms:.0f};"
+                f" {self.covered:.0%} covered."
+            )
+        return (
+            f"Your normal has moved, since about image {self.moved_at + 1}"
+            f" ({self.names[self.moved_at]}); known at image {self.alarm_at + 1}."
+            f" Covered before: {self.calibration_covered:.0%}, since then:"
+            f" {self.covered_since(self.moved_at):.0%}. Without a move the chance of this alarm"
+            f" is at most {self.false_alarms:.0%}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain numbers."""
+        return {
+            "images": list(self.names),
+            "score_cls": self.scores.tolist(),
+            "rank": [step.rank for step in self.steps],
+            "log_capital": [step.capital for step in self.steps],
+            "false_alarms": self.false_alarms,
+            "level": self.level,
+            "covered": self.covered,
+            "calibration_covered": self.calibration_covered,
+            "moved": self.alarm_at is not None,
+            "alarm_at": self.alarm_at,
+            "moved_at": self.moved_at,
+            "add": list(self.add),
+            "answer": self.answer(),
+        }
+
+
+def watch_scores(
+    calibration: Sequence[float],
+    stream: Sequence[tuple[str, float]],
+    *,
+    tokens: Array | None = None,
+    false_alarms: float = 0.01,
+    defects: float = 0.0,
+    seed: int = 0,
+) -> DriftReport:
+    """The test over CLS scores; with the stream's tokens, (images, layers, D), it names a cover."""
+    monitor = DriftMonitor(calibration, false_alarms=false_alarms, defects=defects, seed=seed)
+    if not stream:
+        raise UsageError("There is no inspection in the stream.")
+    steps = tuple(monitor.update(score) for _, score in stream)
+    scores = np.array([score for _, score in stream])
+    level = float(np.quantile(calibration, LEVEL, method="higher"))
+    alarm_at = next((place for place, step in enumerate(steps) if step.alarm), None)
+    moved_at: int | None = None
+    add: tuple[str, ...] = ()
+    if alarm_at is not None:
+        capitals = [0.0, *(step.capital for step in steps[: alarm_at + 1])]
+        moved_at = min(range(len(capitals) - 1), key=lambda place: (capitals[place], -place))
+        open_places = [place for place in range(moved_at, len(scores)) if scores[place] > level]
+        add = tuple(stream[place][0] for place in _to_add(open_places, scores, tokens, level))
+    return DriftReport(
+        tuple(name for name, _ in stream),
+        scores,
+        steps,
+        false_alarms,
+        level,
+        float((np.asarray(calibration) <= level).mean()),
+        alarm_at,
+        moved_at,
+        add,
+    )
+
+
+def _to_add(places: list[int], scores: Array, tokens: Array | None, level: float) -> list[int]:
+    """A cover of what is not covered; without tokens the most ordinary of them.
+
+    One image covers another where it would give it a CLS score within the level.
+    """
+    if not places:
+        return []
+    if tokens is None:
+        middle = float(np.median(scores[places]))
+        return sorted(places, key=lambda place: (abs(scores[place] - middle), place))[:NAMED]
+    chosen = tokens[places]
+    apart = 1 - np.einsum("ild,jld->ij", chosen, chosen) / chosen.shape[1]
+    return [places[found] for found in greedy_cover((apart <= level)[None], most=NAMED)]
+
+
+def watch(
+    detector: HyperFSAD,
+    calibration: Images,
+    stream: Images,
+    *,
+    false_alarms: float = 0.01,
+    defects: float = 0.0,
+    seed: int = 0,
+) -> DriftReport:
+    """The test over images in their order; calibration images are good ones it has not learnt."""
+    memory = numbers(on_device(detector).cls)
+    before = [
+        _score(numbers(image.cls), memory)
+        for _, image in encoded(detector, calibration, distinct=True, known=detector.memory_.images)
+    ]
+    seen = [(name, numbers(image.cls)) for name, image in encoded(detector, stream)]
+    return watch_scores(
+        before,
+        [(name, _score(token, memory)) for name, token in seen],
+        tokens=np.stack([token for _, token in seen]) if seen else None,
+        false_alarms=false_alarms,
+        defects=defects,
+        seed=seed,
+    )
+
+
+def _score(token: Array, memory: Array) -> float:
+    """S_cls: 1 − max⟨c, c_k⟩, averaged over the layers."""
+    return float((1 - np.einsum("ld,kld->kl", token, memory).max(axis=0)).mean())

@@ -1,0 +1,229 @@
+"""Proposition 1 and Appendix A: what noise and more memory can change, and what they cannot.
+
+‖ρ(z) − ρ(z')‖ ≤ ‖z − z'‖                 sparsemax never spreads a disturbance
+‖ε(q) − ε(q')‖ ≤ ‖P‖²·‖q − q'‖            nor does the reconstruction beyond ‖P‖²
+ε(q') = p̄ + G_R·q'                        while the active set R stays the same
+|s(u) − s(v)| ≤ ‖u − v‖, √(2s) = distance  the CLS score
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..base import ImageTokens
+from ..detector import HyperFSAD
+from ..errors import UsageError
+from ..memory import MemoryBank
+from .active import ActiveSets, active_sets, spectral_gain
+from .noise import Disturbed, disturb
+from .tokens import ROUNDING, Array, Images, encoded, in_parts, numbers, on_device
+
+
+@dataclass(frozen=True)
+class LayerStability:
+    """One layer of the report; arrays are over all query patches."""
+
+    block: int
+    bound: float
+    """‖P‖²"""
+    sets: ActiveSets
+    largest: Disturbed
+    softmax: tuple[float, ...]
+    """Mean softmax mass of the report's numbers of distractors, all at similarity τ."""
+    cls_distance: Array
+    """√(2s) of each image: exactly the distance of its CLS token from the memory."""
+
+
+@dataclass(frozen=True)
+class StabilityReport:
+    """Proposition 1 and Appendix A on real queries."""
+
+    names: tuple[str, ...]
+    layers: tuple[LayerStability, ...]
+    distractors: tuple[int, ...]
+    """Numbers of irrelevant rows; sparsemax gives them exactly 0."""
+    noise: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether every limit was kept, up to float64 rounding."""
+        slack = 1e-9
+        return all(
+            layer.largest.weights <= 1 + slack
+            and layer.largest.cls <= 1 + slack
+            and layer.largest.rebuilt <= layer.bound * (1 + slack)
+            for layer in self.layers
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain numbers; patches in quantiles."""
+        return {
+            "images": list(self.names),
+            "noise": self.noise,
+            "distractors": list(self.distractors),
+            "holds": self.holds,
+            "layers": [
+                {
+                    "layer": layer.block,
+                    "reconstruction_bound": layer.bound,
+                    "largest_weights_ratio": layer.largest.weights,
+                    "largest_reconstruction_ratio": layer.largest.rebuilt,
+                    "largest_cls_ratio": layer.largest.cls,
+                    "cls_distance": layer.cls_distance.tolist(),
+                    "softmax_mass": list(layer.softmax),
+                    "sparsemax_mass": 0.0,
+                    "active": quantiles(layer.sets.size),
+                    "local_gain": quantiles(layer.sets.gain),
+                    "room": quantiles(layer.sets.room),
+                }
+                for layer in self.layers
+            ],
+        }
+
+
+def cls_distance(tokens: Tensor, normal: Tensor) -> Array:
+    """√(2s) with s = 1 − max⟨c, c_k⟩: the distance of unit tokens from the nearest normal one."""
+    score = 1 - numbers(tokens) @ numbers(normal).T
+    return np.asarray(np.sqrt(2 * np.maximum(score.min(axis=1), 0)))
+
+
+def quantiles(values: Array) -> dict[str, float]:
+    """The median, the 99 % quantile and the largest."""
+    low, middle, high = np.quantile(values, [0.5, 0.99, 1.0])
+    return {"median": float(low), "q99": float(middle), "max": float(high)}
+
+
+def check_tokens(
+    bank: MemoryBank,
+    images: Iterable[tuple[str, ImageTokens]],
+    blocks: Sequence[int],
+    noise: float = 0.05,
+    seed: int = 0,
+) -> StabilityReport:
+    """The stability of a memory bank, on the tokens of some images."""
+    seen = list(images)
+    if not seen:
+        raise UsageError("Stability is checked on images; none could be read.")
+    size = bank.patches[0].shape[0] // len(bank)
+    distractors = (size, 10 * size, 100 * size)
+    layers = []
+    for place, (block, memory) in enumerate(zip(blocks, bank.patches, strict=True)):
+        normal = bank.cls[:, place]
+        tokens = torch.stack([image.cls[place] for _, image in seen])
+        sets, ratios, masses = [], [], []
+        for _, image in seen:
+            queries = image.patches[place]
+            sets.append(active_sets(queries, memory))
+            ratios.append(disturb(queries, memory, image.cls[place], normal, noise, seed))
+            masses.append([sets[-1].softmax_mass(count).mean() for count in distractors])
+        layers.append(
+            LayerStability(
+                block,
+                spectral_gain(memory),
+                ActiveSets.joined(sets),
+                Disturbed.largest(ratios),
+                tuple(np.mean(masses, axis=0).tolist()),
+                cls_distance(tokens, normal),
+            )
+        )
+    return StabilityReport(tuple(name for name, _ in seen), tuple(layers), distractors, noise)
+
+
+def check_stability(
+    detector: HyperFSAD, images: Images, noise: float = 0.05, seed: int = 0
+) -> StabilityReport:
+    """Whether a fitted detector's matching and CLS score keep their limits on some images."""
+    _require_sparsemax(detector)
+    if not 0 < noise <= 1:
+        raise UsageError(
+            f"The noise is a step of a unit token, above 0 and at most 1, not {noise}."
+        )
+    return check_tokens(
+        on_device(detector), encoded(detector, images), detector.settings.layers, noise, seed
+    )
+
+
+@dataclass(frozen=True)
+class Unaffected:
+    """How many patches of some queries cannot change when the memory grows."""
+
+    images: int
+    patches: int
+    """Of all images."""
+    layers: tuple[int, ...]
+    """Unaffected patches in each layer."""
+    everywhere: int
+    """Patches that are unaffected in every layer: their place in the map cannot change."""
+    whole: int
+    """Images all of whose patches are unaffected: their whole map cannot change."""
+    blocks: tuple[int, ...]
+
+    def to_text(self) -> str:
+        """A line for each layer, and the sum."""
+        lines = [
+            f"layer {block:3}: {found} of {self.patches} patches unaffected"
+            for block, found in zip(self.blocks, self.layers, strict=True)
+        ]
+        return "\n".join(
+            [
+                *lines,
+                f"The map provably stays the same at {self.everywhere} of {self.patches} patches"
+                f" ({self.everywhere / self.patches:.1%}), and as a whole for {self.whole} of"
+                f" {self.images} images.",
+            ]
+        )
+
+
+def unaffected_patches(queries: Tensor, memory: Tensor, new: Tensor) -> NDArray[np.bool_]:
+    """Which query patches of a layer no new row can reach: all its similarities at most τ."""
+    tau = active_sets(queries, memory, gains=False).tau
+    highest = [(part @ new.T).amax(dim=1) for part in in_parts(queries, new)]
+    return np.asarray(numbers(torch.cat(highest)) <= tau - ROUNDING)
+
+
+def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffected:
+    """How many patches of some images a detector's normal images after the first few cannot change.
+
+    `before` is the number of normal images that it had before `extend`.
+    """
+    _require_sparsemax(detector)
+    bank = on_device(detector)
+    if not 0 < before < len(bank):
+        raise UsageError(
+            f"Of {len(bank)} normal images some were there before and some are new, not {before}."
+        )
+    rows = bank.first(before).patches[0].shape[0]
+    layers = [(layer[:rows], layer[rows:]) for layer in bank.patches]
+    flags = [
+        np.stack(
+            [
+                unaffected_patches(queries, old, new)
+                for queries, (old, new) in zip(image.patches, layers, strict=True)
+            ]
+        )
+        for _, image in encoded(detector, images)
+    ]
+    if not flags:
+        raise UsageError("There is no query to check the new images with: none could be read.")
+    found = np.stack(flags)
+    return Unaffected(
+        len(found),
+        found.shape[0] * found.shape[2],
+        tuple(found.sum(axis=(0, 2)).tolist()),
+        int(found.all(axis=1).sum()),
+        int(found.all(axis=(1, 2)).sum()),
+        detector.settings.layers,
+    )
+
+
+def _require_sparsemax(detector: HyperFSAD) -> None:
+    if detector.lookup != "sparsemax":
+        raise UsageError(
+            f"Proposition 1 is proven for sparsemax, not for {detector.lookup}; fit without"
+            " --lookup."
+        )

@@ -1,0 +1,162 @@
+"""The tokens of images, and what the memory bank says of them layer by layer."""
+
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..base import FewShotDetector, ImageTokens, _sources
+from ..encoders.encoder import prepare
+from ..errors import HyperfsadWarning, ImageError, UsageError
+from ..images import ImageSource, load_image
+from ..matching import CHUNK, LOOKUPS, SPARSE
+from ..memory import MemoryBank, NormalImage
+from ..pipeline import ahead
+from ..pruning import MemoryLayer
+
+Array = NDArray[np.float64]
+Images: TypeAlias = "ImageSource | Iterable[ImageSource]"
+
+ROUNDING = 1e-5
+"""Scores are float32 sums over unit tokens; what is proven of them is lowered by this much."""
+
+
+def encoded(
+    detector: FewShotDetector,
+    images: Images,
+    *,
+    distinct: bool = False,
+    known: Iterable[NormalImage] = (),
+) -> Iterator[tuple[str, ImageTokens]]:
+    """Name and tokens of each readable image, in their order; the others are warned about.
+
+    `distinct` passes over pictures that were there before: a copy would count as a neighbour. Also
+    passed over are the known ones, where images count that the detector has not learnt.
+    """
+
+    def read(source: ImageSource) -> tuple[str, str, NDArray[np.float32]] | ImageError:
+        try:
+            loaded = load_image(source)
+        except ImageError as error:
+            return error
+        return loaded.name, loaded.sha256(), prepare(loaded, detector.settings)
+
+    learnt = {image.sha256: image.name for image in known}
+    before: dict[str, str] = {}
+    with closing(ahead(read, _sources(images))) as found:
+        for image in found:
+            if isinstance(image, ImageError):
+                detector.skipped_.append(image)
+                _warn(f"An image is left out: {image}")
+                continue
+            name, digest, pixels = image
+            copied = learnt.get(digest) or (before.get(digest) if distinct else None)
+            if copied is not None:
+                _warn(f"{name} shows the same picture as {copied} and is left out.")
+                continue
+            before[digest] = name
+            tokens = detector.encoder_.encode_prepared([pixels])
+            yield name, ImageTokens(tuple(tokens.patches[0]), tokens.cls[0])
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The layer-wise discrepancies of one image (Equation 22 of the paper) and its places."""
+
+    name: str
+    distances: Array
+    """d: 1 − cos(q, ε) of every patch, (layers, N)."""
+    cls: Array
+    """g: 1 − max⟨c, c_k⟩, (layers,)."""
+
+    @property
+    def peak(self) -> int:
+        """t*: where the map is highest, one patch for all layers."""
+        return int(self.distances.mean(axis=0).argmax())
+
+    def score(self, lam: float, layers: Sequence[int] | None = None) -> float:
+        """S_image with max pooling, from all layers or from some (places, not block numbers)."""
+        chosen = list(range(len(self.cls))) if layers is None else list(layers)
+        peak = float(self.distances[chosen].mean(axis=0).max())
+        return lam * peak + (1 - lam) * float(self.cls[chosen].mean())
+
+
+class Bench:
+    """A memory bank, ready to say what it makes of an image layer by layer."""
+
+    def __init__(self, bank: MemoryBank, lookup: str = "sparsemax") -> None:
+        self.bank = bank
+        self.lookup = lookup
+        self._layers = [MemoryLayer(layer, lookup) for layer in bank.patches]
+
+    def evidence(self, name: str, image: ImageTokens) -> Evidence:
+        """d of every patch and g of the image, in every layer."""
+        distances = self._distances(image.patches)
+        similar = torch.einsum("ld,kld->kl", image.cls, self.bank.cls).amax(dim=0)
+        return Evidence(name, distances, 1 - numbers(similar))
+
+    def peak(self, patches: Sequence[Tensor]) -> float:
+        """S_map with max pooling."""
+        return float(self._distances(patches).mean(axis=0).max())
+
+    def reach(self, image: ImageTokens) -> Array:
+        """ε of Theorem 1 in every layer: the farthest normal patch that any patch draws on."""
+        farthest = [
+            math.sqrt(max(0.0, 2 - 2 * least_active(query, memory, self.lookup)))
+            for query, memory in zip(image.patches, self.bank.patches, strict=True)
+        ]
+        return np.array(farthest)
+
+    def _distances(self, patches: Sequence[Tensor]) -> Array:
+        layers = zip(patches, self._layers, strict=True)
+        return numbers(torch.stack([layer.distances(query) for query, layer in layers]))
+
+
+def least_active(queries: Tensor, memory: Tensor, lookup: str) -> float:
+    """The smallest similarity of any query to a row that it gives weight to."""
+    least = math.inf
+    for part in in_parts(queries, memory):
+        z = part @ memory.T
+        if lookup in SPARSE:
+            for rows, index, weights in SPARSE[lookup](z):
+                active = z[rows].gather(1, index)[weights > 0]
+                least = min(least, float(active.min())) if active.numel() else least
+        else:
+            least = min(least, float(z[LOOKUPS[lookup](z) > 0].min()))
+    return least
+
+
+def in_parts(queries: Tensor, memory: Tensor) -> Iterator[Tensor]:
+    """Queries in parts whose similarities to the whole memory fit into bounded room."""
+    yield from torch.split(queries, max(1, CHUNK // len(memory)))
+
+
+def numbers(values: Tensor) -> Array:
+    """A tensor as a float64 array."""
+    return values.detach().cpu().double().numpy()
+
+
+def on_device(detector: FewShotDetector) -> MemoryBank:
+    """The memory bank of a fitted detector where its encoder works."""
+    detector._require_fitted()
+    return detector.memory_.to(detector.encoder_.device)
+
+
+def require_max_pooling(detector: FewShotDetector) -> None:
+    """The theorems speak of the largest value of the map and of no other pooling."""
+    pooling = getattr(detector, "pooling", None)
+    if pooling != "max":
+        raise UsageError(
+            f"The theorems are proven for max pooling, not for {pooling}; fit with --pooling max."
+        )
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, HyperfsadWarning, stacklevel=4)
