@@ -181,20 +181,22 @@ class Coverage:
         """The answer in one sentence."""
         asked, images = f"{self.chance:.0%}", len(self.names)
         if self.needed is not None:
-            plural = "s" * (self.needed > 1)
+            one = self.needed == 1
             sentence = (
-                f"{self.needed} support image{plural}, taken at random, cover a new good part with"
-                f" a chance of {1 - self.missed[self.needed - 1]:.0%}"
+                f"{self.needed} support image{'' if one else 's'}, taken at random,"
+                f" cover{'s' if one else ''} a new good part with a chance of"
+                f" {1 - self.missed[self.needed - 1]:.0%}"
             )
         else:
             sentence = (
                 f"{images} images are too few for {asked}: {images - 1} of them, taken at random,"
                 f" cover a new good part with a chance of {1 - self.missed[-1]:.0%}"
             )
-        chosen = len(self.greedy)
+        one = len(self.greedy) == 1
         return (
-            f"{sentence}; {chosen} chosen one{'s' * (chosen > 1)} cover {asked} of these images"
-            f" and {self.held_out:.0%} of images that were left out of the choice."
+            f"{sentence}; {len(self.greedy)} chosen {'one covers' if one else 'ones cover'} at"
+            f" least {asked} of these images, and {self.held_out:.0%} of images that were left out"
+            " of the choice."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -211,6 +213,7 @@ class Coverage:
                     "radius": layer.radius,
                     "alpha": layer.alpha,
                     "alpha_interval": list(layer.interval),
+                    "least_share": float(layer.shares.min()),
                     "isolated": layer.isolated,
                     "measured_miss": layer.measured.tolist(),
                     "mean_of_powers": jensen_curve(layer.shares, self.shots).tolist(),
