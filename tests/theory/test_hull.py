@@ -69,6 +69,12 @@ def test_large_memories_agree_with_one_big_least_squares(count: int) -> None:
         weights, _ = scipy.optimize.nnls(rows.T, token)
         bound = Cone(rows).largest_cosine(token)
         assert bound.upper == pytest.approx(float(np.linalg.norm(weights @ rows)), abs=1e-9)
+        with pytest.MonkeyPatch.context() as few:
+            few.setattr(hull, "FIRST_ROWS", 3)
+            few.setattr(hull, "MORE_ROWS", 2)
+            slow = Cone(rows).largest_cosine(token)
+        assert slow.gap < 1e-9
+        assert slow.upper == pytest.approx(bound.upper, abs=1e-9)
         single = Cone(rows.astype(np.float32)).largest_cosine(token)
         assert single.upper == pytest.approx(bound.upper, abs=1e-6)
 

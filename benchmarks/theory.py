@@ -1,0 +1,309 @@
+"""The tables and figures of docs/theory.md, on real parts.
+
+    python benchmarks/theory.py DATA -o OUT [--products mvtec/bottle,mvtec/tile,mpdd/bracket_black]
+
+DATA holds products in the MVTec layout. The support is the first K images of train/good; coverage
+takes all good images. Every image is encoded once, at all blocks of the default encoder; the tables
+of the default layers are cut from that. Figures are of the first product, with K = 2.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageEnhance
+
+from hyperfsad import HyperFSAD
+from hyperfsad.base import ImageTokens
+from hyperfsad.bench.canvas import save_figure
+from hyperfsad.images import find_images
+from hyperfsad.memory import MemoryBank
+from hyperfsad.theory.certificates import Certificates, certify_tokens
+from hyperfsad.theory.coverage import cover_tokens, token_distances
+from hyperfsad.theory.drift import watch
+from hyperfsad.theory.plots import (
+    certificate_figure,
+    coverage_figure,
+    drift_figure,
+    stability_figure,
+)
+from hyperfsad.theory.radii import left_out_scores
+from hyperfsad.theory.ranking import LayerReport, rank_layers
+from hyperfsad.theory.stability import check_tokens, quantiles, unaffected_patches
+from hyperfsad.theory.tokens import Bench, Evidence, encoded, numbers
+
+SHOTS = (1, 2, 4)
+DEPTH = tuple(range(1, 13))
+DEFAULT = (2, 4, 6, 8)
+PLACES = tuple(layer - 1 for layer in DEFAULT)
+CHECKED = 2  # good and bad images each that stability is checked on
+LAM = 0.5
+Named = tuple[str, ImageTokens]
+
+
+def cut(image: ImageTokens) -> ImageTokens:
+    """The default layers of an image."""
+    return ImageTokens(
+        tuple(image.patches[place].clone() for place in PLACES), image.cls[list(PLACES)]
+    )
+
+
+def cut_bank(bank: MemoryBank, shots: int) -> MemoryBank:
+    """The default layers of the first images of a bank."""
+    first = bank.first(shots)
+    patches = tuple(first.patches[place] for place in PLACES)
+    return MemoryBank(patches, first.cls[:, list(PLACES)], first.images)
+
+
+def cut_evidence(image: Evidence) -> Evidence:
+    return Evidence(image.name, image.distances[list(PLACES)], image.cls[list(PLACES)])
+
+
+class Product:
+    """The good and bad images of one product, encoded once."""
+
+    def __init__(self, root: Path) -> None:
+        self.name = root.name
+        train = find_images([str(root / "train" / "good")]).paths
+        self.detector = HyperFSAD(layers=DEPTH).fit(train[: max(SHOTS)])
+        self.bank = self.detector.memory_
+        self.normal_cls = [numbers(image.cls) for _, image in self._encoded(train)]
+        self.normal_names = list(train)
+        self.tokens: dict[str, list[Named]] = {"good": [], "bad": []}
+        self.evidence: dict[int, dict[str, list[Evidence]]] = {
+            shots: {"good": [], "bad": []} for shots in SHOTS
+        }
+        benches = {shots: Bench(self.bank.first(shots)) for shots in SHOTS}
+        for path in find_images([str(root / "test")]).paths:
+            kind = "good" if Path(path).parent.name == "good" else "bad"
+            for name, image in self._encoded([path]):
+                self.tokens[kind].append((name, cut(image)))
+                for shots, bench in benches.items():
+                    self.evidence[shots][kind].append(bench.evidence(name, image))
+                if kind == "good":
+                    self.normal_cls.append(numbers(image.cls))
+                    self.normal_names.append(path)
+
+    def _encoded(self, paths: list[str]) -> Iterator[Named]:
+        return encoded(self.detector, paths)
+
+
+def row(*cells: object) -> str:
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def coverage_rows(product: Product, out: Path, draw: bool) -> list[str]:
+    cls = np.stack(product.normal_cls)[:, list(PLACES)]
+    radii = np.sqrt(2 * left_out_scores(token_distances(cls)).max(axis=1)) + 1e-9
+    report = cover_tokens(cls, radii, names=product.normal_names, blocks=DEFAULT)
+    if draw:
+        save_figure(coverage_figure(report), out, "theory-coverage")
+    rows = [
+        row(
+            product.name,
+            layer.block,
+            f"{layer.radius:.4f}",
+            f"{layer.alpha:.2f}",
+            f"{layer.interval[0]:.2f} to {layer.interval[1]:.2f}",
+            f"{layer.shares.min():.2f}",
+            *(
+                f"{100 * layer.measured[shots - 1]:.0f} / {100 * (1 - layer.alpha) ** shots:.0f}"
+                for shots in SHOTS
+            ),
+        )
+        for layer in report.layers
+    ]
+    assert report.joint is not None
+    joint = [
+        f"{100 * report.joint[shots - 1]:.0f} / {100 * report.union_exponential[shots - 1]:.0f}"
+        for shots in SHOTS
+    ]
+    rows.append(row(product.name, "some", "", "", "", "", *joint))
+    return [*rows, "", report.answer(), f"by formula: {report.needed_by_formula}"]
+
+
+def certificate_row(product: Product, shots: int, report: Certificates) -> str:
+    counts = report.counts()
+    return row(
+        product.name,
+        shots,
+        f"{np.median((report.epsilon**2 / 2).mean(axis=1)):.3f}",
+        f"{np.median(report.gamma.mean(axis=1)):.3f}",
+        f"{np.median(report.map_margin):+.3f}",
+        f"{np.median(report.cls_margin):+.4f}",
+        f"{np.median(report.margin):+.3f}",
+        f"{report.margin.max():+.3f}",
+        f"{np.median(report.gap):+.3f}",
+        f"{100 * report.share:.1f}",
+        *(
+            counts[reason]
+            for reason in ("misranked", "premise (i)", "premise (ii)", "either", "both")
+        ),
+        f"{report.gamma_gap.max():.0e}",
+    )
+
+
+def best_set(report: LayerReport) -> str:
+    """The layers with the lowest bound, with the bound and what was measured."""
+    assert report.best is not None
+    bound, measured = 100 * report.best.bound, 100 * report.best.misranked
+    return f"{report.named(report.best)} ({bound:.0f}; {measured:.1f})"
+
+
+def ranking_row(name: str, shots: int, report: LayerReport) -> str:
+    off = report.correlations[~np.eye(len(report.blocks), dtype=bool)]
+    return row(
+        name,
+        shots,
+        *(
+            f"{mean:+.3f} ± {deviation:.3f}"
+            for mean, deviation in zip(report.means, report.deviations, strict=True)
+        ),
+        f"{off.min():.2f} to {off.max():.2f}",
+        f"{100 * report.together.bound:.0f}",
+        f"{100 * report.uniform:.0f}",
+        f"{100 * report.together.misranked:.1f}",
+        ", ".join(map(str, report.keep())) or "none",
+        best_set(report),
+    )
+
+
+def depth_row(name: str, shots: int, report: LayerReport) -> str:
+    return row(
+        name,
+        shots,
+        *(f"{100 * alone.bound:.0f} / {100 * alone.misranked:.0f}" for alone in report.alone),
+        best_set(report),
+    )
+
+
+def stability_rows(product: Product, shots: int, out: Path, draw: bool) -> list[str]:
+    images = product.tokens["good"][:CHECKED] + product.tokens["bad"][:CHECKED]
+    report = check_tokens(cut_bank(product.bank, shots), images, DEFAULT)
+    assert report.holds
+    if draw:
+        save_figure(stability_figure(report), out, "theory-stability")
+    return [
+        row(
+            product.name,
+            shots,
+            layer.block,
+            f"{layer.largest.weights:.2f}",
+            f"{layer.largest.rebuilt:.2f}",
+            f"{layer.bound:.0f}",
+            f"{quantiles(layer.sets.gain)['median']:.2f}",
+            f"{quantiles(layer.sets.gain)['max']:.1f}",
+            f"{quantiles(layer.sets.size)['median']:.0f}",
+            f"{layer.largest.cls:.2f}",
+            " / ".join(f"{100 * mass:.0f}" for mass in layer.softmax),
+        )
+        for layer in report.layers
+    ]
+
+
+def extension_row(product: Product, other: Product) -> str:
+    """Patches that a second image of the product, or one of another, cannot change."""
+    cells = []
+    for new in (product, other):
+        first = cut_bank(product.bank, 1)
+        grown = [layer[-1024:] for layer in cut_bank(new.bank, 2).patches]
+        queries = product.tokens["good"][:4] + product.tokens["bad"][:4]
+        quiet = np.array(
+            [
+                [
+                    unaffected_patches(query, old, more)
+                    for query, old, more in zip(image.patches, first.patches, grown, strict=True)
+                ]
+                for _, image in queries
+            ]
+        )
+        shares = [f"{100 * share:.1f}" for share in quiet.mean(axis=(0, 2))]
+        cells.append(f"{' / '.join(shares)} ({100 * quiet.all(axis=1).mean():.1f})")
+    return row(product.name, cells[0], other.name, cells[1])
+
+
+def drift_lines(root: Path, product: Product, out: Path, draw: bool) -> list[str]:
+    """Half of the good images calibrate; the others come twice, the second time darker."""
+    train = find_images([str(root / "train" / "good")]).paths
+    rest = train[2:] + find_images([str(root / "test" / "good")]).paths
+    detector = HyperFSAD(layers=DEFAULT).fit(train[:2])
+    with tempfile.TemporaryDirectory() as folder:
+        darker = []
+        for place, path in enumerate(rest[1::2]):
+            darker.append(f"{folder}/darker-{place:02}.png")
+            with Image.open(path) as picture:
+                ImageEnhance.Brightness(picture.convert("RGB")).enhance(0.8).save(darker[-1])
+        report = watch(detector, rest[::2], [*rest[1::2], *darker])
+    if draw:
+        save_figure(drift_figure(report), out, "theory-drift")
+    return [
+        row(
+            product.name,
+            len(rest[::2]),
+            len(rest[1::2]),
+            len(darker),
+            "none" if report.alarm_at is None else report.alarm_at + 1,
+            "" if report.moved_at is None else report.moved_at + 1,
+            f"{100 * report.covered_since(len(rest[1::2])):.0f}",
+            len(report.add),
+        )
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--products", default="mvtec/bottle,mvtec/tile,mpdd/bracket_black")
+    options = parser.parse_args()
+    out: Path = options.output
+    tables: dict[str, list[str]] = {
+        name: []
+        for name in (
+            "coverage",
+            "certificates",
+            "ranking",
+            "depth",
+            "stability",
+            "extension",
+            "drift",
+        )
+    }
+    products = []
+    for index, path in enumerate(options.products.split(",")):
+        root = options.data / path
+        product = Product(root)
+        products.append(product)
+        tables["coverage"] += coverage_rows(product, out, index == 0)
+        for shots in SHOTS:
+            good, bad = product.tokens["good"], product.tokens["bad"]
+            report = certify_tokens(cut_bank(product.bank, shots), good, bad, LAM)
+            assert (report.margin <= report.gap).all()
+            tables["certificates"].append(certificate_row(product, shots, report))
+            found = product.evidence[shots]
+            layers = rank_layers(
+                [cut_evidence(image) for image in found["good"]],
+                [cut_evidence(image) for image in found["bad"]],
+                LAM,
+                DEFAULT,
+            )
+            tables["ranking"].append(ranking_row(product.name, shots, layers))
+            deep = rank_layers(found["good"], found["bad"], LAM, DEPTH)
+            tables["depth"].append(depth_row(product.name, shots, deep))
+            tables["stability"] += stability_rows(product, shots, out, index == 0 and shots == 2)
+            if index == 0 and shots == 2:
+                save_figure(certificate_figure(report, layers), out, "theory-certificates")
+        tables["drift"] += drift_lines(root, product, out, index == 0)
+    for place, product in enumerate(products):
+        tables["extension"].append(extension_row(product, products[place - 1]))
+    for name, lines in tables.items():
+        print(f"\n## {name}\n")
+        print("\n".join(lines))
+    (out / "theory.json").write_text(json.dumps(tables, indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()
