@@ -1,6 +1,6 @@
 """The paper's theory as a tool: what its statements say of your parts and your detector.
 
-    coverage, cover, radii      Equation 6: how many good pictures cover a new good part; which
+    coverage, cover, radii      Equation 7: how many good pictures cover a new good part; which
     hull, certificates          Theorem 1: a margin between a good and a bad part
     ranking                     Theorem 2: the bound on misranking; which layers to keep
     active, noise, stability    Proposition 1 and Appendix A: what noise and memory can change

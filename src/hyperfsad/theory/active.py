@@ -19,7 +19,7 @@ PATCHES_AT_ONCE = 128
 
 
 def softmax_mass(log_mass: Array, similarity: Array, count: int) -> Array:
-    """The weight that dense softmax gives `count` more rows of one similarity, all together.
+    """Equation 15: the weight that dense softmax gives `count` more rows of one similarity.
 
     J·e^a/(Σe^z + J·e^a), which goes to 1 with J; sparsemax gives them 0 where a is at most τ.
     """
@@ -28,7 +28,7 @@ def softmax_mass(log_mass: Array, similarity: Array, count: int) -> Array:
 
 
 def spectral_gain(memory: Tensor) -> float:
-    """‖P‖²: the largest eigenvalue of PᵀP."""
+    """‖P‖² of Equation 14: the largest eigenvalue of PᵀP."""
     square = torch.zeros(memory.shape[1], memory.shape[1], dtype=torch.float64)
     for part in torch.split(memory.cpu(), 1 << 14):
         square += part.double().T @ part.double()
@@ -89,7 +89,7 @@ def active_sets(queries: Tensor, memory: Tensor, gains: bool = True) -> ActiveSe
 
 
 def _gains(memory: Tensor, index: Tensor, active: Tensor) -> Tensor:
-    """‖Σ(p − p̄)(p − p̄)ᵀ‖ over each active set, from the smaller product of rows with rows."""
+    """‖G_R‖ of Equation 18 for each active set, from the smaller product of rows with rows."""
     found = []
     for some, mask in zip(
         torch.split(index, PATCHES_AT_ONCE), torch.split(active, PATCHES_AT_ONCE), strict=True

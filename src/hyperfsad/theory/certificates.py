@@ -1,4 +1,4 @@
-"""Theorem 1: a margin between a good and a bad part that follows from their tokens alone.
+"""Theorem 1 (Equation 6): a margin between a good and a bad part, from their tokens alone.
 
 For a good image N and a bad image A, with values that the premises name in every layer,
 

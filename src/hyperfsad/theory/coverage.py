@@ -1,4 +1,4 @@
-"""Few-shot coverage (Equation 6 of the paper): how many good pictures cover a new good part.
+"""Few-shot coverage (Equation 7 of the paper): how many good pictures cover a new good part.
 
 A part is covered in a layer where some support image's CLS token lies within the radius r of its
 own. If one random support image does so with chance p, then K of them all miss with (1 − p)^K. The

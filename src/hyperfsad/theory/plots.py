@@ -105,6 +105,8 @@ def stability_figure(report: StabilityReport) -> "Figure":
     left.set_ylabel("share of patches below")
     left.legend()
     right.set_xscale("log")
+    right.set_xticks(report.distractors, [f"{count:,}" for count in report.distractors])
+    right.minorticks_off()
     right.set_xlabel("irrelevant rows at similarity τ")
     right.set_ylabel("their mass under softmax")
     right.set_ylim(-0.02, 1)

@@ -28,7 +28,7 @@ def layer_margins(
     lam: float,
     layers: Sequence[int] | None = None,
 ) -> Array:
-    """η of Equation 23, (good, bad, layers); `layers` are places in the evidence.
+    """η of Equation 25, (good, bad, layers); `layers` are places in the evidence.
 
     t* is where the map of these layers is highest.
     """
@@ -55,14 +55,14 @@ def score_gaps(
 
 
 def cantelli(mean: float, variance: float) -> float:
-    """Pr[X ≤ 0] ≤ v/(v + μ²); 1, which says nothing, where the mean is not positive."""
+    """Equation 32: Pr[X ≤ 0] ≤ v/(v + μ²); 1, which says nothing, where the mean is not positive."""
     if mean <= 0:
         return 1.0
     return variance / (variance + mean**2)
 
 
 def uniform_bound(mean: float, variance: float, correlation: float, layers: int) -> float:
-    """Equation 26: the bound from what holds for every layer and every two of them.
+    """Equation 28: the bound from what holds for every layer and every two of them.
 
     c = (1 + (m − 1)·ρ)/m is what m layers leave of the variance of one.
     """
@@ -101,7 +101,7 @@ class LayerReport:
     """Of η between layers, (layers, layers)."""
     together: RankingBound
     uniform: float
-    """Equation 26 with the worst layer's mean and variance and the largest covariance."""
+    """Equation 28 with the worst layer's mean and variance and the largest covariance."""
     single: float
     """The same for one layer: σ²/(σ² + μ²)."""
     alone: tuple[RankingBound, ...]

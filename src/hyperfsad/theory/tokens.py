@@ -68,7 +68,7 @@ def encoded(
 
 @dataclass(frozen=True)
 class Evidence:
-    """The layer-wise discrepancies of one image (Equation 22 of the paper) and its places."""
+    """The layer-wise discrepancies of one image (Equation 24 of the paper) and its places."""
 
     name: str
     distances: Array
