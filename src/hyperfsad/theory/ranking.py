@@ -55,7 +55,7 @@ def score_gaps(
 
 
 def cantelli(mean: float, variance: float) -> float:
-    """Equation 32: Pr[X ≤ 0] ≤ v/(v + μ²); 1, which says nothing, where the mean is not positive."""
+    """Equation 32: Pr[X ≤ 0] ≤ v/(v + μ²); 1, which says nothing, unless the mean is positive."""
     if mean <= 0:
         return 1.0
     return variance / (variance + mean**2)
