@@ -19,7 +19,7 @@ from ..errors import UsageError
 from .tokens import Array, Evidence
 
 MOST_LAYERS = 12
-"""Up to here all sets of layers are compared: 4,095 of them, a few seconds."""
+"""Up to here all sets of layers are compared: 4,095 of them, 9 s of one core for 56 images."""
 
 
 def layer_margins(
