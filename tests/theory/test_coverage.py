@@ -174,6 +174,8 @@ def test_a_greedy_cover_takes_the_centre() -> None:
     # without the centre each of the others stands alone, with it all of them are covered
     assert held_out_share(near, 1) == pytest.approx(0.8 + 0.2)
     assert held_out_share(np.zeros((1, 5, 5), dtype=bool), 2) == 0
+    many = ~np.eye(300, dtype=bool)[None]
+    assert held_out_share(many, 1) == 1
 
 
 def test_the_answer_tells_how_many_and_which() -> None:

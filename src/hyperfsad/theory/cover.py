@@ -5,6 +5,9 @@ from numpy.typing import NDArray
 
 Flags = NDArray[np.bool_]
 
+LEFT_OUT = 64
+"""Images that are left out in turn, evenly spread; each costs a cover of all the others."""
+
 
 def greedy_cover(near: Flags, share: float = 1.0, most: int | None = None) -> list[int]:
     """Images that together cover a share of all, the most useful first.
@@ -39,8 +42,9 @@ def held_out_share(near: Flags, count: int) -> float:
     """
     images = near.shape[1]
     hits = 0
-    for image in range(images):
+    tried = np.unique(np.linspace(0, images - 1, min(images, LEFT_OUT)).round().astype(int))
+    for image in tried.tolist():
         others = np.delete(np.arange(images), image)
         chosen = greedy_cover(near[:, others][:, :, others], most=count)
         hits += int(covered_by(near, [int(others[place]) for place in chosen], image))
-    return float(hits / images)
+    return float(hits / len(tried))
