@@ -31,7 +31,13 @@ from hyperfsad.theory.plots import (
     stability_figure,
 )
 from hyperfsad.theory.radii import left_out_scores
-from hyperfsad.theory.ranking import LayerReport, rank_layers
+from hyperfsad.theory.ranking import (
+    LayerReport,
+    cantelli,
+    layer_margins,
+    rank_layers,
+    score_gaps,
+)
 from hyperfsad.theory.stability import check_tokens, quantiles, unaffected_patches
 from hyperfsad.theory.tokens import Bench, Evidence, encoded, numbers
 
@@ -39,6 +45,7 @@ SHOTS = (1, 2, 4)
 DEPTH = tuple(range(1, 13))
 DEFAULT = (2, 4, 6, 8)
 PLACES = tuple(layer - 1 for layer in DEFAULT)
+SETS = (DEFAULT, (4, 6, 8), (4, 6, 8, 10), (5, 7, 9), (7, 9), (3, 6, 9, 12))
 CHECKED = 2  # good and bad images each that stability is checked on
 LAM = 0.5
 Named = tuple[str, ImageTokens]
@@ -180,6 +187,19 @@ def depth_row(name: str, shots: int, report: LayerReport) -> str:
     )
 
 
+def set_row(product: Product, shots: int) -> str:
+    """What sets of layers misrank, with their bounds."""
+    good, bad = product.evidence[shots]["good"], product.evidence[shots]["bad"]
+    cells = []
+    for chosen in SETS:
+        places = [layer - 1 for layer in chosen]
+        average = layer_margins(good, bad, LAM, places).mean(axis=2)
+        bound = cantelli(float(average.mean()), float(average.var()))
+        misranked = (score_gaps(good, bad, LAM, places) <= 0).mean()
+        cells.append(f"{100 * bound:.0f} / {100 * misranked:.1f}")
+    return row(product.name, shots, *cells)
+
+
 def stability_rows(product: Product, shots: int, out: Path, draw: bool) -> list[str]:
     images = product.tokens["good"][:CHECKED] + product.tokens["bad"][:CHECKED]
     report = check_tokens(cut_bank(product.bank, shots), images, DEFAULT)
@@ -260,18 +280,17 @@ def main() -> None:
     parser.add_argument("--products", default="mvtec/bottle,mvtec/tile,mpdd/bracket_black")
     options = parser.parse_args()
     out: Path = options.output
-    tables: dict[str, list[str]] = {
-        name: []
-        for name in (
-            "coverage",
-            "certificates",
-            "ranking",
-            "depth",
-            "stability",
-            "extension",
-            "drift",
-        )
-    }
+    names = (
+        "coverage",
+        "certificates",
+        "ranking",
+        "depth",
+        "sets",
+        "stability",
+        "extension",
+        "drift",
+    )
+    tables: dict[str, list[str]] = {name: [] for name in names}
     products = []
     for index, path in enumerate(options.products.split(",")):
         root = options.data / path
@@ -293,6 +312,7 @@ def main() -> None:
             tables["ranking"].append(ranking_row(product.name, shots, layers))
             deep = rank_layers(found["good"], found["bad"], LAM, DEPTH)
             tables["depth"].append(depth_row(product.name, shots, deep))
+            tables["sets"].append(set_row(product, shots))
             tables["stability"] += stability_rows(product, shots, out, index == 0 and shots == 2)
             if index == 0 and shots == 2:
                 save_figure(certificate_figure(report, layers), out, "theory-certificates")
