@@ -60,7 +60,7 @@ def default_encoder() -> Encoder:
 @pytest.fixture
 def detector(tiny: str) -> HyperFSAD:
     """An unfitted detector on the small model."""
-    return HyperFSAD(tiny, resolution=84, device="cpu")
+    return HyperFSAD(tiny, recipe="paper", resolution=84, device="cpu")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import torch
 
 from hyperfsad.calibration import SPAN, colour_scale
 from hyperfsad.encoders.encoder import Tokens
+from hyperfsad.matcher import Comparison
 from hyperfsad.matching import LOOKUPS
 from hyperfsad.memory import MemoryBank, NormalImage
 
@@ -20,22 +21,25 @@ def bank(images: int, noise: float) -> MemoryBank:
 
 
 def test_the_scale_grows_with_the_variation_of_good_parts() -> None:
-    calm, _ = colour_scale(bank(4, 0.05), 6, "sparsemax")
-    wild, top = colour_scale(bank(4, 0.5), 6, "sparsemax")
+    calm, _ = colour_scale(bank(4, 0.05), Comparison(6))
+    wild, top = colour_scale(bank(4, 0.5), Comparison(6))
     assert 0 < calm < wild < 1
     assert top == SPAN * wild
 
 
 def test_each_image_is_left_out_of_its_own_memory() -> None:
     twins = bank(2, 0.0)
-    low, _ = colour_scale(twins, 6, "top-1")
+    low, _ = colour_scale(twins, Comparison(6, "top-1"))
     assert low < 1e-5  # a twin explains everything
-    low, _ = colour_scale(bank(2, 5.0), 6, "top-1")
+    low, _ = colour_scale(bank(2, 5.0), Comparison(6, "top-1"))
     assert low > 0.1  # a stranger does not, although each image would explain itself
 
 
-@pytest.mark.parametrize("lookup", LOOKUPS)
-def test_a_lone_image_is_never_explained_by_the_patch_itself(lookup: str) -> None:
-    low, high = colour_scale(bank(1, 0.1), 6, lookup)
+@pytest.mark.parametrize(
+    "how",
+    [*(Comparison(6, lookup) for lookup in LOOKUPS), Comparison(6, sharpness=16, scales=(1, 3))],
+)
+def test_a_lone_image_is_never_explained_by_the_patch_itself(how: Comparison) -> None:
+    low, high = colour_scale(bank(1, 0.1), how)
     assert low > 0.1
     assert high > low

@@ -12,6 +12,7 @@ from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.evidence import MOST_NEIGHBOURS, Evidence
 from hyperfsad.images import LoadedImage, load_image
 from hyperfsad.matching import LOOKUPS
+from hyperfsad.neighbourhood import at_scale
 from hyperfsad.peers.nearest import NearestNeighbour
 from hyperfsad.pruning import WORTHWHILE
 from tests.conftest import make_picture
@@ -27,12 +28,15 @@ def rebuilt_distance(detector: HyperFSAD, image: object, evidence: Evidence) -> 
     names = [normal.name for normal in detector.memory_.images]
     query = detector.encoder_.encode([load_image(image)])  # type: ignore[arg-type]
     distances = []
-    for index, layer in enumerate(evidence.layers):
-        mixed = torch.zeros(detector.memory_.patches[index].shape[1], dtype=torch.float64)
+    for layer in evidence.layers:
+        index = detector.settings.layers.index(layer.layer)
+        memory = at_scale(detector.memory_.patches[index], evidence.grid, layer.scale)
+        patches = at_scale(query.patches[0, index], evidence.grid, layer.scale)
+        mixed = torch.zeros(memory.shape[1], dtype=torch.float64)
         for n in layer.neighbours:
             row = names.index(n.image) * evidence.grid**2 + n.row * evidence.grid + n.column
-            mixed += n.weight * detector.memory_.patches[index][row].double()
-        own = query.patches[0, index, evidence.row * evidence.grid + evidence.column].double()
+            mixed += n.weight * memory[row].double()
+        own = patches[evidence.row * evidence.grid + evidence.column].double()
         distances.append(1 - float(torch.cosine_similarity(own, mixed, dim=0)))
         assert layer.unexplained == pytest.approx(distances[-1], abs=1e-6)
     return sum(distances) / len(distances)

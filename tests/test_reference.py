@@ -74,7 +74,7 @@ def measured(
     truth = [path.parent.name != "good" for path in tests]
     figures = {}
     for shots in (1, 4):
-        detector = HyperFSAD(device="cpu")
+        detector = HyperFSAD(recipe="paper", device="cpu")
         detector._encoder = default_encoder  # loaded once for all
         results = list(detector.fit(support[:shots]).predict(tests))
         values = [roc_auc_score(truth, [result.score for result in results])]

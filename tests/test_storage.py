@@ -49,12 +49,22 @@ def test_a_saved_detector_comes_back_bit_for_bit(
 
 def test_every_setting_is_kept(tiny: str, tmp_path: Path) -> None:
     detector = HyperFSAD(
-        tiny, layers=(1, 3), resolution=56, lookup="top-p", pooling="top-5%", lam=0.3, device="cpu"
+        tiny,
+        recipe="paper",
+        layers=(1, 3),
+        resolution=56,
+        lookup="top-p",
+        pooling="top-5%",
+        lam=0.3,
+        sharpness=4.0,
+        scales=(3,),
+        device="cpu",
     )
     detector.fit(make_picture(1)).save(tmp_path / "a.hfsad")
     loaded = HyperFSAD.load(tmp_path / "a.hfsad", device="cpu")
     assert loaded.settings == detector.settings
     assert (loaded.lookup, loaded.pooling, loaded.lam) == ("top-p", "top-5%", 0.3)
+    assert (loaded.recipe, loaded.sharpness, loaded.scales) == ("paper", 4.0, (3,))
     assert loaded.identity() == detector.identity()
 
 

@@ -94,11 +94,12 @@ class FewShotDetector(ABC):
 
     @abstractmethod
     def patch_scores(self, image: ImageTokens) -> Tensor:
-        """The score of each patch, (N,); higher is more anomalous."""
+        """The score of each patch, (N,), higher is more anomalous; or (scales, N), finest first."""
 
     @abstractmethod
     def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> tuple[float, float, float]:
-        """The image's score, and its two parts: of the map, and of the CLS token."""
+        """The image's score, and its two parts: of the map at its finest scale, and of the CLS
+        token."""
 
     @abstractmethod
     def colour_scale(self) -> tuple[float, float]:
@@ -163,8 +164,9 @@ class FewShotDetector(ABC):
         scores = []
         for patches, cls in zip(tokens.patches, tokens.cls, strict=True):
             image = ImageTokens(tuple(patches), cls)
-            anomaly_map = self.patch_scores(image).reshape(grid, grid)
-            score, score_map, score_cls = self.image_score(anomaly_map, image)
+            scales = self.patch_scores(image).reshape(-1, grid, grid)
+            anomaly_map = scales.mean(dim=0)
+            score, score_map, score_cls = self.image_score(scales[0], image)
             scores.append(TokenScore(anomaly_map.cpu().numpy(), score, score_map, score_cls))
         return scores
 

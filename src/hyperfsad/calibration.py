@@ -1,12 +1,9 @@
 """What normal images alone tell of the level of their maps."""
 
 import torch
-from torch import Tensor
 
-from .matching import rebuild
+from .matcher import Comparison, against_itself, left_out
 from .memory import MemoryBank
-from .pruning import MemoryLayer
-from .scoring import mean_of_layers, patch_scores
 
 LEVEL_IMAGES = 4
 """Normal images that set the level; more cost time and move it little."""
@@ -21,7 +18,7 @@ SPAN = 2.5
 cookie, chest X-ray) good parts then stay in its lower third; clear defects reach its upper half."""
 
 
-def colour_scale(bank: MemoryBank, grid: int, lookup: str) -> tuple[float, float]:
+def colour_scale(bank: MemoryBank, how: Comparison) -> tuple[float, float]:
     """Where pictures of a map begin to glow, and the top of their scale.
 
     It begins at the level that 99 % of the patches of a good part stay below: each normal image
@@ -30,27 +27,9 @@ def colour_scale(bank: MemoryBank, grid: int, lookup: str) -> tuple[float, float
     """
     bank = bank.first(LEVEL_BANK)
     if len(bank) == 1:
-        maps = [_against_itself(bank, grid, lookup)]
+        maps = [against_itself(bank, how)]
     else:
-        maps = [_left_out(bank, index, lookup) for index in range(min(len(bank), LEVEL_IMAGES))]
-    low = max(float(torch.cat(maps).quantile(LEVEL_QUANTILE)), 1e-6)
+        maps = [left_out(bank, index, how) for index in range(min(len(bank), LEVEL_IMAGES))]
+    level = torch.cat([scales.mean(dim=0) for scales in maps]).quantile(LEVEL_QUANTILE)
+    low = max(float(level), 1e-6)
     return low, SPAN * low
-
-
-def _left_out(bank: MemoryBank, index: int, lookup: str) -> Tensor:
-    size = bank.patches[0].shape[0] // len(bank)
-    queries = [layer[index * size : (index + 1) * size] for layer in bank.patches]
-    others = bank.without(index).patches
-    return mean_of_layers(
-        MemoryLayer(other, lookup).distances(query)
-        for query, other in zip(queries, others, strict=True)
-    )
-
-
-def _against_itself(bank: MemoryBank, grid: int, lookup: str) -> Tensor:
-    places = torch.cartesian_prod(torch.arange(grid), torch.arange(grid)).to(bank.cls.device)
-    near = (places[:, None] - places[None]).abs().amax(dim=-1) <= 1
-    rebuilt = [
-        rebuild((layer @ layer.T).masked_fill(near, -1.0), layer, lookup) for layer in bank.patches
-    ]
-    return patch_scores(bank.patches, rebuilt)

@@ -10,8 +10,9 @@ from typing import NoReturn, TypeAlias
 from . import __version__, commands
 from .bench.command import benchmark
 from .console import DONE, INTERRUPTED, NOTHING, say, tell_warnings
-from .encoders import DEFAULT, ENGINES
+from .encoders import ENGINES
 from .errors import HyperfsadError
+from .recipes import DEFAULT_RECIPE, RECIPES
 from .theory.parsers import add_parsers
 
 
@@ -206,6 +207,9 @@ def _add_benchmark(group: Group) -> None:
     command.add_argument("--runs", type=int, default=5, metavar="N")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of the support sets")
     command.add_argument("--eval-size", type=int, default=256, metavar="PX")
+    command.add_argument(
+        "--recipe", choices=tuple(RECIPES), default="paper", help="of our own rows (default: paper)"
+    )
     command.add_argument("--backbone", action="append", metavar="NAME", help="may be repeated")
     command.add_argument("--resolution", type=int, metavar="PX")
     command.add_argument(
@@ -235,7 +239,7 @@ def _add_speed(group: Group) -> None:
     command.add_argument(
         "--plot", metavar="FILE.png", help="draw cost against shots (needs hyperfsad[bench])"
     )
-    _add_recipe(command)
+    _add_recipe(command, "paper")
     _add_machine(command)
 
 
@@ -245,7 +249,7 @@ def _add_theory(group: Group) -> None:
     ) -> argparse.ArgumentParser:
         return _command(group, name, run, text)
 
-    add_parsers(new, _add_recipe, _add_machine)
+    add_parsers(new, lambda command: _add_recipe(command, "paper"), _add_machine)
 
 
 def _add_encoders(group: Group) -> None:
@@ -276,17 +280,17 @@ def _command(
     return command
 
 
-def _add_recipe(command: argparse.ArgumentParser) -> None:
-    recipe = command.add_argument_group("recipe")
-    recipe.add_argument(
-        "--backbone", metavar="NAME", help=f"encoder or folder (default: {DEFAULT})"
-    )
+def _add_recipe(command: argparse.ArgumentParser, usual: str = DEFAULT_RECIPE) -> None:
+    recipe = command.add_argument_group("recipe", "what --recipe says unless it is given")
+    recipe.add_argument("--recipe", choices=tuple(RECIPES), help=f"default: {usual}")
+    command.set_defaults(usual_recipe=usual)
+    recipe.add_argument("--backbone", metavar="NAME", help="encoder, or the folder of one")
     recipe.add_argument("--layers", type=_layers, metavar="2,4,6,8", help="blocks, from 1")
     recipe.add_argument("--resolution", type=int, metavar="PX", help="a multiple of the patch size")
     recipe.add_argument(
-        "--lookup", metavar="RULE", help="sparsemax (default), softmax, top-1, top-p, entmax-1.5"
+        "--lookup", metavar="RULE", help="sparsemax, softmax, top-1, top-p, entmax-1.5"
     )
-    recipe.add_argument("--pooling", metavar="RULE", help="max (default), top-10, top-1%%")
+    recipe.add_argument("--pooling", metavar="RULE", help="max, top-10, top-1%%")
     recipe.add_argument(
         "--lambda",
         dest="lam",

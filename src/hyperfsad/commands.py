@@ -21,7 +21,7 @@ from .console import (
     say,
     status_line,
 )
-from .encoders import DEFAULT, REGISTRY
+from .encoders import REGISTRY
 from .errors import DetectorFileError, UsageError
 
 if TYPE_CHECKING:
@@ -202,6 +202,7 @@ def info(options: argparse.Namespace) -> int:
             f"{options.detector} (format {header['format']})",
             f"encoder     {encoder['name']}, {encoder['resolution']} px",
             f"layers      {', '.join(map(str, encoder['layers']))}",
+            f"recipe      {header.get('recipe', 'paper')}",
             f"lookup      {header['lookup']}",
             f"pooling     {header['pooling']}, λ = {header['lambda']}",
             f"threshold   {'none' if header['threshold'] is None else header['threshold']}",
@@ -263,12 +264,13 @@ def _detector_class(options: argparse.Namespace) -> "type[HyperFSAD]":
 def _new_detector(options: argparse.Namespace) -> "HyperFSAD":
     detector = _detector_class(options)
     return detector(
-        options.backbone or DEFAULT,
+        options.backbone,
+        recipe=options.recipe or options.usual_recipe,
         layers=options.layers,
         resolution=options.resolution,
-        lookup=options.lookup or "sparsemax",
-        pooling=options.pooling or "max",
-        lam=0.5 if options.lam is None else options.lam,
+        lookup=options.lookup,
+        pooling=options.pooling,
+        lam=options.lam,
         device=options.device,
         engine=options.engine,
         batch_size=options.batch_size,
@@ -277,12 +279,11 @@ def _new_detector(options: argparse.Namespace) -> "HyperFSAD":
 
 
 def _loaded_detector(options: argparse.Namespace) -> "HyperFSAD":
-    fixed = {"layers": "", "resolution": "", "lookup": "", "pooling": "", "lam": "lambda"}
-    given = [
-        shown or name for name, shown in fixed.items() if getattr(options, name, None) is not None
-    ]
+    fixed = ("recipe", "layers", "resolution", "lookup", "pooling", "lam")
+    given = [name for name in fixed if getattr(options, name, None) is not None]
     if given:
-        raise UsageError(f"--{given[0]} is fixed in a saved detector; fit a new one to change it.")
+        name = "lambda" if given[0] == "lam" else given[0]
+        raise UsageError(f"--{name} is fixed in a saved detector; fit a new one to change it.")
     detector = _detector_class(options)
     return detector.load(
         options.detector,

@@ -13,14 +13,14 @@ from torch import Tensor
 from . import storage
 from .base import FewShotDetector, ImageTokens
 from .calibration import colour_scale
-from .encoders import DEFAULT, REGISTRY, EncoderSettings
+from .encoders import REGISTRY, EncoderSettings
 from .encoders.store import Notify, silent
 from .errors import DetectorFileError, UsageError
 from .evidence import Evidence, explain
 from .images import ImageSource, load_image
-from .matching import LOOKUPS
-from .pruning import MemoryLayer
-from .scoring import Pooling, cls_score, image_score, mean_of_layers
+from .matcher import Comparison, Matcher
+from .recipes import DEFAULT_RECIPE, find_recipe, recipe_layers
+from .scoring import Pooling, cls_score, image_score
 
 
 class HyperFSAD(FewShotDetector):
@@ -32,50 +32,61 @@ class HyperFSAD(FewShotDetector):
 
     def __init__(
         self,
-        backbone: str = DEFAULT,
+        backbone: str | None = None,
         *,
+        recipe: str = DEFAULT_RECIPE,
         layers: Iterable[int] | None = None,
         resolution: int | None = None,
-        lookup: str = "sparsemax",
-        pooling: str = "max",
-        lam: float = 0.5,
+        lookup: str | None = None,
+        pooling: str | None = None,
+        lam: float | None = None,
+        sharpness: float | None = None,
+        scales: Iterable[int] | None = None,
         device: str = "auto",
         engine: str = "auto",
         batch_size: int | None = None,
         notify: Notify = silent,
     ) -> None:
-        """`lam` is the paper's λ, the weight of the map in the score. `notify` takes messages.
+        """`recipe` (default, paper) says what the other choices are unless they are given.
 
+        `lam` is the paper's λ, the weight of the map in the score. `notify` takes messages.
         `device` and `engine` (auto, torch, openvino) say where and how the encoder runs, and are no
         part of the detector: it is saved without them.
         """
+        chosen = find_recipe(recipe)
+        encoder, usual = recipe_layers(recipe, backbone)
         super().__init__(
-            backbone,
-            layers=layers,
+            encoder,
+            layers=usual if layers is None else layers,
             resolution=resolution,
             device=device,
             engine=engine,
             batch_size=batch_size,
             notify=notify,
         )
-        self.lookup = lookup
-        self.pooling = pooling
-        self.lam = lam
-        if lookup not in LOOKUPS:
-            raise UsageError(f"The lookup is one of {', '.join(LOOKUPS)}, not {lookup!r}.")
-        if not 0 <= lam <= 1:
-            raise UsageError(f"λ lies between 0 and 1, not at {lam}.")
-        self._pool = Pooling.parse(pooling)
+        self.recipe = recipe
+        self.lookup = chosen.lookup if lookup is None else lookup
+        self.pooling = chosen.pooling if pooling is None else pooling
+        self.lam = chosen.lam if lam is None else lam
+        self.sharpness = chosen.sharpness if sharpness is None else sharpness
+        self.scales = chosen.scales if scales is None else tuple(scales)
+        if not 0 <= self.lam <= 1:
+            raise UsageError(f"λ lies between 0 and 1, not at {self.lam}.")
+        self.comparison  # noqa: B018 (refuses what cannot be compared)
+        self._pool = Pooling.parse(self.pooling)
+
+    @property
+    def comparison(self) -> Comparison:
+        """How patches are compared with normal ones."""
+        return Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales)
 
     def learn(self) -> None:
         """Prepares each layer of the memory bank for matching."""
-        self._layers = [MemoryLayer(layer, self.lookup) for layer in self.memory_.patches]
+        self._matcher = Matcher(self.memory_, self.comparison)
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
-        """Sparse Hyper Matching: how far each patch is from its reconstruction."""
-        return mean_of_layers(
-            layer.distances(query) for query, layer in zip(image.patches, self._layers, strict=True)
-        )
+        """Sparse Hyper Matching: how far each patch is from its reconstruction, at each scale."""
+        return self._matcher.distances(image.patches)
 
     def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> tuple[float, float, float]:
         """Dual-Branch Image Scoring."""
@@ -85,7 +96,7 @@ class HyperFSAD(FewShotDetector):
 
     def colour_scale(self) -> tuple[float, float]:
         """From how well the normal images explain each other."""
-        return colour_scale(self.memory_, self.settings.grid, self.lookup)
+        return colour_scale(self.memory_, self.comparison)
 
     def evidence(
         self, image: ImageSource, x: float | None = None, y: float | None = None
@@ -119,7 +130,10 @@ class HyperFSAD(FewShotDetector):
         fingerprint = self._fingerprint or self.encoder_.fingerprint
         return {
             "encoder": {**asdict(self.settings), "fingerprint": fingerprint},
+            "recipe": self.recipe,
             "lookup": self.lookup,
+            "sharpness": self.sharpness,
+            "scales": list(self.scales),
             "pooling": self.pooling,
             "lambda": self.lam,
             "scale": list(self.scale_),
@@ -164,9 +178,12 @@ class HyperFSAD(FewShotDetector):
                 )
             detector = cls(
                 settings.name,
+                recipe=header.get("recipe", "paper"),  # as all were before there were recipes
                 layers=settings.layers,
                 resolution=settings.resolution,
                 lookup=header["lookup"],
+                sharpness=header.get("sharpness", 1.0),
+                scales=header.get("scales", (1,)),
                 pooling=header["pooling"],
                 lam=header["lambda"],
                 device=device,

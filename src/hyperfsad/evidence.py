@@ -19,6 +19,7 @@ from torch import Tensor
 from .base import ImageTokens
 from .errors import UsageError
 from .images import LoadedImage, load_image
+from .matcher import Comparison
 from .matching import LOOKUPS, SPARSE
 from .memory import NormalImage
 
@@ -64,6 +65,13 @@ class LayerEvidence:
     """By weight, the largest first."""
     rest: float = 0.0
     """The weight of all further patches; 0 but for dense lookups."""
+    scale: int = 1
+    """1: the patch and its neighbours by themselves; 3: each averaged over 3×3 patches."""
+
+    @property
+    def name(self) -> str:
+        """The layer, with the scale where it is not the patch alone."""
+        return f"layer {self.layer}" + (f", {self.scale}×{self.scale}" if self.scale > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ class Evidence:
     bbox: tuple[float, float, float, float]
     """The patch: x, y, width and height in the image's own pixels."""
     value: float
-    """The map's value: the mean of what the layers leave unexplained."""
+    """The map's value: the mean of what the layers leave unexplained, at all scales."""
     layers: tuple[LayerEvidence, ...]
     picture: LoadedImage = field(repr=False, compare=False)
     views: Callable[[LoadedImage], list[LoadedImage]] = field(repr=False, compare=False)
@@ -115,6 +123,7 @@ class Evidence:
         layers = [
             {
                 "layer": layer.layer,
+                "scale": layer.scale,
                 "unexplained": layer.unexplained,
                 "rest": layer.rest,
                 "neighbours": [{**asdict(n), "place": self.place(n)} for n in layer.neighbours],
@@ -139,7 +148,7 @@ class Evidence:
             count = len(layer.neighbours)
             patches = "1 normal patch" if count == 1 else f"{count} normal patches"
             lines.append(
-                f"layer {layer.layer}: rebuilt from {patches}, {layer.unexplained:.3f} unexplained"
+                f"{layer.name}: rebuilt from {patches}, {layer.unexplained:.3f} unexplained"
             )
             lines.append("  weight  similarity  place        support image")
             for n in layer.neighbours[:most]:
@@ -195,14 +204,24 @@ def explain(
         )
     tokens = detector.encoder_.encode([picture])
     image = ImageTokens(tuple(tokens.patches[0]), tokens.cls[0])
-    anomaly_map = detector.patch_scores(image)
+    anomaly_map = detector.patch_scores(image).mean(dim=0)
     if x is None or y is None:
         row, column = divmod(int(anomaly_map.argmax()), grid)
         x, y = (column + 0.5) * width / grid, (row + 0.5) * height / grid
     else:
         row, column = min(int(y * grid / height), grid - 1), min(int(x * grid / width), grid - 1)
     patch = row * grid + column
-    layers = zip(detector.settings.layers, image.patches, detector.memory_.patches, strict=True)
+    how = detector.comparison
+    layers = [
+        (scale, *layer)
+        for scale in how.scales
+        for layer in zip(
+            detector.settings.layers,
+            how.tokens(image.patches, scale),
+            how.tokens(detector.memory_.patches, scale),
+            strict=True,
+        )
+    ]
     return Evidence(
         picture.name,
         x,
@@ -213,8 +232,8 @@ def explain(
         (column * width / grid, row * height / grid, width / grid, height / grid),
         float(anomaly_map[patch]),
         tuple(
-            _layer_evidence(layer, query[patch], memory, detector.lookup, detector.memory_.images)
-            for layer, query, memory in layers
+            _layer_evidence(layer, scale, query[patch], memory, how, detector.memory_.images)
+            for scale, layer, query, memory in layers
         ),
         picture,
         detector.support_views,
@@ -222,14 +241,20 @@ def explain(
 
 
 def _layer_evidence(
-    layer: int, query: Tensor, memory: Tensor, lookup: str, images: tuple[NormalImage, ...]
+    layer: int,
+    scale: int,
+    query: Tensor,
+    memory: Tensor,
+    how: Comparison,
+    images: tuple[NormalImage, ...],
 ) -> LayerEvidence:
     similarities = query[None] @ memory.T
-    if lookup in SPARSE:
-        ((_, index, weights),) = [group for group in SPARSE[lookup](similarities) if len(group[0])]
+    sharp = how.sharpness * similarities
+    if how.lookup in SPARSE:
+        ((_, index, weights),) = [group for group in SPARSE[how.lookup](sharp) if len(group[0])]
         index, weights = index[0], weights[0]
     else:
-        weights, index = LOOKUPS[lookup](similarities)[0].sort(descending=True, stable=True)
+        weights, index = LOOKUPS[how.lookup](sharp)[0].sort(descending=True, stable=True)
     rebuilt = weights @ memory[index]
     unexplained = 1 - float(torch.cosine_similarity(query, rebuilt, dim=0))
     active = int((weights > 0).sum())
@@ -253,7 +278,7 @@ def _layer_evidence(
             )
         )
     rest = max(0.0, float(weights[kept:].sum())) if kept < active else 0.0
-    return LayerEvidence(layer, unexplained, tuple(neighbours), rest)
+    return LayerEvidence(layer, unexplained, tuple(neighbours), rest, scale)
 
 
 def _views(images: tuple[NormalImage, ...]) -> list[int]:

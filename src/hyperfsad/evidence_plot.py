@@ -159,7 +159,7 @@ def _draw_layer(
     page.draw.line((left, top, _WIDTH - _MARGIN, top), fill=_LINE)
     top += 12
     count = len(layer.neighbours)
-    page.text(left, top, f"layer {layer.layer}", 18)
+    page.text(left, top, layer.name, 18)
     page.text(left, top + 26, f"{count} normal patch{'' if count == 1 else 'es'}", 14, _PALE)
     page.text(left, top + 62, f"{layer.unexplained:.3f} unexplained", 15, _MARK)
     bar = (left, top + 86, left + _LABEL - 24, top + 98)

@@ -48,15 +48,16 @@ Whole rows of bounds went through main memory: twice the time at 256 images."""
 class MemoryLayer:
     """One layer of the memory bank, ready to be asked."""
 
-    def __init__(self, memory: Tensor, lookup: str = "sparsemax") -> None:
+    def __init__(self, memory: Tensor, lookup: str = "sparsemax", sharpness: float = 1.0) -> None:
         self.memory = memory.contiguous()
         self.lookup = lookup
+        self.sharpness = sharpness
 
     def distances(self, queries: Tensor) -> Tensor:
         """1 − cos(q, ε) of each query patch, (N,) from (N, D)."""
         fast = kernel is not None and self.lookup == "sparsemax"
         if not fast or self.memory.device.type != "cpu" or self.memory.dtype != torch.float32:
-            rebuilt = reconstruct(queries, self.memory, self.lookup)
+            rebuilt = reconstruct(self.sharpness * queries, self.memory, self.lookup)
             return 1 - torch.cosine_similarity(queries, rebuilt, dim=-1)
         found = torch.empty(len(queries))
         queries = queries.contiguous()
@@ -68,14 +69,16 @@ class MemoryLayer:
     def _ask(self, queries: Tensor, out: Tensor) -> None:
         assert kernel is not None
         exact = len(self.memory) < WORTHWHILE
-        sides = queries if exact else self._with_tails(queries)
         rows = self.memory if exact else self._bounding
+        sides = self.sharpness * (queries if exact else self._with_tails(queries))
+        queries = self.sharpness * queries
+        slack = self.sharpness * SLACK
         for start in range(0, len(queries), TOGETHER):
             part = slice(start, start + TOGETHER)
             search = kernel.begin(queries[part].numpy(), self.memory.numpy(), queries.shape[1])
             for first, tile in enumerate(torch.split(rows, TILE)):
                 bounds = sides[part] @ tile.T
-                kernel.offer(search, bounds.numpy(), first * TILE, exact, SLACK)
+                kernel.offer(search, bounds.numpy(), first * TILE, exact, slack)
             kernel.finish(search, out[part].numpy())
 
     @cached_property

@@ -19,7 +19,8 @@ from .errors import DetectorFileError, first_line
 from .files import atomic_path
 from .memory import MemoryBank, NormalImage
 
-FORMAT = 1
+FORMAT = 2
+"""1 had no recipe, sharpness or scales: all were the paper's."""
 KEY = "hyperfsad"
 
 

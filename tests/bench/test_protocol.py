@@ -74,6 +74,7 @@ def test_records_are_what_the_detector_gives(
         Variant("layers", layers=(1, 3)),
         Variant("pooled", pooling="top-10"),
         Variant("cls", lam=0.0),
+        Variant("default", recipe="default"),
         *(Variant(name, peer=name) for name in PEERS),
         *(Variant(f"{name}, turned", peer=name, rotations=8) for name in ("nearest", "subspace")),
     )
@@ -87,9 +88,13 @@ def test_records_are_what_the_detector_gives(
         if variant.peer:
             turning = {} if variant.rotations == 1 else {"rotations": variant.rotations}
             detector = make_peer(variant.peer, tiny, device="cpu", **turning)
+        elif variant.recipe:
+            layers = store.settings.layers
+            detector = HyperFSAD(tiny, recipe=variant.recipe, layers=layers, device="cpu")
         else:
             detector = HyperFSAD(
                 tiny,
+                recipe="paper",
                 layers=variant.layers,
                 lookup=variant.lookup,
                 pooling=variant.pooling,

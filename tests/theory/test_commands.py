@@ -37,7 +37,9 @@ def pictures(folder: Path, seeds: range, share: float) -> Path:
 @pytest.fixture
 def fitted(tiny: str, good: Path, tmp_path: Path) -> Path:
     path = tmp_path / "part.hfsad"
-    HyperFSAD(tiny, resolution=84, device="cpu").fit(sorted(good.glob("*"))[:3]).save(path)
+    HyperFSAD(tiny, recipe="paper", resolution=84, device="cpu").fit(
+        sorted(good.glob("*"))[:3]
+    ).save(path)
     return path
 
 
@@ -171,10 +173,14 @@ def test_unaffected_patches_keep_their_place_in_the_map(
 def test_what_the_theory_does_not_speak_of_is_refused(detector: HyperFSAD, good: Path) -> None:
     with pytest.raises(UsageError, match="call fit first"):
         certify(detector, good, good)
-    top = HyperFSAD(detector.backbone, pooling="top-10", resolution=84, device="cpu")
+    top = HyperFSAD(
+        detector.backbone, recipe="paper", pooling="top-10", resolution=84, device="cpu"
+    )
     with pytest.raises(UsageError, match="max pooling"):
         certify(top.fit(good / "01.png"), good, good)
-    dense = HyperFSAD(detector.backbone, lookup="softmax", resolution=84, device="cpu")
+    dense = HyperFSAD(
+        detector.backbone, recipe="paper", lookup="softmax", resolution=84, device="cpu"
+    )
     dense.fit([good / "01.png", good / "02.png"])
     with pytest.raises(UsageError, match="sparsemax"):
         check_stability(dense, good)

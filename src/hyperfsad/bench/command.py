@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..console import DONE, Bar, printable, say
-from ..encoders import DEFAULT
 from ..errors import UsageError
+from ..recipes import find_recipe
 
 if TYPE_CHECKING:
     from .run import Suite
@@ -19,7 +19,7 @@ def benchmark(options: argparse.Namespace) -> int:
     from .tables import to_markdown
 
     use_threads(options.threads)
-    encoders = tuple(options.backbone or [DEFAULT])
+    encoders = tuple(options.backbone or [find_recipe(options.recipe).backbone])
     if options.suite:
         suite = Suite.read(Path(options.suite), encoders)
     elif options.dataset and options.root:
@@ -41,6 +41,7 @@ def benchmark(options: argparse.Namespace) -> int:
             eval_size=options.eval_size,
             resolution=options.resolution,
             rotations=options.rotations,
+            recipe=options.recipe,
             device=options.device,
             engine=options.engine,
             cache_limit=round(options.cache_limit * (1 << 30)),
@@ -63,6 +64,7 @@ def _efficiency(options: argparse.Namespace, suite: "Suite") -> int:
         suite.encoders,
         shots=options.shots,
         resolution=options.resolution,
+        recipe=options.recipe,
         device=options.device,
         engine=options.engine,
         notify=say,

@@ -23,6 +23,7 @@ def efficiency_table(
     *,
     shots: Sequence[int],
     resolution: int | None = None,
+    recipe: str = "paper",
     device: str = "auto",
     engine: str = "torch",
     notify: Notify = silent,
@@ -45,7 +46,12 @@ def efficiency_table(
     for encoder in encoders:
         for count in shots:
             detector = HyperFSAD(
-                encoder, resolution=resolution, device=device, engine=engine, notify=notify
+                encoder,
+                recipe=recipe,
+                resolution=resolution,
+                device=device,
+                engine=engine,
+                notify=notify,
             )
             detector.fit(category.normal[:count])
             stages = _timed(detector, [image.path for image in category.test])

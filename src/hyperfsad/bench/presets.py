@@ -83,6 +83,18 @@ PRESETS: dict[str, Preset] = {
 }
 
 
+def with_recipe(preset: str, variants: tuple[Variant, ...], recipe: str) -> tuple[Variant, ...]:
+    """Our own row by another recipe than the paper's; ablations are the paper's alone."""
+    if recipe == "paper":
+        return variants
+    if preset not in ("main", "peers"):
+        raise UsageError(f"The preset {preset} belongs to the paper's recipe, not to {recipe}.")
+    return tuple(
+        replace(v, label=f"{v.label}, {recipe} recipe", recipe=recipe) if v.shared else v
+        for v in variants
+    )
+
+
 def with_rotations(variants: tuple[Variant, ...], rotations: int) -> tuple[Variant, ...]:
     """The variants, and those of the peers that can remember turned support once more with it."""
     if rotations == 1:

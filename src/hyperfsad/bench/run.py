@@ -11,9 +11,10 @@ from ..encoders import find_spec
 from ..encoders.store import Notify, silent
 from ..errors import UsageError, first_line
 from ..files import atomic_path
+from ..recipes import recipe_layers
 from .datasets import Category, load_dataset
 from .illustrate import draw_curves, draw_figures
-from .presets import PRESETS, build_tables, with_rotations
+from .presets import PRESETS, build_tables, with_recipe, with_rotations
 from .protocol import Protocol, Record, evaluate, record_lines
 from .tables import Table, write_table
 from .tokens import DEFAULT_LIMIT, TokenStore
@@ -90,6 +91,7 @@ def run_benchmark(
     eval_size: int = 256,
     resolution: int | None = None,
     rotations: int = 1,
+    recipe: str = "paper",
     device: str = "auto",
     engine: str = "torch",
     cache_limit: int = DEFAULT_LIMIT,
@@ -99,6 +101,7 @@ def run_benchmark(
 ) -> Outcome:
     """Measures, and writes records.jsonl and the tables; `progress(total)` gives an advancer.
 
+    `recipe` is that of our own rows, and sets the encoder's layers for all.
     `figures` draws what the paper draws, one folder for each encoder and resolution. With
     `rotations`, peers that can remember turned support run both ways. The engine is torch unless
     another is named, so that figures do not depend on what else is installed.
@@ -115,11 +118,13 @@ def run_benchmark(
     records: list[Record] = []
     for encoder in suite.encoders:
         for size in sizes:
-            settings = find_spec(encoder).settings(resolution=size)
+            _, layers = recipe_layers(recipe, encoder)
+            settings = find_spec(encoder).settings(layers, size)
             store = TokenStore(
                 settings, device=device, engine=engine, limit=cache_limit, notify=notify
             )
-            variants = with_rotations(preset.variants(settings), rotations)
+            variants = with_recipe(preset_name, preset.variants(settings), recipe)
+            variants = with_rotations(variants, rotations)
             protocol = Protocol(tuple(sorted(set(shots))), runs, seed, eval_size, variants)
             label = f"{os.path.basename(encoder)}-{settings.resolution}"
             work = out / "work" / f"{preset_name}-{label}"

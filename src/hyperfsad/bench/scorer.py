@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..base import FewShotDetector, ImageTokens
+from ..detector import HyperFSAD
+from ..encoders import EncoderSettings
 from ..encoders.encoder import Tokens
 from ..files import atomic_path
 from ..memory import MemoryBank, NormalImage
@@ -29,7 +31,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Variant:
-    """A method of a table: ours with some settings, or a peer."""
+    """A method of a table: the paper's with some settings, another recipe of ours, or a peer."""
 
     label: str
     lookup: str = "sparsemax"
@@ -37,8 +39,22 @@ class Variant:
     pooling: str = "max"
     lam: float = 0.5
     peer: str | None = None
+    recipe: str | None = None
+    """Ours, by one of its recipes; the other settings are then the recipe's."""
     rotations: int = 1
     """Orientations in which a peer remembers each support image."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether it can share its similarities with others: the paper's method can."""
+        return self.peer is None and self.recipe is None
+
+    def detector(self, settings: EncoderSettings) -> FewShotDetector:
+        """The method by itself."""
+        common: dict[str, Any] = {"layers": settings.layers, "resolution": settings.resolution}
+        if self.peer is not None:
+            return PEERS[self.peer](settings.name, **common)
+        return HyperFSAD(settings.name, recipe=self.recipe or "paper", **common)
 
 
 class Scorer:
@@ -52,8 +68,8 @@ class Scorer:
         store: TokenStore,
     ) -> None:
         self._variants, self._pool, self._subsets, self._store = variants, pool, subsets, store
-        self._lookups = sorted({variant.lookup for variant in variants if variant.peer is None})
-        self._peers: dict[tuple[Variant, int], FewShotDetector] = {}
+        self._lookups = sorted({variant.lookup for variant in variants if variant.shared})
+        self._others: dict[tuple[Variant, int], FewShotDetector] = {}
 
     _matcher: SharedMatcher
 
@@ -96,11 +112,11 @@ class Scorer:
             distances = self._matcher.distances(image, self._subsets, self._lookups)
             for row, variant in enumerate(self._variants):
                 for place, subset in enumerate(self._subsets):
-                    if variant.peer is None:
+                    if variant.shared:
                         layers = distances[variant.lookup][place]
                         found = self._scored(variant, layers, image, subset)
                     else:
-                        scored = self._peers[variant, place].score_tokens(_batch(image))[0]
+                        scored = self._others[variant, place].score_tokens(_batch(image))[0]
                         found = scored.score, scored.anomaly_map
                     scores[row, place, column], maps[row, place, column] = found
 
@@ -114,20 +130,17 @@ class Scorer:
         turns = {1, *(variant.rotations for variant in self._variants)}
         banks = {count: self._banks(count) for count in turns}
         self._matcher = SharedMatcher([images[0] for images in banks[1]])
-        settings = self._store.settings
         for variant in self._variants:
-            if variant.peer is None:
+            if variant.shared:
                 continue
             for place, subset in enumerate(self._subsets):
-                detector = PEERS[variant.peer](
-                    settings.name, layers=settings.layers, resolution=settings.resolution
-                )
                 views = [
                     MemoryBank.of(_batch(view), [NormalImage(str(index), str(index))])
                     for index in subset
                     for view in banks[variant.rotations][index]
                 ]
-                self._peers[variant, place] = detector.remember(MemoryBank.joined(views))
+                detector = variant.detector(self._store.settings)
+                self._others[variant, place] = detector.remember(MemoryBank.joined(views))
 
     def _banks(self, rotations: int) -> list[list[ImageTokens]]:
         """The tokens of each image of the pool in that many orientations."""

@@ -14,7 +14,7 @@ from ..detector import HyperFSAD
 from ..errors import UsageError
 from ..memory import MemoryBank, NormalImage
 from .coverage import Coverage, cover_tokens, token_distances
-from .tokens import Array, Bench, Images, encoded, numbers
+from .tokens import Array, Bench, Images, encoded, numbers, require_plain
 
 LEVEL_IMAGES = 16
 """Normal images whose maps against each other tell the ordinary level; more cost time and room."""
@@ -93,6 +93,7 @@ def cover_normal(
             raise UsageError(f"The radius is above 0, not {radius}.")
         radii, origin = np.full(cls.shape[1], radius), "as given"
     elif threshold is not None:
+        require_plain(detector)
         level = map_level(MemoryBank.joined(banks), detector.lookup)
         budget = budget_of_threshold(threshold, detector.lam, level)
         radii = radii_for_budget(distances, budget)

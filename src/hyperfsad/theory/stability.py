@@ -21,7 +21,16 @@ from ..errors import UsageError
 from ..memory import MemoryBank
 from .active import ActiveSets, active_sets, spectral_gain
 from .noise import Disturbed, disturb
-from .tokens import ROUNDING, Array, Images, encoded, in_parts, numbers, on_device
+from .tokens import (
+    ROUNDING,
+    Array,
+    Images,
+    encoded,
+    in_parts,
+    numbers,
+    on_device,
+    require_plain,
+)
 
 
 @dataclass(frozen=True)
@@ -222,6 +231,7 @@ def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffec
 
 
 def _require_sparsemax(detector: HyperFSAD) -> None:
+    require_plain(detector)
     if detector.lookup != "sparsemax":
         raise UsageError(
             f"Proposition 1 is proven for sparsemax, not for {detector.lookup}; fit without"

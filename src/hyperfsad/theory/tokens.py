@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..base import FewShotDetector, ImageTokens, _sources
+from ..detector import HyperFSAD
 from ..encoders.encoder import prepare
 from ..errors import HyperfsadWarning, ImageError, UsageError
 from ..images import ImageSource, load_image
@@ -149,9 +150,19 @@ def on_device(detector: FewShotDetector) -> MemoryBank:
     return detector.memory_.to(detector.encoder_.device)
 
 
-def require_max_pooling(detector: FewShotDetector) -> None:
+def require_plain(detector: HyperFSAD) -> None:
+    """The theory speaks of patches by themselves, and of their similarities as they are."""
+    if detector.sharpness != 1 or detector.scales != (1,):
+        raise UsageError(
+            f"The theory is the paper's, not that of the recipe {detector.recipe}; fit with"
+            " --recipe paper."
+        )
+
+
+def require_max_pooling(detector: HyperFSAD) -> None:
     """The theorems speak of the largest value of the map and of no other pooling."""
-    pooling = getattr(detector, "pooling", None)
+    require_plain(detector)
+    pooling = detector.pooling
     if pooling != "max":
         raise UsageError(
             f"The theorems are proven for max pooling, not for {pooling}; fit with --pooling max."
