@@ -249,7 +249,7 @@ def _add_theory(group: Group) -> None:
     ) -> argparse.ArgumentParser:
         return _command(group, name, run, text)
 
-    add_parsers(new, lambda command: _add_recipe(command, "paper"), _add_machine)
+    add_parsers(new, _add_recipe, _add_machine)
 
 
 def _add_encoders(group: Group) -> None:

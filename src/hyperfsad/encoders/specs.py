@@ -177,7 +177,7 @@ REGISTRY: dict[str, EncoderSpec] = {
                 convert.meta_dinov2,
             ),
             licence="Apache-2.0",
-            note="the default: no hub needed, fast on a CPU",
+            note="of the paper recipe: no hub needed, fast on a CPU",
         ),
         _spec(
             "clip-vitb16",
@@ -194,7 +194,7 @@ REGISTRY: dict[str, EncoderSpec] = {
                 convert.clip_onnx_int8,
             ),
             licence="MIT",
-            note="the paper's CLIP family without a hub",
+            note="the default: no hub needed",
         ),
         _spec(
             "dinov3-vitb16",

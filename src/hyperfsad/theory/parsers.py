@@ -4,22 +4,32 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from ..recipes import DEFAULT_RECIPE
 from . import command
 
+RecipeAdder = Callable[[argparse.ArgumentParser, str], None]
 Adder = Callable[[argparse.ArgumentParser], None]
 
 
 def add_parsers(
     new: Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser],
-    add_recipe: Adder,
+    add_recipe: RecipeAdder,
     add_machine: Adder,
 ) -> None:
-    """Adds the commands; `new` makes one from its name, its function and a line of help."""
-    for add in (_coverage, _certify, _stability, _drift):
+    """Adds the commands; `new` makes one from its name, its function and a line of help.
+
+    Certificates and stability are statements about the paper's own recipe.
+    """
+    for add, usual in (
+        (_coverage, DEFAULT_RECIPE),
+        (_certify, "paper"),
+        (_stability, "paper"),
+        (_drift, DEFAULT_RECIPE),
+    ):
         parser = add(new)
         parser.add_argument("--json", metavar="FILE", help="write all figures there as well")
         parser.add_argument("--plot", metavar="FILE.png", help="draw them (needs hyperfsad[bench])")
-        add_recipe(parser)
+        add_recipe(parser, usual)
         add_machine(parser)
 
 
