@@ -70,8 +70,8 @@ class LayerEvidence:
 
     @property
     def name(self) -> str:
-        """The layer, with the scale where it is not the patch alone."""
-        return f"layer {self.layer}" + (f", {self.scale}×{self.scale}" if self.scale > 1 else "")
+        """The layer, and whether the patch was averaged with its neighbours."""
+        return f"layer {self.layer}" + (", neighbourhood" if self.scale > 1 else "")
 
 
 @dataclass(frozen=True)

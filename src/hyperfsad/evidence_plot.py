@@ -109,7 +109,7 @@ def draw_evidence(evidence: Evidence, normal: Sequence[str | os.PathLike[str]] =
         _MARGIN,
         _MARGIN + 27,
         f"at {evidence.x:.0f}, {evidence.y:.0f}: {evidence.value:.3f} is left unexplained"
-        f" (mean of {len(evidence.layers)} layers)",
+        " (mean of the rows)",
     )
     top = _MARGIN + 64
     _draw_query(page, evidence, query, top)

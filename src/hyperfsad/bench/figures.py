@@ -202,7 +202,7 @@ def ablation_curves(
 @style()
 def cost_against_shots(report: SpeedReport) -> "Figure":
     """Milliseconds of matching and of the encoder over the number of normal images."""
-    figure = new_figure(4.8, 3.0, layout="constrained")
+    figure = new_figure(5.6, 3.0, layout="constrained")
     axes = figure.add_subplot(
         xlabel="normal images", ylabel="milliseconds an image", xscale="log", yscale="log"
     )
@@ -223,6 +223,7 @@ def cost_against_shots(report: SpeedReport) -> "Figure":
         axes.plot(*zip(*textbook, strict=True), "s-", color=_COLOURS[2], label="textbook", **pen)
     axes.plot(shots, match, "o-", color=_COLOURS[0], label="our matching", **pen)
     axes.set_xticks(shots, [str(count) for count in shots])
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axes.minorticks_off()
     figure.legend(loc="outside right center")
     return figure
