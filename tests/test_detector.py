@@ -186,7 +186,7 @@ def test_bad_settings_are_refused_at_once(
 
 def test_settings_act(tiny: str, photos: Path) -> None:
     def score(**options: object) -> AnomalyResult:
-        detector = HyperFSAD(tiny, device="cpu", **options)  # type: ignore[arg-type]
+        detector = HyperFSAD(tiny, recipe="paper", device="cpu", **options)  # type: ignore[arg-type]
         result: AnomalyResult = detector.fit(photos / "0.png").predict(photos / "1.png")
         return result
 

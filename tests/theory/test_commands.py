@@ -57,8 +57,11 @@ def test_coverage(
     output = capsys.readouterr().out
     report = read(told)
     assert str(report["answer"]) in output
-    assert len(report["layers"]) == 4  # type: ignore[arg-type]
+    assert len(report["layers"]) == 3  # type: ignore[arg-type]
     assert plot.stat().st_size > 1000
+    assert main([*command, "--threshold", "0.9"]) == 1
+    assert "take --recipe paper" in capsys.readouterr().err
+    command += ["--recipe", "paper"]
     assert main([*command, "--threshold", "0.9"]) == 0
     assert "from the threshold 0.9000" in capsys.readouterr().out
     assert main([*command, "--radius", "2.1"]) == 0

@@ -154,8 +154,8 @@ def require_plain(detector: HyperFSAD) -> None:
     """The theory speaks of patches by themselves, and of their similarities as they are."""
     if detector.sharpness != 1 or detector.scales != (1,):
         raise UsageError(
-            f"The theory is the paper's, not that of the recipe {detector.recipe}; fit with"
-            " --recipe paper."
+            f"The theory is the paper's, not that of the recipe {detector.recipe};"
+            " take --recipe paper."
         )
 
 
