@@ -42,7 +42,7 @@ SLACK = 1e-5
 
 TOGETHER, TILE = 512, 4096
 """Queries and rows of memory whose bounds a thread holds at once: 8 MB, which stay in the cache.
-Whole rows of bounds went through main memory: twice the time at 256 images."""
+Whole rows of bounds would pass through main memory: twice the time at 256 images."""
 
 
 class MemoryLayer:

@@ -39,7 +39,7 @@ class Pooling:
 
 
 def patch_scores(queries: Sequence[Tensor], rebuilt: Sequence[Tensor]) -> Tensor:
-    """S_q: 1 − cos(Q, E), averaged over the layers (Equation 7). One (N, D) tensor a layer."""
+    """S_q: 1 − cos(Q, E), averaged over the layers (Equation 9). One (N, D) tensor a layer."""
     return mean_of_layers(
         1 - torch.cosine_similarity(query, normal, dim=-1)
         for query, normal in zip(queries, rebuilt, strict=True)
