@@ -5,13 +5,12 @@ follows from them.
 """
 
 import os
-import warnings
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, TypeGuard, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +20,13 @@ from torch import Tensor
 from .encoders import DEFAULT, find_spec
 from .encoders.encoder import Encoder, Tokens, load_encoder, prepare
 from .encoders.store import Notify, silent
-from .errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
-from .images import ImageSource, LoadedImage, batched, find_images, is_collection, load_image
+from .errors import DetectorFileError, ImageError, UsageError
+from .images import ImageSource, LoadedImage, batched
 from .memory import MemoryBank, NormalImage
 from .pipeline import AHEAD, PreparedImage, ahead, prepared
 from .regions import find_regions
 from .results import AnomalyResult, Region
+from .sources import Images, distinct_images, is_one_image, single_images
 
 Self = TypeVar("Self", bound="FewShotDetector")
 
@@ -115,11 +115,11 @@ class FewShotDetector(ABC):
         """
         return [image]
 
-    def fit(self: Self, images: "ImageSource | Iterable[ImageSource]") -> Self:
+    def fit(self: Self, images: Images) -> Self:
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
         return self.remember(MemoryBank.joined(self._new_banks(images, known=())))
 
-    def extend(self: Self, images: "ImageSource | Iterable[ImageSource]") -> Self:
+    def extend(self: Self, images: Images) -> Self:
         """Remembers more good parts; the same as fitting on all of them at once."""
         self._require_fitted()
         banks = self._new_banks(images, self.memory_.images)
@@ -142,9 +142,7 @@ class FewShotDetector(ABC):
     def predict(
         self, images: "Iterable[ImageSource]", *, keep_pictures: bool = ...
     ) -> Iterator[AnomalyResult]: ...
-    def predict(
-        self, images: "ImageSource | Iterable[ImageSource]", *, keep_pictures: bool = False
-    ) -> Any:
+    def predict(self, images: Images, *, keep_pictures: bool = False) -> Any:
         """Scores one image, or lazily each of several.
 
         One image gives an `AnomalyResult` or raises `ImageError`. An iterable, a folder or a glob
@@ -154,9 +152,9 @@ class FewShotDetector(ABC):
         result, so that `plot` need not read it again; large ones are never kept.
         """
         self._require_fitted()
-        if _is_one_image(images):
+        if is_one_image(images):
             return self._results([prepared(images, self.settings, keep_pictures)])[0]
-        return self._predict_each(_sources(images), keep_pictures)
+        return self._predict_each(single_images(images), keep_pictures)
 
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
         """The scores of each image of an encoded batch."""
@@ -241,9 +239,7 @@ class FewShotDetector(ABC):
             return ()
         return find_regions(anomaly_map, size, self.map_threshold_, self.min_area)
 
-    def _new_banks(
-        self, images: "ImageSource | Iterable[ImageSource]", known: tuple[NormalImage, ...]
-    ) -> list[MemoryBank]:
+    def _new_banks(self, images: Images, known: tuple[NormalImage, ...]) -> list[MemoryBank]:
         """A bank for each batch of normal images that are readable and new."""
         self.skipped_ = []
         hashes = {image.sha256: image.name for image in known}
@@ -257,32 +253,15 @@ class FewShotDetector(ABC):
         return banks
 
     def _new_images(
-        self, images: "ImageSource | Iterable[ImageSource]", hashes: dict[str, str]
+        self, images: Images, hashes: dict[str, str]
     ) -> Iterator[tuple[NDArray[np.float32], NormalImage]]:
-        def read(
-            source: ImageSource,
-        ) -> tuple[NormalImage, list[NDArray[np.float32]]] | ImageError:
-            try:
-                loaded = load_image(source)
-            except ImageError as error:
-                return error
-            views = [prepare(view, self.settings) for view in self.support_views(loaded)]
-            return NormalImage(loaded.name, loaded.sha256()), views
+        def views(image: LoadedImage) -> list[NDArray[np.float32]]:
+            return [prepare(view, self.settings) for view in self.support_views(image)]
 
-        with closing(ahead(read, _sources(images))) as found:
-            for image in found:
-                if isinstance(image, ImageError):
-                    self.skipped_.append(image)
-                    _warn(f"A normal image is left out: {image}")
-                    continue
-                normal, views = image
-                if normal.sha256 in hashes:  # a copy would change the weights of sparsemax
-                    known = hashes[normal.sha256]
-                    _warn(f"{normal.name} shows the same picture as {known} and is left out.")
-                    continue
-                hashes[normal.sha256] = normal.name
-                for view in views:
-                    yield view, normal
+        found = distinct_images(images, views, self.skipped_, hashes, kind="A normal image")
+        for normal, prepared_views in found:
+            for view in prepared_views:
+                yield view, normal
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "memory_"):
@@ -294,24 +273,3 @@ class FewShotDetector(ABC):
         if self.batch_size is not None:
             return self.batch_size
         return 1 if self.encoder_.device.type == "cpu" else 8
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, HyperfsadWarning, stacklevel=5)
-
-
-def _is_one_image(images: object) -> TypeGuard[ImageSource]:
-    if isinstance(images, str | os.PathLike):
-        return not is_collection(images)
-    return isinstance(images, Image.Image | np.ndarray)
-
-
-def _sources(images: "ImageSource | Iterable[ImageSource]") -> Iterator[ImageSource]:
-    """The single images of a folder, a glob or an iterable of any of these, lazily."""
-    if isinstance(images, Image.Image | np.ndarray):
-        yield images
-    elif isinstance(images, str | os.PathLike):
-        yield from find_images([images]).paths if is_collection(images) else [images]
-    else:
-        for item in images:
-            yield from _sources(item)

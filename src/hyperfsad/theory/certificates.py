@@ -19,13 +19,13 @@ from ..base import ImageTokens
 from ..detector import HyperFSAD
 from ..errors import UsageError
 from ..memory import MemoryBank
+from ..sources import Images
 from .hull import Cone
 from .tokens import (
     ROUNDING,
     Array,
     Bench,
     Evidence,
-    Images,
     encoded,
     numbers,
     on_device,

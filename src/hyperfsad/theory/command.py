@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import commands
+from ..commands import opening
 from ..console import DONE, SOME_FAILED, printable, progress
 from ..errors import UsageError
 
@@ -20,9 +20,9 @@ def coverage(options: argparse.Namespace) -> int:
     from .radii import cover_normal
     from .text import coverage_text
 
-    found = commands._found(options.normal)
+    found = opening.found_images(options.normal)
     loaded = options.detector is not None
-    detector = (commands._loaded_detector if loaded else commands._new_detector)(options)
+    detector = (opening.loaded_detector if loaded else opening.new_detector)(options)
     report = cover_normal(
         detector,
         progress(found.paths, "encoding"),
@@ -46,7 +46,7 @@ def certify(options: argparse.Namespace) -> int:
     from .ranking import rank_layers
     from .text import certificate_text, ranking_text
 
-    good, bad = commands._found(options.good), commands._found(options.bad)
+    good, bad = opening.found_images(options.good), opening.found_images(options.bad)
     detector = _fitted(options)
     report = certified(detector, progress(good.paths, "good"), progress(bad.paths, "bad"))
     blocks = detector.settings.layers
@@ -67,7 +67,7 @@ def stability(options: argparse.Namespace) -> int:
     from .stability import check_stability
     from .text import stability_text
 
-    found = commands._found(options.images)
+    found = opening.found_images(options.images)
     detector = _fitted(options)
     report = check_stability(detector, progress(found.paths, "checking"), options.noise)
     print(printable(stability_text(report)))
@@ -98,7 +98,7 @@ def drift(options: argparse.Namespace) -> int:
             " both."
         )
     else:
-        good, seen = commands._found(options.calibration), commands._found(options.stream)
+        good, seen = opening.found_images(options.calibration), opening.found_images(options.stream)
         detector = _fitted(options)
         report = watch(
             detector,
@@ -124,7 +124,7 @@ def check_extension(detector: "HyperFSAD", before: int, queries: list[str]) -> N
     """Prints how many patches of the queries no image after the first `before` can change."""
     from .stability import check_extension as check
 
-    found = commands._found(queries)
+    found = opening.found_images(queries)
     report = check(detector, before, progress(found.paths, "checking"))
     print(report.to_text())
 
@@ -132,11 +132,11 @@ def check_extension(detector: "HyperFSAD", before: int, queries: list[str]) -> N
 def _fitted(options: argparse.Namespace) -> "HyperFSAD":
     """The saved detector, or a new one on the given good parts."""
     if options.detector:
-        return commands._loaded_detector(options)
+        return opening.loaded_detector(options)
     if not options.normal:
         raise UsageError("Give --detector with a saved detector, or --normal with good parts.")
-    normal = commands._found(options.normal)
-    return commands._new_detector(options).fit(progress(normal.paths, "learning"))
+    normal = opening.found_images(options.normal)
+    return opening.new_detector(options).fit(progress(normal.paths, "learning"))
 
 
 def _write(options: argparse.Namespace, content: dict[str, Any]) -> None:

@@ -17,8 +17,9 @@ import numpy as np
 
 from ..detector import HyperFSAD
 from ..errors import UsageError
+from ..sources import Images
 from .cover import greedy_cover
-from .tokens import Array, Images, encoded, numbers, on_device
+from .tokens import Array, encoded, numbers, on_device
 
 HIGH = (0.75, 0.5, 0.25, 0.1)
 """Bets that the next score is among the highest three quarters, …, the highest tenth."""

@@ -13,8 +13,9 @@ import numpy as np
 from ..detector import HyperFSAD
 from ..errors import UsageError
 from ..memory import MemoryBank, NormalImage
+from ..sources import Images
 from .coverage import Coverage, cover_tokens, token_distances
-from .tokens import Array, Bench, Images, encoded, numbers, require_plain
+from .tokens import Array, Bench, encoded, numbers, require_plain
 
 LEVEL_IMAGES = 16
 """Normal images whose maps against each other tell the ordinary level; more cost time and room."""

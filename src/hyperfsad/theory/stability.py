@@ -19,12 +19,12 @@ from ..base import ImageTokens
 from ..detector import HyperFSAD
 from ..errors import UsageError
 from ..memory import MemoryBank
+from ..sources import Images
 from .active import ActiveSets, active_sets, spectral_gain
 from .noise import Disturbed, disturb
 from .tokens import (
     ROUNDING,
     Array,
-    Images,
     encoded,
     in_parts,
     numbers,

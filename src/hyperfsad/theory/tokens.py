@@ -1,29 +1,24 @@
 """The tokens of images, and what the memory bank says of them layer by layer."""
 
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..base import FewShotDetector, ImageTokens, _sources
+from ..base import FewShotDetector, ImageTokens
 from ..detector import HyperFSAD
 from ..encoders.encoder import prepare
-from ..errors import HyperfsadWarning, ImageError, UsageError
-from ..images import ImageSource, load_image
+from ..errors import UsageError
 from ..matching import CHUNK, LOOKUPS, SPARSE
 from ..memory import MemoryBank, NormalImage
-from ..pipeline import ahead
 from ..pruning import MemoryLayer
+from ..sources import Images, distinct_images
 
 Array = NDArray[np.float64]
-Images: TypeAlias = "ImageSource | Iterable[ImageSource]"
 
 ROUNDING = 1e-5
 """Scores are float32 sums over unit tokens; what is proven of them is lowered by this much."""
@@ -41,30 +36,17 @@ def encoded(
     `distinct` passes over pictures that were there before: a copy would count as a neighbour. Also
     passed over are the known ones, where images count that the detector has not learnt.
     """
-
-    def read(source: ImageSource) -> tuple[str, str, NDArray[np.float32]] | ImageError:
-        try:
-            loaded = load_image(source)
-        except ImageError as error:
-            return error
-        return loaded.name, loaded.sha256(), prepare(loaded, detector.settings)
-
     learnt = {image.sha256: image.name for image in known}
-    before: dict[str, str] = {}
-    with closing(ahead(read, _sources(images))) as found:
-        for image in found:
-            if isinstance(image, ImageError):
-                detector.skipped_.append(image)
-                _warn(f"An image is left out: {image}")
-                continue
-            name, digest, pixels = image
-            copied = learnt.get(digest) or (before.get(digest) if distinct else None)
-            if copied is not None:
-                _warn(f"{name} shows the same picture as {copied} and is left out.")
-                continue
-            before[digest] = name
-            tokens = detector.encoder_.encode_prepared([pixels])
-            yield name, ImageTokens(tuple(tokens.patches[0]), tokens.cls[0])
+    found = distinct_images(
+        images,
+        lambda image: prepare(image, detector.settings),
+        detector.skipped_,
+        learnt,
+        copies=not distinct,
+    )
+    for image, pixels in found:
+        tokens = detector.encoder_.encode_prepared([pixels])
+        yield image.name, ImageTokens(tuple(tokens.patches[0]), tokens.cls[0])
 
 
 @dataclass(frozen=True)
@@ -167,7 +149,3 @@ def require_max_pooling(detector: HyperFSAD) -> None:
         raise UsageError(
             f"The theorems are proven for max pooling, not for {pooling}; fit with --pooling max."
         )
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, HyperfsadWarning, stacklevel=4)

@@ -1,0 +1,10 @@
+"""The commands: each takes the parsed options, does its work and returns an exit code.
+
+Heavy imports wait inside the functions, since the parser needs the commands' names.
+"""
+
+from .detecting import detect, explain
+from .learning import extend, fit
+from .tools import demo, encoders, info, speed
+
+__all__ = ["demo", "detect", "encoders", "explain", "extend", "fit", "info", "speed"]

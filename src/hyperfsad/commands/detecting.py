@@ -1,0 +1,84 @@
+"""Commands that look at images."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..console import DONE, INTERRUPTED, NOTHING, SOME_FAILED, count, printable, progress, say
+from ..errors import UsageError
+from .opening import found_images, is_below, loaded_detector, new_detector
+
+
+def detect(options: argparse.Namespace) -> int:
+    """Scores images and writes the results; what is done survives an interruption."""
+    from ..outputs import OutputFolder
+    from ..pipeline import Behind
+
+    out = Path(options.output)
+    if not options.images:
+        raise UsageError("No image to look at was named; put the images before --normal.")
+    found = found_images(options.images)
+    images = [path for path in found.paths if not is_below(path, out)]
+    if not images:
+        raise UsageError(f"All images lie in the output folder {out}.")
+    complete = not found.failed
+    if options.detector:
+        detector = loaded_detector(options)
+    else:
+        normal = found_images(options.normal)
+        detector = new_detector(options).fit(progress(normal.paths, "learning"))
+        complete &= not detector.skipped_ and not normal.failed
+    detector.min_area = options.min_area
+    output = OutputFolder(
+        out,
+        run=f"{detector.identity()} {options.min_area:g}",
+        heatmaps=not options.no_heatmaps,
+        maps=options.save_maps,
+        support=detector.memory_.images,
+    )
+    with output.open(resume=options.resume, notify=say):
+        wanted = list(dict.fromkeys(images))
+        todo = [image for image in wanted if image not in output]
+        if len(todo) < len(wanted):
+            say(f"{count(len(wanted) - len(todo), 'image')} done before.")
+        try:
+            with Behind(output.add) as writer:
+                for result in progress(
+                    detector.predict(todo, keep_pictures=not options.no_heatmaps),
+                    "detecting",
+                    len(todo),
+                ):
+                    writer.put(result)
+        except KeyboardInterrupt:
+            done = sum(image in output for image in wanted)
+            say(f"hyperfsad: stopped after {done} of {len(wanted)} images; --resume goes on there.")
+            return INTERRUPTED
+        lines = output.finish(images)
+    return summarise(lines, out, complete)
+
+
+def explain(options: argparse.Namespace) -> int:
+    """Says which normal patches rebuilt a patch of an image, and draws them."""
+    detector = loaded_detector(options)
+    evidence = detector.evidence(options.image, *(options.at or (None, None)))
+    if options.output:
+        evidence.save(options.output, options.normal or ())
+        say(f"Picture: {options.output}")
+    print(printable(evidence.to_json() if options.json else evidence.to_text()))
+    return DONE
+
+
+def summarise(lines: list[dict[str, Any]], out: Path, complete: bool) -> int:
+    failed = [line for line in lines if line["error"] is not None]
+    scored = sorted((line for line in lines if line["error"] is None), key=lambda x: -x["score"])
+    if scored:
+        print("  score  most anomalous images")
+        for line in scored[:10]:
+            print(f"{line['score']:7.3f}  {printable(line['image'])}")
+    for line in failed:
+        say(f"hyperfsad: {line['error']}")
+    scores = count(len(scored), "image")
+    print(f"{scores} scored, {len(failed)} failed; see {out / 'report.html'}")
+    if not scored:
+        return NOTHING
+    return SOME_FAILED if failed or not complete else DONE

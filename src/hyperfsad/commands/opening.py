@@ -1,0 +1,96 @@
+"""What commands share: detectors made or opened, images found."""
+
+import argparse
+import gc
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..console import count, say
+from ..errors import DetectorFileError, UsageError
+
+if TYPE_CHECKING:
+    from ..detector import HyperFSAD
+    from ..images import FoundImages
+
+
+def new_detector(options: argparse.Namespace) -> "HyperFSAD":
+    detector = detector_class(options)
+    return detector(
+        options.backbone,
+        recipe=options.recipe or options.usual_recipe,
+        layers=options.layers,
+        resolution=options.resolution,
+        lookup=options.lookup,
+        pooling=options.pooling,
+        lam=options.lam,
+        device=options.device,
+        engine=options.engine,
+        batch_size=options.batch_size,
+        notify=say,
+    )
+
+
+def loaded_detector(options: argparse.Namespace) -> "HyperFSAD":
+    fixed = ("recipe", "layers", "resolution", "lookup", "pooling", "lam")
+    given = [name for name in fixed if getattr(options, name, None) is not None]
+    if given:
+        name = "lambda" if given[0] == "lam" else given[0]
+        raise UsageError(f"--{name} is fixed in a saved detector; fit a new one to change it.")
+    detector = detector_class(options)
+    return detector.load(
+        options.detector,
+        backbone=options.backbone,
+        device=options.device,
+        engine=options.engine,
+        batch_size=options.batch_size,
+        notify=say,
+    )
+
+
+def detector_class(options: argparse.Namespace) -> "type[HyperFSAD]":
+    """Imported without the garbage collector: all that torch's import makes stays to the end, and
+    looking through it again and again, then and at the exit, took half a second."""
+    resting = not gc.isenabled()
+    gc.disable()
+    try:
+        from ..detector import HyperFSAD
+        from ..encoders.engines import use_threads
+    finally:
+        gc.freeze()
+        if not resting:
+            gc.enable()
+    use_threads(options.threads)
+    return HyperFSAD
+
+
+def found_images(sources: Sequence[str]) -> "FoundImages":
+    from ..images import find_images
+
+    found = find_images(sources)
+    for note in found.notes:
+        say(f"hyperfsad: {note}")
+    return found
+
+
+def require_free(path: str) -> None:
+    """A detector never takes the place of a picture or of any other file."""
+    if os.path.isfile(path):
+        from ..storage import read_header
+
+        try:
+            read_header(Path(path))
+        except DetectorFileError as error:
+            raise UsageError(
+                f"{path} exists and is no detector file; choose another name."
+            ) from error
+
+
+def is_below(path: str, folder: Path) -> bool:
+    return folder.resolve() in Path(path).resolve().parents
+
+
+def say_saved(detector: "HyperFSAD", path: str) -> None:
+    size = os.path.getsize(path) / 1e6
+    print(f"{path}: {count(len(detector.memory_), 'normal image')}, {size:.1f} MB")

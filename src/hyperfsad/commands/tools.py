@@ -1,0 +1,107 @@
+"""Commands around the work: the demo, speed, encoders, and what is in a file."""
+
+import argparse
+from pathlib import Path
+
+from ..console import DONE, count, printable, say, status_line
+from ..encoders import REGISTRY
+from ..errors import DetectorFileError, UsageError
+from .opening import new_detector
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Draws parts, judges them and prints what was drawn beside the verdict."""
+    from ..demo import MARGIN, REFERENCE, run_demo
+
+    out = Path(options.output)
+    status = status_line()
+    rows = run_demo(out, lambda: new_detector(options), status)
+    status("")
+    width = max(len(row.image) for row in rows)
+    print(f"{'part':{width}}  {'drawn':13}  score  line   verdict")
+    for row in rows:
+        mark = "" if (row.shown == "good") == (row.verdict == "good") else "  (wrong)"
+        print(
+            f"{row.image:{width}}  {row.shown:13}  {row.score:.3f}  {row.line:.3f}  "
+            f"{row.verdict}{mark}"
+        )
+    print(
+        f"Above the line a part is a defect: {MARGIN} times the highest score of"
+        f" {REFERENCE} other good parts."
+    )
+    for report in sorted(out.glob("*/report.html")):
+        print(f"Pictures: {report.parent / 'heatmaps'}  (page: {report})")
+    return DONE
+
+
+def speed(options: argparse.Namespace) -> int:
+    """Measures each stage and prints the table."""
+    import json
+
+    from ..files import atomic_path
+    from ..speed import measure
+
+    status = status_line()
+    report = measure(new_detector(options), options.shots, options.rounds, status)
+    status("")
+    print(report.to_text())
+    if options.json:
+        with atomic_path(Path(options.json)) as temporary:
+            text = json.dumps(report.to_json(), indent=2) + "\n"
+            temporary.write_text(text, encoding="utf-8")
+    if options.plot:
+        from ..bench.canvas import save_figure
+        from ..bench.figures import cost_against_shots
+
+        path = Path(options.plot)
+        save_figure(cost_against_shots(report), path.parent, path.stem)
+    return DONE
+
+
+def encoders(options: argparse.Namespace) -> int:
+    """Lists the encoders, or fetches one."""
+    from ..encoders.store import cached_folder, fetch
+
+    if options.action == "fetch":
+        if options.name not in REGISTRY:
+            raise UsageError(f"{options.name} is not one of {', '.join(REGISTRY)}.")
+        origin = Path(options.origin) if options.origin else None
+        print(f"{options.name} is in {fetch(REGISTRY[options.name], origin, say)}")
+        return DONE
+    print(f"{'name':18} {'cached':6} {'licence':15} source")
+    for spec in REGISTRY.values():
+        cached = "yes" if cached_folder(spec) else "no"
+        note = f"  ({spec.note})" if spec.note else ""
+        print(f"{spec.name:18} {cached:6} {spec.licence:15} {spec.source}{note}")
+    print("A local folder in the Hugging Face format (DINOv2, DINOv3, CLIP) works as well.")
+    return DONE
+
+
+def info(options: argparse.Namespace) -> int:
+    """Prints what is in a detector file."""
+    import json
+
+    from ..storage import read_header
+
+    header = read_header(Path(options.detector))
+    if options.json:
+        print(json.dumps(header, indent=2, ensure_ascii=False))
+        return DONE
+    try:
+        encoder, images = header["encoder"], header["normal_images"]
+        lines = [
+            f"{options.detector} (format {header['format']})",
+            f"encoder     {encoder['name']}, {encoder['resolution']} px",
+            f"layers      {', '.join(map(str, encoder['layers']))}",
+            f"recipe      {header.get('recipe', 'paper')}",
+            f"lookup      {header['lookup']}",
+            f"pooling     {header['pooling']}, λ = {header['lambda']}",
+            f"threshold   {'none' if header['threshold'] is None else header['threshold']}",
+            f"of the map  {'none' if (level := header.get('map_threshold')) is None else level}",
+            f"normal      {count(len(images), 'image')}",
+            *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
+        ]
+    except (KeyError, TypeError) as error:
+        raise DetectorFileError(f"{options.detector} is damaged: {error!r}.") from error
+    print(printable("\n".join(lines)))
+    return DONE

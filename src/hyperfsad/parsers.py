@@ -1,0 +1,267 @@
+"""What the commands take on the command line."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import NoReturn, TypeAlias
+
+from . import __version__, commands
+from .bench.command import benchmark
+from .console import NOTHING
+from .encoders import ENGINES
+from .recipes import DEFAULT_RECIPE, RECIPES
+from .theory.parsers import add_parsers
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(NOTHING, f"hyperfsad: {message}\n")
+
+
+Group: TypeAlias = "argparse._SubParsersAction[_Parser]"
+
+
+def _layers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list such as 3,6,9,12") from None
+
+
+def _place(text: str) -> tuple[float, float]:
+    try:
+        x, y = map(float, text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a place such as 120,45") from None
+    return x, y
+
+
+def _area(text: str) -> float:
+    try:
+        area = float(text)
+    except ValueError:
+        area = -1.0
+    if not 0 <= area < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of pixels such as 50")
+    return area
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = _Parser(
+        prog="hyperfsad",
+        description="Finds defects from one to four pictures of good parts.",
+        epilog="Exit codes: 0 done; 1 nothing could be done; 3 done, but some images failed.",
+    )
+    parser.add_argument("--version", action="version", version=f"hyperfsad {__version__}")
+    group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for add in (
+        _add_fit,
+        _add_detect,
+        _add_explain,
+        _add_extend,
+        _add_demo,
+        _add_benchmark,
+        _add_speed,
+        _add_theory,
+        _add_encoders,
+        _add_info,
+    ):
+        add(group)
+    return parser
+
+
+def _add_fit(group: Group) -> None:
+    command = _command(group, "fit", commands.fit, "learn from good parts and save a detector")
+    command.add_argument("normal", nargs="+", metavar="GOOD", help="files, globs or folders")
+    command.add_argument("-o", "--output", required=True, metavar="FILE", help="as part.hfsad")
+    _add_recipe(command)
+    _add_machine(command)
+
+
+def _add_detect(group: Group) -> None:
+    command = _command(group, "detect", commands.detect, "score images and draw heat maps")
+    command.add_argument("images", nargs="*", metavar="IMAGE", help="files, globs or folders")
+    source = command.add_mutually_exclusive_group(required=True)
+    source.add_argument("--detector", metavar="FILE", help="a saved detector")
+    source.add_argument(
+        "--normal", nargs="+", metavar="GOOD", help="good parts to learn from first"
+    )
+    command.add_argument("-o", "--output", default="out", metavar="DIR", help="default: out")
+    command.add_argument("--save-maps", action="store_true", help="write maps/*.npy as well")
+    command.add_argument("--no-heatmaps", action="store_true", help="draw no pictures")
+    command.add_argument(
+        "--min-area", type=_area, default=0.0, metavar="PX", help="leave smaller regions out"
+    )
+    command.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    _add_recipe(command)
+    _add_machine(command)
+
+
+def _add_explain(group: Group) -> None:
+    command = _command(group, "explain", commands.explain, "why a place of an image is anomalous")
+    command.add_argument("image", metavar="IMAGE")
+    command.add_argument("--detector", required=True, metavar="FILE", help="a saved detector")
+    command.add_argument(
+        "--at", type=_place, metavar="X,Y", help="a pixel of the image (default: the map's peak)"
+    )
+    command.add_argument("-o", "--output", metavar="FILE.png", help="draw it there")
+    command.add_argument(
+        "--normal", nargs="+", metavar="GOOD", help="where the good parts lie now, if they moved"
+    )
+    command.add_argument("--json", action="store_true", help="print all of it as JSON")
+    command.add_argument("--backbone", metavar="FOLDER", help="where its encoder's folder lies now")
+    _add_machine(command)
+
+
+def _add_extend(group: Group) -> None:
+    command = _command(group, "extend", commands.extend, "add good parts to a saved detector")
+    command.add_argument("detector", metavar="DETECTOR")
+    command.add_argument("normal", nargs="+", metavar="GOOD", help="files, globs or folders")
+    command.add_argument("-o", "--output", metavar="FILE", help="default: the detector itself")
+    command.add_argument(
+        "--check",
+        nargs="+",
+        metavar="QUERY",
+        help="images; tells at how many patches their maps provably stay the same",
+    )
+    command.add_argument("--backbone", metavar="FOLDER", help="where its encoder's folder lies now")
+    _add_machine(command)
+
+
+def _add_demo(group: Group) -> None:
+    command = _command(group, "demo", commands.demo, "the main job, on parts that it draws itself")
+    command.add_argument("-o", "--output", default="hyperfsad-demo", metavar="DIR")
+    _add_recipe(command)
+    _add_machine(command)
+
+
+def _add_benchmark(group: Group) -> None:
+    command = _command(group, "benchmark", benchmark, "the paper's tables, on data sets")
+    command.add_argument(
+        "--dataset", metavar="NAME", help="mvtec, visa, mpdd, btad, resc, brats, folder"
+    )
+    command.add_argument("--root", metavar="DIR", help="where the data set lies")
+    command.add_argument("--suite", metavar="FILE", help="JSON: several data sets and encoders")
+    command.add_argument("--categories", type=_names, metavar="A,B", help="default: all")
+    command.add_argument(
+        "--preset",
+        default="main",
+        help="main (default), peers, lookup, layers, resolution, lambda, pooling, efficiency",
+    )
+    command.add_argument(
+        "--figures", action="store_true", help="draw the paper's figures (needs hyperfsad[bench])"
+    )
+    command.add_argument("--shots", type=_layers, default=(1, 2, 4), metavar="1,2,4")
+    command.add_argument("--runs", type=int, default=5, metavar="N")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="of the support sets")
+    command.add_argument("--eval-size", type=int, default=256, metavar="PX")
+    command.add_argument(
+        "--recipe", choices=tuple(RECIPES), default="paper", help="of our own rows (default: paper)"
+    )
+    command.add_argument("--backbone", action="append", metavar="NAME", help="may be repeated")
+    command.add_argument("--resolution", type=int, metavar="PX")
+    command.add_argument(
+        "--rotations",
+        type=int,
+        default=1,
+        metavar="8",
+        help="peers that know turned support also run with it",
+    )
+    command.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    command.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="torch",
+        help="default: torch, so that figures do not depend on what is installed",
+    )
+    command.add_argument("--threads", type=int, metavar="N", help="CPU cores (default: all)")
+    command.add_argument("--cache-limit", type=float, default=20.0, metavar="GB")
+    command.add_argument("-o", "--output", default="benchmark", metavar="DIR")
+
+
+def _add_speed(group: Group) -> None:
+    command = _command(group, "speed", commands.speed, "what an inspection costs on this machine")
+    command.add_argument("--shots", type=_layers, default=(1, 4), metavar="1,4")
+    command.add_argument("--rounds", type=int, default=5, metavar="N", help="default: 5")
+    command.add_argument("--json", metavar="FILE", help="write all figures there as well")
+    command.add_argument(
+        "--plot", metavar="FILE.png", help="draw cost against shots (needs hyperfsad[bench])"
+    )
+    _add_recipe(command, "paper")
+    _add_machine(command)
+
+
+def _add_theory(group: Group) -> None:
+    def new(
+        name: str, run: Callable[[argparse.Namespace], int], text: str
+    ) -> argparse.ArgumentParser:
+        return _command(group, name, run, text)
+
+    add_parsers(new, _add_recipe, _add_machine)
+
+
+def _add_encoders(group: Group) -> None:
+    command = _command(group, "encoders", commands.encoders, "list encoders, or fetch one")
+    command.set_defaults(action="list")
+    actions = command.add_subparsers(metavar="ACTION")
+    listing = actions.add_parser("list", help="name, source, licence, cached or not")
+    listing.set_defaults(action="list")
+    fetching = actions.add_parser("fetch", help="prepare this machine to work offline")
+    fetching.set_defaults(action="fetch")
+    fetching.add_argument("name", metavar="NAME")
+    fetching.add_argument(
+        "--from", dest="origin", metavar="PATH", help="a wheel or a folder brought along"
+    )
+
+
+def _add_info(group: Group) -> None:
+    command = _command(group, "info", commands.info, "what is in a detector file")
+    command.add_argument("detector", metavar="DETECTOR")
+    command.add_argument("--json", action="store_true")
+
+
+def _command(
+    group: Group, name: str, run: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
+    command = group.add_parser(name, help=text, description=text)
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_recipe(command: argparse.ArgumentParser, usual: str = DEFAULT_RECIPE) -> None:
+    recipe = command.add_argument_group("recipe", "what --recipe says unless it is given")
+    recipe.add_argument("--recipe", choices=tuple(RECIPES), help=f"default: {usual}")
+    command.set_defaults(usual_recipe=usual)
+    recipe.add_argument("--backbone", metavar="NAME", help="encoder, or the folder of one")
+    recipe.add_argument("--layers", type=_layers, metavar="2,4,6,8", help="blocks, from 1")
+    recipe.add_argument("--resolution", type=int, metavar="PX", help="a multiple of the patch size")
+    recipe.add_argument(
+        "--lookup", metavar="RULE", help="sparsemax, softmax, top-1, top-p, entmax-1.5"
+    )
+    recipe.add_argument("--pooling", metavar="RULE", help="max, top-10, top-1%%")
+    recipe.add_argument(
+        "--lambda",
+        dest="lam",
+        type=float,
+        metavar="WEIGHT",
+        help="weight of the map (default: 0.5)",
+    )
+
+
+def _add_machine(command: argparse.ArgumentParser) -> None:
+    machine = command.add_argument_group("machine")
+    machine.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    machine.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="default: openvino on a CPU where it is installed, otherwise torch",
+    )
+    machine.add_argument("--threads", type=int, metavar="N", help="CPU cores (default: all)")
+    machine.add_argument("--batch-size", type=int, metavar="N", help="images encoded at once")
