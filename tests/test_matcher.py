@@ -67,7 +67,7 @@ def test_an_image_left_out_is_compared_with_the_others_alone() -> None:
     memory, how = bank(3), Comparison(GRID, sharpness=16.0, scales=(1, 3))
     own = [layer[GRID**2 : 2 * GRID**2] for layer in memory.patches]
     expected = Matcher(memory.without(1), how).distances(own)
-    assert torch.equal(left_out(memory, 1, how), expected)
+    assert torch.equal(left_out(memory, [1], how), expected)
     assert Matcher(memory, how).distances(own).mean() < 0.2 * expected.mean()
 
 

@@ -9,6 +9,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
@@ -156,6 +157,14 @@ class FewShotDetector(ABC):
             return self._results([prepared(images, self.settings, keep_pictures)])[0]
         return self._predict_each(single_images(images), keep_pictures)
 
+    def look(self, images: Sequence[PreparedImage]) -> list[TokenScore]:
+        """The scores of a few images that were read, as one batch."""
+        return self.score_tokens(self.encoder_.encode_prepared([image.pixels for image in images]))
+
+    def leaving_out(self: Self, views: Sequence[int]) -> Self:
+        """A copy that has never seen a normal image, given as the places of its views."""
+        return copy(self).remember(self.memory_.without(*views))
+
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
         """The scores of each image of an encoded batch."""
         grid = self.settings.grid
@@ -212,7 +221,6 @@ class FewShotDetector(ABC):
                     yield image if isinstance(image, AnomalyResult) else next(results)
 
     def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
-        tokens = self.encoder_.encode_prepared([image.pixels for image in images])
         return [
             AnomalyResult(
                 image.name,
@@ -229,7 +237,7 @@ class FewShotDetector(ABC):
                 map_threshold=self.map_threshold_,
                 detector=weakref.ref(self),
             )
-            for image, scored in zip(images, self.score_tokens(tokens), strict=True)
+            for image, scored in zip(images, self.look(images), strict=True)
         ]
 
     def _regions(

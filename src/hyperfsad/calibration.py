@@ -26,10 +26,11 @@ def colour_scale(bank: MemoryBank, how: Comparison) -> tuple[float, float]:
     neighbours (measured on those five: 0.19 to 0.25, where further good parts have 0.19 to 0.31).
     """
     bank = bank.first(LEVEL_BANK)
-    if len(bank) == 1:
-        maps = [against_itself(bank, how)]
+    views = bank.views
+    if len(views) == 1:
+        maps = [against_itself(bank.first(1), how)]
     else:
-        maps = [left_out(bank, index, how) for index in range(min(len(bank), LEVEL_IMAGES))]
+        maps = [left_out(bank, of_image, how) for of_image in views[:LEVEL_IMAGES]]
     level = torch.cat([scales.mean(dim=0) for scales in maps]).quantile(LEVEL_QUANTILE)
     low = max(float(level), 1e-6)
     return low, SPAN * low

@@ -64,11 +64,9 @@ class Matcher:
         )
 
 
-def left_out(bank: MemoryBank, index: int, how: Comparison) -> Tensor:
-    """The distances of one normal image from the others, (scales, N)."""
-    size = bank.patches[0].shape[0] // len(bank)
-    queries = [layer[index * size : (index + 1) * size] for layer in bank.patches]
-    return Matcher(bank.without(index), how).distances(queries)
+def left_out(bank: MemoryBank, views: Sequence[int], how: Comparison) -> Tensor:
+    """The distances of a normal image, the first of its views, from the others, (scales, N)."""
+    return Matcher(bank.without(*views), how).distances(bank.patches_of(views[0]))
 
 
 def against_itself(bank: MemoryBank, how: Comparison) -> Tensor:

@@ -55,17 +55,26 @@ class MemoryBank:
         """K, the number of normal images."""
         return len(self.images)
 
-    def without(self, index: int) -> "MemoryBank":
-        """The bank as if one image had never been in it."""
-        size = self.patches[0].shape[0] // len(self)
+    @property
+    def views(self) -> list[list[int]]:
+        """The places in the bank of each normal image: itself first, then its turned views."""
+        groups: dict[str, list[int]] = {}
+        for index, image in enumerate(self.images):
+            groups.setdefault(image.sha256, []).append(index)
+        return list(groups.values())
+
+    def without(self, *places: int) -> "MemoryBank":
+        """The bank as if the images at these places had never been in it."""
+        kept = [index for index in range(len(self)) if index not in places]
         return MemoryBank(
-            tuple(
-                torch.cat([bank[: index * size], bank[(index + 1) * size :]])
-                for bank in self.patches
-            ),
-            torch.cat([self.cls[:index], self.cls[index + 1 :]]),
-            self.images[:index] + self.images[index + 1 :],
+            tuple(torch.cat([self._rows(bank, index) for index in kept]) for bank in self.patches),
+            self.cls[kept],
+            tuple(self.images[index] for index in kept),
         )
+
+    def patches_of(self, place: int) -> tuple[Tensor, ...]:
+        """The patch tokens of the image at a place, (N, D) for each layer."""
+        return tuple(self._rows(bank, place) for bank in self.patches)
 
     def first(self, count: int) -> "MemoryBank":
         """The bank of its first images alone."""
@@ -80,3 +89,7 @@ class MemoryBank:
         return MemoryBank(
             tuple(bank.to(device) for bank in self.patches), self.cls.to(device), self.images
         )
+
+    def _rows(self, layer: Tensor, place: int) -> Tensor:
+        size = layer.shape[0] // len(self)
+        return layer[place * size : (place + 1) * size]

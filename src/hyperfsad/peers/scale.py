@@ -25,28 +25,16 @@ def good_scores(detector: FewShotDetector) -> Tensor:
     Each normal image is scored by a copy of the method that has never seen it, nor any turned view
     of it; of a lone image, one half of its patches by a copy that knows the other half.
     """
-    views = _views(detector.memory_)
+    views = detector.memory_.views
     if len(views) == 1:
         return _half_by_half(detector)
     return torch.cat([_left_out(detector, group) for group in views[:LEVEL_IMAGES]])
 
 
-def _views(bank: MemoryBank) -> list[list[int]]:
-    """The places in the bank of each normal image's views."""
-    groups: dict[str, list[int]] = {}
-    for index, image in enumerate(bank.images):
-        groups.setdefault(image.sha256, []).append(index)
-    return list(groups.values())
-
-
 def _left_out(detector: FewShotDetector, views: list[int]) -> Tensor:
-    bank = others = detector.memory_
-    for index in reversed(views):
-        others = others.without(index)
-    size = bank.patches[0].shape[0] // len(bank)
-    start = views[0] * size
-    patches = tuple(layer[start : start + size] for layer in bank.patches)
-    return copy(detector).remember(others).patch_scores(ImageTokens(patches, bank.cls[views[0]]))
+    bank = detector.memory_
+    image = ImageTokens(bank.patches_of(views[0]), bank.cls[views[0]])
+    return detector.leaving_out(views).patch_scores(image)
 
 
 def _half_by_half(detector: FewShotDetector) -> Tensor:
