@@ -40,3 +40,11 @@ def test_joining_in_turns_or_at_once_is_the_same() -> None:
 def test_leaving_one_out() -> None:
     assert equal(bank(1, 2, 3).without(1), bank(1, 3))
     assert equal(bank(1, 2, 3).without(2), bank(1, 2))
+
+
+def test_views_of_an_image_count_once() -> None:
+    turned = MemoryBank.joined([bank(1, 1, 1), bank(2, 2, 2)])
+    assert len(turned) == 6
+    assert turned.views == [[0, 1, 2], [3, 4, 5]]
+    assert turned.normal_images == bank(1, 2).images
+    assert equal(turned.without(*turned.views[0]), bank(2, 2, 2))

@@ -118,7 +118,7 @@ class FewShotDetector(ABC):
 
     def fit(self: Self, images: Images) -> Self:
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
-        return self.remember(MemoryBank.joined(self._new_banks(images, known=())))
+        return self.remember(self._joined(self._new_banks(images, known=())))
 
     def extend(self: Self, images: Images) -> Self:
         """Remembers more good parts; the same as fitting on all of them at once."""
@@ -255,10 +255,14 @@ class FewShotDetector(ABC):
         for batch in batched(self._new_images(images, hashes), self._batch_size):
             tokens = self.encoder_.encode_prepared([view for view, _ in batch])
             banks.append(MemoryBank.of(tokens, [normal for _, normal in batch]))
-        if not banks and not known:
+        return banks
+
+    def _joined(self, banks: list[MemoryBank]) -> MemoryBank:
+        """One bank of all, of which there must be one."""
+        if not banks:
             reason = "none could be read" if self.skipped_ else "none was given"
             raise UsageError(f"There is no normal image to learn from: {reason}.")
-        return banks
+        return MemoryBank.joined(banks)
 
     def _new_images(
         self, images: Images, hashes: dict[str, str]

@@ -11,6 +11,9 @@ LEVEL_IMAGES = 4
 LEVEL_BANK = 16
 """Normal images that they are compared with; hundreds would cost minutes and change no colour."""
 
+LEVEL_VIEWS = 128
+"""Views of normal images that they are compared with, where each is remembered in many."""
+
 LEVEL_QUANTILE = 0.99
 
 SPAN = 2.5
@@ -25,8 +28,10 @@ def colour_scale(bank: MemoryBank, how: Comparison) -> tuple[float, float]:
     against the others, or a lone one against itself without the patch in question and its
     neighbours (measured on those five: 0.19 to 0.25, where further good parts have 0.19 to 0.31).
     """
-    bank = bank.first(LEVEL_BANK)
     views = bank.views
+    images = min(LEVEL_BANK, max(LEVEL_IMAGES, LEVEL_VIEWS // max(map(len, views))))
+    bank = bank.first(sum(map(len, views[:images])))
+    views = views[:images]
     if len(views) == 1:
         maps = [against_itself(bank.first(1), how)]
     else:

@@ -17,10 +17,13 @@ from .encoders import REGISTRY, EncoderSettings
 from .encoders.store import Notify, silent
 from .errors import DetectorFileError, UsageError
 from .evidence import Evidence, explain
-from .images import ImageSource, load_image
+from .images import ImageSource, LoadedImage, load_image
 from .matcher import Comparison, Matcher
+from .orientation import AUTO_ROTATIONS, check_rotations, choose_rotations, first_few
 from .recipes import DEFAULT_RECIPE, find_recipe, recipe_layers
 from .scoring import Pooling, cls_score, image_score
+from .sources import Images, single_images
+from .turning import angle_of, turned
 
 
 class HyperFSAD(FewShotDetector):
@@ -42,6 +45,7 @@ class HyperFSAD(FewShotDetector):
         lam: float | None = None,
         sharpness: float | None = None,
         scales: Iterable[int] | None = None,
+        rotations: int | str = 1,
         device: str = "auto",
         engine: str = "auto",
         batch_size: int | None = None,
@@ -49,7 +53,8 @@ class HyperFSAD(FewShotDetector):
     ) -> None:
         """`recipe` (default, paper) says what the other choices are unless they are given.
 
-        `lam` is the paper's λ, the weight of the map in the score. `notify` takes messages.
+        `lam` is the paper's λ, the weight of the map in the score. `rotations` remembers each good
+        part in so many orientations; `auto` finds out whether that helps. `notify` takes messages.
         `device` and `engine` (auto, torch, openvino) say where and how the encoder runs, and are no
         part of the detector: it is saved without them.
         """
@@ -73,12 +78,41 @@ class HyperFSAD(FewShotDetector):
         if not 0 <= self.lam <= 1:
             raise UsageError(f"λ lies between 0 and 1, not at {self.lam}.")
         self.comparison  # noqa: B018 (refuses what cannot be compared)
+        check_rotations(rotations)
+        self.rotations = rotations
+        self.rotations_ = rotations if isinstance(rotations, int) else 1
+        """In how many orientations each normal image is remembered."""
         self._pool = Pooling.parse(self.pooling)
 
     @property
     def comparison(self) -> Comparison:
         """How patches are compared with normal ones."""
         return Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales)
+
+    def fit(self, images: Images) -> "HyperFSAD":
+        """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
+        if isinstance(self.rotations, int):
+            return super().fit(images)
+        sources = single_images(images)
+        first = first_few(sources)
+        self.rotations_ = AUTO_ROTATIONS if len(first) > 1 else 1
+        looked_at = self._new_banks(first, known=())
+        skipped = self.skipped_
+        choice = choose_rotations(self, looked_at)
+        self.rotations_ = choice.rotations
+        self.notify(choice.reason)
+        known = tuple(image for bank in choice.banks for image in bank.images)
+        banks = [*choice.banks, *self._new_banks(sources, known)]
+        self.skipped_ = skipped + self.skipped_
+        return self.remember(self._joined(banks))
+
+    def support_views(self, image: LoadedImage) -> list[LoadedImage]:
+        """A normal image in all orientations that are remembered, itself first."""
+        return turned(image, self.rotations_, 2 * self.settings.resolution)
+
+    def angle_of_view(self, view: int) -> float:
+        """Degrees, against the clock, by which a view of a normal image is turned."""
+        return angle_of(view, self.rotations_) if self.rotations_ > 1 else 0.0
 
     def learn(self) -> None:
         """Prepares each layer of the memory bank for matching."""
@@ -117,12 +151,12 @@ class HyperFSAD(FewShotDetector):
         may be resumed with another one. Results are the same bytes only with the same one.
         """
         header = self._header()
-        images = [image.sha256 for image in self.memory_.images]
+        images = [image.sha256 for image in self.memory_.normal_images]
         text = json.dumps([header, images], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __repr__(self) -> str:
-        count = len(self.memory_) if hasattr(self, "memory_") else 0
+        count = len(self.memory_.normal_images) if hasattr(self, "memory_") else 0
         return f"HyperFSAD({self.backbone!r}, {self.settings.resolution} px, {count} normal images)"
 
     def _header(self) -> dict[str, Any]:
@@ -136,6 +170,7 @@ class HyperFSAD(FewShotDetector):
             "scales": list(self.scales),
             "pooling": self.pooling,
             "lambda": self.lam,
+            "rotations": self.rotations_,
             "scale": list(self.scale_),
             "threshold": self.threshold_,
             "map_threshold": self.map_threshold_,
@@ -186,6 +221,7 @@ class HyperFSAD(FewShotDetector):
                 scales=header.get("scales", (1,)),
                 pooling=header["pooling"],
                 lam=header["lambda"],
+                rotations=int(header.get("rotations", 1)),
                 device=device,
                 engine=engine,
                 batch_size=batch_size,

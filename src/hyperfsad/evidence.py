@@ -22,6 +22,7 @@ from .images import LoadedImage, load_image
 from .matcher import Comparison
 from .matching import LOOKUPS, SPARSE
 from .memory import NormalImage
+from .turning import turned_back
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -48,10 +49,22 @@ class Neighbour:
     """0 is the image itself; others are the copies that the detector makes of it, such as turns."""
     row: int
     column: int
-    """On the patch grid of that image."""
+    """On the patch grid of that view."""
     weight: float
     similarity: float
     """Its cosine to the query patch."""
+    angle: float = 0.0
+    """Degrees, against the clock, by which the view is turned."""
+    centre: tuple[float, float] = (0.0, 0.0)
+    """x and y of the patch's centre in the support image as it is on disk, as parts of its width
+    and height."""
+
+    @property
+    def copy(self) -> str:
+        """Which view of the image it is, in brackets; nothing for the image itself."""
+        if self.angle:
+            return f" (turned {self.angle:g}°)"
+        return f" (copy {self.view})" if self.view else ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +108,7 @@ class Evidence:
     """What the detector remembers of a support image."""
 
     def place(self, neighbour: Neighbour) -> tuple[float, float, float, float]:
-        """A neighbour's x, y, width and height as parts of the support image's width and height."""
+        """A neighbour's x, y, width and height as parts of its view's width and height."""
         step = 1 / self.grid
         return neighbour.column * step, neighbour.row * step, step, step
 
@@ -119,7 +132,8 @@ class Evidence:
         save_picture(self.plot(normal), Path(path))
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but the pictures; `place` gives parts of the support image's size."""
+        """All of it but the pictures; `place` is a box in the view that was matched, `centre` its
+        middle in the support image as it is on disk, both as parts of width and height."""
         layers = [
             {
                 "layer": layer.layer,
@@ -152,11 +166,9 @@ class Evidence:
             )
             lines.append("  weight  similarity  place        support image")
             for n in layer.neighbours[:most]:
-                x, y, width, height = self.place(n)
-                place = f"{100 * (x + width / 2):.0f} %, {100 * (y + height / 2):.0f} %"
-                view = f" (copy {n.view})" if n.view else ""
+                place = f"{100 * n.centre[0]:.0f} %, {100 * n.centre[1]:.0f} %"
                 numbers = f"  {100 * n.weight:4.1f} %       {n.similarity:.3f}"
-                lines.append(f"{numbers}  {place:12} {n.image}{view}")
+                lines.append(f"{numbers}  {place:12} {n.image}{n.copy}")
             left = sum(n.weight for n in layer.neighbours[most:]) + layer.rest
             if left > 0:
                 lines.append(f"  {100 * left:4.1f} %              of all others")
@@ -232,7 +244,7 @@ def explain(
         (column * width / grid, row * height / grid, width / grid, height / grid),
         float(anomaly_map[patch]),
         tuple(
-            _layer_evidence(layer, scale, query[patch], memory, how, detector.memory_.images)
+            _layer_evidence(layer, scale, query[patch], memory, how, detector)
             for scale, layer, query, memory in layers
         ),
         picture,
@@ -246,8 +258,9 @@ def _layer_evidence(
     query: Tensor,
     memory: Tensor,
     how: Comparison,
-    images: tuple[NormalImage, ...],
+    detector: "HyperFSAD",
 ) -> LayerEvidence:
+    images = detector.memory_.images
     similarities = query[None] @ memory.T
     sharp = how.sharpness * similarities
     if how.lookup in SPARSE:
@@ -266,6 +279,8 @@ def _layer_evidence(
     for row, weight, cosine in zip(index[:kept].tolist(), weights.tolist(), cosines, strict=False):
         which, patch = divmod(row, size)
         place = divmod(patch, grid)
+        angle = detector.angle_of_view(views[which])
+        x, y = (place[1] + 0.5) / grid, (place[0] + 0.5) / grid
         neighbours.append(
             Neighbour(
                 images[which].name,
@@ -275,6 +290,8 @@ def _layer_evidence(
                 place[1],
                 weight,
                 cosine,
+                angle,
+                turned_back(x, y, angle, images[which].size or (1, 1)),
             )
         )
     rest = max(0.0, float(weights[kept:].sum())) if kept < active else 0.0

@@ -222,9 +222,8 @@ def _draw_support(
                 _NEAR,
                 line,
             )
-        copy = f" (copy {one.view})" if one.view else ""
         page.text(x, top + 40 + side, f"{100 * weight:.0f} % of the weight", 14)
-        page.text(x, top + 58 + side, one.image + copy, 13, _PALE, width=side)
+        page.text(x, top + 58 + side, one.image + one.copy, 13, _PALE, width=side)
         x += side + 22
 
 

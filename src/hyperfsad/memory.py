@@ -1,7 +1,7 @@
 """The multi-layer memory bank (Section 4.1 of the paper): what normal looks like."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -11,10 +11,12 @@ from .encoders.encoder import Tokens
 
 @dataclass(frozen=True)
 class NormalImage:
-    """A support image: its name, and the hash of its pixels."""
+    """A support image: its name, the hash of its pixels, and its width and height."""
 
     name: str
     sha256: str
+    size: tuple[int, int] | None = field(default=None, compare=False)
+    """None in detectors of before."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class MemoryBank:
     cls: Tensor
     """The tokens C^l of all layers, (K, layers, D)."""
     images: tuple[NormalImage, ...]
+    """Of each entry: an image stands here once for each of its views."""
 
     @classmethod
     def of(cls, tokens: Tokens, images: Sequence[NormalImage]) -> "MemoryBank":
@@ -52,8 +55,13 @@ class MemoryBank:
         return cls(tuple(patches), tokens, images)
 
     def __len__(self) -> int:
-        """K, the number of normal images."""
+        """The number of entries; K, unless images are remembered in several views."""
         return len(self.images)
+
+    @property
+    def normal_images(self) -> tuple[NormalImage, ...]:
+        """The K normal images, each once."""
+        return tuple(self.images[views[0]] for views in self.views)
 
     @property
     def views(self) -> list[list[int]]:
@@ -77,7 +85,7 @@ class MemoryBank:
         return tuple(self._rows(bank, place) for bank in self.patches)
 
     def first(self, count: int) -> "MemoryBank":
-        """The bank of its first images alone."""
+        """The bank of its first entries alone."""
         if count >= len(self):
             return self
         rows = count * (self.patches[0].shape[0] // len(self))

@@ -47,6 +47,15 @@ def _area(text: str) -> float:
     return area
 
 
+def _rotations(text: str) -> int | str:
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 16, or auto") from None
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part for part in text.split(",") if part)
 
@@ -80,6 +89,7 @@ def _add_fit(group: Group) -> None:
     command = _command(group, "fit", commands.fit, "learn from good parts and save a detector")
     command.add_argument("normal", nargs="+", metavar="GOOD", help="files, globs or folders")
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="as part.hfsad")
+    _add_support(command)
     _add_recipe(command)
     _add_machine(command)
 
@@ -99,6 +109,7 @@ def _add_detect(group: Group) -> None:
         "--min-area", type=_area, default=0.0, metavar="PX", help="leave smaller regions out"
     )
     command.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    _add_support(command)
     _add_recipe(command)
     _add_machine(command)
 
@@ -251,6 +262,17 @@ def _add_recipe(command: argparse.ArgumentParser, usual: str = DEFAULT_RECIPE) -
         type=float,
         metavar="WEIGHT",
         help="weight of the map (default: 0.5)",
+    )
+
+
+def _add_support(command: argparse.ArgumentParser) -> None:
+    support = command.add_argument_group("good parts", "what is learnt from them")
+    support.add_argument(
+        "--rotations",
+        type=_rotations,
+        metavar="N",
+        help="remember each in so many orientations, for parts that lie at any angle, or auto"
+        " (default: 1)",
     )
 
 

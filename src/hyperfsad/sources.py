@@ -58,7 +58,7 @@ def distinct_images(
             loaded = load_image(source)
         except ImageError as error:
             return error
-        return NormalImage(loaded.name, loaded.sha256()), work(loaded)
+        return NormalImage(loaded.name, loaded.sha256(), loaded.size), work(loaded)
 
     with closing(ahead(read, single_images(images))) as found:
         for image in found:

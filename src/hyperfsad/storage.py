@@ -1,6 +1,7 @@
 """The detector file: one safetensors file, its settings as JSON in the header. No code, no pickle.
 
-Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. The header keeps one JSON
+Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32; an image that is remembered
+in several views counts as often in K, and stands once in the header. The header keeps one JSON
 string under one key, since safetensors does not keep the order of several.
 """
 
@@ -19,9 +20,12 @@ from .errors import DetectorFileError, first_line
 from .files import atomic_path
 from .memory import MemoryBank, NormalImage
 
-FORMAT = 2
-"""1 had no recipe, sharpness or scales: all were the paper's."""
+FORMAT = 3
+"""1 had no recipe, sharpness or scales: all were the paper's. 2 had one view of each image."""
 KEY = "hyperfsad"
+
+MOST_VIEWS = 1000
+"""Views of one image; a file that claims more is damaged."""
 
 
 def write_detector(path: Path, bank: MemoryBank, settings: dict[str, Any]) -> None:
@@ -30,7 +34,7 @@ def write_detector(path: Path, bank: MemoryBank, settings: dict[str, Any]) -> No
     header = {
         "format": FORMAT,
         **settings,
-        "normal_images": [{"name": i.name, "sha256": i.sha256} for i in bank.images],
+        "normal_images": _described(bank),
         "crc32": {name: _crc32(tensor) for name, tensor in tensors.items()},
     }
     with atomic_path(path) as temporary:
@@ -74,7 +78,7 @@ def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
     header = read_header(path)
     try:
         layers = header["encoder"]["layers"]
-        images = tuple(NormalImage(i["name"], i["sha256"]) for i in header["normal_images"])
+        images = _images(header["normal_images"])
         with safe_open(path, framework="pt") as file:
             patches = tuple(file.get_tensor(f"patches.{layer}") for layer in layers)
             bank = MemoryBank(patches, file.get_tensor("cls"), images)
@@ -94,6 +98,32 @@ def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
     if not intact:
         raise DetectorFileError(f"{path} is damaged: its content does not match its description.")
     return bank, header
+
+
+def _described(bank: MemoryBank) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": (image := bank.images[places[0]]).name,
+            "sha256": image.sha256,
+            **({} if image.size is None else {"size": list(image.size)}),
+            **({} if len(places) == 1 else {"views": len(places)}),
+        }
+        for places in bank.views
+    ]
+
+
+def _images(described: list[dict[str, Any]]) -> tuple[NormalImage, ...]:
+    images: list[NormalImage] = []
+    for image in described:
+        width, height = image.get("size") or (None, None)
+        size = None if width is None or height is None else (int(width), int(height))
+        if size is not None and min(size) < 1:
+            raise ValueError(f"an image has the size {size}")
+        views = image.get("views", 1)
+        if not 1 <= int(views) <= MOST_VIEWS:
+            raise ValueError(f"an image has {views} views")
+        images += [NormalImage(image["name"], image["sha256"], size)] * int(views)
+    return tuple(images)
 
 
 def _tensors(bank: MemoryBank, layers: list[int]) -> dict[str, torch.Tensor]:

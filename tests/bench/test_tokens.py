@@ -10,7 +10,7 @@ import torch
 from hyperfsad.bench.tokens import TokenStore
 from hyperfsad.encoders import find_spec
 from hyperfsad.images import load_image
-from hyperfsad.peers.turning import turn
+from hyperfsad.turning import turn
 from tests.conftest import make_picture
 
 

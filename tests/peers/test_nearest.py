@@ -9,7 +9,7 @@ from hyperfsad.images import LoadedImage
 from hyperfsad.peers import NearestNeighbour
 from hyperfsad.peers import neighbours as search
 from hyperfsad.peers.peer import top_percent
-from hyperfsad.peers.turning import turned
+from hyperfsad.turning import turned
 from tests.conftest import make_picture
 from tests.peers.samples import PATCHES, random_bank, random_image, unit
 

@@ -20,7 +20,7 @@ from ..encoders.store import Notify, cache_root, silent
 from ..errors import HyperfsadError
 from ..files import atomic_path
 from ..images import load_image
-from ..peers.turning import turn
+from ..turning import turn
 
 GIGABYTE = 1 << 30
 DEFAULT_LIMIT = 20 * GIGABYTE

@@ -25,6 +25,7 @@ def new_detector(options: argparse.Namespace) -> "HyperFSAD":
         lookup=options.lookup,
         pooling=options.pooling,
         lam=options.lam,
+        rotations=1 if (turns := getattr(options, "rotations", None)) is None else turns,
         device=options.device,
         engine=options.engine,
         batch_size=options.batch_size,
@@ -33,7 +34,7 @@ def new_detector(options: argparse.Namespace) -> "HyperFSAD":
 
 
 def loaded_detector(options: argparse.Namespace) -> "HyperFSAD":
-    fixed = ("recipe", "layers", "resolution", "lookup", "pooling", "lam")
+    fixed = ("recipe", "layers", "resolution", "lookup", "pooling", "lam", "rotations")
     given = [name for name in fixed if getattr(options, name, None) is not None]
     if given:
         name = "lambda" if given[0] == "lam" else given[0]
@@ -93,4 +94,6 @@ def is_below(path: str, folder: Path) -> bool:
 
 def say_saved(detector: "HyperFSAD", path: str) -> None:
     size = os.path.getsize(path) / 1e6
-    print(f"{path}: {count(len(detector.memory_), 'normal image')}, {size:.1f} MB")
+    normal = count(len(detector.memory_.normal_images), "normal image")
+    turned = f", each in {detector.rotations_} orientations" if detector.rotations_ > 1 else ""
+    print(f"{path}: {normal}{turned}, {size:.1f} MB")

@@ -98,6 +98,7 @@ def info(options: argparse.Namespace) -> int:
             f"pooling     {header['pooling']}, λ = {header['lambda']}",
             f"threshold   {'none' if header['threshold'] is None else header['threshold']}",
             f"of the map  {'none' if (level := header.get('map_threshold')) is None else level}",
+            f"rotations   {header.get('rotations', 1)}",
             f"normal      {count(len(images), 'image')}",
             *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
         ]

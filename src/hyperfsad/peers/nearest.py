@@ -19,9 +19,10 @@ from torch import Tensor
 from ..base import ImageTokens
 from ..encoders import DEFAULT
 from ..images import LoadedImage
+from ..turning import turned
 from .neighbours import best_similarity
 from .peer import Peer
-from .turning import check_rotations, turned
+from .turning import check_rotations
 
 
 class NearestNeighbour(Peer):

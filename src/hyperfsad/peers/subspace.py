@@ -26,9 +26,10 @@ from ..encoders import DEFAULT
 from ..errors import UsageError
 from ..images import LoadedImage
 from ..matching import CHUNK
+from ..turning import turned
 from .features import mean_of_layers
 from .peer import Peer
-from .turning import check_rotations, turned
+from .turning import check_rotations
 
 
 class SubspaceAD(Peer):
