@@ -4,30 +4,28 @@ A method says two things of its own: the score of each patch of an image, and ho
 follows from them.
 """
 
-import os
 import weakref
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
 from .encoders import DEFAULT, find_spec
 from .encoders.encoder import Encoder, Tokens, load_encoder, prepare
 from .encoders.store import Notify, silent
 from .errors import DetectorFileError, ImageError, UsageError
-from .images import ImageSource, LoadedImage, batched
+from .images import LoadedImage, batched
 from .memory import MemoryBank, NormalImage
-from .pipeline import AHEAD, PreparedImage, ahead, prepared
+from .pipeline import PreparedImage
+from .predicting import Predictor
 from .regions import find_regions
 from .results import AnomalyResult, Region
-from .sources import Images, distinct_images, is_one_image, single_images
+from .sources import Images, distinct_images
 
 Self = TypeVar("Self", bound="FewShotDetector")
 
@@ -52,7 +50,7 @@ class TokenScore:
     score_cls: float
 
 
-class FewShotDetector(ABC):
+class FewShotDetector(Predictor):
     """Fits on a few good parts, predicts on others; subclasses score tokens."""
 
     smoothing: float = 0.0
@@ -106,7 +104,7 @@ class FewShotDetector(ABC):
     def colour_scale(self) -> tuple[float, float]:
         """Where pictures of a map begin to glow, and the top of their scale."""
 
-    def learn(self) -> None:  # noqa: B027 (most methods derive nothing)
+    def learn(self) -> None:  # most methods derive nothing
         """Whatever a method derives from the memory bank before the first question."""
 
     def support_views(self, image: LoadedImage) -> list[LoadedImage]:
@@ -133,30 +131,6 @@ class FewShotDetector(ABC):
         self.learn()
         return self
 
-    @overload  # an array could be iterated too, but is always one image
-    def predict(  # type: ignore[overload-overlap]
-        self, images: "Image.Image | NDArray[Any]", *, keep_pictures: bool = ...
-    ) -> AnomalyResult: ...
-    @overload
-    def predict(self, images: str | os.PathLike[str], *, keep_pictures: bool = ...) -> Any: ...
-    @overload
-    def predict(
-        self, images: "Iterable[ImageSource]", *, keep_pictures: bool = ...
-    ) -> Iterator[AnomalyResult]: ...
-    def predict(self, images: Images, *, keep_pictures: bool = False) -> Any:
-        """Scores one image, or lazily each of several.
-
-        One image gives an `AnomalyResult` or raises `ImageError`. An iterable, a folder or a glob
-        gives an iterator, in their order; there an image that cannot be read gives a result with
-        `error` set, and the others go on. A thread of its own reads a few images ahead of the
-        encoder; it ends with the iterator. `keep_pictures` leaves the decoded image in each
-        result, so that `plot` need not read it again; large ones are never kept.
-        """
-        self._require_fitted()
-        if is_one_image(images):
-            return self._results([prepared(images, self.settings, keep_pictures)])[0]
-        return self._predict_each(single_images(images), keep_pictures)
-
     def look(self, images: Sequence[PreparedImage]) -> list[TokenScore]:
         """The scores of a few images that were read, as one batch."""
         return self.score_tokens(self.encoder_.encode_prepared([image.pixels for image in images]))
@@ -164,6 +138,13 @@ class FewShotDetector(ABC):
     def leaving_out(self: Self, views: Sequence[int]) -> Self:
         """A copy that has never seen a normal image, given as the places of its views."""
         return copy(self).remember(self.memory_.without(*views))
+
+    def unfitted(self: Self) -> Self:
+        """A copy with the same settings and encoder that has seen no normal image."""
+        fresh = copy(self)
+        fresh.__dict__.pop("memory_", None)
+        fresh.threshold_ = fresh.map_threshold_ = fresh._scale = None
+        return fresh
 
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
         """The scores of each image of an encoded batch."""
@@ -178,6 +159,11 @@ class FewShotDetector(ABC):
         return scores
 
     @property
+    def support_(self) -> tuple[NormalImage, ...]:
+        """The normal images."""
+        return self.memory_.images
+
+    @property
     def scale_(self) -> tuple[float, float]:
         """The colour scale of pictures, from the normal images alone."""
         if self._scale is None:
@@ -189,56 +175,48 @@ class FewShotDetector(ABC):
     def encoder_(self) -> Encoder:
         """The encoder, loaded when it is first needed."""
         if self._encoder is None:
-            encoder = load_encoder(self.settings, self.device, self.notify, engine=self.engine)
-            if self._fingerprint not in (None, encoder.fingerprint):
-                raise DetectorFileError(
-                    f"This detector was made with other weights of {self.settings.name} than those"
-                    " on this machine; its scores would be wrong. Fit it again."
-                )
-            self._encoder = encoder
-            if hasattr(self, "memory_"):
-                scale = self._scale
-                self.remember(self.memory_)  # on the encoder's device, with all derived from it
-                self._scale = scale
+            self.use_encoder(
+                load_encoder(self.settings, self.device, self.notify, engine=self.engine)
+            )
+            assert self._encoder is not None
         return self._encoder
 
-    def _predict_each(
-        self, sources: Iterable[ImageSource], keep_pictures: bool
-    ) -> Iterator[AnomalyResult]:
-        def read(source: ImageSource) -> PreparedImage | AnomalyResult:
-            try:
-                return prepared(source, self.settings, keep_pictures)
-            except ImageError as error:
-                name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
-                return AnomalyResult.failed(name, str(error))
-
-        size = self._batch_size
-        with closing(ahead(read, sources, max(AHEAD, size))) as images:
-            for batch in batched(images, size):
-                readable = [image for image in batch if isinstance(image, PreparedImage)]
-                results = iter(self._results(readable) if readable else ())
-                for image in batch:
-                    yield image if isinstance(image, AnomalyResult) else next(results)
+    def use_encoder(self, encoder: Encoder) -> None:
+        """Takes an encoder that was loaded elsewhere, with the same settings."""
+        if self._fingerprint not in (None, encoder.fingerprint):
+            raise DetectorFileError(
+                f"This detector was made with other weights of {self.settings.name} than those"
+                " on this machine; its scores would be wrong. Fit it again."
+            )
+        self._encoder = encoder
+        if hasattr(self, "memory_"):
+            scale = self._scale
+            self.remember(self.memory_)  # on the encoder's device, with all derived from it
+            self._scale = scale
 
     def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
         return [
-            AnomalyResult(
-                image.name,
-                scored.score,
-                scored.score_map,
-                scored.score_cls,
-                scored.anomaly_map,
-                image.size,
-                self.scale_,
-                image.source,
-                self.threshold_,
-                self._regions(scored.anomaly_map, image.size),
-                picture=image.picture,
-                map_threshold=self.map_threshold_,
-                detector=weakref.ref(self),
-            )
+            self.result(image, scored)
             for image, scored in zip(images, self.look(images), strict=True)
         ]
+
+    def result(self, image: PreparedImage, scored: TokenScore) -> AnomalyResult:
+        """What is said of an image, given its scores."""
+        return AnomalyResult(
+            image.name,
+            scored.score,
+            scored.score_map,
+            scored.score_cls,
+            scored.anomaly_map,
+            image.size,
+            self.scale_,
+            image.source,
+            self.threshold_,
+            self._regions(scored.anomaly_map, image.size),
+            picture=image.picture,
+            map_threshold=self.map_threshold_,
+            detector=weakref.ref(self),
+        )
 
     def _regions(
         self, anomaly_map: NDArray[np.float32], size: tuple[int, int]
@@ -278,10 +256,3 @@ class FewShotDetector(ABC):
     def _require_fitted(self) -> None:
         if not hasattr(self, "memory_"):
             raise UsageError("This detector has seen no normal image yet; call fit first.")
-
-    @property
-    def _batch_size(self) -> int:
-        """On a CPU one image at a time is as fast, and its tokens never depend on its company."""
-        if self.batch_size is not None:
-            return self.batch_size
-        return 1 if self.encoder_.device.type == "cpu" else 8

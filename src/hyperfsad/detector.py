@@ -19,6 +19,7 @@ from .errors import DetectorFileError, UsageError
 from .evidence import Evidence, explain
 from .images import ImageSource, LoadedImage, load_image
 from .matcher import Comparison, Matcher
+from .memory import MemoryBank
 from .orientation import AUTO_ROTATIONS, check_rotations, choose_rotations, first_few
 from .recipes import DEFAULT_RECIPE, find_recipe, recipe_layers
 from .scoring import Pooling, cls_score, image_score
@@ -193,6 +194,28 @@ class HyperFSAD(FewShotDetector):
         wrote the file; its weights must be the same.
         """
         bank, header = storage.read_detector(Path(path))
+        return cls.restored(
+            bank,
+            header,
+            os.fspath(path),
+            backbone=backbone,
+            device=device,
+            engine=engine,
+            batch_size=batch_size,
+            notify=notify,
+        )
+
+    @classmethod
+    def restored(
+        cls,
+        bank: MemoryBank,
+        header: dict[str, Any],
+        path: str,
+        *,
+        backbone: str | None,
+        **machine: Any,
+    ) -> "HyperFSAD":
+        """A detector from its memory bank and what `_header` said of it; `path` names the file."""
         try:
             stored = dict(header["encoder"])
             fingerprint = str(stored.pop("fingerprint"))
@@ -222,10 +245,7 @@ class HyperFSAD(FewShotDetector):
                 pooling=header["pooling"],
                 lam=header["lambda"],
                 rotations=int(header.get("rotations", 1)),
-                device=device,
-                engine=engine,
-                batch_size=batch_size,
-                notify=notify,
+                **machine,
             )
             low, high = map(float, header["scale"])
             detector.threshold_ = header["threshold"]

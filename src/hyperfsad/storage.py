@@ -2,13 +2,15 @@
 
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32; an image that is remembered
 in several views counts as often in K, and stands once in the header. The header keeps one JSON
-string under one key, since safetensors does not keep the order of several.
+string under one key, since safetensors does not keep the order of several. A file of several
+products has the tensors of each under `products.<number>.`, and a list of their headers.
 """
 
 import errno
 import json
 import re
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +23,49 @@ from .files import atomic_path
 from .memory import MemoryBank, NormalImage
 
 FORMAT = 3
-"""1 had no recipe, sharpness or scales: all were the paper's. 2 had one view of each image."""
+"""1 had no recipe, sharpness or scales: all were the paper's. 2 had one product, and one view of
+each image."""
 KEY = "hyperfsad"
 
 MOST_VIEWS = 1000
 """Views of one image; a file that claims more is damaged."""
 
+_DAMAGES = (SafetensorError, OSError, KeyError, TypeError, ValueError, ZeroDivisionError)
+"""What reading a damaged file may raise."""
+_MISMATCH = "its content does not match its description"
+
 
 def write_detector(path: Path, bank: MemoryBank, settings: dict[str, Any]) -> None:
     """Writes the file at once or not at all; the same detector always gives the same bytes."""
+    tensors, description = _described(bank, settings)
+    _write(path, tensors, {"format": FORMAT, **description})
+
+
+def write_products(
+    path: Path, products: Mapping[str, tuple[MemoryBank, dict[str, Any]]], settings: dict[str, Any]
+) -> None:
+    """Writes the memory banks and settings of several products, and what they share."""
+    tensors: dict[str, torch.Tensor] = {}
+    headers = []
+    for number, (name, (bank, own)) in enumerate(products.items()):
+        found, description = _described(bank, own)
+        tensors |= {f"{_prefix(number)}{key}": tensor for key, tensor in found.items()}
+        headers.append({"name": name, **description})
+    _write(path, tensors, {"format": FORMAT, **settings, "products": headers})
+
+
+def _described(
+    bank: MemoryBank, settings: dict[str, Any]
+) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     tensors = _tensors(bank, settings["encoder"]["layers"])
-    header = {
-        "format": FORMAT,
+    return tensors, {
         **settings,
-        "normal_images": _described(bank),
+        "normal_images": _listed(bank),
         "crc32": {name: _crc32(tensor) for name, tensor in tensors.items()},
     }
+
+
+def _write(path: Path, tensors: dict[str, torch.Tensor], header: dict[str, Any]) -> None:
     with atomic_path(path) as temporary:
         try:
             save_file(tensors, temporary, metadata={KEY: json.dumps(header)})
@@ -65,42 +94,86 @@ def read_header(path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(header, dict) or not isinstance(header.get("format"), int):
         raise DetectorFileError(f"{path} is a safetensors file, but not a hyperfsad detector.")
-    if header["format"] > FORMAT:
+    newest = max(FORMAT, FORMAT)
+    if header["format"] > newest:
         raise DetectorFileError(
             f"{path} was written by a newer hyperfsad (format {header['format']}, this one reads"
-            f" up to {FORMAT}); upgrade hyperfsad."
+            f" up to {newest}); upgrade hyperfsad."
         )
     return header
+
+
+def holds_products(header: dict[str, Any]) -> bool:
+    """Whether a file's header is that of several products."""
+    return "products" in header
 
 
 def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
     """The memory bank and the settings of a detector file, every part of it checked."""
     header = read_header(path)
+    if holds_products(header):
+        raise DetectorFileError(
+            f"{path} holds several products, and this needs a detector of one; in Python, open it"
+            " with ProductDetector.load or load_detector."
+        )
     try:
-        layers = header["encoder"]["layers"]
-        images = _images(header["normal_images"])
         with safe_open(path, framework="pt") as file:
-            patches = tuple(file.get_tensor(f"patches.{layer}") for layer in layers)
-            bank = MemoryBank(patches, file.get_tensor("cls"), images)
-        intact = all(
-            _crc32(tensor) == header["crc32"][name]
-            for name, tensor in _tensors(bank, layers).items()
-        )
-        grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
-        intact &= bank.cls.shape[:2] == (len(images), len(layers)) and len(images) > 0
-        shape = (len(images) * grid**2, bank.cls.shape[2])
-        intact &= all(
-            layer.shape == shape and layer.dtype == torch.float32 and _finite(layer)
-            for layer in patches
-        )
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            return _checked_bank(file, header), header
+    except _DAMAGES as error:
         raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
+
+
+def read_products(
+    path: Path,
+) -> tuple[dict[str, tuple[MemoryBank, dict[str, Any]]], dict[str, Any]]:
+    """The memory bank and settings of each product in a file, and the whole header, checked."""
+    header = read_header(path)
+    if not holds_products(header):
+        raise DetectorFileError(
+            f"{path} holds a detector of one product; in Python, open it with HyperFSAD.load or"
+            " load_detector."
+        )
+    products: dict[str, tuple[MemoryBank, dict[str, Any]]] = {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            for number, own in enumerate(header["products"]):
+                bank = _checked_bank(file, own, _prefix(number))
+                products[str(own["name"])] = bank, own
+        names = [own["name"] for own in header["products"]]
+        alike = [(own["encoder"], bank.cls.shape[2]) for bank, own in products.values()]
+        if not names or list(products) != names or alike.count(alike[0]) != len(names):
+            raise ValueError(_MISMATCH)
+    except _DAMAGES as error:
+        raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
+    return products, header
+
+
+def _checked_bank(file: Any, header: dict[str, Any], prefix: str = "") -> MemoryBank:
+    layers = header["encoder"]["layers"]
+    images = _images(header["normal_images"])
+    patches = tuple(file.get_tensor(f"{prefix}patches.{layer}") for layer in layers)
+    bank = MemoryBank(patches, file.get_tensor(f"{prefix}cls"), images)
+    intact = all(
+        _crc32(tensor) == header["crc32"][name] for name, tensor in _tensors(bank, layers).items()
+    )
+    grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
+    intact &= bank.cls.shape[:2] == (len(images), len(layers)) and len(images) > 0
+    shape = (len(images) * grid**2, bank.cls.shape[2])
+    intact &= all(
+        layer.shape == shape and layer.dtype == torch.float32 and _finite(layer)
+        for layer in patches
+    )
     if not intact:
-        raise DetectorFileError(f"{path} is damaged: its content does not match its description.")
-    return bank, header
+        raise ValueError(_MISMATCH)
+    return bank
 
 
-def _described(bank: MemoryBank) -> list[dict[str, Any]]:
+def _prefix(number: int) -> str:
+    """By number, since the name of a product may be any text."""
+    return f"products.{number}."
+
+
+def _listed(bank: MemoryBank) -> list[dict[str, Any]]:
     return [
         {
             "name": (image := bank.images[places[0]]).name,
