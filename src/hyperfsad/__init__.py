@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from .detector import HyperFSAD
     from .errors import DetectorFileError, EncoderError, HyperfsadError, ImageError, UsageError
     from .evidence import Evidence
+    from .products import ProductDetector, load_detector
     from .results import AnomalyResult, Region
 
 _HOMES = {
     "HyperFSAD": "detector",
     "AnomalyResult": "results",
     "Evidence": "evidence",
+    "ProductDetector": "products",
+    "load_detector": "products",
     "Region": "results",
     "HyperfsadError": "errors",
     "UsageError": "errors",
@@ -37,9 +40,11 @@ __all__ = [
     "HyperFSAD",
     "HyperfsadError",
     "ImageError",
+    "ProductDetector",
     "Region",
     "UsageError",
     "__version__",
+    "load_detector",
 ]
 
 

@@ -161,7 +161,7 @@ class FewShotDetector(Predictor):
     @property
     def support_(self) -> tuple[NormalImage, ...]:
         """The normal images."""
-        return self.memory_.images
+        return self.memory_.normal_images
 
     @property
     def scale_(self) -> tuple[float, float]:

@@ -119,6 +119,12 @@ class HyperFSAD(FewShotDetector):
         """Prepares each layer of the memory bank for matching."""
         self._matcher = Matcher(self.memory_, self.comparison)
 
+    def unfitted(self) -> "HyperFSAD":
+        """A copy with the same settings and encoder that has seen no normal image."""
+        fresh = super().unfitted()
+        fresh.__dict__.pop("_matcher", None)
+        return fresh
+
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """Sparse Hyper Matching: how far each patch is from its reconstruction, at each scale."""
         return self._matcher.distances(image.patches)

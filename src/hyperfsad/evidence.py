@@ -22,6 +22,7 @@ from .images import LoadedImage, load_image
 from .matcher import Comparison
 from .matching import LOOKUPS, SPARSE
 from .memory import NormalImage
+from .routing import Route, route_fields
 from .turning import turned_back
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ class Evidence:
     picture: LoadedImage = field(repr=False, compare=False)
     views: Callable[[LoadedImage], list[LoadedImage]] = field(repr=False, compare=False)
     """What the detector remembers of a support image."""
+    route: Route | None = None
+    """The image's product, where the detector knows several; its good parts are the support."""
 
     def place(self, neighbour: Neighbour) -> tuple[float, float, float, float]:
         """A neighbour's x, y, width and height as parts of its view's width and height."""
@@ -145,7 +148,8 @@ class Evidence:
             for layer in self.layers
         ]
         names = ("image", "x", "y", "row", "column", "grid", "bbox", "value")
-        return {**{name: getattr(self, name) for name in names}, "layers": layers}
+        fields = {name: getattr(self, name) for name in names}
+        return {**fields, "layers": layers, **route_fields(self.route)}
 
     def to_json(self) -> str:
         """`to_dict()` as JSON."""
@@ -158,6 +162,8 @@ class Evidence:
             f" (patch row {self.row}, column {self.column} of {self.grid}×{self.grid}):"
             f" {self.value:.3f} unexplained"
         ]
+        if self.route is not None:
+            lines.append(self.route.to_text())
         for layer in self.layers:
             count = len(layer.neighbours)
             patches = "1 normal patch" if count == 1 else f"{count} normal patches"

@@ -10,9 +10,13 @@ from . import __version__
 
 Line = dict[str, Any]
 
+PRODUCT_COLUMNS = (
+    *("product", "unknown_product", "nearest_product", "product_similarity", "product_margin"),
+)
+"""Later columns: journals of before do not have them."""
 RESULT_COLUMNS = (
     *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "map_threshold"),
-    *("regions", "heatmap", "map", "error"),
+    *("regions", "heatmap", "map", "error", *PRODUCT_COLUMNS),
 )
 REGION_COLUMNS = (
     *("image", "region", "score", "x", "y", "width", "height", "area", "peak_x", "peak_y"),
@@ -25,7 +29,7 @@ def results_csv(lines: Iterable[Line]) -> Iterator[str]:
     def row(line: Line) -> Line:
         # without a map threshold there is no region to count, which is not the same as none
         sought = line["map_threshold"] is not None
-        fields = {name: line[name] for name in RESULT_COLUMNS}
+        fields = {name: line.get(name) for name in RESULT_COLUMNS}
         return {**fields, "regions": len(line["regions"]) if sought else ""}
 
     return _table(RESULT_COLUMNS, map(row, lines))

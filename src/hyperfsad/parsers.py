@@ -87,7 +87,12 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _add_fit(group: Group) -> None:
     command = _command(group, "fit", commands.fit, "learn from good parts and save a detector")
-    command.add_argument("normal", nargs="+", metavar="GOOD", help="files, globs or folders")
+    command.add_argument("normal", nargs="*", metavar="GOOD", help="files, globs or folders")
+    command.add_argument(
+        "--categories",
+        metavar="DIR",
+        help="several products: a folder that holds a folder of good parts for each",
+    )
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="as part.hfsad")
     _add_support(command)
     _add_recipe(command)
@@ -135,6 +140,9 @@ def _add_extend(group: Group) -> None:
     command.add_argument("detector", metavar="DETECTOR")
     command.add_argument("normal", nargs="+", metavar="GOOD", help="files, globs or folders")
     command.add_argument("-o", "--output", metavar="FILE", help="default: the detector itself")
+    command.add_argument(
+        "--product", metavar="NAME", help="which of several products they show, or a new one"
+    )
     command.add_argument(
         "--check",
         nargs="+",

@@ -92,11 +92,15 @@ def _summary(scored: list[Line], failed: int) -> str:
         numbers += [("anomalous", bad, "bad"), ("good", len(judged) - bad, "good")]
     if failed:
         numbers.append(("failed", failed, "failed"))
+    several = any(line.get("nearest_product") is not None for line in scored)
+    strange = sum(bool(line.get("unknown_product")) for line in scored)
+    if strange:
+        numbers.append(("fit no product", strange, "failed"))
     items = "".join(
         f'<div class="{kind}"><dt>{name}</dt><dd>{number:,}</dd></div>'
         for name, number, kind in numbers
     )
-    same = "All maps share one colour scale."
+    same = f"All maps {'of a product ' if several else ''}share one colour scale."
     thresholds = sorted({line["threshold"] for line in judged})
     threshold = thresholds[0] if len(thresholds) == 1 else None
     if threshold is not None:
@@ -148,6 +152,8 @@ def _record(line: Line, index: int, folder: Path) -> Line:
     """What the page's script knows of an image before its picture is needed."""
     names = ("score", "score_map", "score_cls", "threshold", "anomalous", "size", "regions")
     record = {name: line[name] for name in names if line[name] is not None}
+    if line.get("nearest_product") is not None:
+        record |= {"product": line["nearest_product"], "unknown": line["unknown_product"]}
     heatmap = line["heatmap"]
     return {
         "index": index,

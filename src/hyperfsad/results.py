@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .base import FewShotDetector
     from .evidence import Evidence
     from .images import ImageSource, LoadedImage
+    from .routing import Route
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,9 @@ class AnomalyResult:
     detector: "weakref.ref[FewShotDetector] | None" = field(repr=False, compare=False, default=None)
     """What made the result; a result keeps no memory bank alive."""
 
+    route: "Route | None" = None
+    """Which product the image shows, where the detector knows several."""
+
     @classmethod
     def failed(cls, image: str, error: str) -> "AnomalyResult":
         """The result of an image that could not be read."""
@@ -94,6 +98,16 @@ class AnomalyResult:
         if self.threshold is None or self.error is not None:
             return None
         return self.score > self.threshold
+
+    @property
+    def product(self) -> str | None:
+        """The name of the image's product; None where it fits none, or the detector knows one."""
+        return None if self.route is None else self.route.product
+
+    @property
+    def unknown_product(self) -> bool | None:
+        """Whether the image fits none of the products; the nearest has judged it all the same."""
+        return None if self.route is None else self.route.unknown
 
     def plot(self) -> "Image.Image":
         """The heat map over the image, on the detector's fixed colour scale, with a legend."""
@@ -127,6 +141,8 @@ class AnomalyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of a line in results.jsonl, but for the paths of written files."""
+        from .routing import route_fields
+
         failed = self.error is not None
         return {
             "image": self.image,
@@ -138,6 +154,7 @@ class AnomalyResult:
             "size": None if failed else list(self.size),
             "map_threshold": self.map_threshold,
             "regions": [region.to_dict() for region in self.regions],
+            **route_fields(self.route),
             "error": self.error,
         }
 

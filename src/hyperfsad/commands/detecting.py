@@ -6,7 +6,7 @@ from typing import Any
 
 from ..console import DONE, INTERRUPTED, NOTHING, SOME_FAILED, count, printable, progress, say
 from ..errors import UsageError
-from .opening import found_images, is_below, loaded_detector, new_detector
+from .opening import any_detector, found_images, is_below, new_detector
 
 
 def detect(options: argparse.Namespace) -> int:
@@ -23,7 +23,7 @@ def detect(options: argparse.Namespace) -> int:
         raise UsageError(f"All images lie in the output folder {out}.")
     complete = not found.failed
     if options.detector:
-        detector = loaded_detector(options)
+        detector = any_detector(options)
     else:
         normal = found_images(options.normal)
         detector = new_detector(options).fit(progress(normal.paths, "learning"))
@@ -34,7 +34,7 @@ def detect(options: argparse.Namespace) -> int:
         run=f"{detector.identity()} {options.min_area:g}",
         heatmaps=not options.no_heatmaps,
         maps=options.save_maps,
-        support=detector.memory_.images,
+        support=detector.support_,
     )
     with output.open(resume=options.resume, notify=say):
         wanted = list(dict.fromkeys(images))
@@ -59,7 +59,7 @@ def detect(options: argparse.Namespace) -> int:
 
 def explain(options: argparse.Namespace) -> int:
     """Says which normal patches rebuilt a patch of an image, and draws them."""
-    detector = loaded_detector(options)
+    detector = any_detector(options)
     evidence = detector.evidence(options.image, *(options.at or (None, None)))
     if options.output:
         evidence.save(options.output, options.normal or ())
@@ -68,13 +68,39 @@ def explain(options: argparse.Namespace) -> int:
     return DONE
 
 
+def product_words(line: dict[str, Any]) -> str:
+    """The product of an image, where the detector knows several."""
+    nearest = line.get("nearest_product")
+    if nearest is None:
+        return ""
+    return (
+        f"  (fits no product, nearest {nearest})" if line["unknown_product"] else f"  ({nearest})"
+    )
+
+
+def tell_strangers(scored: list[dict[str, Any]], most: int = 10) -> None:
+    """Names the images that fit none of the products: their scores say little."""
+    strangers = [line for line in scored if line.get("unknown_product")]
+    if not strangers:
+        return
+    fit = "fits" if len(strangers) == 1 else "fit"
+    print(f"{count(len(strangers), 'image')} {fit} no product, and the score says little there:")
+    for line in strangers[:most]:
+        print(
+            f"         {printable(line['image'])}  (nearest {printable(line['nearest_product'])})"
+        )
+    if len(strangers) > most:
+        print(f"         and {len(strangers) - most} more; see unknown_product in results.csv")
+
+
 def summarise(lines: list[dict[str, Any]], out: Path, complete: bool) -> int:
     failed = [line for line in lines if line["error"] is not None]
     scored = sorted((line for line in lines if line["error"] is None), key=lambda x: -x["score"])
     if scored:
         print("  score  most anomalous images")
         for line in scored[:10]:
-            print(f"{line['score']:7.3f}  {printable(line['image'])}")
+            print(f"{line['score']:7.3f}  {printable(line['image'] + product_words(line))}")
+        tell_strangers(scored)
     for line in failed:
         say(f"hyperfsad: {line['error']}")
     scores = count(len(scored), "image")

@@ -5,7 +5,7 @@ import gc
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..console import count, say
 from ..errors import DetectorFileError, UsageError
@@ -13,41 +13,64 @@ from ..errors import DetectorFileError, UsageError
 if TYPE_CHECKING:
     from ..detector import HyperFSAD
     from ..images import FoundImages
+    from ..products import ProductDetector
 
 
 def new_detector(options: argparse.Namespace) -> "HyperFSAD":
-    detector = detector_class(options)
-    return detector(
-        options.backbone,
-        recipe=options.recipe or options.usual_recipe,
-        layers=options.layers,
-        resolution=options.resolution,
-        lookup=options.lookup,
-        pooling=options.pooling,
-        lam=options.lam,
-        rotations=1 if (turns := getattr(options, "rotations", None)) is None else turns,
-        device=options.device,
-        engine=options.engine,
-        batch_size=options.batch_size,
-        notify=say,
-    )
+    return detector_class(options)(**_settings(options))
+
+
+def new_products(options: argparse.Namespace) -> "ProductDetector":
+    detector_class(options)
+    from ..products import ProductDetector
+
+    return ProductDetector(**_settings(options))
+
+
+def _settings(options: argparse.Namespace) -> "dict[str, Any]":
+    return {
+        "recipe": options.recipe or options.usual_recipe,
+        "layers": options.layers,
+        "resolution": options.resolution,
+        "lookup": options.lookup,
+        "pooling": options.pooling,
+        "lam": options.lam,
+        "rotations": 1 if (turns := getattr(options, "rotations", None)) is None else turns,
+        **_machine(options),
+    }
 
 
 def loaded_detector(options: argparse.Namespace) -> "HyperFSAD":
+    """A saved detector of one product."""
+    _refuse_fixed(options)
+    return detector_class(options).load(options.detector, **_machine(options))
+
+
+def any_detector(options: argparse.Namespace) -> "HyperFSAD | ProductDetector":
+    """A saved detector, whether of one product or of several."""
+    _refuse_fixed(options)
+    detector_class(options)
+    from ..products import load_detector
+
+    return load_detector(options.detector, **_machine(options))
+
+
+def _refuse_fixed(options: argparse.Namespace) -> None:
     fixed = ("recipe", "layers", "resolution", "lookup", "pooling", "lam", "rotations")
     given = [name for name in fixed if getattr(options, name, None) is not None]
     if given:
         name = "lambda" if given[0] == "lam" else given[0]
         raise UsageError(f"--{name} is fixed in a saved detector; fit a new one to change it.")
-    detector = detector_class(options)
-    return detector.load(
-        options.detector,
-        backbone=options.backbone,
-        device=options.device,
-        engine=options.engine,
-        batch_size=options.batch_size,
-        notify=say,
-    )
+
+
+def _machine(options: argparse.Namespace) -> "dict[str, Any]":
+    return {
+        "backbone": options.backbone,
+        "device": options.device,
+        "engine": options.engine,
+        "batch_size": options.batch_size,
+        "notify": say,
+    }
 
 
 def detector_class(options: argparse.Namespace) -> "type[HyperFSAD]":
@@ -92,8 +115,11 @@ def is_below(path: str, folder: Path) -> bool:
     return folder.resolve() in Path(path).resolve().parents
 
 
-def say_saved(detector: "HyperFSAD", path: str) -> None:
+def say_saved(detector: "HyperFSAD | ProductDetector", path: str) -> None:
     size = os.path.getsize(path) / 1e6
-    normal = count(len(detector.memory_.normal_images), "normal image")
-    turned = f", each in {detector.rotations_} orientations" if detector.rotations_ > 1 else ""
-    print(f"{path}: {normal}{turned}, {size:.1f} MB")
+    normal = count(len(detector.support_), "normal image")
+    products = getattr(detector, "products_", None)
+    of = f" of {count(len(products), 'product')}" if products else ""
+    turns = getattr(detector, "rotations_", 1)
+    turned = f", each in {turns} orientations" if turns > 1 else ""
+    print(f"{path}: {normal}{of}{turned}, {size:.1f} MB")

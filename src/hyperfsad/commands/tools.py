@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from ..console import DONE, count, printable, say, status_line
 from ..encoders import REGISTRY
@@ -81,28 +82,46 @@ def info(options: argparse.Namespace) -> int:
     """Prints what is in a detector file."""
     import json
 
-    from ..storage import read_header
+    from ..storage import holds_products, read_header
 
     header = read_header(Path(options.detector))
     if options.json:
         print(json.dumps(header, indent=2, ensure_ascii=False))
         return DONE
+    title = [f"{options.detector} (format {header['format']})"]
     try:
-        encoder, images = header["encoder"], header["normal_images"]
-        lines = [
-            f"{options.detector} (format {header['format']})",
-            f"encoder     {encoder['name']}, {encoder['resolution']} px",
-            f"layers      {', '.join(map(str, encoder['layers']))}",
-            f"recipe      {header.get('recipe', 'paper')}",
-            f"lookup      {header['lookup']}",
-            f"pooling     {header['pooling']}, λ = {header['lambda']}",
-            f"threshold   {'none' if header['threshold'] is None else header['threshold']}",
-            f"of the map  {'none' if (level := header.get('map_threshold')) is None else level}",
-            f"rotations   {header.get('rotations', 1)}",
-            f"normal      {count(len(images), 'image')}",
-            *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
-        ]
-    except (KeyError, TypeError) as error:
+        if holds_products(header):
+            lines = title + _shared_lines(header["products"][0])
+            for product in header["products"]:
+                least = f"least similarity {product['least_similarity']:.3f}"
+                lines += ["", f"product     {product['name']} ({least})", *_own_lines(product)]
+        else:
+            lines = title + _shared_lines(header) + _own_lines(header)
+    except (KeyError, TypeError, IndexError, ValueError) as error:
         raise DetectorFileError(f"{options.detector} is damaged: {error!r}.") from error
     print(printable("\n".join(lines)))
     return DONE
+
+
+def _shared_lines(header: dict[str, Any]) -> list[str]:
+    """What is the same for all products of a file."""
+    encoder = header["encoder"]
+    return [
+        f"encoder     {encoder['name']}, {encoder['resolution']} px",
+        f"layers      {', '.join(map(str, encoder['layers']))}",
+        f"recipe      {header.get('recipe', 'paper')}",
+        f"lookup      {header['lookup']}",
+        f"pooling     {header['pooling']}, λ = {header['lambda']}",
+    ]
+
+
+def _own_lines(header: dict[str, Any]) -> list[str]:
+    """What one product has learnt."""
+    images = header["normal_images"]
+    return [
+        f"threshold   {'none' if header['threshold'] is None else header['threshold']}",
+        f"of the map  {'none' if (level := header.get('map_threshold')) is None else level}",
+        f"rotations   {header.get('rotations', 1)}",
+        f"normal      {count(len(images), 'image')}",
+        *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
+    ]

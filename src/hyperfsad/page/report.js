@@ -70,11 +70,13 @@
     return frame;
   };
 
+  const product = (image) => image.unknown ? "fits no product" : image.product;
   const describe = (image) => {
     const words = [brief(image.name)];
     if ("score" in image) words.push(`score ${image.score.toFixed(3)}`);
     if (verdict(image)) words.push(verdict(image));
     if (image.regions) words.push(plural(image.regions, "region"));
+    if (image.product !== undefined) words.push(product(image));
     return words.join(", ");
   };
   const card = (image, place) => {
@@ -89,7 +91,9 @@
     if ("score" in image) meta.append(make("span", "score", image.score.toFixed(3)));
     const kind = verdict(image);
     if (kind) meta.append(make("span", `badge ${kind}`, kind));
+    if (image.unknown) meta.append(make("span", "badge failed", product(image)));
     if (image.regions) meta.append(make("span", "regions", plural(image.regions, "region")));
+    if (image.product !== undefined && !image.unknown) meta.append(make("span", "regions", image.product));
     meta.append(make("span", "name", brief(image.name)));
     meta.title = image.name;
     button.append(frame, meta);
@@ -210,6 +214,7 @@
     const rows = "score" in image ? [
       ["score", image.score.toFixed(4)],
       ...("threshold" in image ? [["threshold", image.threshold.toFixed(4)]] : []),
+      ...("product" in image ? [["product", image.unknown ? `none fits; nearest ${image.product}` : image.product]] : []),
       ["map score", image.score_map.toFixed(4)],
       ["whole-image score", image.score_cls.toFixed(4)],
       ["size", `${image.size[0]} × ${image.size[1]}`],

@@ -1,0 +1,263 @@
+"""Several products in one detector: each image is judged by the detector of its own product."""
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from . import storage
+from .detector import HyperFSAD
+from .encoders.encoder import Encoder, Tokens
+from .encoders.store import Notify, silent
+from .errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
+from .evidence import Evidence, explain
+from .images import SUFFIXES, FoundImages, ImageSource, find_images, load_image
+from .memory import NormalImage
+from .pipeline import PreparedImage
+from .predicting import Predictor
+from .results import AnomalyResult
+from .routing import Route, Router, empty_pictures, least_similarity, look_alikes
+from .sources import Images
+
+
+class ProductDetector(Predictor):
+    """A detector for each product, one encoder for all; an image goes to the product it looks like.
+
+    >>> detector = ProductDetector().fit("products/")  # a folder of good parts for each product
+    >>> detector.predict("part.png").product
+    """
+
+    def __init__(self, backbone: str | None = None, **settings: Any) -> None:
+        """All that `HyperFSAD` takes; it holds for every product."""
+        self._begin(HyperFSAD(backbone, **settings))
+
+    def _begin(self, plain: HyperFSAD) -> None:
+        self._plain = plain  # never fitted: what all products share
+        self.settings, self.batch_size = plain.settings, plain.batch_size
+        self.products_: dict[str, HyperFSAD] = {}
+        """The detector of each product, by name."""
+        self.least_: dict[str, float] = {}
+        """The least similarity with which an image still fits a product."""
+        self.skipped_: list[ImageError] = []
+        """Normal images of the last `fit` or `extend` that could not be read."""
+        self._router: Router | None = None
+
+    @property
+    def min_area(self) -> float:
+        """Regions of fewer pixels of the image are left out."""
+        return self._plain.min_area
+
+    @min_area.setter
+    def min_area(self, pixels: float) -> None:
+        for detector in (self._plain, *self.products_.values()):
+            detector.min_area = pixels
+
+    @property
+    def encoder_(self) -> Encoder:
+        """The encoder of all products, loaded when it is first needed."""
+        encoder = self._plain.encoder_
+        for detector in self.products_.values():
+            if detector._encoder is not encoder:
+                detector.use_encoder(encoder)
+                self._router = None  # on the encoder's device
+        return encoder
+
+    @property
+    def support_(self) -> tuple[NormalImage, ...]:
+        """The normal images of all products."""
+        return tuple(image for each in self.products_.values() for image in each.support_)
+
+    def fit(self, products: "str | os.PathLike[str] | Mapping[str, Images]") -> "ProductDetector":
+        """Remembers the good parts of each product: a folder of folders, or images by name."""
+        if isinstance(products, str | os.PathLike):
+            products = {name: found.paths for name, found in product_folders(products).items()}
+        if not products:
+            raise UsageError("There is no product to learn.")
+        self.skipped_ = []
+        fitted = {name: self._learnt(name, images) for name, images in products.items()}
+        self.products_, self.least_ = fitted, {}
+        self._settle(*fitted)
+        return self
+
+    def extend(self, product: str, images: Images) -> "ProductDetector":
+        """Remembers more good parts of a product, or those of a new one."""
+        self._require_fitted()
+        self.skipped_ = []
+        self.encoder_  # noqa: B018 (a new product shares it)
+        if product in self.products_:
+            known = self.products_[product]
+            known.extend(images)
+            self.skipped_ = known.skipped_
+        else:
+            self.products_[product] = self._learnt(product, images)
+        self._settle(product)
+        return self
+
+    def route(self, image: ImageSource) -> Route:
+        """The product of an image, without judging it."""
+        self._require_fitted()
+        return self._routes(self.encoder_.encode([load_image(image)]))[0]
+
+    def evidence(
+        self, image: ImageSource, x: float | None = None, y: float | None = None
+    ) -> Evidence:
+        """Which normal patches of its product rebuilt the patch at x, y of an image."""
+        picture = load_image(image)
+        route = self.route(picture.pixels)
+        return replace(explain(self.products_[route.nearest], picture, x, y), route=route)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything but the encoder's weights into one file."""
+        self._require_fitted()
+        products = {
+            name: (detector.memory_, {**detector._header(), "least_similarity": self.least_[name]})
+            for name, detector in self.products_.items()
+        }
+        storage.write_products(Path(path), products, {})
+
+    def identity(self) -> str:
+        """A hash of all that its results depend on: equal detectors, equal results."""
+        self._require_fitted()
+        parts = [(name, d.identity(), self.least_[name]) for name, d in self.products_.items()]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, backbone: str | None = None, **machine: Any
+    ) -> "ProductDetector":
+        """Reads a file of several products; safe with files from strangers.
+
+        `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
+        """
+        stored, _ = storage.read_products(Path(path))
+        products = {
+            name: HyperFSAD.restored(bank, header, os.fspath(path), backbone=backbone, **machine)
+            for name, (bank, header) in stored.items()
+        }
+        try:
+            least = {name: float(own["least_similarity"]) for name, (_, own) in stored.items()}
+        except (KeyError, TypeError, ValueError) as error:
+            raise DetectorFileError(f"{path} is damaged: {error!r}.") from error
+        detector = cls.__new__(cls)
+        detector._begin(next(iter(products.values())).unfitted())
+        detector.products_, detector.least_ = products, least
+        return detector
+
+    def __repr__(self) -> str:
+        count = sum(len(each.memory_) for each in self.products_.values())
+        return f"ProductDetector({list(self.products_)}, {count} normal images)"
+
+    def _learnt(self, name: str, images: Images) -> HyperFSAD:
+        if not name.strip():
+            raise UsageError("A product needs a name.")
+        self._plain.encoder_  # noqa: B018 (loaded once, before the copy)
+        try:
+            detector = self._plain.unfitted().fit(images)
+        except UsageError as error:
+            raise UsageError(f"The product {name} cannot be learnt: {error}") from error
+        self.skipped_ += detector.skipped_
+        return detector
+
+    def _settle(self, *changed: str) -> None:
+        """Works out anew what follows from the good parts of products that have changed."""
+        self._router = None
+        empty = self.encoder_.encode(empty_pictures()).cls
+        banks = {name: detector.memory_ for name, detector in self.products_.items()}
+        for name in changed:
+            self.least_[name] = least_similarity(banks[name], empty)
+        for alike in look_alikes(banks):
+            if alike.product in changed or alike.other in changed:
+                _warn(
+                    f"{alike.product} looks like {alike.other}: {alike.nearer} of its"
+                    f" {alike.count} good parts could be taken for it, and defects will be judged"
+                    " by the wrong one; give more good parts, or make them one product."
+                )
+
+    def _routes(self, tokens: Tokens) -> list[Route]:
+        if self._router is None:
+            banks = {name: detector.memory_ for name, detector in self.products_.items()}
+            self._router = Router(banks, self.least_)
+        return [self._router.route(cls) for cls in tokens.cls]
+
+    def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
+        tokens = self.encoder_.encode_prepared([image.pixels for image in images])
+        results = []
+        for place, (image, route) in enumerate(zip(images, self._routes(tokens), strict=True)):
+            detector = self.products_[route.nearest]
+            own = slice(place, place + 1)
+            (scored,) = detector.score_tokens(Tokens(tokens.patches[own], tokens.cls[own]))
+            results.append(replace(detector.result(image, scored), route=route))
+        return results
+
+    def _require_fitted(self) -> None:
+        if not self.products_:
+            raise UsageError("This detector has seen no product yet; call fit first.")
+
+
+def load_detector(
+    path: str | os.PathLike[str],
+    *,
+    backbone: str | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    batch_size: int | None = None,
+    notify: Notify = silent,
+) -> HyperFSAD | ProductDetector:
+    """Reads a detector file, whether of one product or of several."""
+    several = storage.holds_products(storage.read_header(Path(path)))
+    load = ProductDetector.load if several else HyperFSAD.load
+    found: HyperFSAD | ProductDetector = load(
+        path,
+        backbone=backbone,
+        device=device,
+        engine=engine,
+        batch_size=batch_size,
+        notify=notify,
+    )
+    return found
+
+
+def product_folders(root: str | os.PathLike[str]) -> dict[str, FoundImages]:
+    """The images of each product in a folder of folders, by the folder's name, sorted.
+
+    Every product must have images; what lies beside the folders is told of and left out.
+    """
+    root = os.fspath(root)
+    if not os.path.isdir(root):
+        raise UsageError(f"{root} is no folder; give a folder with one folder for each product.")
+    names = sorted(name for name in os.listdir(root) if not name.startswith("."))
+    folders = [name for name in names if os.path.isdir(os.path.join(root, name))]
+    if not folders:
+        raise UsageError(
+            f"{root} holds no folders; put the good parts of each product into a folder of its own."
+        )
+    loose = [name for name in names if os.path.splitext(name)[1].lower() in SUFFIXES]
+    loose = [name for name in loose if name not in folders]
+    if loose:
+        more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
+        _warn(
+            f"{os.path.join(root, loose[0])}{more} beside the folders of products is left out; it"
+            " belongs to none of them."
+        )
+    return {name: _product_images(os.path.join(root, name), name) for name in folders}
+
+
+def _product_images(folder: str, name: str) -> FoundImages:
+    split = [kind for kind in ("train", "test") if os.path.isdir(os.path.join(folder, kind))]
+    if len(split) == 2:
+        raise UsageError(
+            f"{folder} holds a folder train and a folder test, as data sets with defects do; the"
+            " folder of a product holds nothing but good parts."
+        )
+    try:
+        return find_images([folder])
+    except UsageError as error:
+        raise UsageError(f"The product {name} cannot be learnt: {error}") from error
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, HyperfsadWarning, stacklevel=4)
