@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from .render import draw_heatmap, save_picture
 from .report import report_html
 from .results import AnomalyResult
 from .thumbnails import picture_entry
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 JOURNAL = "results.partial.jsonl"
 DONE_JOURNAL = ".results.done.jsonl"
@@ -105,23 +108,12 @@ class OutputFolder:
 
     def add(self, result: AnomalyResult) -> None:
         """Writes the pictures of one result and notes its line."""
-        line = {**result.to_dict(), "heatmap": None, "map": None}
-        line["error"] = line.pop("error")  # last, as in the contract
+        drawn = self._heatmaps and result.error is None
+        picture = result.original() if drawn else None
+        line = written_line(self.folder, result, file_name(result.image), picture, self._maps)
         entry: Entry = {"stamp": stamp(result.image), "line": line}
-        if result.error is None:
-            name = _file_name(result.image)
-            if self._heatmaps:
-                line["heatmap"] = f"heatmaps/{name}.jpg"
-                picture = result.original()
-                save_picture(draw_heatmap(picture, result), self.folder / line["heatmap"])
-                entry["picture"] = picture_entry(picture, result.anomaly_map, result.scale)
-            if self._maps:
-                line["map"] = f"maps/{name}.npy"
-                with (
-                    atomic_path(self.folder / line["map"]) as temporary,
-                    temporary.open("wb") as file,
-                ):
-                    np.save(file, result.anomaly_map)
+        if picture is not None:
+            entry["picture"] = picture_entry(picture, result.anomaly_map, result.scale)
         self._journal.add(entry)
 
     def finish(self, images: list[str]) -> list[dict[str, Any]]:
@@ -169,9 +161,33 @@ class OutputFolder:
                 file.write(encoded(chunk))
 
 
-def _file_name(image: str) -> str:
-    """The image's own name and a hash of its path, so that equal names never collide."""
-    digest = hashlib.sha256(image.encode("utf-8", errors="surrogateescape")).hexdigest()[:8]
+def written_line(
+    folder: Path, result: AnomalyResult, name: str, picture: "Image.Image | None", maps: bool
+) -> Entry:
+    """Writes the files of one result below `folder`; returns its line in results.jsonl.
+
+    The heat map is drawn over `picture`, where there is one.
+    """
+    line = {**result.to_dict(), "heatmap": None, "map": None}
+    line["error"] = line.pop("error")  # last, as in the contract
+    if picture is not None:
+        line["heatmap"] = f"heatmaps/{name}.jpg"
+        save_picture(draw_heatmap(picture, result), folder / line["heatmap"])
+    if maps and result.error is None:
+        line["map"] = f"maps/{name}.npy"
+        with atomic_path(folder / line["map"]) as temporary, temporary.open("wb") as file:
+            np.save(file, result.anomaly_map)
+    return line
+
+
+def file_name(image: str, version: str = "") -> str:
+    """The image's own name and a hash of its path, so that equal names never collide.
+
+    `version` tells apart what was written under one path at different times; as there may be
+    millions of them, the hash is then longer.
+    """
+    hashed = hashlib.sha256((image + version).encode("utf-8", errors="surrogateescape"))
+    digest = hashed.hexdigest()[: 16 if version else 8]
     stem = os.path.splitext(os.path.basename(image))[0]
     clean = "".join(c if c.isalnum() or c in " -_." else "_" for c in stem)
     while len(clean.encode("utf-8", errors="replace")) > 120:
