@@ -7,6 +7,7 @@ from typing import NoReturn, TypeAlias
 
 from . import __version__, commands
 from .bench.command import benchmark
+from .commands.watching import add_arguments as add_watch_arguments
 from .console import NOTHING
 from .encoders import ENGINES
 from .recipes import DEFAULT_RECIPE, RECIPES
@@ -72,6 +73,7 @@ def make_parser() -> argparse.ArgumentParser:
     for add in (
         _add_fit,
         _add_detect,
+        _add_watch,
         _add_explain,
         _add_extend,
         _add_demo,
@@ -116,6 +118,16 @@ def _add_detect(group: Group) -> None:
     command.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     _add_support(command)
     _add_recipe(command)
+    _add_machine(command)
+
+
+def _add_watch(group: Group) -> None:
+    command = _command(group, "watch", commands.watch, "judge images as a camera writes them")
+    command.epilog = (
+        "Ctrl-C (exit code 130) and SIGTERM (0) finish the image in hand; a second Ctrl-C does not"
+        " wait. The next start goes on: no image is judged twice, none is lost."
+    )
+    add_watch_arguments(command)
     _add_machine(command)
 
 
