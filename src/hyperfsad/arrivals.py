@@ -20,10 +20,13 @@ TEMPORARY = (".tmp", ".part", ".partial", "~")
 
 
 def is_picture(name: str) -> bool:
-    """Whether a file of this name is to be looked at."""
-    stem, suffix = os.path.splitext(name)
-    hidden = name.startswith((".", "~"))
-    return suffix.lower() in SUFFIXES and not hidden and not stem.lower().endswith(TEMPORARY)
+    """Whether a file of this name is a picture, and no hidden one."""
+    return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a picture of this name is still being written."""
+    return name.startswith("~") or os.path.splitext(name)[0].lower().endswith(TEMPORARY)
 
 
 def stamp_of(path: str) -> Stamp | None:
@@ -42,6 +45,8 @@ class Look:
     """What one look at a folder found."""
 
     files: dict[str, Stamp] = field(default_factory=dict)
+    temporary: list[str] = field(default_factory=list)
+    """Pictures under names that they will not keep."""
     closed: dict[str, str] = field(default_factory=dict)
     """Folders that could not be opened, and why."""
 
@@ -74,7 +79,11 @@ def look(folder: str, leave_out: str) -> Look:
                 link = entry.is_symlink()
                 below = os.path.realpath(entry.path) if link else os.path.join(real, entry.name)
                 waiting.append((entry.path, below))
-            elif is_picture(entry.name):
+            elif not is_picture(entry.name):
+                continue
+            elif is_temporary(entry.name):
+                found.temporary.append(entry.path)
+            else:
                 stamp = stamp_of(entry.path)  # that of the listing may be old on Windows
                 if stamp is not None:
                     found.files[entry.path] = stamp

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from .errors import UsageError
 from .exports import coco_json, regions_csv, results_csv
 from .files import atomic_path, explain_os_errors
 from .journal import Entry, Journal, encoded, read_objects, stamp
@@ -63,6 +64,7 @@ class OutputFolder:
     ) -> Self:
         """Makes the folder; with `resume`, takes up what an earlier run has finished."""
         earlier = self._earlier()
+        self._refuse_watched()
         self._stale = self._written_files(read_objects(self.folder / "results.jsonl"))
         if earlier is not None:
             entries = read_objects(earlier)
@@ -74,6 +76,14 @@ class OutputFolder:
         if notify and not len(self._journal):
             self._tell_what_is_replaced(unfinished, notify)
         return self
+
+    def _refuse_watched(self) -> None:
+        """The results of a watch are the truth about what it has done; they are not replaced."""
+        first = next(read_objects(self.folder / "results.jsonl"), {})
+        if "stamp" in first:
+            raise UsageError(
+                f"{self.folder} holds the results of hyperfsad watch; choose another output folder."
+            )
 
     def _earlier(self) -> Path | None:
         for name in (JOURNAL, DONE_JOURNAL):

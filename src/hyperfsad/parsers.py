@@ -128,6 +128,9 @@ def _add_watch(group: Group) -> None:
         " wait. The next start goes on: no image is judged twice, none is lost."
     )
     add_watch_arguments(command)
+    command.add_argument(
+        "--min-area", type=_area, default=0.0, metavar="PX", help="leave smaller regions out"
+    )
     _add_machine(command)
 
 

@@ -71,6 +71,7 @@ class Watcher:
         self._arrivals = Arrivals(settle, patience)
         self._done: dict[str, Stamp] = {}
         self._closed: dict[str, str] = {}
+        self._temporary: dict[str, float] = {}
         self._told: set[str] = set()
         self._identity = detector.identity()[:12]
         self._require_sense()
@@ -145,6 +146,7 @@ class Watcher:
                 ledger.skip(found.files if ledger.is_first_start else None)
                 skipping = False
             self._update(found, ledger, began)
+            self._tell_oddities(found, began, 0.0 if once else RESTLESS)
             cost = time.monotonic() - began
             if wanted is None:
                 wanted = {path for path in found.files if path in self._arrivals}
@@ -184,13 +186,23 @@ class Watcher:
             (done if known else new)[path] = stamp
         self._done = done  # of what is in the folder now; the ledger knows all
         self._arrivals.update(new, now)
+
+    def _tell_oddities(self, found: Look, now: float, after: float) -> None:
+        """What is never judged must not go unseen: names that stay temporary, files that never
+        rest."""
+        self._temporary = {path: self._temporary.get(path, now) for path in found.temporary}
+        stuck = {path for path, first in self._temporary.items() if now - first >= after}
+        for path in sorted(stuck - self._told)[:3]:
+            self.notify(
+                f"{path} has a temporary name and is passed over; rename it to have it judged."
+            )
         restless = set(self._arrivals.restless(now, RESTLESS))
         for path in sorted(restless - self._told):
             self.notify(
                 f"{path} has been changing for a minute without a rest of"
                 f" {self._arrivals.settle:g} seconds (--settle), so it cannot be judged."
             )
-        self._told = restless
+        self._told = restless | stuck
 
     def _judged(self, path: str, stamp: Stamp, ledger: Ledger) -> AnomalyResult | None:
         """The result of a complete picture, after its line is written; None where it must wait."""

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 def watch(options: argparse.Namespace) -> int:
     """Judges images as they arrive, until it is stopped."""
-    import os
-
     from ..watching import Watcher
 
     webhook = _webhook(options)
@@ -39,7 +38,7 @@ def watch(options: argparse.Namespace) -> int:
     )
     judged = failed = 0
     with (
-        _stopped_by_signals(watcher) as signals,
+        stopped_by_signals(watcher) as signals,
         contextlib.closing(watcher.run(options.once)) as run,
     ):
         for result in run:
@@ -82,7 +81,7 @@ def _webhook(options: argparse.Namespace) -> Any:
 
 
 @contextlib.contextmanager
-def _stopped_by_signals(watcher: "Watcher") -> Iterator[list[int]]:
+def stopped_by_signals(watcher: "Watcher") -> Iterator[list[int]]:
     """Ctrl-C and SIGTERM let the image in hand be finished; a second Ctrl-C does not wait."""
     caught: list[int] = []
 
@@ -105,15 +104,12 @@ def _stopped_by_signals(watcher: "Watcher") -> Iterator[list[int]]:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """What `hyperfsad watch` takes, but for the machine."""
+    """What only `hyperfsad watch` takes."""
     command.add_argument("folder", metavar="FOLDER", help="where the camera writes")
     command.add_argument("--detector", required=True, metavar="FILE", help="a saved detector")
     command.add_argument("-o", "--output", default="out", metavar="DIR", help="default: out")
     command.add_argument("--no-heatmaps", action="store_true", help="draw no pictures")
     command.add_argument("--save-maps", action="store_true", help="write maps/*.npy as well")
-    command.add_argument(
-        "--min-area", type=float, default=0.0, metavar="PX", help="leave smaller regions out"
-    )
     command.add_argument("--quiet", action="store_true", help="print no line for each image")
     command.add_argument("--backbone", metavar="FOLDER", help="where its encoder's folder lies now")
     when = command.add_argument_group("when an image is taken")
