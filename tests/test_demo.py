@@ -14,11 +14,12 @@ def test_the_demo_tells_good_parts_from_bad_ones(
     """The default does not see a missing hole: what is left is like the rest of the plate."""
     assert main(["demo", "-o", str(tmp_path)]) == 0
     table = capsys.readouterr().out
-    assert table.count(" defect\n") == 7
+    assert table.count(" anomalous\n") == 7
     assert table.count(" good\n") == 4
     wrong = [line for line in table.splitlines() if "(wrong)" in line]
     assert len(wrong) == 1
     assert "missing hole" in wrong[0]
+    assert "11 of 12 right" in table
     assert f"Pictures: {tmp_path / 'plate' / 'heatmaps'}" in table
     for product in ("plate", "fabric"):
         lines = read_results(tmp_path / product)

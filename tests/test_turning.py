@@ -9,8 +9,8 @@ import torch
 from PIL import Image
 
 from hyperfsad import HyperFSAD, UsageError
-from hyperfsad.calibration import colour_scale
 from hyperfsad.cli import main
+from hyperfsad.colours import colour_scale
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.images import LoadedImage
 from hyperfsad.orientation import AUTO_ROTATIONS, LOOKED_AT

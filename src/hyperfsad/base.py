@@ -4,6 +4,7 @@ A method says two things of its own: the score of each patch of an image, and ho
 follows from them.
 """
 
+import os
 import weakref
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .calibration import Calibration
 from .encoders import DEFAULT, find_spec
 from .encoders.encoder import Encoder, Tokens, load_encoder, prepare
 from .encoders.store import Notify, silent
@@ -50,6 +52,10 @@ class TokenScore:
     score_cls: float
 
 
+IN_HAND = 8
+"""Normal images that are kept as pictures while a detector is fitted."""
+
+
 class FewShotDetector(Predictor):
     """Fits on a few good parts, predicts on others; subclasses score tokens."""
 
@@ -80,11 +86,15 @@ class FewShotDetector(Predictor):
         self._encoder: Encoder | None = None
         self._fingerprint: str | None = None
         self._scale: tuple[float, float] | None = None
+        self.calibration_: Calibration | None = None
+        """How the two lines came about; None where they were set by hand, or there are none."""
         self.threshold_: float | None = None
         self.map_threshold_: float | None = None
         """Above it a place of the map counts as a defect; without it results have no regions."""
         self.min_area = 0.0
         """Regions of fewer pixels of the image are left out."""
+        self._in_hand: dict[str, LoadedImage] = {}
+        """Normal images that came as pictures, while a method may still want to see them."""
         self.skipped_: list[ImageError] = []
         """Normal images of the last `fit` or `extend` that could not be read."""
 
@@ -143,7 +153,7 @@ class FewShotDetector(Predictor):
         """A copy with the same settings and encoder that has seen no normal image."""
         fresh = copy(self)
         fresh.__dict__.pop("memory_", None)
-        fresh.threshold_ = fresh.map_threshold_ = fresh._scale = None
+        fresh.threshold_ = fresh.map_threshold_ = fresh._scale = fresh.calibration_ = None
         return fresh
 
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
@@ -162,6 +172,14 @@ class FewShotDetector(Predictor):
     def support_(self) -> tuple[NormalImage, ...]:
         """The normal images."""
         return self.memory_.normal_images
+
+    @property
+    def threshold_from_(self) -> str | None:
+        """How the threshold came about, in a few words."""
+        if self.threshold_ is None:
+            return None
+        by_itself = self.calibration_ and self.calibration_.threshold == self.threshold_
+        return self.calibration_.words if self.calibration_ and by_itself else "set by hand"
 
     @property
     def scale_(self) -> tuple[float, float]:
@@ -215,6 +233,8 @@ class FewShotDetector(Predictor):
             self._regions(scored.anomaly_map, image.size),
             picture=image.picture,
             map_threshold=self.map_threshold_,
+            threshold_from=self.threshold_from_,
+            p_value=self.calibration_.p_value(scored.score) if self.calibration_ else None,
             detector=weakref.ref(self),
         )
 
@@ -228,6 +248,7 @@ class FewShotDetector(Predictor):
     def _new_banks(self, images: Images, known: tuple[NormalImage, ...]) -> list[MemoryBank]:
         """A bank for each batch of normal images that are readable and new."""
         self.skipped_ = []
+        self._in_hand = {}
         hashes = {image.sha256: image.name for image in known}
         banks = []
         for batch in batched(self._new_images(images, hashes), self._batch_size):
@@ -245,11 +266,14 @@ class FewShotDetector(Predictor):
     def _new_images(
         self, images: Images, hashes: dict[str, str]
     ) -> Iterator[tuple[NDArray[np.float32], NormalImage]]:
-        def views(image: LoadedImage) -> list[NDArray[np.float32]]:
-            return [prepare(view, self.settings) for view in self.support_views(image)]
+        def views(image: LoadedImage) -> tuple[list[NDArray[np.float32]], LoadedImage | None]:
+            kept = None if os.path.isfile(image.name) else image
+            return [prepare(view, self.settings) for view in self.support_views(image)], kept
 
         found = distinct_images(images, views, self.skipped_, hashes, kind="A normal image")
-        for normal, prepared_views in found:
+        for normal, (prepared_views, picture) in found:
+            if picture is not None and len(self._in_hand) < IN_HAND:
+                self._in_hand[normal.sha256] = picture
             for view in prepared_views:
                 yield view, normal
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from .console import DONE, INTERRUPTED, NOTHING, say, tell_warnings
 from .errors import HyperfsadError
-from .parsers import make_parser
+from .parsers import parse
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
-    options = make_parser().parse_args(arguments)
+    options = parse(arguments)
     try:
         with warnings.catch_warnings():
             tell_warnings()

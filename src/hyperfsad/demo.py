@@ -11,10 +11,8 @@ from .parts import PRODUCTS, draw
 from .results import AnomalyResult
 
 SUPPORT = 4
-REFERENCE = 4
-"""Further good parts, which draw the line between good and defective."""
-MARGIN = 1.2
-"""The line lies this much above the highest of their scores, since four are few."""
+FIRST_PHOTO = 8
+"""Where the seeds of judged parts begin, so that none is learnt."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +23,13 @@ class DemoRow:
     shown: str
     """What was drawn: "good", or the defect."""
     score: float
-    line: float
-    """Above it, a part of this product is called defective."""
+    threshold: float | None
+    anomalous: bool | None
 
     @property
-    def verdict(self) -> str:
-        return "defect" if self.score > self.line else "good"
+    def right(self) -> bool:
+        """Whether the verdict is what was drawn."""
+        return self.anomalous == (self.shown != "good")
 
 
 def run_demo(
@@ -42,22 +41,18 @@ def run_demo(
         place = folder / product
         kinds = ["good", "good", *defects]
         good = [_drawn(place / "good", product, seed) for seed in range(SUPPORT)]
-        reference = [
-            _drawn(place / "reference", product, SUPPORT + seed) for seed in range(REFERENCE)
-        ]
         photos = [
-            _drawn(place / "photos", product, SUPPORT + REFERENCE + seed, kind)
+            _drawn(place / "photos", product, FIRST_PHOTO + seed, kind)
             for seed, kind in enumerate(kinds)
         ]
         progress(f"{product}: learning from {SUPPORT} good parts")
         fitted = detector().fit(good)
-        line = MARGIN * max(result.score for result in fitted.predict(reference))
         with OutputFolder(place, run="demo", support=fitted.memory_.images).open() as output:
             for photo, kind in zip(photos, kinds, strict=True):
                 progress(f"{product}: {kind}")
                 result: AnomalyResult = fitted.predict(photo)
                 output.add(result)
-                rows.append(DemoRow(photo, kind, result.score, line))
+                rows.append(DemoRow(photo, kind, result.score, result.threshold, result.anomalous))
             output.finish(photos)
     return rows
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -12,16 +13,18 @@ from torch import Tensor
 
 from . import storage
 from .base import FewShotDetector, ImageTokens
-from .calibration import colour_scale
+from .calibration import FALSE_ALARM_RATE, Calibration, check_rate
+from .colours import colour_scale
 from .encoders import REGISTRY, EncoderSettings
 from .encoders.store import Notify, silent
-from .errors import DetectorFileError, UsageError
+from .errors import DetectorFileError, HyperfsadWarning, UsageError
 from .evidence import Evidence, explain
 from .images import ImageSource, LoadedImage, load_image
 from .matcher import Comparison, Matcher
 from .memory import MemoryBank
 from .orientation import AUTO_ROTATIONS, check_rotations, choose_rotations, first_few
 from .recipes import DEFAULT_RECIPE, find_recipe, recipe_layers
+from .rehearsal import calibrated_on_good_parts, calibrated_on_support
 from .scoring import Pooling, cls_score, image_score
 from .sources import Images, single_images
 from .turning import angle_of, turned
@@ -90,8 +93,72 @@ class HyperFSAD(FewShotDetector):
         """How patches are compared with normal ones."""
         return Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales)
 
-    def fit(self, images: Images) -> "HyperFSAD":
-        """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
+    def fit(
+        self,
+        images: Images,
+        *,
+        threshold: bool = True,
+        false_alarm_rate: float = FALSE_ALARM_RATE,
+    ) -> "HyperFSAD":
+        """Remembers good parts: a folder, a glob, paths, PIL images or arrays.
+
+        Then it draws the line from them alone, which takes the time of five further images for
+        each of the first eight; `threshold=False` leaves that out.
+        """
+        check_rate(false_alarm_rate)
+        self._remember_all(images)
+        self._draw(None)
+        return self.calibrate(false_alarm_rate=false_alarm_rate) if threshold else self
+
+    def extend(self, images: Images) -> "HyperFSAD":
+        """Remembers more good parts; the same as fitting on all of them at once.
+
+        A line that was drawn from the normal images is drawn again, where their files are still
+        there; one from further good parts is marked as stale.
+        """
+        before, lines = len(self.support_), self.calibration_
+        super().extend(images)
+        if lines is None or len(self.support_) == before:
+            return self
+        if lines.method == "support":
+            return self.calibrate(false_alarm_rate=lines.rate)
+        self.calibration_ = lines.outdated()
+        return self
+
+    def calibrate(
+        self, images: "Images | None" = None, *, false_alarm_rate: float = FALSE_ALARM_RATE
+    ) -> "HyperFSAD":
+        """Draws the line between good and anomalous.
+
+        `images` are good parts that were not learnt: with 1/α − 1 of them or more (19 for 5 %) at
+        most a share α of good parts is called anomalous, on average over the draw of these images.
+        Without them the line is an estimate from the normal images.
+        """
+        self._require_fitted()
+        if images is not None:
+            self._draw(calibrated_on_good_parts(self, images, false_alarm_rate))
+            return self
+        lines = calibrated_on_support(self, self._in_hand, false_alarm_rate)
+        self._in_hand = {}
+        if lines is not None:
+            self._draw(lines)
+            return self
+        warnings.warn(
+            "No normal image could be read again, so no threshold was found from them; calibrate"
+            " with good parts instead.",
+            HyperfsadWarning,
+            stacklevel=2,
+        )
+        if self.calibration_ is not None:
+            self.calibration_ = self.calibration_.outdated()
+        return self
+
+    def _draw(self, lines: Calibration | None) -> None:
+        self.calibration_ = lines
+        self.threshold_ = None if lines is None else lines.threshold
+        self.map_threshold_ = None if lines is None else lines.map_threshold
+
+    def _remember_all(self, images: Images) -> "HyperFSAD":
         if isinstance(self.rotations, int):
             return super().fit(images)
         sources = single_images(images)
@@ -103,7 +170,9 @@ class HyperFSAD(FewShotDetector):
         self.rotations_ = choice.rotations
         self.notify(choice.reason)
         known = tuple(image for bank in choice.banks for image in bank.images)
+        in_hand = self._in_hand
         banks = [*choice.banks, *self._new_banks(sources, known)]
+        self._in_hand = {**in_hand, **self._in_hand}
         self.skipped_ = skipped + self.skipped_
         return self.remember(self._joined(banks))
 
@@ -181,6 +250,7 @@ class HyperFSAD(FewShotDetector):
             "scale": list(self.scale_),
             "threshold": self.threshold_,
             "map_threshold": self.map_threshold_,
+            "calibration": self.calibration_.to_dict() if self.calibration_ else None,
         }
 
     @classmethod
@@ -257,6 +327,8 @@ class HyperFSAD(FewShotDetector):
             detector.threshold_ = header["threshold"]
             level = header.get("map_threshold")  # detectors of before have none
             detector.map_threshold_ = None if level is None else float(level)
+            lines = header.get("calibration")
+            detector.calibration_ = None if lines is None else Calibration.from_dict(lines)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, UsageError):
                 raise

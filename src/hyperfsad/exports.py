@@ -16,7 +16,7 @@ PRODUCT_COLUMNS = (
 """Later columns: journals of before do not have them."""
 RESULT_COLUMNS = (
     *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "map_threshold"),
-    *("regions", "heatmap", "map", "error", *PRODUCT_COLUMNS),
+    *("regions", "heatmap", "map", "error", *PRODUCT_COLUMNS, "p_value", "threshold_from"),
 )
 REGION_COLUMNS = (
     *("image", "region", "score", "x", "y", "width", "height", "area", "peak_x", "peak_y"),

@@ -2,11 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeAlias
 
-from . import __version__, commands
+from . import __version__, commands, values
 from .bench.command import benchmark
+from .calibration import FALSE_ALARM_RATE
 from .commands.watching import add_arguments as add_watch_arguments
 from .console import NOTHING
 from .encoders import ENGINES
@@ -23,42 +24,16 @@ class _Parser(argparse.ArgumentParser):
 Group: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
-def _layers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list such as 3,6,9,12") from None
-
-
-def _place(text: str) -> tuple[float, float]:
-    try:
-        x, y = map(float, text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a place such as 120,45") from None
-    return x, y
-
-
-def _area(text: str) -> float:
-    try:
-        area = float(text)
-    except ValueError:
-        area = -1.0
-    if not 0 <= area < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of pixels such as 50")
-    return area
-
-
-def _rotations(text: str) -> int | str:
-    if text == "auto":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 16, or auto") from None
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part for part in text.split(",") if part)
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The options of a command; files may also come after an option, which argparse forgets."""
+    parser = make_parser()
+    options, left = parser.parse_known_args(arguments)
+    files: str = getattr(options, "files", "")
+    if left and (not files or any(word.startswith("-") for word in left)):
+        parser.error(f"unrecognized arguments: {' '.join(left)}")
+    if left:
+        getattr(options, files).extend(left)
+    return options
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -76,6 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
         _add_watch,
         _add_explain,
         _add_extend,
+        _add_calibrate,
         _add_demo,
         _add_benchmark,
         _add_speed,
@@ -90,6 +66,7 @@ def make_parser() -> argparse.ArgumentParser:
 def _add_fit(group: Group) -> None:
     command = _command(group, "fit", commands.fit, "learn from good parts and save a detector")
     command.add_argument("normal", nargs="*", metavar="GOOD", help="files, globs or folders")
+    command.set_defaults(files="normal")
     command.add_argument(
         "--categories",
         metavar="DIR",
@@ -97,6 +74,7 @@ def _add_fit(group: Group) -> None:
     )
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="as part.hfsad")
     _add_support(command)
+    _add_lines(command)
     _add_recipe(command)
     _add_machine(command)
 
@@ -104,6 +82,7 @@ def _add_fit(group: Group) -> None:
 def _add_detect(group: Group) -> None:
     command = _command(group, "detect", commands.detect, "score images and draw heat maps")
     command.add_argument("images", nargs="*", metavar="IMAGE", help="files, globs or folders")
+    command.set_defaults(files="images")
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument("--detector", metavar="FILE", help="a saved detector")
     source.add_argument(
@@ -113,10 +92,11 @@ def _add_detect(group: Group) -> None:
     command.add_argument("--save-maps", action="store_true", help="write maps/*.npy as well")
     command.add_argument("--no-heatmaps", action="store_true", help="draw no pictures")
     command.add_argument(
-        "--min-area", type=_area, default=0.0, metavar="PX", help="leave smaller regions out"
+        "--min-area", type=values.area, default=0.0, metavar="PX", help="leave smaller regions out"
     )
     command.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     _add_support(command)
+    _add_lines(command)
     _add_recipe(command)
     _add_machine(command)
 
@@ -129,7 +109,7 @@ def _add_watch(group: Group) -> None:
     )
     add_watch_arguments(command)
     command.add_argument(
-        "--min-area", type=_area, default=0.0, metavar="PX", help="leave smaller regions out"
+        "--min-area", type=values.area, default=0.0, metavar="PX", help="leave smaller regions out"
     )
     _add_machine(command)
 
@@ -139,7 +119,10 @@ def _add_explain(group: Group) -> None:
     command.add_argument("image", metavar="IMAGE")
     command.add_argument("--detector", required=True, metavar="FILE", help="a saved detector")
     command.add_argument(
-        "--at", type=_place, metavar="X,Y", help="a pixel of the image (default: the map's peak)"
+        "--at",
+        type=values.place,
+        metavar="X,Y",
+        help="a pixel of the image (default: the map's peak)",
     )
     command.add_argument("-o", "--output", metavar="FILE.png", help="draw it there")
     command.add_argument(
@@ -168,6 +151,28 @@ def _add_extend(group: Group) -> None:
     _add_machine(command)
 
 
+def _add_calibrate(group: Group) -> None:
+    command = _command(
+        group, "calibrate", commands.calibrate, "draw the line of a saved detector anew"
+    )
+    command.add_argument("detector", metavar="DETECTOR")
+    command.add_argument(
+        "good",
+        nargs="*",
+        metavar="GOOD",
+        help="good parts that it has not learnt; without any, the normal images tell",
+    )
+    command.set_defaults(files="good")
+    command.add_argument("--product", metavar="NAME", help="in a file of several products")
+    command.add_argument(
+        "--threshold", type=values.score, metavar="SCORE", help="take this one, whatever it does"
+    )
+    _add_rate(command)
+    command.add_argument("-o", "--output", metavar="FILE", help="default: the detector itself")
+    command.add_argument("--backbone", metavar="FOLDER", help="where its encoder's folder lies now")
+    _add_machine(command)
+
+
 def _add_demo(group: Group) -> None:
     command = _command(group, "demo", commands.demo, "the main job, on parts that it draws itself")
     command.add_argument("-o", "--output", default="hyperfsad-demo", metavar="DIR")
@@ -182,7 +187,7 @@ def _add_benchmark(group: Group) -> None:
     )
     command.add_argument("--root", metavar="DIR", help="where the data set lies")
     command.add_argument("--suite", metavar="FILE", help="JSON: several data sets and encoders")
-    command.add_argument("--categories", type=_names, metavar="A,B", help="default: all")
+    command.add_argument("--categories", type=values.names, metavar="A,B", help="default: all")
     command.add_argument(
         "--preset",
         default="main",
@@ -191,7 +196,7 @@ def _add_benchmark(group: Group) -> None:
     command.add_argument(
         "--figures", action="store_true", help="draw the paper's figures (needs hyperfsad[bench])"
     )
-    command.add_argument("--shots", type=_layers, default=(1, 2, 4), metavar="1,2,4")
+    command.add_argument("--shots", type=values.numbers, default=(1, 2, 4), metavar="1,2,4")
     command.add_argument("--runs", type=int, default=5, metavar="N")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of the support sets")
     command.add_argument("--eval-size", type=int, default=256, metavar="PX")
@@ -221,7 +226,7 @@ def _add_benchmark(group: Group) -> None:
 
 def _add_speed(group: Group) -> None:
     command = _command(group, "speed", commands.speed, "what an inspection costs on this machine")
-    command.add_argument("--shots", type=_layers, default=(1, 4), metavar="1,4")
+    command.add_argument("--shots", type=values.numbers, default=(1, 4), metavar="1,4")
     command.add_argument("--rounds", type=int, default=5, metavar="N", help="default: 5")
     command.add_argument("--json", metavar="FILE", help="write all figures there as well")
     command.add_argument(
@@ -273,7 +278,7 @@ def _add_recipe(command: argparse.ArgumentParser, usual: str = DEFAULT_RECIPE) -
     recipe.add_argument("--recipe", choices=tuple(RECIPES), help=f"default: {usual}")
     command.set_defaults(usual_recipe=usual)
     recipe.add_argument("--backbone", metavar="NAME", help="encoder, or the folder of one")
-    recipe.add_argument("--layers", type=_layers, metavar="2,4,6,8", help="blocks, from 1")
+    recipe.add_argument("--layers", type=values.numbers, metavar="2,4,6,8", help="blocks, from 1")
     recipe.add_argument("--resolution", type=int, metavar="PX", help="a multiple of the patch size")
     recipe.add_argument(
         "--lookup", metavar="RULE", help="sparsemax, softmax, top-1, top-p, entmax-1.5"
@@ -292,10 +297,32 @@ def _add_support(command: argparse.ArgumentParser) -> None:
     support = command.add_argument_group("good parts", "what is learnt from them")
     support.add_argument(
         "--rotations",
-        type=_rotations,
+        type=values.rotations,
         metavar="N",
         help="remember each in so many orientations, for parts that lie at any angle, or auto"
         " (default: 1)",
+    )
+
+
+def _add_lines(command: argparse.ArgumentParser) -> None:
+    lines = command.add_argument_group("threshold", "between good and anomalous")
+    lines.add_argument(
+        "--calibrate",
+        nargs="+",
+        metavar="GOOD",
+        help="further good parts, which bound the false-alarm rate (default: an estimate from the"
+        " learnt ones)",
+    )
+    _add_rate(lines)
+
+
+def _add_rate(command: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    command.add_argument(
+        "--false-alarm-rate",
+        type=values.rate,
+        default=FALSE_ALARM_RATE,
+        metavar="SHARE",
+        help=f"of good parts that may be called anomalous (default: {FALSE_ALARM_RATE})",
     )
 
 

@@ -46,10 +46,20 @@ class PreparedImage:
 
 def prepared(source: ImageSource, settings: EncoderSettings, keep_picture: bool) -> PreparedImage:
     """All that can be done for an image before the encoder sees it."""
-    loaded = load_image(source)
+    return prepared_picture(load_image(source), settings, keep_picture, source)
+
+
+def prepared_picture(
+    loaded: LoadedImage,
+    settings: EncoderSettings,
+    keep_picture: bool = False,
+    source: "ImageSource | None" = None,
+) -> PreparedImage:
+    """The same for a picture that was read already."""
     width, height = loaded.size
     kept = loaded if keep_picture and width * height <= LARGEST_KEPT else None
-    return PreparedImage(source, loaded.name, loaded.size, prepare(loaded, settings), kept)
+    origin = loaded.pixels if source is None else source
+    return PreparedImage(origin, loaded.name, loaded.size, prepare(loaded, settings), kept)
 
 
 def ahead(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import storage
+from .calibration import FALSE_ALARM_RATE
 from .detector import HyperFSAD
 from .encoders.encoder import Encoder, Tokens
 from .encoders.store import Notify, silent
@@ -71,14 +72,21 @@ class ProductDetector(Predictor):
         """The normal images of all products."""
         return tuple(image for each in self.products_.values() for image in each.support_)
 
-    def fit(self, products: "str | os.PathLike[str] | Mapping[str, Images]") -> "ProductDetector":
+    def fit(
+        self,
+        products: "str | os.PathLike[str] | Mapping[str, Images]",
+        *,
+        false_alarm_rate: float = FALSE_ALARM_RATE,
+    ) -> "ProductDetector":
         """Remembers the good parts of each product: a folder of folders, or images by name."""
         if isinstance(products, str | os.PathLike):
             products = {name: found.paths for name, found in product_folders(products).items()}
         if not products:
             raise UsageError("There is no product to learn.")
         self.skipped_ = []
-        fitted = {name: self._learnt(name, images) for name, images in products.items()}
+        fitted = {
+            name: self._learnt(name, images, false_alarm_rate) for name, images in products.items()
+        }
         self.products_, self.least_ = fitted, {}
         self._settle(*fitted)
         return self
@@ -151,12 +159,14 @@ class ProductDetector(Predictor):
         count = sum(len(each.memory_) for each in self.products_.values())
         return f"ProductDetector({list(self.products_)}, {count} normal images)"
 
-    def _learnt(self, name: str, images: Images) -> HyperFSAD:
+    def _learnt(
+        self, name: str, images: Images, false_alarm_rate: float = FALSE_ALARM_RATE
+    ) -> HyperFSAD:
         if not name.strip():
             raise UsageError("A product needs a name.")
         self._plain.encoder_  # noqa: B018 (loaded once, before the copy)
         try:
-            detector = self._plain.unfitted().fit(images)
+            detector = self._plain.unfitted().fit(images, false_alarm_rate=false_alarm_rate)
         except UsageError as error:
             raise UsageError(f"The product {name} cannot be learnt: {error}") from error
         self.skipped_ += detector.skipped_

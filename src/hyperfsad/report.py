@@ -104,11 +104,13 @@ def _summary(scored: list[Line], failed: int) -> str:
     thresholds = sorted({line["threshold"] for line in judged})
     threshold = thresholds[0] if len(thresholds) == 1 else None
     if threshold is not None:
-        words = f"Above a score of {threshold:.3f} an image is called anomalous. {same}"
+        origins = {str(line["threshold_from"]) for line in judged if line.get("threshold_from")}
+        origin = f" ({_text(origins.pop())})" if len(origins) == 1 else ""
+        words = f"Above a score of {threshold:.3f} an image is called anomalous{origin}. {same}"
     elif thresholds:
         words = f"Each image is judged by its own threshold. {same}"
     elif scored:
-        words = f"There is no threshold yet, so no verdict: compare the scores. {same}"
+        words = f"There is no threshold, so no verdict: compare the scores. {same}"
     else:
         words = "No image was scored."
     picture = histogram_svg([line["score"] for line in scored], threshold) if scored else ""
@@ -150,8 +152,17 @@ def _support_picture(image: NormalImage) -> str | None:
 
 def _record(line: Line, index: int, folder: Path) -> Line:
     """What the page's script knows of an image before its picture is needed."""
-    names = ("score", "score_map", "score_cls", "threshold", "anomalous", "size", "regions")
-    record = {name: line[name] for name in names if line[name] is not None}
+    names = (
+        "score",
+        "score_map",
+        "score_cls",
+        "threshold",
+        "anomalous",
+        "size",
+        "regions",
+        "p_value",
+    )
+    record = {name: line[name] for name in names if line.get(name) is not None}
     if line.get("nearest_product") is not None:
         record |= {"product": line["nearest_product"], "unknown": line["unknown_product"]}
     heatmap = line["heatmap"]

@@ -80,6 +80,10 @@ class AnomalyResult:
     """The decoded image, where `predict` was asked to keep it; otherwise `plot` reads it again."""
     map_threshold: float | None = None
     """Above it a place of the map counts as a defect; None means that no regions were sought."""
+    threshold_from: str | None = None
+    """How the threshold came about, in a few words."""
+    p_value: float | None = None
+    """The chance that a good part scores as high; None without good parts to compare with."""
     detector: "weakref.ref[FewShotDetector] | None" = field(repr=False, compare=False, default=None)
     """What made the result; a result keeps no memory bank alive."""
 
@@ -153,6 +157,8 @@ class AnomalyResult:
             "anomalous": self.anomalous,
             "size": None if failed else list(self.size),
             "map_threshold": self.map_threshold,
+            "threshold_from": self.threshold_from,
+            "p_value": self.p_value,
             "regions": [region.to_dict() for region in self.regions],
             **route_fields(self.route),
             "error": self.error,

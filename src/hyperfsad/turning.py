@@ -16,7 +16,7 @@ def turned(image: LoadedImage, rotations: int, longest: int | None = None) -> li
     """
     if rotations == 1:
         return [image]
-    small = image if longest is None else _shrunk(image, longest)
+    small = image if longest is None else shrunk(image, longest)
     angles = [angle_of(place, rotations) for place in range(1, rotations)]
     return [image, *(turn(small, angle) for angle in angles)]
 
@@ -51,7 +51,7 @@ def _folded(part: float) -> float:
     return min(part, 2 - part)
 
 
-def _shrunk(image: LoadedImage, longest: int) -> LoadedImage:
+def shrunk(image: LoadedImage, longest: int) -> LoadedImage:
     width, height = image.size
     scale = longest / max(width, height)
     if scale >= 1:

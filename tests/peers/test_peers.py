@@ -8,7 +8,7 @@ import torch
 
 from hyperfsad import UsageError
 from hyperfsad.base import FewShotDetector
-from hyperfsad.calibration import SPAN
+from hyperfsad.colours import SPAN
 from hyperfsad.encoders.encoder import Tokens
 from hyperfsad.memory import MemoryBank, NormalImage
 from hyperfsad.peers import PEERS, make_peer

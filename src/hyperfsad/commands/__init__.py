@@ -4,8 +4,19 @@ Heavy imports wait inside the functions, since the parser needs the commands' na
 """
 
 from .detecting import detect, explain
-from .learning import extend, fit
+from .learning import calibrate, extend, fit
 from .tools import demo, encoders, info, speed
 from .watching import watch
 
-__all__ = ["demo", "detect", "encoders", "explain", "extend", "fit", "info", "speed", "watch"]
+__all__ = [
+    "calibrate",
+    "demo",
+    "detect",
+    "encoders",
+    "explain",
+    "extend",
+    "fit",
+    "info",
+    "speed",
+    "watch",
+]

@@ -6,7 +6,10 @@ from typing import Any
 
 from ..console import DONE, INTERRUPTED, NOTHING, SOME_FAILED, count, printable, progress, say
 from ..errors import UsageError
-from .opening import any_detector, found_images, is_below, new_detector
+from .learning import learnt
+from .opening import any_detector, found_images, is_below
+
+VERDICTS = {True: "anomalous", False: "good", None: "–"}
 
 
 def detect(options: argparse.Namespace) -> int:
@@ -25,9 +28,8 @@ def detect(options: argparse.Namespace) -> int:
     if options.detector:
         detector = any_detector(options)
     else:
-        normal = found_images(options.normal)
-        detector = new_detector(options).fit(progress(normal.paths, "learning"))
-        complete &= not detector.skipped_ and not normal.failed
+        detector, all_read = learnt(options)
+        complete &= all_read
     detector.min_area = options.min_area
     output = OutputFolder(
         out,
@@ -97,14 +99,18 @@ def summarise(lines: list[dict[str, Any]], out: Path, complete: bool) -> int:
     failed = [line for line in lines if line["error"] is not None]
     scored = sorted((line for line in lines if line["error"] is None), key=lambda x: -x["score"])
     if scored:
-        print("  score  most anomalous images")
+        print("  score  verdict    most anomalous images")
         for line in scored[:10]:
-            print(f"{line['score']:7.3f}  {printable(line['image'] + product_words(line))}")
+            verdict = VERDICTS[line["anomalous"]]
+            name = printable(line["image"] + product_words(line))
+            print(f"{line['score']:7.3f}  {verdict:9}  {name}")
         tell_strangers(scored)
     for line in failed:
         say(f"hyperfsad: {line['error']}")
-    scores = count(len(scored), "image")
-    print(f"{scores} scored, {len(failed)} failed; see {out / 'report.html'}")
+    judged = [line for line in scored if line["anomalous"] is not None]
+    anomalous = f", {sum(line['anomalous'] for line in judged)} anomalous" if judged else ""
+    scores = f"{count(len(scored), 'image')} scored{anomalous}"
+    print(f"{scores}, {len(failed)} failed; see {out / 'report.html'}")
     if not scored:
         return NOTHING
     return SOME_FAILED if failed or not complete else DONE

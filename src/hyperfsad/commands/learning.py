@@ -12,6 +12,7 @@ from .opening import (
     new_detector,
     new_products,
     require_free,
+    say_lines,
     say_saved,
 )
 
@@ -30,27 +31,57 @@ def fit(options: argparse.Namespace) -> int:
     require_free(options.output)
     if options.categories:
         return _fit_products(options)
-    detector = new_detector(options)
-    found = found_images(options.normal)
-    detector.fit(progress(found.paths, "learning"))
+    detector, complete = learnt(options)
     detector.save(options.output)
     say_saved(detector, options.output)
-    return SOME_FAILED if detector.skipped_ or found.failed else DONE
+    say_lines(detector)
+    return DONE if complete else SOME_FAILED
+
+
+def learnt(options: argparse.Namespace) -> "tuple[HyperFSAD, bool]":
+    """A detector of the good parts that the options name, and whether all could be read."""
+    detector = new_detector(options)
+    found = found_images(options.normal)
+    rate = options.false_alarm_rate
+    good = found_images(options.calibrate) if options.calibrate else None
+    detector.fit(progress(found.paths, "learning"), threshold=good is None, false_alarm_rate=rate)
+    complete = not detector.skipped_ and not found.failed
+    if good is not None:
+        detector.calibrate(progress(good.paths, "calibrating"), false_alarm_rate=rate)
+        complete &= not detector.skipped_ and not good.failed
+    return detector, complete
 
 
 def _fit_products(options: argparse.Namespace) -> int:
     from ..products import product_folders
 
+    if options.calibrate and len(options.calibrate) > 1:
+        raise UsageError("With --categories, --calibrate takes one folder of folders as well.")
     folders = product_folders(options.categories)
     detector = new_products(options)
     for found in folders.values():
         for note in found.notes:
             say(f"hyperfsad: {note}")
-    detector.fit({name: progress(found.paths, name) for name, found in folders.items()})
+    good = product_folders(*options.calibrate) if options.calibrate else {}
+    unknown = sorted(set(good) - set(folders))
+    if unknown:
+        raise UsageError(
+            f"{options.calibrate[0]} holds good parts of {', '.join(unknown)}, and"
+            f" {options.categories} does not; the folders' names must be the same."
+        )
+    rate = options.false_alarm_rate
+    products = {name: progress(found.paths, name) for name, found in folders.items()}
+    detector.fit(products, false_alarm_rate=rate)
+    complete = not detector.skipped_
+    for name, found in good.items():
+        product = detector.products_[name]
+        product.calibrate(progress(found.paths, f"calibrating {name}"), false_alarm_rate=rate)
+        complete &= not product.skipped_
     detector.save(options.output)
     say_saved(detector, options.output)
-    failed = any(found.failed for found in folders.values())
-    return SOME_FAILED if detector.skipped_ or failed else DONE
+    say_lines(detector)
+    complete &= not any(found.failed for found in [*folders.values(), *good.values()])
+    return DONE if complete else SOME_FAILED
 
 
 def extend(options: argparse.Namespace) -> int:
@@ -67,6 +98,7 @@ def extend(options: argparse.Namespace) -> int:
         raise UsageError("There was no new normal image; the detector is as it was.")
     detector.save(target)
     say_saved(detector, target)
+    say_lines(detector)
     if options.check:
         from ..theory.command import check_extension
 
@@ -83,7 +115,7 @@ def _chosen_product(options: argparse.Namespace, products: list[str]) -> str | N
         )
     if not products and product is not None:
         raise UsageError(f"{options.detector} knows one product only; leave --product out.")
-    if options.check and products and product not in products:
+    if getattr(options, "check", None) and products and product not in products:
         raise UsageError(f"{product} is a new product; --check needs one that is known.")
     return product
 
@@ -98,3 +130,48 @@ def _extended(
         return detector.extend(images)
     assert product is not None
     return detector.extend(product, images).products_[product]
+
+
+def calibrate(options: argparse.Namespace) -> int:
+    """Draws the line of a saved detector anew."""
+    target = options.output or options.detector
+    require_free(target)
+    detector = any_detector(options)
+    one = _one_product(options, detector)
+    complete = True
+    if options.threshold is not None:
+        if options.good:
+            raise UsageError("Give good parts, or a --threshold; one of the two.")
+        one.threshold_ = options.threshold
+    elif options.good:
+        good = found_images(options.good)
+        one.calibrate(
+            progress(good.paths, "calibrating"), false_alarm_rate=options.false_alarm_rate
+        )
+        complete = not one.skipped_ and not good.failed
+    else:
+        one.calibrate(false_alarm_rate=options.false_alarm_rate)
+        if one.calibration_ is None or one.calibration_.stale:
+            raise UsageError(
+                "The normal images are not where they were; name good parts to calibrate with."
+            )
+    detector.save(target)
+    say_saved(detector, target)
+    say_lines(detector)
+    return DONE if complete else SOME_FAILED
+
+
+def _one_product(
+    options: argparse.Namespace, detector: "HyperFSAD | ProductDetector"
+) -> "HyperFSAD":
+    """The detector itself, or that of the product which the options name."""
+    from ..products import ProductDetector
+
+    products = list(getattr(detector, "products_", ()))
+    chosen = _chosen_product(options, products)
+    if not isinstance(detector, ProductDetector):
+        return detector
+    if chosen is None or chosen not in products:
+        raise UsageError(f"There is no product {chosen}; there are {', '.join(products)}.")
+    detector.encoder_  # noqa: B018 (shared by all products)
+    return detector.products_[chosen]

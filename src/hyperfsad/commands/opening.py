@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..console import count, say
+from ..console import count, printable, say
 from ..errors import DetectorFileError, UsageError
 
 if TYPE_CHECKING:
@@ -123,3 +123,13 @@ def say_saved(detector: "HyperFSAD | ProductDetector", path: str) -> None:
     turns = getattr(detector, "rotations_", 1)
     turned = f", each in {turns} orientations" if turns > 1 else ""
     print(f"{path}: {normal}{of}{turned}, {size:.1f} MB")
+
+
+def say_lines(detector: "HyperFSAD | ProductDetector") -> None:
+    """The threshold of each product, and how it came about."""
+    for name, one in getattr(detector, "products_", {"": detector}).items():
+        lead = f"{name}: " if name else ""
+        if one.threshold_ is None:
+            print(printable(f"{lead}no threshold, so no verdicts"))
+        else:
+            print(printable(f"{lead}threshold {one.threshold_:.3f}, {one.threshold_from_}"))

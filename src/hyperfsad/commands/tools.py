@@ -7,28 +7,30 @@ from typing import Any
 from ..console import DONE, count, printable, say, status_line
 from ..encoders import REGISTRY
 from ..errors import DetectorFileError, UsageError
+from .detecting import VERDICTS
 from .opening import new_detector
 
 
 def demo(options: argparse.Namespace) -> int:
     """Draws parts, judges them and prints what was drawn beside the verdict."""
-    from ..demo import MARGIN, REFERENCE, run_demo
+    from ..demo import SUPPORT, run_demo
 
     out = Path(options.output)
     status = status_line()
     rows = run_demo(out, lambda: new_detector(options), status)
     status("")
     width = max(len(row.image) for row in rows)
-    print(f"{'part':{width}}  {'drawn':13}  score  line   verdict")
+    print(f"{'part':{width}}  {'drawn':13}  score  threshold  verdict")
     for row in rows:
-        mark = "" if (row.shown == "good") == (row.verdict == "good") else "  (wrong)"
+        mark = "" if row.right else "  (wrong)"
         print(
-            f"{row.image:{width}}  {row.shown:13}  {row.score:.3f}  {row.line:.3f}  "
-            f"{row.verdict}{mark}"
+            f"{row.image:{width}}  {row.shown:13}  {row.score:.3f}  {row.threshold:9.3f}  "
+            f"{VERDICTS[row.anomalous]}{mark}"
         )
+    right = sum(row.right for row in rows)
     print(
-        f"Above the line a part is a defect: {MARGIN} times the highest score of"
-        f" {REFERENCE} other good parts."
+        f"{right} of {len(rows)} right. The thresholds come from the {SUPPORT} good parts of each"
+        " product alone."
     )
     for report in sorted(out.glob("*/report.html")):
         print(f"Pictures: {report.parent / 'heatmaps'}  (page: {report})")
@@ -119,9 +121,25 @@ def _own_lines(header: dict[str, Any]) -> list[str]:
     """What one product has learnt."""
     images = header["normal_images"]
     return [
-        f"threshold   {'none' if header['threshold'] is None else header['threshold']}",
-        f"of the map  {'none' if (level := header.get('map_threshold')) is None else level}",
+        f"threshold   {_level(header['threshold'])}{_origin(header)}",
+        f"of the map  {_level(header.get('map_threshold'))}",
         f"rotations   {header.get('rotations', 1)}",
         f"normal      {count(len(images), 'image')}",
         *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
     ]
+
+
+def _level(number: float | None) -> str:
+    return "none" if number is None else f"{number:.4f}"
+
+
+def _origin(header: dict[str, Any]) -> str:
+    """How a threshold came about, as far as the file knows."""
+    from ..calibration import Calibration
+
+    stored = header.get("calibration")
+    if header["threshold"] is None or stored is None:
+        return ""
+    lines = Calibration.from_dict(stored)
+    words = lines.words if lines.threshold == header["threshold"] else "set by hand"
+    return f" ({words})"

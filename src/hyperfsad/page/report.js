@@ -214,6 +214,7 @@
     const rows = "score" in image ? [
       ["score", image.score.toFixed(4)],
       ...("threshold" in image ? [["threshold", image.threshold.toFixed(4)]] : []),
+      ...("p_value" in image ? [["good parts this high", `p = ${image.p_value.toFixed(3)}`]] : []),
       ...("product" in image ? [["product", image.unknown ? `none fits; nearest ${image.product}` : image.product]] : []),
       ["map score", image.score_map.toFixed(4)],
       ["whole-image score", image.score_cls.toFixed(4)],

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from ..base import FewShotDetector, ImageTokens
-from ..calibration import LEVEL_IMAGES, LEVEL_QUANTILE, SPAN
+from ..colours import LEVEL_IMAGES, LEVEL_QUANTILE, SPAN
 from ..memory import MemoryBank
 
 
 def good_scale(detector: FewShotDetector) -> tuple[float, float]:
     """Where pictures begin to glow, at the score that 99 % of good patches stay below, and the top.
 
-    See `calibration.colour_scale`, which does the same for Sparse Hyper Matching alone.
+    See `colours.colour_scale`, which does the same for Sparse Hyper Matching alone.
     """
     low = max(float(good_scores(detector).quantile(LEVEL_QUANTILE)), 1e-6)
     return low, SPAN * low
