@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from . import storage
 from .calibration import FALSE_ALARM_RATE
 from .detector import HyperFSAD
@@ -16,12 +18,12 @@ from .encoders.encoder import Encoder, Tokens
 from .encoders.store import Notify, silent
 from .errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
 from .evidence import Evidence, explain
-from .images import SUFFIXES, FoundImages, ImageSource, find_images, load_image
+from .images import SUFFIXES, FoundImages, ImageSource, LoadedImage, find_images, load_image
 from .memory import NormalImage
 from .pipeline import PreparedImage
 from .predicting import Predictor
 from .results import AnomalyResult
-from .routing import Route, Router, empty_pictures, least_similarity, look_alikes
+from .routing import Route, Router, empty_pictures, least_similarities, look_alikes
 from .sources import Images
 
 
@@ -87,7 +89,7 @@ class ProductDetector(Predictor):
         fitted = {
             name: self._learnt(name, images, false_alarm_rate) for name, images in products.items()
         }
-        self.products_, self.least_ = fitted, {}
+        self.products_ = fitted
         self._settle(*fitted)
         return self
 
@@ -107,15 +109,14 @@ class ProductDetector(Predictor):
 
     def route(self, image: ImageSource) -> Route:
         """The product of an image, without judging it."""
-        self._require_fitted()
-        return self._routes(self.encoder_.encode([load_image(image)]))[0]
+        return self._route(load_image(image))
 
     def evidence(
         self, image: ImageSource, x: float | None = None, y: float | None = None
     ) -> Evidence:
         """Which normal patches of its product rebuilt the patch at x, y of an image."""
         picture = load_image(image)
-        route = self.route(picture.pixels)
+        route = self._route(picture)
         return replace(explain(self.products_[route.nearest], picture, x, y), route=route)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -125,7 +126,7 @@ class ProductDetector(Predictor):
             name: (detector.memory_, {**detector._header(), "least_similarity": self.least_[name]})
             for name, detector in self.products_.items()
         }
-        storage.write_products(Path(path), products, {})
+        storage.write_products(Path(path), products)
 
     def identity(self) -> str:
         """A hash of all that its results depend on: equal detectors, equal results."""
@@ -141,7 +142,7 @@ class ProductDetector(Predictor):
 
         `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
         """
-        stored, _ = storage.read_products(Path(path))
+        stored = storage.read_products(Path(path))
         products = {
             name: HyperFSAD.restored(bank, header, os.fspath(path), backbone=backbone, **machine)
             for name, (bank, header) in stored.items()
@@ -173,12 +174,12 @@ class ProductDetector(Predictor):
         return detector
 
     def _settle(self, *changed: str) -> None:
-        """Works out anew what follows from the good parts of products that have changed."""
+        """Works out anew what follows from the good parts; warns about those that have changed."""
         self._router = None
-        empty = self.encoder_.encode(empty_pictures()).cls
+        encode = self.encoder_.encode  # one at a time, as tokens depend a little on their company
+        empty = torch.cat([encode([picture]).cls for picture in empty_pictures()])
         banks = {name: detector.memory_ for name, detector in self.products_.items()}
-        for name in changed:
-            self.least_[name] = least_similarity(banks[name], empty)
+        self.least_ = least_similarities(banks, empty)
         for alike in look_alikes(banks):
             if alike.product in changed or alike.other in changed:
                 _warn(
@@ -186,6 +187,10 @@ class ProductDetector(Predictor):
                     f" {alike.count} good parts could be taken for it, and defects will be judged"
                     " by the wrong one; give more good parts, or make them one product."
                 )
+
+    def _route(self, picture: LoadedImage) -> Route:
+        self._require_fitted()
+        return self._routes(self.encoder_.encode([picture]))[0]
 
     def _routes(self, tokens: Tokens) -> list[Route]:
         if self._router is None:

@@ -2,11 +2,13 @@
 
 The distance of two images is 1 − the cosine of their CLS tokens, averaged over the layers; that of
 an image from a product is the smallest over its good parts. How far is too far follows from good
-parts alone: a part may be a quarter as far from its product as the product is from empty pictures
-(plain white, grey and black), which no encoder takes for a part. That holds for a lone good part as
-well, and does not change when other products come and go. docs/products.md has the measurements.
+parts alone: half of the way to the nearest other product, within limits that come from empty
+pictures (plain white, grey and black), which show how far apart an encoder puts what has nothing
+in common. A lone product with a lone good part has such limits too. docs/products.md has the
+measurements and the rules that did worse.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -19,13 +21,15 @@ from torch import Tensor
 from .images import LoadedImage
 from .memory import MemoryBank
 
-SHARE = 0.24
-"""Of the mean distance to empty pictures. On five real and two drawn products, with one to four
-good parts each, good and defective parts stay below 0.19, other products start at 0.30."""
+HALF = 0.5
+
+NEVER_BELOW, NEVER_ABOVE = 0.1, 0.24
+"""Parts of the mean distance to empty pictures. Without the first, defects would fit none where two
+products look alike; without the second, everything would fit where they have nothing in common."""
 
 SPREAD = 3.0
-"""Where good parts differ more than all else here: this many times their usual distance from each
-other. No product that was measured needed it."""
+"""A part may also be this many times as far away as good parts usually are from each other. No
+product that was measured needs it, but parts that lie about at any angle would."""
 
 ROUNDING = 1e-5
 """Equal pictures are this close."""
@@ -116,11 +120,23 @@ def empty_pictures() -> list[LoadedImage]:
     ]
 
 
-def least_similarity(bank: MemoryBank, empty: Tensor) -> float:
-    """Below it an image does not fit the product; `empty` are the CLS tokens of empty pictures."""
-    far = 1 - float(similarities(bank.cls, empty).mean())
-    apart = median(_apart(bank).values() or [0.0])
-    return 1 - max(SHARE * far, SPREAD * apart)
+def least_similarities(products: Mapping[str, MemoryBank], empty: Tensor) -> dict[str, float]:
+    """For each product, below which similarity an image does not fit it.
+
+    `empty` are the CLS tokens of empty pictures.
+    """
+    cls, sizes = _stacked(products)
+    across = _nearest(similarities(cls, cls), sizes)
+    least = {}
+    for place, (name, rows) in enumerate(zip(products, torch.split(across, sizes), strict=True)):
+        bank = products[name]
+        others = [column for column in range(len(products)) if column != place]
+        gap = 1 - float(rows[:, others].max()) if others else math.inf
+        far = 1 - float(similarities(bank.cls, empty).mean())
+        half = min(max(HALF * gap, NEVER_BELOW * far), NEVER_ABOVE * far)
+        usual = median(_apart(bank).values() or [0.0])
+        least[name] = 1 - max(half, SPREAD * usual)
+    return least
 
 
 @dataclass(frozen=True)

@@ -41,17 +41,15 @@ def write_detector(path: Path, bank: MemoryBank, settings: dict[str, Any]) -> No
     _write(path, tensors, {"format": FORMAT, **description})
 
 
-def write_products(
-    path: Path, products: Mapping[str, tuple[MemoryBank, dict[str, Any]]], settings: dict[str, Any]
-) -> None:
-    """Writes the memory banks and settings of several products, and what they share."""
+def write_products(path: Path, products: Mapping[str, tuple[MemoryBank, dict[str, Any]]]) -> None:
+    """Writes the memory banks and settings of several products."""
     tensors: dict[str, torch.Tensor] = {}
     headers = []
     for number, (name, (bank, own)) in enumerate(products.items()):
         found, description = _described(bank, own)
         tensors |= {f"{_prefix(number)}{key}": tensor for key, tensor in found.items()}
         headers.append({"name": name, **description})
-    _write(path, tensors, {"format": FORMAT, **settings, "products": headers})
+    _write(path, tensors, {"format": FORMAT, "products": headers})
 
 
 def _described(
@@ -94,11 +92,10 @@ def read_header(path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(header, dict) or not isinstance(header.get("format"), int):
         raise DetectorFileError(f"{path} is a safetensors file, but not a hyperfsad detector.")
-    newest = max(FORMAT, FORMAT)
-    if header["format"] > newest:
+    if header["format"] > FORMAT:
         raise DetectorFileError(
             f"{path} was written by a newer hyperfsad (format {header['format']}, this one reads"
-            f" up to {newest}); upgrade hyperfsad."
+            f" up to {FORMAT}); upgrade hyperfsad."
         )
     return header
 
@@ -123,10 +120,8 @@ def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
         raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
 
 
-def read_products(
-    path: Path,
-) -> tuple[dict[str, tuple[MemoryBank, dict[str, Any]]], dict[str, Any]]:
-    """The memory bank and settings of each product in a file, and the whole header, checked."""
+def read_products(path: Path) -> dict[str, tuple[MemoryBank, dict[str, Any]]]:
+    """The memory bank and the settings of each product in a file, every part of it checked."""
     header = read_header(path)
     if not holds_products(header):
         raise DetectorFileError(
@@ -145,7 +140,7 @@ def read_products(
             raise ValueError(_MISMATCH)
     except _DAMAGES as error:
         raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
-    return products, header
+    return products
 
 
 def _checked_bank(file: Any, header: dict[str, Any], prefix: str = "") -> MemoryBank:
