@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -149,6 +150,8 @@ class ProductDetector(Predictor):
         }
         try:
             least = {name: float(own["least_similarity"]) for name, (_, own) in stored.items()}
+            if not all(math.isfinite(level) for level in least.values()):
+                raise ValueError("a limit is no number")
         except (KeyError, TypeError, ValueError) as error:
             raise DetectorFileError(f"{path} is damaged: {error!r}.") from error
         detector = cls.__new__(cls)
