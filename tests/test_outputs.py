@@ -36,7 +36,8 @@ def test_the_lines_of_the_contract(results: list[AnomalyResult], tmp_path: Path)
     lines = finished(tmp_path / "out", results, maps=True)
     assert [line["image"] for line in lines] == [result.image for result in results]
     fields = ["image", "score", "score_map", "score_cls", "threshold", "anomalous", "size"]
-    fields += ["map_threshold", "regions", "heatmap", "map", "error"]
+    fields += ["map_threshold", "regions", "product", "unknown_product", "nearest_product"]
+    fields += ["product_similarity", "product_margin", "heatmap", "map", "error"]
     assert list(lines[0]) == fields
     assert lines[0]["threshold"] is None
     assert lines[0]["size"] == [96, 80]
