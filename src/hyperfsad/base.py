@@ -50,6 +50,8 @@ class TokenScore:
     score: float
     score_map: float
     score_cls: float
+    inside: NDArray[np.bool_] | None = None
+    """The patches that were looked at; None means all. The map is 0 at others."""
 
 
 IN_HAND = 8
@@ -114,6 +116,10 @@ class FewShotDetector(Predictor):
     def colour_scale(self) -> tuple[float, float]:
         """Where pictures of a map begin to glow, and the top of their scale."""
 
+    def inside(self, image: ImageTokens) -> Tensor | None:
+        """Which patches of an image are looked at, (N,); None means all."""
+        return None
+
     def learn(self) -> None:  # most methods derive nothing
         """Whatever a method derives from the memory bank before the first question."""
 
@@ -165,7 +171,10 @@ class FewShotDetector(Predictor):
             scales = self.patch_scores(image).reshape(-1, grid, grid)
             anomaly_map = scales.mean(dim=0)
             score, score_map, score_cls = self.image_score(scales[0], image)
-            scores.append(TokenScore(anomaly_map.cpu().numpy(), score, score_map, score_cls))
+            inside = self.inside(image)
+            looked_at = None if inside is None else inside.reshape(grid, grid).cpu().numpy()
+            values = anomaly_map.cpu().numpy()
+            scores.append(TokenScore(values, score, score_map, score_cls, looked_at))
         return scores
 
     @property
@@ -235,6 +244,7 @@ class FewShotDetector(Predictor):
             map_threshold=self.map_threshold_,
             threshold_from=self.threshold_from_,
             p_value=self.calibration_.p_value(scored.score) if self.calibration_ else None,
+            inside=scored.inside,
             detector=weakref.ref(self),
         )
 
@@ -268,7 +278,8 @@ class FewShotDetector(Predictor):
     ) -> Iterator[tuple[NDArray[np.float32], NormalImage]]:
         def views(image: LoadedImage) -> tuple[list[NDArray[np.float32]], LoadedImage | None]:
             kept = None if os.path.isfile(image.name) else image
-            return [prepare(view, self.settings) for view in self.support_views(image)], kept
+            shown = self.support_views(self.seen(image))
+            return [prepare(self.seen(view), self.settings) for view in shown], kept
 
         found = distinct_images(images, views, self.skipped_, hashes, kind="A normal image")
         for normal, (prepared_views, picture) in found:

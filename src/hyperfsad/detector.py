@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from torch import Tensor
 
 from . import storage
@@ -19,12 +20,14 @@ from .encoders import REGISTRY, EncoderSettings
 from .encoders.store import Notify, silent
 from .errors import DetectorFileError, HyperfsadWarning, UsageError
 from .evidence import Evidence, explain
+from .foreground import Foreground, find_foreground
 from .images import ImageSource, LoadedImage, load_image
 from .matcher import Comparison, Matcher
 from .memory import MemoryBank
 from .orientation import AUTO_ROTATIONS, check_rotations, choose_rotations, first_few
 from .recipes import DEFAULT_RECIPE, find_recipe, recipe_layers
 from .rehearsal import calibrated_on_good_parts, calibrated_on_support
+from .roi import AUTO, Roi, RoiSource, make_roi, parse_polygon
 from .scoring import Pooling, cls_score, image_score
 from .sources import Images, single_images
 from .turning import angle_of, turned
@@ -50,6 +53,7 @@ class HyperFSAD(FewShotDetector):
         sharpness: float | None = None,
         scales: Iterable[int] | None = None,
         rotations: int | str = 1,
+        roi: "RoiSource | None" = None,
         device: str = "auto",
         engine: str = "auto",
         batch_size: int | None = None,
@@ -58,7 +62,9 @@ class HyperFSAD(FewShotDetector):
         """`recipe` (default, paper) says what the other choices are unless they are given.
 
         `lam` is the paper's λ, the weight of the map in the score. `rotations` remembers each good
-        part in so many orientations; `auto` finds out whether that helps. `notify` takes messages.
+        part in so many orientations; `auto` finds out whether that helps. `roi` says where to look:
+        a mask, the corners of a polygon in pixels of the first good part, or `auto`, the part
+        itself. `notify` takes messages.
         `device` and `engine` (auto, torch, openvino) say where and how the encoder runs, and are no
         part of the detector: it is saved without them.
         """
@@ -81,17 +87,24 @@ class HyperFSAD(FewShotDetector):
         self.scales = chosen.scales if scales is None else tuple(scales)
         if not 0 <= self.lam <= 1:
             raise UsageError(f"λ lies between 0 and 1, not at {self.lam}.")
-        self.comparison  # noqa: B018 (refuses what cannot be compared)
         check_rotations(rotations)
         self.rotations = rotations
         self.rotations_ = rotations if isinstance(rotations, int) else 1
         """In how many orientations each normal image is remembered."""
+        self.roi = roi
+        self.roi_: Roi | None = None
+        """Where to look, if that is the same place in all images; known after the first one."""
+        self._foreground: Foreground | None = None
+        if roi is not None:
+            parse_polygon(roi)  # refuses what is neither
+        self.comparison  # noqa: B018 (refuses what cannot be compared)
         self._pool = Pooling.parse(self.pooling)
 
     @property
     def comparison(self) -> Comparison:
         """How patches are compared with normal ones."""
-        return Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales)
+        inside = self.roi_ or self._foreground
+        return Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales, inside)
 
     def fit(
         self,
@@ -106,7 +119,13 @@ class HyperFSAD(FewShotDetector):
         each of the first eight; `threshold=False` leaves that out.
         """
         check_rate(false_alarm_rate)
-        self._remember_all(images)
+        self.roi_ = None  # a mask or a polygon is measured by the first image
+        self._fit_turning(images)
+        if self._looks_for_parts and self._foreground is None:
+            self.notify(
+                "No part stands out from its surroundings in these pictures; the region of interest"
+                " is the whole picture."
+            )
         self._draw(None)
         return self.calibrate(false_alarm_rate=false_alarm_rate) if threshold else self
 
@@ -158,7 +177,7 @@ class HyperFSAD(FewShotDetector):
         self.threshold_ = None if lines is None else lines.threshold
         self.map_threshold_ = None if lines is None else lines.map_threshold
 
-    def _remember_all(self, images: Images) -> "HyperFSAD":
+    def _fit_turning(self, images: Images) -> "HyperFSAD":
         if isinstance(self.rotations, int):
             return super().fit(images)
         sources = single_images(images)
@@ -176,6 +195,22 @@ class HyperFSAD(FewShotDetector):
         self.skipped_ = skipped + self.skipped_
         return self.remember(self._joined(banks))
 
+    def seen(self, image: LoadedImage) -> LoadedImage:
+        """The image without what lies outside the region of interest."""
+        if self.roi is None or self._looks_for_parts:
+            return image
+        if self.roi_ is None:
+            self.roi_ = make_roi(self.roi, image.size)
+        return self.roi_.hide(image, self.settings.mean)
+
+    def inside(self, image: ImageTokens) -> Tensor | None:
+        """Which patches of an image lie in the region of interest, (N,); None means all."""
+        return self.comparison.patches(image.patches)
+
+    @property
+    def _looks_for_parts(self) -> bool:
+        return isinstance(self.roi, str) and self.roi == AUTO
+
     def support_views(self, image: LoadedImage) -> list[LoadedImage]:
         """A normal image in all orientations that are remembered, itself first."""
         return turned(image, self.rotations_, 2 * self.settings.resolution)
@@ -186,6 +221,8 @@ class HyperFSAD(FewShotDetector):
 
     def learn(self) -> None:
         """Prepares each layer of the memory bank for matching."""
+        if self._looks_for_parts:
+            self._foreground = find_foreground(self.memory_, self.settings.grid)
         self._matcher = Matcher(self.memory_, self.comparison)
 
     def unfitted(self) -> "HyperFSAD":
@@ -200,7 +237,9 @@ class HyperFSAD(FewShotDetector):
 
     def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> tuple[float, float, float]:
         """Dual-Branch Image Scoring."""
-        score_map = float(self._pool(anomaly_map))
+        inside = self.inside(image)
+        values = anomaly_map.flatten() if inside is None else anomaly_map.flatten()[inside]
+        score_map = float(self._pool(values))
         score_cls = float(cls_score(image.cls, self.memory_.cls))
         return image_score(score_map, score_cls, self.lam), score_map, score_cls
 
@@ -218,7 +257,8 @@ class HyperFSAD(FewShotDetector):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""
         header = self._header()
-        storage.write_detector(Path(path), self.memory_, header)
+        further = {} if self.roi_ is None else {"roi": self.roi_.tensor()}
+        storage.write_detector(Path(path), self.memory_, header, further)
 
     def identity(self) -> str:
         """A hash of all that its scores depend on: equal detectors, equal results.
@@ -247,6 +287,7 @@ class HyperFSAD(FewShotDetector):
             "pooling": self.pooling,
             "lambda": self.lam,
             "rotations": self.rotations_,
+            "roi": AUTO if self._looks_for_parts else self.roi_ and self.roi_.described(),
             "scale": list(self.scale_),
             "threshold": self.threshold_,
             "map_threshold": self.map_threshold_,
@@ -321,8 +362,13 @@ class HyperFSAD(FewShotDetector):
                 pooling=header["pooling"],
                 lam=header["lambda"],
                 rotations=int(header.get("rotations", 1)),
+                roi=AUTO if header.get("roi") == AUTO else None,
                 **machine,
             )
+            if isinstance(described := header.get("roi"), dict):
+                mask = storage.read_further(Path(path), header, "roi")
+                detector.roi_ = Roi.stored(mask, described)
+                detector.roi = Image.fromarray(mask.numpy() * 255)
             low, high = map(float, header["scale"])
             detector.threshold_ = header["threshold"]
             level = header.get("map_threshold")  # detectors of before have none

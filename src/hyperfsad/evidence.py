@@ -19,7 +19,6 @@ from torch import Tensor
 from .base import ImageTokens
 from .errors import UsageError
 from .images import LoadedImage, load_image
-from .matcher import Comparison
 from .matching import LOOKUPS, SPARSE
 from .memory import NormalImage
 from .routing import Route, route_fields
@@ -220,23 +219,33 @@ def explain(
         raise UsageError(
             f"{x:g}, {y:g} lies outside {picture.name}, which has {width}×{height} pixels."
         )
-    tokens = detector.encoder_.encode([picture])
+    tokens = detector.encoder_.encode([detector.seen(picture)])
     image = ImageTokens(tuple(tokens.patches[0]), tokens.cls[0])
     anomaly_map = detector.patch_scores(image).mean(dim=0)
+    inside = detector.inside(image)
     if x is None or y is None:
-        row, column = divmod(int(anomaly_map.argmax()), grid)
+        looked_at = anomaly_map if inside is None else anomaly_map.where(inside, -1)
+        row, column = divmod(int(looked_at.argmax()), grid)
         x, y = (column + 0.5) * width / grid, (row + 0.5) * height / grid
     else:
         row, column = min(int(y * grid / height), grid - 1), min(int(x * grid / width), grid - 1)
     patch = row * grid + column
+    if inside is not None and not inside[patch]:
+        raise UsageError(
+            f"{x:g}, {y:g} of {picture.name} lies outside the region of interest, where nothing is"
+            " compared."
+        )
     how = detector.comparison
+    rows = how.rows(detector.memory_)
+    place = patch if inside is None else int(inside[:patch].sum())
+    kept = None if rows is None else rows.nonzero().flatten()
     layers = [
         (scale, *layer)
         for scale in how.scales
         for layer in zip(
             detector.settings.layers,
-            how.tokens(image.patches, scale),
-            how.tokens(detector.memory_.patches, scale),
+            how.tokens(image.patches, scale, inside),
+            how.tokens(detector.memory_.patches, scale, rows),
             strict=True,
         )
     ]
@@ -250,7 +259,7 @@ def explain(
         (column * width / grid, row * height / grid, width / grid, height / grid),
         float(anomaly_map[patch]),
         tuple(
-            _layer_evidence(layer, scale, query[patch], memory, how, detector)
+            _layer_evidence(layer, scale, query[place], memory, kept, detector)
             for scale, layer, query, memory in layers
         ),
         picture,
@@ -263,11 +272,13 @@ def _layer_evidence(
     scale: int,
     query: Tensor,
     memory: Tensor,
-    how: Comparison,
+    kept: Tensor | None,
     detector: "HyperFSAD",
 ) -> LayerEvidence:
+    """`kept` are the places in the memory bank of the rows of `memory`, where some are left out."""
     images = detector.memory_.images
     similarities = query[None] @ memory.T
+    how = detector.comparison
     sharp = how.sharpness * similarities
     if how.lookup in SPARSE:
         ((_, index, weights),) = [group for group in SPARSE[how.lookup](sharp) if len(group[0])]
@@ -277,12 +288,13 @@ def _layer_evidence(
     rebuilt = weights @ memory[index]
     unexplained = 1 - float(torch.cosine_similarity(query, rebuilt, dim=0))
     active = int((weights > 0).sum())
-    kept = min(active, MOST_NEIGHBOURS)
-    cosines = similarities[0, index[:kept]].tolist()
-    size, views = len(memory) // len(images), _views(images)
-    grid = round(size**0.5)
+    told = min(active, MOST_NEIGHBOURS)
+    cosines = similarities[0, index[:told]].tolist()
+    grid, views = how.grid, _views(images)
+    size = grid * grid
+    rows = (index if kept is None else kept[index])[:told].tolist()
     neighbours = []
-    for row, weight, cosine in zip(index[:kept].tolist(), weights.tolist(), cosines, strict=False):
+    for row, weight, cosine in zip(rows, weights.tolist(), cosines, strict=False):
         which, patch = divmod(row, size)
         place = divmod(patch, grid)
         angle = detector.angle_of_view(views[which])
@@ -300,7 +312,7 @@ def _layer_evidence(
                 turned_back(x, y, angle, images[which].size or (1, 1)),
             )
         )
-    rest = max(0.0, float(weights[kept:].sum())) if kept < active else 0.0
+    rest = max(0.0, float(weights[told:].sum())) if told < active else 0.0
     return LayerEvidence(layer, unexplained, tuple(neighbours), rest, scale)
 
 

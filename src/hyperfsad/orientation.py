@@ -73,15 +73,10 @@ def choose_rotations(detector: "HyperFSAD", looked_at: list[MemoryBank]) -> Choi
         )
         return Choice(1, reason, [] if bank is None else [as_they_are(bank)])
     left = left_by_turning(detector, bank)
+    found = f"Turning the good parts leaves {100 * left:.0f} % of their differences"
     if left > CLEARLY_LESS:
-        reason = (
-            f"Turning the good parts leaves {left:.0%} of their differences: they stay as they are."
-        )
-        return Choice(1, reason, [as_they_are(bank)])
-    reason = (
-        f"Turning the good parts leaves {left:.0%} of their differences: each is remembered in"
-        f" {AUTO_ROTATIONS} orientations."
-    )
+        return Choice(1, f"{found}: they stay as they are.", [as_they_are(bank)])
+    reason = f"{found}: each is remembered in {AUTO_ROTATIONS} orientations."
     return Choice(AUTO_ROTATIONS, reason, [bank])
 
 

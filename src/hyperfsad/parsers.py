@@ -302,6 +302,12 @@ def _add_support(command: argparse.ArgumentParser) -> None:
         help="remember each in so many orientations, for parts that lie at any angle, or auto"
         " (default: 1)",
     )
+    support.add_argument(
+        "--roi",
+        metavar="MASK",
+        help="look only where this picture is bright; or a polygon 'x,y x,y x,y' in pixels of the"
+        " first good part; or auto, the part itself",
+    )
 
 
 def _add_lines(command: argparse.ArgumentParser) -> None:

@@ -44,22 +44,34 @@ class PreparedImage:
     picture: LoadedImage | None
 
 
-def prepared(source: ImageSource, settings: EncoderSettings, keep_picture: bool) -> PreparedImage:
-    """All that can be done for an image before the encoder sees it."""
-    return prepared_picture(load_image(source), settings, keep_picture, source)
+Sight = Callable[[LoadedImage], LoadedImage]
+"""What an encoder may see of a picture."""
+
+
+def everything(image: LoadedImage) -> LoadedImage:
+    """An encoder may see all of it."""
+    return image
+
+
+def prepared(
+    source: ImageSource, settings: EncoderSettings, keep_picture: bool, seen: Sight = everything
+) -> PreparedImage:
+    """All that can be done for an image before the encoder sees it; `seen` is what it may see."""
+    return prepared_picture(load_image(source), settings, keep_picture, seen, source)
 
 
 def prepared_picture(
     loaded: LoadedImage,
     settings: EncoderSettings,
     keep_picture: bool = False,
+    seen: Sight = everything,
     source: "ImageSource | None" = None,
 ) -> PreparedImage:
     """The same for a picture that was read already."""
     width, height = loaded.size
     kept = loaded if keep_picture and width * height <= LARGEST_KEPT else None
     origin = loaded.pixels if source is None else source
-    return PreparedImage(origin, loaded.name, loaded.size, prepare(loaded, settings), kept)
+    return PreparedImage(origin, loaded.name, loaded.size, prepare(seen(loaded), settings), kept)
 
 
 def ahead(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .encoders import EncoderSettings
 from .encoders.encoder import Encoder
 from .errors import ImageError
-from .images import ImageSource, batched
+from .images import ImageSource, LoadedImage, batched
 from .pipeline import AHEAD, PreparedImage, ahead, prepared
 from .results import AnomalyResult
 from .sources import Images, is_one_image, single_images
@@ -30,6 +30,10 @@ class Predictor(ABC):
     @abstractmethod
     def encoder_(self) -> Encoder:
         """The encoder, loaded when it is first needed."""
+
+    def seen(self, image: LoadedImage) -> LoadedImage:
+        """What the encoder is shown of an image."""
+        return image
 
     @abstractmethod
     def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
@@ -60,7 +64,7 @@ class Predictor(ABC):
         """
         self._require_fitted()
         if is_one_image(images):
-            return self._results([prepared(images, self.settings, keep_pictures)])[0]
+            return self._results([prepared(images, self.settings, keep_pictures, self.seen)])[0]
         return self._predict_each(single_images(images), keep_pictures)
 
     def _predict_each(
@@ -68,7 +72,7 @@ class Predictor(ABC):
     ) -> Iterator[AnomalyResult]:
         def read(source: ImageSource) -> PreparedImage | AnomalyResult:
             try:
-                return prepared(source, self.settings, keep_pictures)
+                return prepared(source, self.settings, keep_pictures, self.seen)
             except ImageError as error:
                 name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
                 return AnomalyResult.failed(name, str(error))

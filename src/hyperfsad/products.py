@@ -24,6 +24,7 @@ from .memory import NormalImage
 from .pipeline import PreparedImage
 from .predicting import Predictor
 from .results import AnomalyResult
+from .roi import AUTO
 from .routing import Route, Router, empty_pictures, least_similarities, look_alikes
 from .sources import Images
 
@@ -37,7 +38,13 @@ class ProductDetector(Predictor):
 
     def __init__(self, backbone: str | None = None, **settings: Any) -> None:
         """All that `HyperFSAD` takes; it holds for every product."""
-        self._begin(HyperFSAD(backbone, **settings))
+        plain = HyperFSAD(backbone, **settings)
+        if plain.roi not in (None, AUTO):
+            raise UsageError(
+                "A mask or polygon is the region of one product; with several, the region of"
+                " interest is auto, or each product has a detector of its own."
+            )
+        self._begin(plain)
 
     def _begin(self, plain: HyperFSAD) -> None:
         self._plain = plain  # never fitted: what all products share

@@ -70,7 +70,7 @@ def calibrated_on_good_parts(
     known = {image.sha256: image.name for image in detector.memory_.images}
     found = distinct_images(
         images,
-        lambda image: prepared_picture(image, detector.settings),
+        lambda image: prepared_picture(image, detector.settings, seen=detector.seen),
         detector.skipped_,
         known,
         kind="A good part",
@@ -87,7 +87,7 @@ def _ask(
     if picture is None:
         return None
     itself = Tokens(torch.stack(bank.patches_of(views[0]))[None], bank.cls[views[:1]])
-    copies = [detector.encoder_.encode([copy]) for copy in changed_copies(picture)]
+    copies = [detector.encoder_.encode([detector.seen(copy)]) for copy in changed_copies(picture)]
     return _Asked(
         views,
         itself,

@@ -15,6 +15,7 @@ from .results import AnomalyResult
 _COLOURS = ((255, 225, 90), (254, 180, 60), (244, 90, 40), (190, 10, 40), (95, 0, 45))
 _OPACITY = 0.85
 _MIN_WIDTH = 480
+_EDGE = (0, 150, 200)
 _INK, _PAPER = (30, 30, 30), (255, 255, 255)
 
 
@@ -40,11 +41,32 @@ def _outlined(picture: Image.Image, result: AnomalyResult) -> Image.Image:
     """Each region's outline, light on dark, so that it shows on any picture."""
     draw = ImageDraw.Draw(picture)
     line = max(1, round(min(picture.size) / 400))
+    for edge in _edges(result.inside, picture.size):
+        draw.line(edge, fill=_EDGE, width=line)
     for region in result.regions:
         outline = [*region.polygon, *region.polygon[:2]]  # once around, and over the first corner
         draw.line(outline, fill=_INK, width=3 * line, joint="curve")
         draw.line(outline, fill=_PAPER, width=line, joint="curve")
     return picture
+
+
+def _edges(
+    inside: NDArray[np.bool_] | None, size: tuple[int, int]
+) -> list[tuple[float, float, float, float]]:
+    """The outline of the region of interest, a line for each side of a patch."""
+    if inside is None:
+        return []
+    rows, columns = inside.shape
+    across, down = size[0] / columns, size[1] / rows
+    padded = np.pad(inside, 1)
+    lines = []
+    for row, column in np.argwhere(padded[:-1, 1:-1] != padded[1:, 1:-1]):
+        if 0 < row < rows:
+            lines.append((column * across, row * down, (column + 1) * across, row * down))
+    for row, column in np.argwhere(padded[1:-1, :-1] != padded[1:-1, 1:]):
+        if 0 < column < columns:
+            lines.append((column * across, row * down, column * across, (row + 1) * down))
+    return lines
 
 
 def save_picture(picture: Image.Image, path: Path) -> None:

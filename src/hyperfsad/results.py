@@ -86,6 +86,8 @@ class AnomalyResult:
     """The chance that a good part scores as high; None without good parts to compare with."""
     detector: "weakref.ref[FewShotDetector] | None" = field(repr=False, compare=False, default=None)
     """What made the result; a result keeps no memory bank alive."""
+    inside: NDArray[np.bool_] | None = field(repr=False, compare=False, default=None)
+    """The patches in the region of interest; None means all. The map is 0 at others."""
 
     route: "Route | None" = None
     """Which product the image shows, where the detector knows several."""

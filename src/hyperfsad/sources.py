@@ -56,9 +56,9 @@ def distinct_images(
     def read(source: ImageSource) -> tuple[NormalImage, Item] | ImageError:
         try:
             loaded = load_image(source)
+            return NormalImage(loaded.name, loaded.sha256(), loaded.size), work(loaded)
         except ImageError as error:
             return error
-        return NormalImage(loaded.name, loaded.sha256(), loaded.size), work(loaded)
 
     with closing(ahead(read, single_images(images))) as found:
         for image in found:

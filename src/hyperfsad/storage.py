@@ -35,9 +35,17 @@ _DAMAGES = (SafetensorError, OSError, KeyError, TypeError, ValueError, ZeroDivis
 _MISMATCH = "its content does not match its description"
 
 
-def write_detector(path: Path, bank: MemoryBank, settings: dict[str, Any]) -> None:
-    """Writes the file at once or not at all; the same detector always gives the same bytes."""
-    tensors, description = _described(bank, settings)
+def write_detector(
+    path: Path,
+    bank: MemoryBank,
+    settings: dict[str, Any],
+    further: dict[str, torch.Tensor] | None = None,
+) -> None:
+    """Writes the file at once or not at all; the same detector always gives the same bytes.
+
+    `further` tensors have names of their own.
+    """
+    tensors, description = _described(bank, settings, further or {})
     _write(path, tensors, {"format": FORMAT, **description})
 
 
@@ -46,16 +54,16 @@ def write_products(path: Path, products: Mapping[str, tuple[MemoryBank, dict[str
     tensors: dict[str, torch.Tensor] = {}
     headers = []
     for number, (name, (bank, own)) in enumerate(products.items()):
-        found, description = _described(bank, own)
+        found, description = _described(bank, own, {})
         tensors |= {f"{_prefix(number)}{key}": tensor for key, tensor in found.items()}
         headers.append({"name": name, **description})
     _write(path, tensors, {"format": FORMAT, "products": headers})
 
 
 def _described(
-    bank: MemoryBank, settings: dict[str, Any]
+    bank: MemoryBank, settings: dict[str, Any], further: dict[str, torch.Tensor]
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    tensors = _tensors(bank, settings["encoder"]["layers"])
+    tensors = {**further, **_tensors(bank, settings["encoder"]["layers"])}
     return tensors, {
         **settings,
         "normal_images": _listed(bank),
@@ -166,6 +174,18 @@ def _checked_bank(file: Any, header: dict[str, Any], prefix: str = "") -> Memory
 def _prefix(number: int) -> str:
     """By number, since the name of a product may be any text."""
     return f"products.{number}."
+
+
+def read_further(path: Path, header: dict[str, Any], name: str) -> torch.Tensor:
+    """A further tensor of a detector file, checked."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensor: torch.Tensor = file.get_tensor(name)
+        if _crc32(tensor.contiguous()) != header["crc32"][name]:
+            raise ValueError(_MISMATCH)
+    except _DAMAGES as error:
+        raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
+    return tensor
 
 
 def _listed(bank: MemoryBank) -> list[dict[str, Any]]:

@@ -36,6 +36,7 @@ def _settings(options: argparse.Namespace) -> "dict[str, Any]":
         "pooling": options.pooling,
         "lam": options.lam,
         "rotations": 1 if (turns := getattr(options, "rotations", None)) is None else turns,
+        "roi": getattr(options, "roi", None),
         **_machine(options),
     }
 
@@ -56,7 +57,7 @@ def any_detector(options: argparse.Namespace) -> "HyperFSAD | ProductDetector":
 
 
 def _refuse_fixed(options: argparse.Namespace) -> None:
-    fixed = ("recipe", "layers", "resolution", "lookup", "pooling", "lam", "rotations")
+    fixed = ("recipe", "layers", "resolution", "lookup", "pooling", "lam", "rotations", "roi")
     given = [name for name in fixed if getattr(options, name, None) is not None]
     if given:
         name = "lambda" if given[0] == "lam" else given[0]

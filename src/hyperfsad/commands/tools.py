@@ -124,6 +124,7 @@ def _own_lines(header: dict[str, Any]) -> list[str]:
         f"threshold   {_level(header['threshold'])}{_origin(header)}",
         f"of the map  {_level(header.get('map_threshold'))}",
         f"rotations   {header.get('rotations', 1)}",
+        f"region      {_region(header.get('roi'))}",
         f"normal      {count(len(images), 'image')}",
         *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
     ]
@@ -143,3 +144,9 @@ def _origin(header: dict[str, Any]) -> str:
     lines = Calibration.from_dict(stored)
     words = lines.words if lines.threshold == header["threshold"] else "set by hand"
     return f" ({words})"
+
+
+def _region(roi: "str | dict[str, Any] | None") -> str:
+    if isinstance(roi, dict):
+        return f"a mask, {100 * roi['share']:.0f} % of the picture"
+    return "the whole picture" if roi is None else "auto, the part itself"

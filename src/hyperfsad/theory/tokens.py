@@ -36,6 +36,11 @@ def encoded(
     `distinct` passes over pictures that were there before: a copy would count as a neighbour. Also
     passed over are the known ones, where images count that the detector has not learnt.
     """
+    if isinstance(detector, HyperFSAD) and detector.roi is not None:
+        raise UsageError(
+            "The theory speaks of whole pictures, and this detector has a region of interest; ask"
+            " one that was fitted without --roi."
+        )
     learnt = {image.sha256: image.name for image in known}
     found = distinct_images(
         images,
