@@ -48,6 +48,7 @@ class Courier:
         self._deadline: float | None = None
         self._saved: int | None = None
         self._saved_at = 0.0
+        self._closed = False
         self._offset = self._begin()
         self._save()
         self._thread = threading.Thread(target=self._run, name="hyperfsad-webhook", daemon=True)
@@ -76,7 +77,11 @@ class Courier:
         self._changed.set()
         self._thread.join(grace)
         self._save()
-        return self.waiting()
+        self._closed = True  # whatever still hangs says no more
+        try:
+            return self.waiting()
+        except OSError:
+            return 0
 
     def _begin(self) -> int:
         """The place from the last run; without one, results from now on are delivered."""
@@ -125,6 +130,7 @@ class Courier:
                 self._notify(f"The webhook waits: {reason(error)}.")
                 if self._rest(LONGEST_PAUSE):
                     return
+                continue
             if self._deadline is not None:
                 return
             self._changed.wait()
@@ -182,7 +188,7 @@ class Courier:
     def _save(self) -> None:
         """Notes how far deliveries have come; where that fails, lines are sent twice, not lost."""
         self._saved_at = time.monotonic()
-        if self._saved == self._offset:
+        if self._closed or self._saved == self._offset:
             return
         try:
             with atomic_path(self._state) as temporary:

@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -63,8 +63,7 @@ class Ledger:
             with explain_os_errors(self.path):
                 self._file = self.path.open("ab", buffering=0)
             self._repair()
-            for line in read_objects(self.path):
-                self._note(line)
+            self._done = Digests(self._known())
             self.end = os.path.getsize(self.path)
             _sync_folder(self.folder)
         except BaseException:
@@ -104,7 +103,7 @@ class Ledger:
                 os.ftruncate(self._file.fileno(), self.end)
                 raise
         self.end += len(row)
-        self._note(line)
+        self._done.add(self._note(line))
 
     def skip(self, files: Mapping[str, Stamp] | None) -> None:
         """Counts the files of the first start as done: these, or those noted then."""
@@ -114,23 +113,22 @@ class Ledger:
             with atomic_path(noted) as temporary, temporary.open("wb") as file:
                 for row in rows:
                     file.write(encoded(json.dumps(row, ensure_ascii=False) + "\n"))
-        for line in read_objects(noted):
-            self._mark(line)
+        for number in map(_digest_of, read_objects(noted)):
+            self._done.add(number)
 
     @property
     def is_first_start(self) -> bool:
         """Whether nothing was done or skipped before."""
         return self.count == 0 and not (self.folder / SKIPPED).exists()
 
-    def _note(self, line: dict[str, Any]) -> None:
+    def _known(self) -> Iterator[int]:
+        for line in read_objects(self.path):
+            yield self._note(line)
+
+    def _note(self, line: dict[str, Any]) -> int:
         self.count += 1
         self.detector = line.get("detector")
-        self._mark(line)
-
-    def _mark(self, line: dict[str, Any]) -> None:
-        with contextlib.suppress(KeyError, TypeError, ValueError):  # no line of ours
-            size, time = line["stamp"]
-            self._done.add(_digest(line["image"], (int(size), int(time))))
+        return _digest_of(line)
 
     def _require_own(self) -> None:
         """`detect` writes other lines under this name, and replaces them at its end."""
@@ -176,17 +174,17 @@ class Digests:
     """
 
     def __init__(self, numbers: Iterable[int] = ()) -> None:
-        self._sorted: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
+        self._sorted: NDArray[np.uint64] = np.fromiter(numbers, dtype=np.uint64)
+        self._sorted.sort()
         self._latest: set[int] = set()
-        for number in numbers:
-            self.add(number)
 
     def add(self, number: int) -> None:
         """Adds a number."""
         self._latest.add(number)
-        if len(self._latest) > max(4096, len(self._sorted) // 8):
-            latest = np.fromiter(self._latest, dtype=np.uint64, count=len(self._latest))
-            self._sorted = np.union1d(self._sorted, latest)
+        if len(self._latest) >= 4096:
+            latest = np.array(sorted(self._latest), dtype=np.uint64)
+            places = np.searchsorted(self._sorted, latest)
+            self._sorted = np.insert(self._sorted, places, latest)
             self._latest = set()
 
     def __contains__(self, number: int) -> bool:
@@ -194,6 +192,15 @@ class Digests:
             return True
         place = int(np.searchsorted(self._sorted, np.uint64(number)))
         return place < len(self._sorted) and int(self._sorted[place]) == number
+
+
+def _digest_of(line: dict[str, Any]) -> int:
+    """The digest of a line's picture; 0, which stands for none, where it is no line of ours."""
+    try:
+        size, time = line["stamp"]
+        return _digest(line["image"], (int(size), int(time)))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return 0
 
 
 def _digest(image: str, stamp: Stamp) -> int:

@@ -163,7 +163,7 @@ class Watcher:
             if once and not self._left(wanted, time.monotonic()):
                 return
             # a large folder on a slow share is looked at less often
-            self._rest(max(self.interval, 2 * cost))
+            self._rest(max(self.interval, 4 * cost))
 
     def _look(self) -> Look:
         found = look(self.folder, os.path.realpath(self.output))

@@ -74,7 +74,7 @@ class Webhook:
             cause = error.reason
             return Answer(text=reason(cause) if isinstance(cause, OSError) else str(cause))
         except TimeoutError:
-            return Answer(text=f"no answer within {timeout:.0f} seconds")
+            return Answer(text=f"no answer within {timeout:.3g} seconds")
         except (OSError, http.client.HTTPException) as error:
             return Answer(text=reason(error))
 
