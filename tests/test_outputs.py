@@ -17,7 +17,7 @@ from tests.conftest import make_picture, read_results
 @pytest.fixture
 def results(detector: HyperFSAD, photos: Path) -> list[AnomalyResult]:
     (photos / "3.png").write_bytes(b"broken")
-    detector.fit(photos / "0.png")
+    detector.fit(photos / "0.png", threshold=False)
     return list(detector.predict(photos))
 
 
@@ -36,7 +36,15 @@ def test_the_lines_of_the_contract(results: list[AnomalyResult], tmp_path: Path)
     lines = finished(tmp_path / "out", results, maps=True)
     assert [line["image"] for line in lines] == [result.image for result in results]
     fields = ["image", "score", "score_map", "score_cls", "threshold", "anomalous", "size"]
-    fields += ["map_threshold", "regions", "product", "unknown_product", "nearest_product"]
+    fields += [
+        "map_threshold",
+        "threshold_from",
+        "p_value",
+        "regions",
+        "product",
+        "unknown_product",
+        "nearest_product",
+    ]
     fields += ["product_similarity", "product_margin", "heatmap", "map", "error"]
     assert list(lines[0]) == fields
     assert lines[0]["threshold"] is None

@@ -34,7 +34,8 @@ def test_json_has_the_fields_of_the_contract() -> None:
     fields = json.loads(result().to_json())
     assert list(fields) == [
         *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "size"),
-        *("map_threshold", "regions", "product", "unknown_product", "nearest_product"),
+        *("map_threshold", "threshold_from", "p_value", "regions"),
+        *("product", "unknown_product", "nearest_product"),
         *("product_similarity", "product_margin", "error"),
     ]
     assert fields["regions"] == []

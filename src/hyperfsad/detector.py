@@ -135,6 +135,7 @@ class HyperFSAD(FewShotDetector):
         A line that was drawn from the normal images is drawn again, where their files are still
         there; one from further good parts is marked as stale.
         """
+        self._require_fitted()
         before, lines = len(self.support_), self.calibration_
         super().extend(images)
         if lines is None or len(self.support_) == before:

@@ -58,6 +58,12 @@ class ProductDetector(Predictor):
         self._router: Router | None = None
 
     @property
+    def threshold_(self) -> float | None:
+        """The lowest threshold of a product; None where none has one."""
+        found = [d.threshold_ for d in self.products_.values() if d.threshold_ is not None]
+        return min(found, default=None)
+
+    @property
     def min_area(self) -> float:
         """Regions of fewer pixels of the image are left out."""
         return self._plain.min_area
