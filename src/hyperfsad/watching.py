@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from .detector import HyperFSAD
+    from .products import ProductDetector
 
 INTERVAL, SETTLE, PATIENCE = 0.5, 1.0, 10.0
 RESTLESS = 60.0
@@ -38,7 +39,7 @@ class Watcher:
 
     def __init__(
         self,
-        detector: "HyperFSAD",
+        detector: "HyperFSAD | ProductDetector",
         folder: str | os.PathLike[str],
         output: str | os.PathLike[str] = "out",
         *,
@@ -264,7 +265,7 @@ class Watcher:
 
 
 def watch(
-    detector: "HyperFSAD",
+    detector: "HyperFSAD | ProductDetector",
     folder: str | os.PathLike[str],
     output: str | os.PathLike[str] = "out",
     *,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console import DONE, INTERRUPTED, NOTHING, SOME_FAILED, count, printable, say
-from .opening import loaded_detector
+from .opening import any_detector
 
 if TYPE_CHECKING:
     from ..watching import Watcher
@@ -21,7 +21,7 @@ def watch(options: argparse.Namespace) -> int:
     from ..watching import Watcher
 
     webhook = _webhook(options)
-    detector = loaded_detector(options)
+    detector = any_detector(options)
     detector.min_area = options.min_area
     watcher = Watcher(
         detector,
