@@ -91,7 +91,7 @@
     if ("score" in image) meta.append(make("span", "score", image.score.toFixed(3)));
     const kind = verdict(image);
     if (kind) meta.append(make("span", `badge ${kind}`, kind));
-    if (image.unknown) meta.append(make("span", "badge failed", product(image)));
+    if (image.unknown) meta.append(make("span", "badge unknown", product(image)));
     if (image.regions) meta.append(make("span", "regions", plural(image.regions, "region")));
     if (image.product !== undefined && !image.unknown) meta.append(make("span", "regions", image.product));
     meta.append(make("span", "name", brief(image.name)));
