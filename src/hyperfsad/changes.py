@@ -51,9 +51,9 @@ def _shifted(values: Values) -> Values:
 
 
 def _noisy(values: Values) -> Values:
-    """Grey noise, the same on every machine and for every picture of a size."""
-    noise = np.random.default_rng(0).normal(0, NOISE, values.shape[:2]).astype(np.float32)
-    return values + (noise[:, :, None] if values.ndim == 3 else noise)
+    """As of a sensor, each colour on its own; the same for every picture of a size."""
+    noise = np.random.default_rng(0).normal(0, NOISE, values.shape)
+    return values + noise.astype(np.float32)
 
 
 def _blurred(pixels: Image.Image) -> Image.Image:
