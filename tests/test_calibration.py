@@ -160,7 +160,7 @@ def test_fit_draws_the_line_and_results_carry_it(detector: HyperFSAD, count: int
     assert result.anomalous == (result.score > detector.threshold_)  # type: ignore[operator]
     assert result.map_threshold == detector.map_threshold_
     assert result.threshold_from is not None
-    assert result.threshold_from.startswith(f"estimate from the {min(count, 8)} good part")
+    assert result.threshold_from.startswith(f"estimate from the {min(count, 6)} good part")
     assert result.p_value is None
     assert 0 < detector.threshold_ < 1  # type: ignore[operator]
 

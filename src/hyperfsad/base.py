@@ -54,7 +54,7 @@ class TokenScore:
     """The patches that were looked at; None means all. The map is 0 at others."""
 
 
-IN_HAND = 8
+IN_HAND = 6
 """Normal images that are kept as pictures while a detector is fitted."""
 
 

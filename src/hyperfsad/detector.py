@@ -116,7 +116,7 @@ class HyperFSAD(FewShotDetector):
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays.
 
         Then it draws the line from them alone, which takes the time of five further images for
-        each of the first eight; `threshold=False` leaves that out.
+        each of the first six; `threshold=False` leaves that out.
         """
         check_rate(false_alarm_rate)
         self.roi_ = None  # a mask or a polygon is measured by the first image

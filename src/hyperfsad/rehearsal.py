@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .base import FewShotDetector, TokenScore
     from .detector import HyperFSAD
 
-IMAGES = 8
+IMAGES = 6
 """Normal images that are asked; each costs the time of five more."""
 TIMES = 4
 """How often a part of them is left out; a memory bank is made each time."""
