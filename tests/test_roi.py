@@ -15,7 +15,7 @@ from hyperfsad.colours import colour_scale
 from hyperfsad.errors import DetectorFileError, HyperfsadWarning, ImageError
 from hyperfsad.foreground import find_foreground
 from hyperfsad.images import LoadedImage
-from hyperfsad.matcher import Matcher
+from hyperfsad.matcher import Comparison, Matcher
 from hyperfsad.memory import MemoryBank, NormalImage
 from hyperfsad.neighbourhood import at_scale
 from hyperfsad.roi import LONGEST, Roi, make_roi
@@ -350,7 +350,9 @@ def test_the_part_is_found(images: int) -> None:
     assert found is not None
     expected = torch.zeros(8, 8, dtype=torch.bool)
     expected[1:7, 2:7] = True
-    assert torch.equal(found.rows(bank, 8), expected.flatten().repeat(images))
+    how = Comparison(8, inside=found)
+    assert how.rows(bank) is None  # all are compared with
+    assert torch.equal(found.patches([bank.patches_of(0)[0]], 8), expected.flatten())
     query = part_tokens(5)
     assert torch.equal(found.patches([query.patches_of(2)[0]], 8), expected.flatten())
     nothing = part_tokens(1, texture=True)

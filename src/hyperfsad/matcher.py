@@ -21,8 +21,8 @@ class Inside(Protocol):
     def patches(self, layers: Sequence[Tensor], grid: int) -> Tensor:
         """Those of an image, given its tokens, (N,)."""
 
-    def rows(self, bank: MemoryBank, grid: int) -> Tensor:
-        """Those of a memory bank, (K·N,)."""
+    def rows(self, bank: MemoryBank, grid: int) -> Tensor | None:
+        """Those of a memory bank, (K·N,); None means all."""
 
 
 @dataclass(frozen=True)
@@ -128,4 +128,5 @@ def against_itself(bank: MemoryBank, how: Comparison) -> Tensor:
             for layer in layers
         ]
         found.append(patch_scores(layers, rebuilt))
-    return torch.stack(found)
+    asked = how.patches(bank.patches) if inside is None else None
+    return torch.stack(found) if asked is None else torch.stack(found)[:, asked]
