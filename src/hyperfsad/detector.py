@@ -186,7 +186,7 @@ class HyperFSAD(FewShotDetector):
         self.rotations_ = AUTO_ROTATIONS if len(first) > 1 else 1
         looked_at = self._new_banks(first, known=())
         skipped = self.skipped_
-        choice = choose_rotations(self, looked_at)
+        choice = choose_rotations(looked_at)
         self.rotations_ = choice.rotations
         self.notify(choice.reason)
         known = tuple(image for bank in choice.banks for image in bank.images)
