@@ -4,10 +4,9 @@ A method says two things of its own: the score of each patch of an image, and ho
 follows from them.
 """
 
-import os
 import weakref
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TypeVar
@@ -18,16 +17,15 @@ from torch import Tensor
 
 from .calibration import Calibration
 from .encoders import DEFAULT, find_spec
-from .encoders.encoder import Encoder, Tokens, load_encoder, prepare
+from .encoders.encoder import Encoder, Tokens, load_encoder
 from .encoders.store import Notify, silent
-from .errors import DetectorFileError, ImageError, UsageError
-from .images import LoadedImage, batched
+from .errors import DetectorFileError, UsageError
+from .learning import Learner
 from .memory import MemoryBank, NormalImage
 from .pipeline import PreparedImage
-from .predicting import Predictor
 from .regions import find_regions
 from .results import AnomalyResult, Region
-from .sources import Images, distinct_images
+from .sources import Images
 
 Self = TypeVar("Self", bound="FewShotDetector")
 
@@ -54,11 +52,7 @@ class TokenScore:
     """The patches that were looked at; None means all. The map is 0 at others."""
 
 
-IN_HAND = 6
-"""Normal images that are kept as pictures while a detector is fitted."""
-
-
-class FewShotDetector(Predictor):
+class FewShotDetector(Learner):
     """Fits on a few good parts, predicts on others; subclasses score tokens."""
 
     smoothing: float = 0.0
@@ -95,10 +89,8 @@ class FewShotDetector(Predictor):
         """Above it a place of the map counts as a defect; without it results have no regions."""
         self.min_area = 0.0
         """Regions of fewer pixels of the image are left out."""
-        self._in_hand: dict[str, LoadedImage] = {}
-        """Normal images that came as pictures, while a method may still want to see them."""
-        self.skipped_: list[ImageError] = []
-        """Normal images of the last `fit` or `extend` that could not be read."""
+        self._in_hand = {}
+        self.skipped_ = []
 
     memory_: MemoryBank
     """The memory bank; there after `fit` or `load`."""
@@ -122,13 +114,6 @@ class FewShotDetector(Predictor):
 
     def learn(self) -> None:  # most methods derive nothing
         """Whatever a method derives from the memory bank before the first question."""
-
-    def support_views(self, image: LoadedImage) -> list[LoadedImage]:
-        """What is remembered of a normal image: the image itself, first, and perhaps variants.
-
-        Each view counts as one image of the memory bank, under the name and hash of its image.
-        """
-        return [image]
 
     def fit(self: Self, images: Images) -> Self:
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
@@ -254,39 +239,6 @@ class FewShotDetector(Predictor):
         if self.map_threshold_ is None:
             return ()
         return find_regions(anomaly_map, size, self.map_threshold_, self.min_area)
-
-    def _new_banks(self, images: Images, known: tuple[NormalImage, ...]) -> list[MemoryBank]:
-        """A bank for each batch of normal images that are readable and new."""
-        self.skipped_ = []
-        self._in_hand = {}
-        hashes = {image.sha256: image.name for image in known}
-        banks = []
-        for batch in batched(self._new_images(images, hashes), self._batch_size):
-            tokens = self.encoder_.encode_prepared([view for view, _ in batch])
-            banks.append(MemoryBank.of(tokens, [normal for _, normal in batch]))
-        return banks
-
-    def _joined(self, banks: list[MemoryBank]) -> MemoryBank:
-        """One bank of all, of which there must be one."""
-        if not banks:
-            reason = "none could be read" if self.skipped_ else "none was given"
-            raise UsageError(f"There is no normal image to learn from: {reason}.")
-        return MemoryBank.joined(banks)
-
-    def _new_images(
-        self, images: Images, hashes: dict[str, str]
-    ) -> Iterator[tuple[NDArray[np.float32], NormalImage]]:
-        def views(image: LoadedImage) -> tuple[list[NDArray[np.float32]], LoadedImage | None]:
-            kept = None if os.path.isfile(image.name) else image
-            shown = self.support_views(self.seen(image))
-            return [prepare(self.seen(view), self.settings) for view in shown], kept
-
-        found = distinct_images(images, views, self.skipped_, hashes, kind="A normal image")
-        for normal, (prepared_views, picture) in found:
-            if picture is not None and len(self._in_hand) < IN_HAND:
-                self._in_hand[normal.sha256] = picture
-            for view in prepared_views:
-                yield view, normal
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "memory_"):

@@ -1,39 +1,36 @@
 """HyperFSAD: the only class most users meet. Show it good parts, then ask about others."""
 
-import hashlib
-import json
-import os
 import warnings
-from collections.abc import Iterable
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from PIL import Image
 from torch import Tensor
 
-from . import storage
-from .base import FewShotDetector, ImageTokens
+from . import tiled
+from .archive import ArchivedDetector
+from .base import ImageTokens, TokenScore
 from .calibration import FALSE_ALARM_RATE, Calibration, check_rate
 from .colours import colour_scale
-from .encoders import REGISTRY, EncoderSettings
 from .encoders.store import Notify, silent
-from .errors import DetectorFileError, HyperfsadWarning, UsageError
+from .errors import HyperfsadWarning, UsageError
 from .evidence import Evidence, explain
 from .foreground import Foreground, find_foreground
 from .images import ImageSource, LoadedImage, load_image
 from .matcher import Comparison, Matcher
-from .memory import MemoryBank
-from .orientation import AUTO_ROTATIONS, check_rotations, choose_rotations, first_few
+from .memory import MemoryBank, NormalImage
+from .orientation import check_rotations, learnt_in_orientations
+from .pipeline import PreparedImage
 from .recipes import DEFAULT_RECIPE, find_recipe, recipe_layers
 from .rehearsal import calibrated_on_good_parts, calibrated_on_support
 from .roi import AUTO, Roi, RoiSource, make_roi, parse_polygon
 from .scoring import Pooling, cls_score, image_score
-from .sources import Images, single_images
+from .sources import Images
+from .tile_files import Spool
+from .tile_memory import TileMemory
 from .turning import angle_of, turned
 
 
-class HyperFSAD(FewShotDetector):
+class HyperFSAD(ArchivedDetector):
     """Few-shot anomaly detector: frozen tokens, sparse reconstruction, two scores.
 
     >>> detector = HyperFSAD().fit("good/")
@@ -54,6 +51,7 @@ class HyperFSAD(FewShotDetector):
         scales: Iterable[int] | None = None,
         rotations: int | str = 1,
         roi: "RoiSource | None" = None,
+        tiles: int | bool | None = None,
         device: str = "auto",
         engine: str = "auto",
         batch_size: int | None = None,
@@ -64,7 +62,9 @@ class HyperFSAD(FewShotDetector):
         `lam` is the paper's λ, the weight of the map in the score. `rotations` remembers each good
         part in so many orientations; `auto` finds out whether that helps. `roi` says where to look:
         a mask, the corners of a polygon in pixels of the first good part, or `auto`, the part
-        itself. `notify` takes messages.
+        itself. `tiles` cuts images into tiles of so many pixels a side (True: as many as the
+        encoder takes, so that no detail is lost), for large images and small defects. `notify`
+        takes messages.
         `device` and `engine` (auto, torch, openvino) say where and how the encoder runs, and are no
         part of the detector: it is saved without them.
         """
@@ -97,6 +97,12 @@ class HyperFSAD(FewShotDetector):
         self._foreground: Foreground | None = None
         if roi is not None:
             parse_polygon(roi)  # refuses what is neither
+        self.tile_side = tiled.tile_side(tiles, self.settings.resolution, self.settings.grid)
+        """Of a tile in pixels of the image; None: images are looked at as a whole."""
+        self.needs_pictures = self.tile_side is not None
+        if self.needs_pictures:
+            tiled.refuse_together(rotations, roi)
+        self._spool: Spool | None = None
         self.comparison  # noqa: B018 (refuses what cannot be compared)
         self._pool = Pooling.parse(self.pooling)
 
@@ -120,8 +126,11 @@ class HyperFSAD(FewShotDetector):
         """
         check_rate(false_alarm_rate)
         self.roi_ = None  # a mask or a polygon is measured by the first image
-        self._fit_turning(images)
-        if self._looks_for_parts and self._foreground is None:
+        if isinstance(self.rotations, int):
+            super().fit(images)
+        else:
+            self.remember(learnt_in_orientations(self, images))
+        if self.looks_for_parts and self._foreground is None:
             self.notify(
                 "No part stands out from its surroundings in these pictures; the region of interest"
                 " is the whole picture."
@@ -178,27 +187,9 @@ class HyperFSAD(FewShotDetector):
         self.threshold_ = None if lines is None else lines.threshold
         self.map_threshold_ = None if lines is None else lines.map_threshold
 
-    def _fit_turning(self, images: Images) -> "HyperFSAD":
-        if isinstance(self.rotations, int):
-            return super().fit(images)
-        sources = single_images(images)
-        first = first_few(sources)
-        self.rotations_ = AUTO_ROTATIONS if len(first) > 1 else 1
-        looked_at = self._new_banks(first, known=())
-        skipped = self.skipped_
-        choice = choose_rotations(looked_at)
-        self.rotations_ = choice.rotations
-        self.notify(choice.reason)
-        known = tuple(image for bank in choice.banks for image in bank.images)
-        in_hand = self._in_hand
-        banks = [*choice.banks, *self._new_banks(sources, known)]
-        self._in_hand = {**in_hand, **self._in_hand}
-        self.skipped_ = skipped + self.skipped_
-        return self.remember(self._joined(banks))
-
     def seen(self, image: LoadedImage) -> LoadedImage:
         """The image without what lies outside the region of interest."""
-        if self.roi is None or self._looks_for_parts:
+        if self.roi is None or self.looks_for_parts:
             return image
         if self.roi_ is None:
             self.roi_ = make_roi(self.roi, image.size)
@@ -209,7 +200,8 @@ class HyperFSAD(FewShotDetector):
         return self.comparison.patches(image.patches)
 
     @property
-    def _looks_for_parts(self) -> bool:
+    def looks_for_parts(self) -> bool:
+        """Whether the region of interest is found in each picture."""
         return isinstance(self.roi, str) and self.roi == AUTO
 
     def support_views(self, image: LoadedImage) -> list[LoadedImage]:
@@ -222,14 +214,39 @@ class HyperFSAD(FewShotDetector):
 
     def learn(self) -> None:
         """Prepares each layer of the memory bank for matching."""
-        if self._looks_for_parts:
+        if self.looks_for_parts:
             self._foreground = find_foreground(self.memory_, self.settings.grid)
-        self._matcher = Matcher(self.memory_, self.comparison)
+        bank = self.memory_
+        self._matcher = Matcher(bank, self.comparison)
+        if len(bank.tiles) != (len(bank) if self.needs_pictures else 0):
+            raise UsageError("This memory bank was made with other tiles than the detector's.")
+        self.tile_memory_ = TileMemory(bank.tiles, self.comparison, bank.cls.device)
+
+    def _new_banks(self, images: Images, known: tuple[NormalImage, ...]) -> list[MemoryBank]:
+        try:
+            return super()._new_banks(images, known)
+        finally:
+            self._spool = None  # from here on it lives as long as the tiles in it
+
+    def closer(self, bank: MemoryBank, pictures: Sequence[LoadedImage]) -> MemoryBank:
+        """Adds the tiles of normal images."""
+        if not self.needs_pictures:
+            return bank
+        self._spool = spool = self._spool or Spool()
+        return replace(bank, tiles=tuple(tiled.remembered(self, p, spool) for p in pictures))
+
+    def look(self, images: Sequence[PreparedImage]) -> list[TokenScore]:
+        """The scores of a few images that were read; where there are tiles, from theirs."""
+        found = super().look(images)
+        if not self.needs_pictures:
+            return found
+        return [tiled.look_closer(self, *pair) for pair in zip(images, found, strict=True)]
 
     def unfitted(self) -> "HyperFSAD":
         """A copy with the same settings and encoder that has seen no normal image."""
         fresh = super().unfitted()
-        fresh.__dict__.pop("_matcher", None)
+        for derived in ("_matcher", "tile_memory_"):
+            fresh.__dict__.pop(derived, None)
         return fresh
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
@@ -240,12 +257,18 @@ class HyperFSAD(FewShotDetector):
         """Dual-Branch Image Scoring."""
         inside = self.inside(image)
         values = anomaly_map.flatten() if inside is None else anomaly_map.flatten()[inside]
-        score_map = float(self._pool(values))
+        score_map = self.pooled(values)
         score_cls = float(cls_score(image.cls, self.memory_.cls))
         return image_score(score_map, score_cls, self.lam), score_map, score_cls
 
+    def pooled(self, values: Tensor) -> float:
+        """What the map says of the image as a whole."""
+        return float(self._pool(values))
+
     def colour_scale(self) -> tuple[float, float]:
         """From how well the normal images explain each other."""
+        if self.needs_pictures:
+            return tiled.colour_scale(self.memory_, self.comparison)
         return colour_scale(self.memory_, self.comparison)
 
     def evidence(
@@ -255,133 +278,6 @@ class HyperFSAD(FewShotDetector):
         self._require_fitted()
         return explain(self, load_image(image), x, y)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything but the encoder's weights into one file."""
-        header = self._header()
-        further = {} if self.roi_ is None else {"roi": self.roi_.tensor()}
-        storage.write_detector(Path(path), self.memory_, header, further)
-
-    def identity(self) -> str:
-        """A hash of all that its scores depend on: equal detectors, equal results.
-
-        Devices and engines are left out: they differ by rounding (below 1e-4 in a score), so a run
-        may be resumed with another one. Results are the same bytes only with the same one.
-        """
-        header = self._header()
-        images = [image.sha256 for image in self.memory_.normal_images]
-        text = json.dumps([header, images], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
-
     def __repr__(self) -> str:
         count = len(self.memory_.normal_images) if hasattr(self, "memory_") else 0
         return f"HyperFSAD({self.backbone!r}, {self.settings.resolution} px, {count} normal images)"
-
-    def _header(self) -> dict[str, Any]:
-        self._require_fitted()
-        fingerprint = self._fingerprint or self.encoder_.fingerprint
-        return {
-            "encoder": {**asdict(self.settings), "fingerprint": fingerprint},
-            "recipe": self.recipe,
-            "lookup": self.lookup,
-            "sharpness": self.sharpness,
-            "scales": list(self.scales),
-            "pooling": self.pooling,
-            "lambda": self.lam,
-            "rotations": self.rotations_,
-            "roi": AUTO if self._looks_for_parts else self.roi_ and self.roi_.described(),
-            "scale": list(self.scale_),
-            "threshold": self.threshold_,
-            "map_threshold": self.map_threshold_,
-            "calibration": self.calibration_.to_dict() if self.calibration_ else None,
-        }
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        backbone: str | None = None,
-        device: str = "auto",
-        engine: str = "auto",
-        batch_size: int | None = None,
-        notify: Notify = silent,
-    ) -> "HyperFSAD":
-        """Reads a detector file; safe with files from strangers. Weights load at the first image.
-
-        `backbone` names the encoder's folder where it lies elsewhere than on the machine that
-        wrote the file; its weights must be the same.
-        """
-        bank, header = storage.read_detector(Path(path))
-        return cls.restored(
-            bank,
-            header,
-            os.fspath(path),
-            backbone=backbone,
-            device=device,
-            engine=engine,
-            batch_size=batch_size,
-            notify=notify,
-        )
-
-    @classmethod
-    def restored(
-        cls,
-        bank: MemoryBank,
-        header: dict[str, Any],
-        path: str,
-        *,
-        backbone: str | None,
-        **machine: Any,
-    ) -> "HyperFSAD":
-        """A detector from its memory bank and what `_header` said of it; `path` names the file."""
-        try:
-            stored = dict(header["encoder"])
-            fingerprint = str(stored.pop("fingerprint"))
-            if backbone is not None:
-                if stored["name"] in REGISTRY and backbone != stored["name"]:
-                    raise UsageError(
-                        f"{path} was made with {stored['name']} and works with no other encoder;"
-                        " --backbone only names the place of a folder that moved."
-                    )
-                stored["name"] = backbone
-            for name in ("layers", "mean", "std"):
-                stored[name] = tuple(stored[name])
-            settings = EncoderSettings(**stored)
-            if settings.name not in REGISTRY and not os.path.isdir(settings.name):
-                raise UsageError(
-                    f"{path} needs the encoder folder {settings.name}, which is not there;"
-                    " give its place as backbone (--backbone FOLDER)."
-                )
-            detector = cls(
-                settings.name,
-                recipe=header.get("recipe", "paper"),  # as all were before there were recipes
-                layers=settings.layers,
-                resolution=settings.resolution,
-                lookup=header["lookup"],
-                sharpness=header.get("sharpness", 1.0),
-                scales=header.get("scales", (1,)),
-                pooling=header["pooling"],
-                lam=header["lambda"],
-                rotations=int(header.get("rotations", 1)),
-                roi=AUTO if header.get("roi") == AUTO else None,
-                **machine,
-            )
-            if isinstance(described := header.get("roi"), dict):
-                mask = storage.read_further(Path(path), header, "roi")
-                detector.roi_ = Roi.stored(mask, described)
-                detector.roi = Image.fromarray(mask.numpy() * 255)
-            low, high = map(float, header["scale"])
-            detector.threshold_ = header["threshold"]
-            level = header.get("map_threshold")  # detectors of before have none
-            detector.map_threshold_ = None if level is None else float(level)
-            lines = header.get("calibration")
-            detector.calibration_ = None if lines is None else Calibration.from_dict(lines)
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, UsageError):
-                raise
-            raise DetectorFileError(f"{path} is damaged: {error!r}.") from error
-        detector.settings = settings
-        detector.remember(bank)
-        detector._scale = (low, high)
-        detector._fingerprint = fingerprint
-        return detector

@@ -11,14 +11,15 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from .base import ImageTokens
 from .errors import UsageError
-from .images import LoadedImage, load_image
+from .images import LoadedImage
+from .matcher import Comparison
 from .matching import LOOKUPS, SPARSE
 from .memory import NormalImage
 from .routing import Route, route_fields
@@ -53,6 +54,9 @@ class Neighbour:
     weight: float
     similarity: float
     """Its cosine to the query patch."""
+    rows: int
+    columns: int
+    """Of that patch grid."""
     angle: float = 0.0
     """Degrees, against the clock, by which the view is turned."""
     centre: tuple[float, float] = (0.0, 0.0)
@@ -65,6 +69,10 @@ class Neighbour:
         if self.angle:
             return f" (turned {self.angle:g}°)"
         return f" (copy {self.view})" if self.view else ""
+
+
+Namer: TypeAlias = Callable[[int, float, float], Neighbour]
+"""What is told of a row of a memory, given its weight and its similarity."""
 
 
 @dataclass(frozen=True)
@@ -97,22 +105,28 @@ class Evidence:
     row: int
     column: int
     grid: int
-    """Patches along each side, in the image as in each support image."""
+    """Patches along each side of what the encoder sees at once: the image, or a tile."""
     bbox: tuple[float, float, float, float]
     """The patch: x, y, width and height in the image's own pixels."""
     value: float
-    """The map's value: the mean of what the layers leave unexplained, at all scales."""
+    """The mean of what the layers leave unexplained, at all scales: the map's value, or that of
+    the tile whose centre is nearest."""
     layers: tuple[LayerEvidence, ...]
     picture: LoadedImage = field(repr=False, compare=False)
     views: Callable[[LoadedImage], list[LoadedImage]] = field(repr=False, compare=False)
     """What the detector remembers of a support image."""
+    shown: float
+    """The map's value; where tiles overlap, the weighted mean of theirs."""
+    rows: int
+    columns: int
+    """Of the patch grid over the whole image."""
     route: Route | None = None
     """The image's product, where the detector knows several; its good parts are the support."""
 
     def place(self, neighbour: Neighbour) -> tuple[float, float, float, float]:
         """A neighbour's x, y, width and height as parts of its view's width and height."""
-        step = 1 / self.grid
-        return neighbour.column * step, neighbour.row * step, step, step
+        width, height = 1 / neighbour.columns, 1 / neighbour.rows
+        return neighbour.column * width, neighbour.row * height, width, height
 
     def plot(self, normal: Sequence[str | os.PathLike[str]] = ()) -> "Image.Image":
         """The patch in its image, its neighbours in theirs, and what is left unexplained.
@@ -146,7 +160,8 @@ class Evidence:
             }
             for layer in self.layers
         ]
-        names = ("image", "x", "y", "row", "column", "grid", "bbox", "value")
+        names = ["image", "x", "y", "row", "column", "grid", "bbox", "value"]
+        names += ["shown", "rows", "columns"]
         fields = {name: getattr(self, name) for name in names}
         return {**fields, "layers": layers, **route_fields(self.route)}
 
@@ -158,7 +173,7 @@ class Evidence:
         """A table for people, with the `most` heaviest neighbours of each layer."""
         lines = [
             f"{self.image} at {self.x:.0f}, {self.y:.0f}"
-            f" (patch row {self.row}, column {self.column} of {self.grid}×{self.grid}):"
+            f" (patch row {self.row}, column {self.column} of {self.rows}×{self.columns}):"
             f" {self.value:.3f} unexplained"
         ]
         if self.route is not None:
@@ -198,9 +213,8 @@ def evidence_of(result: "AnomalyResult", x: float | None, y: float | None) -> Ev
         row, column = divmod(int(result.anomaly_map.argmax()), result.anomaly_map.shape[1])
         x = (column + 0.5) * result.size[0] / result.anomaly_map.shape[1]
         y = (row + 0.5) * result.size[1] / result.anomaly_map.shape[0]
-    picture = result.picture or load_image(result.source, result.image)
-    found = explain(detector, picture, x, y)
-    if abs(found.value - float(result.anomaly_map[found.row, found.column])) > SAME:
+    found = explain(detector, result.loaded(), x, y)
+    if abs(found.shown - float(result.anomaly_map[found.row, found.column])) > SAME:
         raise UsageError(
             f"{result.image} or the detector has changed since the result was made; predict again."
         )
@@ -212,13 +226,17 @@ def explain(
 ) -> Evidence:
     """The evidence at x, y of an image's own pixels; without a place, at the map's peak."""
     width, height = picture.size
-    grid = detector.settings.grid
     if (x is None) != (y is None):
         raise UsageError("A place is given by both x and y.")
     if x is not None and y is not None and not (0 <= x < width and 0 <= y < height):
         raise UsageError(
             f"{x:g}, {y:g} lies outside {picture.name}, which has {width}×{height} pixels."
         )
+    if detector.tile_side is not None:
+        from .tile_evidence import explain_tile
+
+        return explain_tile(detector, picture, x, y)
+    grid = detector.settings.grid
     tokens = detector.encoder_.encode([detector.seen(picture)])
     image = ImageTokens(tuple(tokens.patches[0]), tokens.cls[0])
     anomaly_map = detector.patch_scores(image).mean(dim=0)
@@ -238,7 +256,7 @@ def explain(
     how = detector.comparison
     rows = how.rows(detector.memory_)
     place = patch if inside is None else int(inside[:patch].sum())
-    kept = None if rows is None else rows.nonzero().flatten()
+    named = _namer(detector, None if rows is None else rows.nonzero().flatten().tolist())
     layers = [
         (scale, *layer)
         for scale in how.scales
@@ -249,6 +267,7 @@ def explain(
             strict=True,
         )
     ]
+    value = float(anomaly_map[patch])
     return Evidence(
         picture.name,
         x,
@@ -257,28 +276,55 @@ def explain(
         column,
         grid,
         (column * width / grid, row * height / grid, width / grid, height / grid),
-        float(anomaly_map[patch]),
+        value,
         tuple(
-            _layer_evidence(layer, scale, query[place], memory, kept, detector)
+            layer_evidence(layer, scale, query[place], memory, how, named)
             for scale, layer, query, memory in layers
         ),
         picture,
         detector.support_views,
+        value,
+        grid,
+        grid,
     )
 
 
-def _layer_evidence(
+def _namer(detector: "HyperFSAD", kept: list[int] | None) -> Namer:
+    """Names rows of the memory bank; `kept` are their places in it where some are left out."""
+    images, grid = detector.memory_.images, detector.settings.grid
+    views = views_of(images)
+
+    def named(row: int, weight: float, similarity: float) -> Neighbour:
+        which, patch = divmod(row if kept is None else kept[row], grid**2)
+        image, place = images[which], divmod(patch, grid)
+        angle = detector.angle_of_view(views[which])
+        x, y = (place[1] + 0.5) / grid, (place[0] + 0.5) / grid
+        return Neighbour(
+            image.name,
+            image.sha256,
+            views[which],
+            *place,
+            weight,
+            similarity,
+            grid,
+            grid,
+            angle,
+            turned_back(x, y, angle, image.size or (1, 1)),
+        )
+
+    return named
+
+
+def layer_evidence(
     layer: int,
     scale: int,
     query: Tensor,
     memory: Tensor,
-    kept: Tensor | None,
-    detector: "HyperFSAD",
+    how: Comparison,
+    named: Namer,
 ) -> LayerEvidence:
-    """`kept` are the places in the memory bank of the rows of `memory`, where some are left out."""
-    images = detector.memory_.images
+    """The active rows of a memory, `named` as neighbours."""
     similarities = query[None] @ memory.T
-    how = detector.comparison
     sharp = how.sharpness * similarities
     if how.lookup in SPARSE:
         ((_, index, weights),) = [group for group in SPARSE[how.lookup](sharp) if len(group[0])]
@@ -290,33 +336,13 @@ def _layer_evidence(
     active = int((weights > 0).sum())
     told = min(active, MOST_NEIGHBOURS)
     cosines = similarities[0, index[:told]].tolist()
-    grid, views = how.grid, _views(images)
-    size = grid * grid
-    rows = (index if kept is None else kept[index])[:told].tolist()
-    neighbours = []
-    for row, weight, cosine in zip(rows, weights.tolist(), cosines, strict=False):
-        which, patch = divmod(row, size)
-        place = divmod(patch, grid)
-        angle = detector.angle_of_view(views[which])
-        x, y = (place[1] + 0.5) / grid, (place[0] + 0.5) / grid
-        neighbours.append(
-            Neighbour(
-                images[which].name,
-                images[which].sha256,
-                views[which],
-                place[0],
-                place[1],
-                weight,
-                cosine,
-                angle,
-                turned_back(x, y, angle, images[which].size or (1, 1)),
-            )
-        )
+    rows = zip(index[:told].tolist(), weights[:told].tolist(), cosines, strict=True)
+    neighbours = [named(row, weight, cosine) for row, weight, cosine in rows]
     rest = max(0.0, float(weights[told:].sum())) if told < active else 0.0
     return LayerEvidence(layer, unexplained, tuple(neighbours), rest, scale)
 
 
-def _views(images: tuple[NormalImage, ...]) -> list[int]:
+def views_of(images: tuple[NormalImage, ...]) -> list[int]:
     """For each entry of the memory bank, the how-manieth copy of its image it is."""
     seen: dict[str, int] = {}
     views = []

@@ -141,7 +141,7 @@ def _draw_query(page: _Page, evidence: Evidence, query: Image.Image, top: int) -
     )
     page.text(_MARGIN, top + shown.height + 8, "the image, and the patch in question", 14, _PALE)
     side, below = 200, top + shown.height + 34
-    crop = _crop(query, evidence.column, evidence.row, evidence.grid, 5, side)
+    crop = _crop(query, evidence, 5, side)
     page.canvas.paste(crop, (_MARGIN, below))
     page.frame(_MARGIN + side * 0.4, below + side * 0.4, side * 0.2, side * 0.2, _MARK)
     page.text(_MARGIN + side + 14, below, "its surroundings", 14, _PALE)
@@ -168,7 +168,7 @@ def _draw_layer(
     page.draw.rectangle((bar[0], bar[1], bar[0] + part * (bar[2] - bar[0]), bar[3]), fill=_MARK)
 
     x = left + _LABEL
-    own = _crop(query, evidence.column, evidence.row, evidence.grid, _CONTEXT, _CROP)
+    own = _crop(query, evidence, _CONTEXT, _CROP)
     page.canvas.paste(own, (x, top))
     _frame_middle(page, x, top, _CROP, _MARK)
     page.text(x, top + _CROP + 4, "the patch", 14, _PALE)
@@ -184,7 +184,7 @@ def _draw_layer(
         picture = support.get(neighbour)
         if x + max(side, 62) > _WIDTH - _MARGIN:
             break
-        crop = _crop(picture, neighbour.column, neighbour.row, evidence.grid, _CONTEXT, side)
+        crop = _crop(picture, neighbour, _CONTEXT, side)
         page.canvas.paste(crop, (x, top + _CROP - side))
         _frame_middle(page, x, top + _CROP - side, side, _NEAR)
         page.text(x, top + _CROP + 4, f"{100 * neighbour.weight:.0f} %", 14)
@@ -252,23 +252,23 @@ def _mixture(evidence: Evidence, layer: LayerEvidence, support: SupportPictures)
         picture = support.get(neighbour)
         if picture is None or neighbour.weight <= 0:
             continue
-        crop = _crop(picture, neighbour.column, neighbour.row, evidence.grid, _CONTEXT, _CROP)
+        crop = _crop(picture, neighbour, _CONTEXT, _CROP)
         total += neighbour.weight
         mixed = Image.blend(mixed, crop, neighbour.weight / total)
     return mixed
 
 
 def _crop(
-    picture: Image.Image | None, column: int, row: int, grid: int, span: int, side: int
+    picture: Image.Image | None, patch: Evidence | Neighbour, span: int, side: int
 ) -> Image.Image:
     """A patch with its surroundings; grey beyond the picture's edge, and where there is none."""
     tile = Image.new("RGB", (side, side), _NOTHING)
     if picture is None:
         return tile
-    first_column, first_row = column - span // 2, row - span // 2
+    first_column, first_row = patch.column - span // 2, patch.row - span // 2
     c0, r0 = max(first_column, 0), max(first_row, 0)
-    c1, r1 = min(first_column + span, grid), min(first_row + span, grid)
-    unit_x, unit_y = picture.width / grid, picture.height / grid
+    c1, r1 = min(first_column + span, patch.columns), min(first_row + span, patch.rows)
+    unit_x, unit_y = picture.width / patch.columns, picture.height / patch.rows
     size = (round((c1 - c0) * side / span), round((r1 - r0) * side / span))
     part = picture.resize(
         (max(size[0], 1), max(size[1], 1)),

@@ -5,6 +5,7 @@ Every bad file is named here too: whatever a decoder raises leaves this room as 
 
 import glob
 import hashlib
+import math
 import os
 import stat
 import warnings
@@ -34,6 +35,12 @@ MIN_SIDE = 8
 RUN_FILES = frozenset({"results.jsonl", "results.partial.jsonl"})
 """What marks a folder as the output of a run."""
 
+BAND = 1 << 22
+"""Pixels that are copied at a time where a copy of the whole picture might not fit."""
+
+LARGEST_DRAWN = 1 << 24
+"""Pixels of a picture that is drawn upon; of a larger one a reduced copy is."""
+
 _EIGHT_BIT = ("1", "L", "P", "RGB", "CMYK", "YCbCr", "HSV")
 _WITH_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
 
@@ -57,17 +64,33 @@ class LoadedImage:
         grey = np.clip(np.rint(np.asarray(self.pixels)), 0, 255).astype(np.uint8)
         return Image.fromarray(grey).convert("RGB")
 
+    def reduced(self, pixels: int) -> "LoadedImage":
+        """The picture itself, or a smaller one of at most so many pixels, for drawing."""
+        width, height = self.size
+        if width * height <= pixels:
+            return self
+        factor = math.ceil((width * height / pixels) ** 0.5)
+        return LoadedImage(self.name, self.pixels.reduce(factor))
+
     def sha256(self) -> str:
         """The hash of the picture itself, whatever file format carried it."""
         digest = hashlib.sha256(f"{self.pixels.mode} {self.size}".encode())
-        digest.update(self.pixels.tobytes())
+        for band in _bands(self.pixels):  # the bytes of all at once would take twice its memory
+            digest.update(band.tobytes())
         return digest.hexdigest()
 
     def to_array(
-        self, resolution: int, mean: Sequence[float], std: Sequence[float]
+        self,
+        resolution: int,
+        mean: Sequence[float],
+        std: Sequence[float],
+        box: tuple[float, float, float, float] | None = None,
     ) -> NDArray[np.float32]:
-        """The encoder's input, (3, resolution, resolution): squashed, bicubic, normalised."""
-        resized = self.pixels.resize((resolution, resolution), Image.Resampling.BICUBIC)
+        """The encoder's input, (3, resolution, resolution): squashed, bicubic, normalised.
+
+        `box` (left, upper, right, lower, in pixels) takes a part of the picture.
+        """
+        resized = self.pixels.resize((resolution, resolution), Image.Resampling.BICUBIC, box=box)
         values = np.asarray(resized, dtype=np.float32)
         if values.ndim == 2:
             values = np.repeat(np.clip(values, 0, 255)[:, :, None], 3, axis=2)
@@ -121,7 +144,7 @@ def _from_file(path: str, name: str) -> Image.Image:
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)
                 image = Image.open(file, formats=FORMATS)
             with image:
-                return _decoded(image, name)
+                return _decoded(image, name, ours=True)
     except UnidentifiedImageError as error:
         raise ImageError(f"{name} is not an image, or of a kind that is not supported.") from error
     except Image.DecompressionBombError as error:
@@ -131,11 +154,18 @@ def _from_file(path: str, name: str) -> Image.Image:
         raise ImageError(f"{name} cannot be read: {_os_reason(error)}.") from error
 
 
-def _decoded(image: Image.Image, name: str) -> Image.Image:
-    """The first frame, fully decoded, upright, in mode RGB or F."""
+def _decoded(image: Image.Image, name: str, *, ours: bool = False) -> Image.Image:
+    """The first frame, fully decoded, upright, in mode RGB or F.
+
+    What is `ours` alone may be changed in place: of a hundred million pixels a copy takes 400 MB.
+    """
     try:
         image.load()
-        return _canonical(ImageOps.exif_transpose(image), name)
+        if ours:
+            ImageOps.exif_transpose(image, in_place=True)
+        else:
+            image = ImageOps.exif_transpose(image)
+        return _canonical(image, name)
     except (ImageError, Image.DecompressionBombError):
         raise
     except MemoryError:
@@ -151,14 +181,34 @@ def _canonical(image: Image.Image, name: str) -> Image.Image:
     if image.mode == "F":
         return _float_grey(np.asarray(image), name)
     if image.mode in _WITH_ALPHA or (image.mode in _EIGHT_BIT and "transparency" in image.info):
-        colours = image.convert("RGBA")
-        white = Image.new("RGBA", colours.size, (255, 255, 255, 255))
-        return Image.alpha_composite(white, colours).convert("RGB")
+        return _over_white(image)
+    if image.mode == "RGB":
+        return image
     if image.mode in _EIGHT_BIT:
         return image.convert("RGB")
     raise ImageError(
         f"{name} has the colour mode {image.mode}, which is not supported; save it as RGB."
     )
+
+
+def _over_white(image: Image.Image) -> Image.Image:
+    """A picture with transparency laid over white, band by band."""
+    found = Image.new("RGB", image.size)
+    top = 0
+    for band in _bands(image):
+        colours = band.convert("RGBA")
+        white = Image.new("RGBA", colours.size, (255, 255, 255, 255))
+        found.paste(Image.alpha_composite(white, colours).convert("RGB"), (0, top))
+        top += band.height
+    return found
+
+
+def _bands(image: Image.Image) -> Iterator[Image.Image]:
+    """A picture cut into bands of rows, the upper first."""
+    width, height = image.size
+    rows = max(1, BAND // width)
+    for top in range(0, height, rows):
+        yield image.crop((0, top, width, min(top + rows, height)))
 
 
 def _deep_grey(values: NDArray[Any], name: str) -> Image.Image:

@@ -1,6 +1,6 @@
 """From the tokens of an image to the distance of each patch from normal, at each scale."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,22 +79,30 @@ class Matcher:
     def distances(self, patches: Sequence[Tensor]) -> Tensor:
         """1 − cos(q, ε) of each patch, averaged over the layers: (scales, N); 0 outside."""
         inside = self._how.patches(patches)
-        found = torch.stack(
-            [
-                mean_of_layers(
-                    layer.distances(query)
-                    for query, layer in zip(
-                        self._how.tokens(patches, scale, inside), layers, strict=True
-                    )
-                )
-                for scale, layers in zip(self._how.scales, self._scales, strict=True)
-            ]
-        )
+        found = distances(self._scales, patches, self._how, inside)
         if inside is None:
             return found
         whole = found.new_zeros(len(found), len(inside))
         whole[:, inside] = found
         return whole
+
+
+def distances(
+    scales: Sequence[Iterable[MemoryLayer]],
+    patches: Sequence[Tensor],
+    how: Comparison,
+    inside: Tensor | None = None,
+) -> Tensor:
+    """1 − cos(q, ε) of each patch inside from the layers of each scale, one after the other."""
+    return torch.stack(
+        [
+            mean_of_layers(
+                layer.distances(query)
+                for query, layer in zip(how.tokens(patches, scale, inside), layers, strict=True)
+            )
+            for scale, layers in zip(how.scales, scales, strict=True)
+        ]
+    )
 
 
 def left_out(bank: MemoryBank, views: Sequence[int], how: Comparison) -> Tensor:

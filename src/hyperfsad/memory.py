@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from .encoders.encoder import Tokens
+from .tile_files import NormalTiles
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,9 @@ class MemoryBank:
     """The tokens C^l of all layers, (K, layers, D)."""
     images: tuple[NormalImage, ...]
     """Of each entry: an image stands here once for each of its views."""
+    tiles: tuple[NormalTiles, ...] = ()
+    """Of each image its tiles, where a detector cuts images into tiles; their tokens stay on
+    disk."""
 
     @classmethod
     def of(cls, tokens: Tokens, images: Sequence[NormalImage]) -> "MemoryBank":
@@ -45,6 +49,7 @@ class MemoryBank:
         never need twice their memory.
         """
         images = tuple(image for bank in banks for image in bank.images)
+        tiles = tuple(each for bank in banks for each in bank.tiles)
         tokens = torch.cat([bank.cls for bank in banks])
         layers = [list(layer) for layer in zip(*(bank.patches for bank in banks), strict=True)]
         banks.clear()
@@ -52,7 +57,7 @@ class MemoryBank:
         for layer in layers:
             patches.append(torch.cat(layer))
             layer.clear()
-        return cls(tuple(patches), tokens, images)
+        return cls(tuple(patches), tokens, images, tiles)
 
     def __len__(self) -> int:
         """The number of entries; K, unless images are remembered in several views."""
@@ -78,6 +83,7 @@ class MemoryBank:
             tuple(torch.cat([self._rows(bank, index) for index in kept]) for bank in self.patches),
             self.cls[kept],
             tuple(self.images[index] for index in kept),
+            tuple(self.tiles[index] for index in kept if self.tiles),
         )
 
     def patches_of(self, place: int) -> tuple[Tensor, ...]:
@@ -90,13 +96,12 @@ class MemoryBank:
             return self
         rows = count * (self.patches[0].shape[0] // len(self))
         patches = tuple(bank[:rows] for bank in self.patches)
-        return MemoryBank(patches, self.cls[:count], self.images[:count])
+        return MemoryBank(patches, self.cls[:count], self.images[:count], self.tiles[:count])
 
     def to(self, device: torch.device) -> "MemoryBank":
         """The bank on another device."""
-        return MemoryBank(
-            tuple(bank.to(device) for bank in self.patches), self.cls.to(device), self.images
-        )
+        patches = tuple(bank.to(device) for bank in self.patches)
+        return MemoryBank(patches, self.cls.to(device), self.images, self.tiles)
 
     def _rows(self, layer: Tensor, place: int) -> Tensor:
         size = layer.shape[0] // len(self)

@@ -11,6 +11,7 @@ from PIL import Image
 from .errors import UsageError
 from .images import ImageSource
 from .memory import MemoryBank
+from .sources import Images, single_images
 
 AUTO = "auto"
 
@@ -39,6 +40,23 @@ def check_rotations(rotations: int | str) -> None:
     raise UsageError(
         f"The number of rotations is 1 to {MOST_ROTATIONS}, or {AUTO}, not {rotations!r}."
     )
+
+
+def learnt_in_orientations(detector: "HyperFSAD", images: Images) -> MemoryBank:
+    """The bank of good parts, in as many orientations as the first few of them ask for."""
+    sources = single_images(images)
+    first = first_few(sources)
+    detector.rotations_ = AUTO_ROTATIONS if len(first) > 1 else 1
+    looked_at = detector._new_banks(first, known=())
+    skipped, in_hand = detector.skipped_, detector._in_hand
+    choice = choose_rotations(looked_at)
+    detector.rotations_ = choice.rotations
+    detector.notify(choice.reason)
+    known = tuple(image for bank in choice.banks for image in bank.images)
+    banks = [*choice.banks, *detector._new_banks(sources, known)]
+    detector._in_hand = {**in_hand, **detector._in_hand}
+    detector.skipped_ = skipped + detector.skipped_
+    return detector._joined(banks)
 
 
 def first_few(sources: Iterator[ImageSource]) -> list[ImageSource]:

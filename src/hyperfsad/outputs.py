@@ -119,7 +119,7 @@ class OutputFolder:
     def add(self, result: AnomalyResult) -> None:
         """Writes the pictures of one result and notes its line."""
         drawn = self._heatmaps and result.error is None
-        picture = result.original() if drawn else None
+        picture = result.shown() if drawn else None
         line = written_line(self.folder, result, file_name(result.image), picture, self._maps)
         entry: Entry = {"stamp": stamp(result.image), "line": line}
         if picture is not None:

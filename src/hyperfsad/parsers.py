@@ -5,13 +5,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeAlias
 
-from . import __version__, commands, values
+from . import __version__, commands, options, values
 from .bench.command import benchmark
-from .calibration import FALSE_ALARM_RATE
 from .commands.watching import add_arguments as add_watch_arguments
 from .console import NOTHING
 from .encoders import ENGINES
-from .recipes import DEFAULT_RECIPE, RECIPES
+from .recipes import RECIPES
 from .theory.parsers import add_parsers
 
 
@@ -27,13 +26,13 @@ Group: TypeAlias = "argparse._SubParsersAction[_Parser]"
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options of a command; files may also come after an option, which argparse forgets."""
     parser = make_parser()
-    options, left = parser.parse_known_args(arguments)
-    files: str = getattr(options, "files", "")
+    found, left = parser.parse_known_args(arguments)
+    files: str = getattr(found, "files", "")
     if left and (not files or any(word.startswith("-") for word in left)):
         parser.error(f"unrecognized arguments: {' '.join(left)}")
     if left:
-        getattr(options, files).extend(left)
-    return options
+        getattr(found, files).extend(left)
+    return found
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -73,10 +72,10 @@ def _add_fit(group: Group) -> None:
         help="several products: a folder that holds a folder of good parts for each",
     )
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="as part.hfsad")
-    _add_support(command)
-    _add_lines(command)
-    _add_recipe(command)
-    _add_machine(command)
+    options.add_support(command)
+    options.add_lines(command)
+    options.add_recipe(command)
+    options.add_machine(command)
 
 
 def _add_detect(group: Group) -> None:
@@ -95,10 +94,10 @@ def _add_detect(group: Group) -> None:
         "--min-area", type=values.area, default=0.0, metavar="PX", help="leave smaller regions out"
     )
     command.add_argument("--resume", action="store_true", help="go on with an interrupted run")
-    _add_support(command)
-    _add_lines(command)
-    _add_recipe(command)
-    _add_machine(command)
+    options.add_support(command)
+    options.add_lines(command)
+    options.add_recipe(command)
+    options.add_machine(command)
 
 
 def _add_watch(group: Group) -> None:
@@ -111,7 +110,7 @@ def _add_watch(group: Group) -> None:
     command.add_argument(
         "--min-area", type=values.area, default=0.0, metavar="PX", help="leave smaller regions out"
     )
-    _add_machine(command)
+    options.add_machine(command)
 
 
 def _add_explain(group: Group) -> None:
@@ -130,7 +129,7 @@ def _add_explain(group: Group) -> None:
     )
     command.add_argument("--json", action="store_true", help="print all of it as JSON")
     command.add_argument("--backbone", metavar="FOLDER", help="where its encoder's folder lies now")
-    _add_machine(command)
+    options.add_machine(command)
 
 
 def _add_extend(group: Group) -> None:
@@ -148,7 +147,7 @@ def _add_extend(group: Group) -> None:
         help="images; tells at how many patches their maps provably stay the same",
     )
     command.add_argument("--backbone", metavar="FOLDER", help="where its encoder's folder lies now")
-    _add_machine(command)
+    options.add_machine(command)
 
 
 def _add_calibrate(group: Group) -> None:
@@ -167,17 +166,17 @@ def _add_calibrate(group: Group) -> None:
     command.add_argument(
         "--threshold", type=values.score, metavar="SCORE", help="take this one, whatever it does"
     )
-    _add_rate(command)
+    options.add_rate(command)
     command.add_argument("-o", "--output", metavar="FILE", help="default: the detector itself")
     command.add_argument("--backbone", metavar="FOLDER", help="where its encoder's folder lies now")
-    _add_machine(command)
+    options.add_machine(command)
 
 
 def _add_demo(group: Group) -> None:
     command = _command(group, "demo", commands.demo, "the main job, on parts that it draws itself")
     command.add_argument("-o", "--output", default="hyperfsad-demo", metavar="DIR")
-    _add_recipe(command)
-    _add_machine(command)
+    options.add_recipe(command)
+    options.add_machine(command)
 
 
 def _add_benchmark(group: Group) -> None:
@@ -232,8 +231,8 @@ def _add_speed(group: Group) -> None:
     command.add_argument(
         "--plot", metavar="FILE.png", help="draw cost against shots (needs hyperfsad[bench])"
     )
-    _add_recipe(command, "paper")
-    _add_machine(command)
+    options.add_recipe(command, "paper")
+    options.add_machine(command)
 
 
 def _add_theory(group: Group) -> None:
@@ -242,7 +241,7 @@ def _add_theory(group: Group) -> None:
     ) -> argparse.ArgumentParser:
         return _command(group, name, run, text)
 
-    add_parsers(new, _add_recipe, _add_machine)
+    add_parsers(new, options.add_recipe, options.add_machine)
 
 
 def _add_encoders(group: Group) -> None:
@@ -271,75 +270,3 @@ def _command(
     command = group.add_parser(name, help=text, description=text)
     command.set_defaults(run=run)
     return command
-
-
-def _add_recipe(command: argparse.ArgumentParser, usual: str = DEFAULT_RECIPE) -> None:
-    recipe = command.add_argument_group("recipe", "what --recipe says unless it is given")
-    recipe.add_argument("--recipe", choices=tuple(RECIPES), help=f"default: {usual}")
-    command.set_defaults(usual_recipe=usual)
-    recipe.add_argument("--backbone", metavar="NAME", help="encoder, or the folder of one")
-    recipe.add_argument("--layers", type=values.numbers, metavar="2,4,6,8", help="blocks, from 1")
-    recipe.add_argument("--resolution", type=int, metavar="PX", help="a multiple of the patch size")
-    recipe.add_argument(
-        "--lookup", metavar="RULE", help="sparsemax, softmax, top-1, top-p, entmax-1.5"
-    )
-    recipe.add_argument("--pooling", metavar="RULE", help="max, top-10, top-1%%")
-    recipe.add_argument(
-        "--lambda",
-        dest="lam",
-        type=float,
-        metavar="WEIGHT",
-        help="weight of the map (default: 0.5)",
-    )
-
-
-def _add_support(command: argparse.ArgumentParser) -> None:
-    support = command.add_argument_group("good parts", "what is learnt from them")
-    support.add_argument(
-        "--rotations",
-        type=values.rotations,
-        metavar="N",
-        help="remember each in so many orientations, for parts that lie at any angle, or auto"
-        " (default: 1)",
-    )
-    support.add_argument(
-        "--roi",
-        metavar="MASK",
-        help="look only where this picture is bright; or a polygon 'x,y x,y x,y' in pixels of the"
-        " first good part; or auto, the part itself",
-    )
-
-
-def _add_lines(command: argparse.ArgumentParser) -> None:
-    lines = command.add_argument_group("threshold", "between good and anomalous")
-    lines.add_argument(
-        "--calibrate",
-        nargs="+",
-        metavar="GOOD",
-        help="further good parts, which bound the false-alarm rate (default: an estimate from the"
-        " learnt ones)",
-    )
-    _add_rate(lines)
-
-
-def _add_rate(command: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
-    command.add_argument(
-        "--false-alarm-rate",
-        type=values.rate,
-        default=FALSE_ALARM_RATE,
-        metavar="SHARE",
-        help=f"of good parts that may be called anomalous (default: {FALSE_ALARM_RATE})",
-    )
-
-
-def _add_machine(command: argparse.ArgumentParser) -> None:
-    machine = command.add_argument_group("machine")
-    machine.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
-    machine.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default="auto",
-        help="default: openvino on a CPU where it is installed, otherwise torch",
-    )
-    machine.add_argument("--threads", type=int, metavar="N", help="CPU cores (default: all)")
-    machine.add_argument("--batch-size", type=int, metavar="N", help="images encoded at once")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .encoders import EncoderSettings
 from .encoders.encoder import prepare
-from .images import ImageSource, LoadedImage, load_image
+from .images import LARGEST_DRAWN, ImageSource, LoadedImage, load_image
 
 AHEAD = 2
 """Items that are read before they are asked for: one is ready while the next is being made."""
@@ -25,9 +25,6 @@ BEHIND = 2
 """Items that wait to be written: a picture of 12 million pixels takes 48 MB."""
 PATIENCE = 5.0
 """Seconds that closing waits for a source which gives nothing, such as a camera without a part."""
-LARGEST_KEPT = 1 << 24
-"""Pixels of a picture that may travel along; of several larger ones memory would run out."""
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -42,6 +39,9 @@ class PreparedImage:
     pixels: NDArray[np.float32]
     """The encoder's input, (3, resolution, resolution)."""
     picture: LoadedImage | None
+    """To draw upon: the image, or a reduced copy of a large one."""
+    whole: LoadedImage | None = None
+    """The image itself, where a detector cuts tiles from it."""
 
 
 Sight = Callable[[LoadedImage], LoadedImage]
@@ -54,10 +54,17 @@ def everything(image: LoadedImage) -> LoadedImage:
 
 
 def prepared(
-    source: ImageSource, settings: EncoderSettings, keep_picture: bool, seen: Sight = everything
+    source: ImageSource,
+    settings: EncoderSettings,
+    keep_picture: bool,
+    seen: Sight = everything,
+    *,
+    keep_whole: bool = False,
 ) -> PreparedImage:
     """All that can be done for an image before the encoder sees it; `seen` is what it may see."""
-    return prepared_picture(load_image(source), settings, keep_picture, seen, source)
+    return prepared_picture(
+        load_image(source), settings, keep_picture, seen, source, keep_whole=keep_whole
+    )
 
 
 def prepared_picture(
@@ -66,12 +73,18 @@ def prepared_picture(
     keep_picture: bool = False,
     seen: Sight = everything,
     source: "ImageSource | None" = None,
+    *,
+    keep_whole: bool = False,
 ) -> PreparedImage:
     """The same for a picture that was read already."""
-    width, height = loaded.size
-    kept = loaded if keep_picture and width * height <= LARGEST_KEPT else None
-    origin = loaded.pixels if source is None else source
-    return PreparedImage(origin, loaded.name, loaded.size, prepare(seen(loaded), settings), kept)
+    return PreparedImage(
+        loaded.pixels if source is None else source,
+        loaded.name,
+        loaded.size,
+        prepare(seen(loaded), settings),
+        loaded.reduced(LARGEST_DRAWN) if keep_picture else None,
+        loaded if keep_whole else None,
+    )
 
 
 def ahead(

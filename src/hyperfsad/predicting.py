@@ -25,6 +25,8 @@ class Predictor(ABC):
 
     settings: EncoderSettings
     batch_size: int | None
+    needs_pictures: bool = False
+    """Whether images are taken apart by the detector itself: then one at a time is held."""
 
     @property
     @abstractmethod
@@ -64,7 +66,7 @@ class Predictor(ABC):
         """
         self._require_fitted()
         if is_one_image(images):
-            return self._results([prepared(images, self.settings, keep_pictures, self.seen)])[0]
+            return self._results([self._prepared(images, keep_pictures)])[0]
         return self._predict_each(single_images(images), keep_pictures)
 
     def _predict_each(
@@ -72,18 +74,39 @@ class Predictor(ABC):
     ) -> Iterator[AnomalyResult]:
         def read(source: ImageSource) -> PreparedImage | AnomalyResult:
             try:
-                return prepared(source, self.settings, keep_pictures, self.seen)
+                return self._prepared(source, keep_pictures)
             except ImageError as error:
                 name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
                 return AnomalyResult.failed(name, str(error))
 
-        size = self._batch_size
-        with closing(ahead(read, sources, max(AHEAD, size))) as images:
+        size = self._held_at_once
+        with closing(ahead(read, sources, max(self.read_ahead, size))) as images:
             for batch in batched(images, size):
-                readable = [image for image in batch if isinstance(image, PreparedImage)]
-                results = iter(self._results(readable) if readable else ())
-                for image in batch:
-                    yield image if isinstance(image, AnomalyResult) else next(results)
+                yield from self._judged(batch)
+
+    def _prepared(self, source: ImageSource, keep_picture: bool) -> PreparedImage:
+        return prepared(
+            source, self.settings, keep_picture, self.seen, keep_whole=self.needs_pictures
+        )
+
+    def _judged(self, batch: list[PreparedImage | AnomalyResult]) -> list[AnomalyResult]:
+        """A result for each; the list is emptied, so that pictures go before others are read."""
+        readable = [image for image in batch if isinstance(image, PreparedImage)]
+        results = iter(self._results(readable) if readable else ())
+        found = [image if isinstance(image, AnomalyResult) else next(results) for image in batch]
+        batch.clear()
+        return found
+
+    @property
+    def _held_at_once(self) -> int:
+        """Images that are held as pictures: of several that are cut into tiles memory would run
+        out."""
+        return 1 if self.needs_pictures else self._batch_size
+
+    @property
+    def read_ahead(self) -> int:
+        """Images that are read before they are asked for."""
+        return 1 if self.needs_pictures else AHEAD
 
     @property
     def _batch_size(self) -> int:

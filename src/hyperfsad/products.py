@@ -44,6 +44,11 @@ class ProductDetector(Predictor):
                 "A mask or polygon is the region of one product; with several, the region of"
                 " interest is auto, or each product has a detector of its own."
             )
+        if plain.needs_pictures:
+            raise UsageError(
+                "Images of several products are not cut into tiles; fit a detector with tiles for"
+                " each product."
+            )
         self._begin(plain)
 
     def _begin(self, plain: HyperFSAD) -> None:

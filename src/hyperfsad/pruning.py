@@ -48,15 +48,26 @@ Whole rows of bounds would pass through main memory: twice the time at 256 image
 class MemoryLayer:
     """One layer of the memory bank, ready to be asked."""
 
-    def __init__(self, memory: Tensor, lookup: str = "sparsemax", sharpness: float = 1.0) -> None:
+    def __init__(
+        self,
+        memory: Tensor,
+        lookup: str = "sparsemax",
+        sharpness: float = 1.0,
+        bound: "Bound | None" = None,
+        bounding: Tensor | None = None,
+    ) -> None:
+        """`bound` and what it makes of the memory may be known already."""
         self.memory = memory.contiguous()
         self.lookup = lookup
         self.sharpness = sharpness
+        if bound is not None:
+            self._bound = bound
+        if bounding is not None:
+            self._bounding = bounding
 
     def distances(self, queries: Tensor) -> Tensor:
         """1 − cos(q, ε) of each query patch, (N,) from (N, D)."""
-        fast = kernel is not None and self.lookup == "sparsemax"
-        if not fast or self.memory.device.type != "cpu" or self.memory.dtype != torch.float32:
+        if not can_prune(self.memory, self.lookup):
             rebuilt = reconstruct(self.sharpness * queries, self.memory, self.lookup)
             return 1 - torch.cosine_similarity(queries, rebuilt, dim=-1)
         found = torch.empty(len(queries))
@@ -70,7 +81,7 @@ class MemoryLayer:
         assert kernel is not None
         exact = len(self.memory) < WORTHWHILE
         rows = self.memory if exact else self._bounding
-        sides = self.sharpness * (queries if exact else self._with_tails(queries))
+        sides = self.sharpness * (queries if exact else self._bound(queries))
         queries = self.sharpness * queries
         slack = self.sharpness * SLACK
         for start in range(0, len(queries), TOGETHER):
@@ -82,24 +93,36 @@ class MemoryLayer:
             kernel.finish(search, out[part].numpy())
 
     @cached_property
-    def _axes(self) -> Tensor:
-        """The leading axes of the memory, (D, head)."""
-        sample = self.memory[:: -(-len(self.memory) // AXES_FROM)].double()
-        axes: Tensor = torch.linalg.eigh(sample.T @ sample).eigenvectors
-        head = max(1, len(axes) // HEAD_SHARE)
-        return axes.flip(1)[:, :head].float().contiguous()
+    def _bound(self) -> "Bound":
+        return Bound(self.memory)
 
     @cached_property
     def _bounding(self) -> Tensor:
-        """Heads and norms of the tails of the memory, (M, head + 1)."""
         parts = torch.split(self.memory, 1 << 16)
-        return torch.cat([self._with_tails(part) for part in parts])
+        return torch.cat([self._bound(part) for part in parts])
 
-    def _with_tails(self, tokens: Tensor) -> Tensor:
+
+class Bound:
+    """Heads and norms of tails of tokens, (M, head + 1) from (M, D), on the leading axes of some
+    tokens."""
+
+    def __init__(self, tokens: Tensor) -> None:
+        sample = tokens[:: -(-len(tokens) // AXES_FROM)].double()
+        axes: Tensor = torch.linalg.eigh(sample.T @ sample).eigenvectors
+        head = max(1, len(axes) // HEAD_SHARE)
+        self._axes = axes.flip(1)[:, :head].float().contiguous()
+
+    def __call__(self, tokens: Tensor) -> Tensor:
         """Head and norm of the tail; what rounding may have taken from the tail is added."""
         head = tokens @ self._axes
         tail = (tokens.square().sum(dim=1) - head.square().sum(dim=1)).clamp(min=0)
         return torch.cat([head, (tail + 1e-6).sqrt()[:, None]], dim=1)
+
+
+def can_prune(memory: Tensor, lookup: str) -> bool:
+    """Whether the kernel is there and made for this memory."""
+    fast = kernel is not None and lookup == "sparsemax"
+    return fast and memory.device.type == "cpu" and memory.dtype == torch.float32
 
 
 def _in_threads(work: Callable[[slice], None], count: int) -> None:

@@ -54,6 +54,11 @@ def calibrated_on_support(
     """
     check_rate(rate)
     bank = detector.memory_
+    if bank.tiles:
+        from .tile_rehearsal import rehearse_tiles
+
+        shown = rehearse_tiles(detector, lambda image: _again(image, in_hand))
+        return None if shown is None else from_support(shown, rate)
     asked = [
         found
         for views in bank.views[:IMAGES]
@@ -68,14 +73,21 @@ def calibrated_on_good_parts(
     """Lines from good parts that were not learnt; a learnt one is left out with a warning."""
     check_rate(rate)
     known = {image.sha256: image.name for image in detector.memory_.images}
+    whole = detector.needs_pictures
     found = distinct_images(
         images,
-        lambda image: prepared_picture(image, detector.settings, seen=detector.seen),
+        lambda image: prepared_picture(
+            image, detector.settings, seen=detector.seen, keep_whole=whole
+        ),
         detector.skipped_,
         known,
         kind="A good part",
+        count=detector.read_ahead,
     )
-    shown = [score for _, image in found for score in detector.look([image])]
+    shown: list[TokenScore] = []
+    for _, image in found:
+        shown += detector.look([image])
+        del image  # a large picture goes before the next is read
     return from_good_parts([s.score for s in shown], [_peak(s) for s in shown], rate)
 
 

@@ -20,7 +20,10 @@ _INK, _PAPER = (30, 30, 30), (255, 255, 255)
 
 
 def draw_heatmap(image: Image.Image, result: AnomalyResult) -> Image.Image:
-    """The map and the regions over the image at the image's own size, with a legend below."""
+    """The map and the regions over the image, with a legend below.
+
+    The picture has the image's own size, or is a reduced one of a large image.
+    """
     picture = overlay(image, result.anomaly_map, result.scale)
     return _with_legend(_outlined(picture, result), result)
 
@@ -43,8 +46,10 @@ def _outlined(picture: Image.Image, result: AnomalyResult) -> Image.Image:
     line = max(1, round(min(picture.size) / 400))
     for edge in _edges(result.inside, picture.size):
         draw.line(edge, fill=_EDGE, width=line)
+    across, down = (shown / own for shown, own in zip(picture.size, result.size, strict=True))
     for region in result.regions:
-        outline = [*region.polygon, *region.polygon[:2]]  # once around, and over the first corner
+        corners = [(x * across, y * down) for x, y in region.polygon]
+        outline = [*corners, *corners[:2]]  # once around, and over the first corner
         draw.line(outline, fill=_INK, width=3 * line, joint="curve")
         draw.line(outline, fill=_PAPER, width=line, joint="curve")
     return picture

@@ -77,7 +77,8 @@ class AnomalyResult:
     error: str | None = None
     """One sentence, where the image could not be scored."""
     picture: "LoadedImage | None" = field(repr=False, compare=False, default=None)
-    """The decoded image, where `predict` was asked to keep it; otherwise `plot` reads it again."""
+    """The decoded image, reduced where it is large, if `predict` was asked to keep it; otherwise
+    `plot` reads it again."""
     map_threshold: float | None = None
     """Above it a place of the map counts as a defect; None means that no regions were sought."""
     threshold_from: str | None = None
@@ -119,15 +120,27 @@ class AnomalyResult:
         """The heat map over the image, on the detector's fixed colour scale, with a legend."""
         from .render import draw_heatmap
 
-        return draw_heatmap(self.original(), self)
+        return draw_heatmap(self.shown(), self)
 
     def original(self) -> "Image.Image":
         """The image itself, upright and RGB; read again where it was not kept."""
+        return self.loaded().rgb()
+
+    def shown(self) -> "Image.Image":
+        """The image to draw upon: reduced where it has over 16 million pixels."""
+        from .images import LARGEST_DRAWN
+
+        return (self.picture or self.loaded()).reduced(LARGEST_DRAWN).rgb()
+
+    def loaded(self) -> "LoadedImage":
+        """The image as it was judged; read again where it was not kept."""
         from .images import load_image
 
         if self.error is not None or self.source is None:
             raise ValueError(f"There is nothing to draw for {self.image}: {self.error}")
-        return (self.picture or load_image(self.source, self.image)).rgb()
+        if self.picture is not None and self.picture.size == self.size:
+            return self.picture
+        return load_image(self.source, self.image)
 
     def evidence(self, x: float | None = None, y: float | None = None) -> "Evidence":
         """Which normal patches rebuilt the patch at x, y of the image, and what they leave over.

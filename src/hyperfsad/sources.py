@@ -12,7 +12,7 @@ from PIL import Image
 from .errors import HyperfsadWarning, ImageError
 from .images import ImageSource, LoadedImage, find_images, is_collection, load_image
 from .memory import NormalImage
-from .pipeline import ahead
+from .pipeline import AHEAD, ahead
 
 Images: TypeAlias = "ImageSource | Iterable[ImageSource]"
 
@@ -45,12 +45,14 @@ def distinct_images(
     *,
     kind: str = "An image",
     copies: bool = False,
+    count: int = AHEAD,
 ) -> Iterator[tuple[NormalImage, Item]]:
     """What `work` makes of each image, in their order, in a thread that reads ahead.
 
     An image that cannot be read is warned about and goes to `skipped`. `known` holds names by
     hash; a picture that is known already is warned about and left out, since a copy would count
-    twice; others become known, unless `copies` of each other are welcome.
+    twice; others become known, unless `copies` of each other are welcome. `count` images are read
+    ahead.
     """
 
     def read(source: ImageSource) -> tuple[NormalImage, Item] | ImageError:
@@ -60,7 +62,7 @@ def distinct_images(
         except ImageError as error:
             return error
 
-    with closing(ahead(read, single_images(images))) as found:
+    with closing(ahead(read, single_images(images), count)) as found:
         for image in found:
             if isinstance(image, ImageError):
                 skipped.append(image)

@@ -1,30 +1,32 @@
 """The detector file: one safetensors file, its settings as JSON in the header. No code, no pickle.
 
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32; an image that is remembered
-in several views counts as often in K, and stands once in the header. The header keeps one JSON
-string under one key, since safetensors does not keep the order of several. A file of several
-products has the tensors of each under `products.<number>.`, and a list of their headers.
+in several views counts as often in K, and stands once in the header. A detector with a region of
+interest also has `roi`; one that cuts images into tiles has theirs (see `tile_storage`). The header
+keeps one JSON string under one key, since safetensors does not keep the order of several. A file of
+several products has the tensors of each under `products.<number>.`, and a list of their headers.
 """
 
-import errno
 import json
-import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from .errors import DetectorFileError, first_line
 from .files import atomic_path
 from .memory import MemoryBank, NormalImage
+from .tensor_file import StreamedTensor, write_tensors
+from .tile_files import NormalTiles
+from .tile_storage import replaced_files, stored_tiles, tile_streams
 
 FORMAT = 3
-"""1 had no recipe, sharpness or scales: all were the paper's. 2 had one product, and one view of
-each image."""
+"""1 had no recipe, sharpness or scales: all were the paper's. 2 had one product, one view of each
+image, and no tiles."""
 KEY = "hyperfsad"
 
 MOST_VIEWS = 1000
@@ -46,12 +48,16 @@ def write_detector(
     `further` tensors have names of their own.
     """
     tensors, description = _described(bank, settings, further or {})
-    _write(path, tensors, {"format": FORMAT, **description})
+    if bank.tiles:
+        sizes = [list(image.tiling.size) for image in bank.tiles]
+        description["tiles"] = {"side": settings["tiles"]["side"], "sizes": sizes}
+        tensors |= tile_streams(bank.tiles)
+    _write(path, tensors, {"format": FORMAT, **description}, bank.tiles)
 
 
 def write_products(path: Path, products: Mapping[str, tuple[MemoryBank, dict[str, Any]]]) -> None:
     """Writes the memory banks and settings of several products."""
-    tensors: dict[str, torch.Tensor] = {}
+    tensors: dict[str, StreamedTensor] = {}
     headers = []
     for number, (name, (bank, own)) in enumerate(products.items()):
         found, description = _described(bank, own, {})
@@ -62,21 +68,26 @@ def write_products(path: Path, products: Mapping[str, tuple[MemoryBank, dict[str
 
 def _described(
     bank: MemoryBank, settings: dict[str, Any], further: dict[str, torch.Tensor]
-) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+) -> tuple[dict[str, StreamedTensor], dict[str, Any]]:
     tensors = {**further, **_tensors(bank, settings["encoder"]["layers"])}
-    return tensors, {
+    streams = {name: StreamedTensor.of(tensor) for name, tensor in tensors.items()}
+    return streams, {
         **settings,
         "normal_images": _listed(bank),
         "crc32": {name: _crc32(tensor) for name, tensor in tensors.items()},
     }
 
 
-def _write(path: Path, tensors: dict[str, torch.Tensor], header: dict[str, Any]) -> None:
+def _write(
+    path: Path,
+    tensors: Mapping[str, StreamedTensor],
+    header: dict[str, Any],
+    tiles: Sequence[NormalTiles] = (),
+) -> None:
     with atomic_path(path) as temporary:
-        try:
-            save_file(tensors, temporary, metadata={KEY: json.dumps(header)})
-        except SafetensorError as error:  # it wraps the operating system's errors
-            raise OSError(_errno(error), first_line(error)) from error
+        write_tensors(temporary, tensors, {KEY: json.dumps(header)})
+        for file in replaced_files(tiles, path):
+            file.close()
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -123,7 +134,10 @@ def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
         )
     try:
         with safe_open(path, framework="pt") as file:
-            return _checked_bank(file, header), header
+            bank = _checked_bank(file, header)
+            if header.get("tiles") is not None:
+                bank = replace(bank, tiles=stored_tiles(path, file, bank, header))
+            return bank, header
     except _DAMAGES as error:
         raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
 
@@ -140,6 +154,8 @@ def read_products(path: Path) -> dict[str, tuple[MemoryBank, dict[str, Any]]]:
     try:
         with safe_open(path, framework="pt") as file:
             for number, own in enumerate(header["products"]):
+                if own.get("tiles") is not None:
+                    raise ValueError(_MISMATCH)  # never written
                 bank = _checked_bank(file, own, _prefix(number))
                 products[str(own["name"])] = bank, own
         names = [own["name"] for own in header["products"]]
@@ -226,8 +242,3 @@ def _crc32(tensor: torch.Tensor) -> int:
 def _finite(tensor: torch.Tensor) -> bool:
     """One number that is not finite spoils the sum, which is faster than asking each."""
     return bool(tensor.sum().isfinite())
-
-
-def _errno(error: SafetensorError) -> int:
-    code = re.search(r"os error (\d+)", str(error))
-    return int(code[1]) if code else errno.EIO

@@ -42,6 +42,20 @@ def rotations(text: str) -> int | str:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 16, or auto") from None
 
 
+def tile(text: str) -> int:
+    """The side of a tile in pixels."""
+    try:
+        side = int(text)
+    except ValueError:
+        side = 0
+    if side < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a tile's side in pixels such as 640; without a number, put --tiles"
+            " last or another option after it"
+        )
+    return side
+
+
 def score(text: str) -> float:
     """Any finite number."""
     try:

@@ -215,7 +215,7 @@ class Watcher:
             if not isinstance(result, AnomalyResult):  # gone, and its name looked like a pattern
                 return None
             if self.heatmaps:
-                picture = result.original()
+                picture = result.shown()
             if stamp_of(path) not in (stamp, None):
                 return None  # it was written to while it was read
         except (ImageError, OSError, MemoryError) as error:

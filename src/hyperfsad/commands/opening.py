@@ -37,6 +37,7 @@ def _settings(options: argparse.Namespace) -> "dict[str, Any]":
         "lam": options.lam,
         "rotations": 1 if (turns := getattr(options, "rotations", None)) is None else turns,
         "roi": getattr(options, "roi", None),
+        "tiles": getattr(options, "tiles", None),
         **_machine(options),
     }
 
@@ -57,7 +58,8 @@ def any_detector(options: argparse.Namespace) -> "HyperFSAD | ProductDetector":
 
 
 def _refuse_fixed(options: argparse.Namespace) -> None:
-    fixed = ("recipe", "layers", "resolution", "lookup", "pooling", "lam", "rotations", "roi")
+    fixed = ["recipe", "layers", "resolution", "lookup", "pooling", "lam"]
+    fixed += ["rotations", "roi", "tiles"]
     given = [name for name in fixed if getattr(options, name, None) is not None]
     if given:
         name = "lambda" if given[0] == "lam" else given[0]

@@ -114,6 +114,7 @@ def _shared_lines(header: dict[str, Any]) -> list[str]:
         f"recipe      {header.get('recipe', 'paper')}",
         f"lookup      {header['lookup']}",
         f"pooling     {header['pooling']}, λ = {header['lambda']}",
+        *([f"tiles       {tiles['side']} px"] if (tiles := header.get("tiles")) else []),
     ]
 
 

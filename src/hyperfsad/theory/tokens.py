@@ -144,6 +144,8 @@ def require_plain(detector: HyperFSAD) -> None:
             f"The theory is the paper's, not that of the recipe {detector.recipe};"
             " take --recipe paper."
         )
+    if detector.tile_side is not None:
+        raise UsageError("The theory speaks of whole images; take a detector without tiles.")
 
 
 def require_max_pooling(detector: HyperFSAD) -> None:
