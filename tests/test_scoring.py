@@ -62,3 +62,10 @@ def test_fusion_weighs_the_branches() -> None:
     assert image_score(0.4, 0.1, 0.5) == pytest.approx(0.25)
     assert image_score(0.4, 0.1, 1.0) == 0.4
     assert image_score(0.4, 0.1, 0.0) == 0.1
+
+
+def test_a_share_may_be_one_of_another_number_of_patches() -> None:
+    values = torch.arange(100.0)
+    assert float(Pooling.parse("top-10%")(values)) == 94.5
+    assert float(Pooling.parse("top-10%")(values, patches=20)) == 98.5
+    assert float(Pooling.parse("top-3")(values, patches=20)) == 98.0

@@ -357,3 +357,15 @@ def test_now_and_then_it_is_told_how_far_an_image_is(
     told.clear()
     assert list(detector.predict([wide(2)]))
     assert len(told) == 15
+
+
+def test_a_small_defect_of_a_large_image_is_not_drowned(tiny: str) -> None:
+    detector = HyperFSAD(tiny, resolution=84, device="cpu", tiles=60, pooling="top-10%", lam=1.0)
+    detector.fit(wide(1, (420, 300)))
+    good = wide(1, (420, 300)).point(lambda value: min(value + 3, 255))
+    bad = good.copy()
+    bad.paste((255, 0, 255), (200, 150, 220, 170))
+    alone, defect = detector.predict(good), detector.predict(bad)
+    assert defect.score > 2 * alone.score
+    values = np.sort(detector.predict(bad, keep_pictures=False).anomaly_map.ravel())[::-1]
+    assert defect.score > 0.5 * values[:4].mean()  # four are a tenth of a tile's 36 patches

@@ -262,8 +262,12 @@ class HyperFSAD(ArchivedDetector):
         return image_score(score_map, score_cls, self.lam), score_map, score_cls
 
     def pooled(self, values: Tensor) -> float:
-        """What the map says of the image as a whole."""
-        return float(self._pool(values))
+        """What the map says of the image as a whole.
+
+        Where there are tiles, a share is one of a tile's patches, wherever in the image they lie:
+        of a hundred million pixels 2 % would be a thousand times a small defect, which would drown.
+        """
+        return float(self._pool(values, self.settings.grid**2 if self.needs_pictures else None))
 
     def colour_scale(self) -> tuple[float, float]:
         """From how well the normal images explain each other."""

@@ -32,9 +32,11 @@ class Pooling:
             return cls(name, count=int(number))
         raise UsageError(f"The pooling is max, top-N or top-P% (as top-10, top-1%), not {name!r}.")
 
-    def __call__(self, anomaly_map: Tensor) -> Tensor:
+    def __call__(self, anomaly_map: Tensor, patches: int | None = None) -> Tensor:
+        """`patches` says what a share is a share of, where that is not the map itself."""
         values = anomaly_map.flatten()
-        count = self.count if self.count is not None else math.ceil((self.share or 0) * len(values))
+        whole = len(values) if patches is None else patches
+        count = self.count if self.count is not None else math.ceil((self.share or 0) * whole)
         return values.topk(min(max(count, 1), len(values))).values.mean()
 
 

@@ -144,9 +144,7 @@ def _shown(
     values = decided(tiling, numbers, maps)
     missing = tiling.rows * tiling.columns / values.shape[1]
     finest, mean = values[0], values.mean(axis=0)
-    score_map = detector.pooled(torch.from_numpy(finest))
-    if detector._pool.share is None:  # otherwise it does not depend on the number of values
-        score_map += beyond(finest, missing)
+    score_map = detector.pooled(torch.from_numpy(finest)) + beyond(finest, missing)
     score = image_score(score_map, score_cls, detector.lam)
     return _Shown(score, float(mean.max()) + beyond(mean, missing))
 
@@ -166,7 +164,7 @@ def decided(tiling: Tiling, numbers: Sequence[int], maps: Sequence[Maps]) -> Map
 
 
 def beyond(values: Maps, times: float) -> float:
-    """By how much the highest of so many times as many values lies above the highest of these.
+    """By how much the highest few of so many times as many values lie above the highest of these.
 
     The tail of a map falls about exponentially: then the peak grows with the logarithm of the
     number of values, by their mean excess over a high level.
