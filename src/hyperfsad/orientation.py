@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,6 +13,9 @@ from .errors import UsageError
 from .images import ImageSource
 from .memory import MemoryBank
 from .sources import Images, single_images
+
+if TYPE_CHECKING:
+    from .detector import HyperFSAD
 
 AUTO = "auto"
 
