@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 
 from hyperfsad import HyperFSAD, UsageError
-from hyperfsad.evidence import MOST_NEIGHBOURS, Evidence
+from hyperfsad.evidence import Evidence
+from hyperfsad.explaining import MOST_NEIGHBOURS
 from hyperfsad.images import LoadedImage, load_image
 from hyperfsad.matching import LOOKUPS
 from hyperfsad.neighbourhood import at_scale

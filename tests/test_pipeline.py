@@ -271,10 +271,11 @@ def test_a_kept_picture_is_drawn_as_the_file_is(
     (photos / "1.png").unlink()  # what is kept needs no file
     assert kept.plot().tobytes() == drawn.tobytes()
 
-    monkeypatch.setattr(pipeline, "LARGEST_KEPT", 96 * 80 - 1)
+    monkeypatch.setattr(pipeline, "LARGEST_DRAWN", 96 * 80 - 1)
     large = detector.predict(Image.open(photos / "2.png"), keep_pictures=True)
-    assert large.picture is None
-    assert large.plot().size == drawn.size
+    assert large.picture is not None
+    assert large.picture.size == (48, 40)  # of a large one a reduced copy travels along
+    assert large.original().size == (96, 80)
 
 
 def test_a_heat_map_that_cannot_be_written_stops_the_run_and_loses_nothing(
@@ -305,6 +306,6 @@ def test_a_heat_map_that_cannot_be_written_stops_the_run_and_loses_nothing(
     assert main([*detect, str(out), "--resume"]) == 0
     assert "3 images done before" in capsys.readouterr().err
     files = [path for path in whole.rglob("*") if path.is_file()]
-    assert len(files) == 4 + 2 * 12
+    assert len(files) == 6 + 2 * 12
     for path in files:
         assert (out / path.relative_to(whole)).read_bytes() == path.read_bytes()

@@ -13,7 +13,8 @@ from .calibration import FALSE_ALARM_RATE, Calibration, check_rate
 from .colours import colour_scale
 from .encoders.store import Notify, silent
 from .errors import HyperfsadWarning, UsageError
-from .evidence import Evidence, explain
+from .evidence import Evidence
+from .explaining import explain
 from .foreground import Foreground, find_foreground
 from .images import ImageSource, LoadedImage, load_image
 from .matcher import Comparison, Matcher
@@ -122,7 +123,8 @@ class HyperFSAD(ArchivedDetector):
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays.
 
         Then it draws the line from them alone, which takes the time of five further images for
-        each of the first six; `threshold=False` leaves that out.
+        each of the first six, or of up to 85 tiles for each of the first four; `threshold=False`
+        leaves that out.
         """
         check_rate(false_alarm_rate)
         self.roi_ = None  # a mask or a polygon is measured by the first image

@@ -18,7 +18,8 @@ from .detector import HyperFSAD
 from .encoders.encoder import Encoder, Tokens
 from .encoders.store import Notify, silent
 from .errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
-from .evidence import Evidence, explain
+from .evidence import Evidence
+from .explaining import explain
 from .images import SUFFIXES, FoundImages, ImageSource, LoadedImage, find_images, load_image
 from .memory import NormalImage
 from .pipeline import PreparedImage

@@ -148,7 +148,7 @@ class AnomalyResult:
         Without a place: at the map's peak. The image is encoded again, since results keep no
         tokens; that needs the image and the detector as they were.
         """
-        from .evidence import evidence_of
+        from .explaining import evidence_of
 
         return evidence_of(self, x, y)
 

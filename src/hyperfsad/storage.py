@@ -154,9 +154,9 @@ def read_products(path: Path) -> dict[str, tuple[MemoryBank, dict[str, Any]]]:
     try:
         with safe_open(path, framework="pt") as file:
             for number, own in enumerate(header["products"]):
-                if own.get("tiles") is not None:
-                    raise ValueError(_MISMATCH)  # never written
                 bank = _checked_bank(file, own, _prefix(number))
+                if own.get("tiles") is not None:
+                    raise ValueError(_MISMATCH)  # products are never cut into tiles
                 products[str(own["name"])] = bank, own
         names = [own["name"] for own in header["products"]]
         alike = [(own["encoder"], bank.cls.shape[2]) for bank, own in products.values()]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .evidence import Evidence, Neighbour, layer_evidence, views_of
+from .evidence import Evidence, Neighbour
+from .explaining import layer_evidence, views_of
 from .images import LoadedImage
 from .tiled import compared, encoded_tile, tiling_of
 
