@@ -25,6 +25,8 @@ from hyperfsad.parts import draw
 from hyperfsad.recipes import recipe_layers
 from hyperfsad.tiling import Tiling
 
+Image.MAX_IMAGE_PIXELS = None  # these pictures are large on purpose
+
 PIECE = 1500
 HOLE = 14
 """Radius in pixels of the hole: a millionth of 12,000×9,000 pixels is 108 of them, this is 616."""
