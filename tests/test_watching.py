@@ -105,7 +105,9 @@ def test_each_image_gets_one_line(fitted: HyperFSAD, folder: Path, out: Path) ->
     lines = read_results(out)
     assert [line["image"] for line in lines] == [r.image for r in results]
     fields = ["image", "score", "score_map", "score_cls", "threshold", "anomalous", "size"]
-    fields += ["map_threshold", "regions", "heatmap", "map", "time", "stamp", "detector", "error"]
+    fields += ["map_threshold", "threshold_from", "p_value", "regions", "product"]
+    fields += ["unknown_product", "nearest_product", "product_similarity", "product_margin"]
+    fields += ["heatmap", "map", "time", "stamp", "detector", "error"]
     assert list(lines[0]) == fields
     for line in lines:
         status = os.stat(str(line["image"]))
