@@ -158,7 +158,7 @@ def test_regions_are_drawn_in_bounded_number(write: Write, monkeypatch: pytest.M
     ("count", "threshold", "words"),
     [
         (0, 0.5, "No image was scored."),
-        (1, None, "There is no threshold yet"),
+        (1, None, "There is no threshold"),
         (3, 0.5, "Above a score of 0.500 an image is called anomalous."),
     ],
 )

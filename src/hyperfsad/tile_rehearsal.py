@@ -17,14 +17,16 @@ from torch import Tensor
 
 from .calibration import Rehearsal, Showing
 from .changes import changed_copies
+from .encoders.encoder import Tokens
 from .images import LoadedImage
 from .matcher import Comparison, against_itself
 from .memory import MemoryBank, NormalImage
-from .scoring import Pooling, cls_score, image_score
+from .scoring import Pooling, image_score
 from .tiled import spread, tile_map
 from .tiling import Maps, Tiling
 
 if TYPE_CHECKING:
+    from .base import TokenScore
     from .detector import HyperFSAD
 
 IMAGES = 4
@@ -85,36 +87,37 @@ def _ask(detector: "HyperFSAD", place: int, picture: LoadedImage) -> _Asked:
     encode, tiles = detector.encoder_.encode, detector.memory_.tiles[place]
     tiling, numbers = tiles.tiling, sample(tiles.tiling)
     others = memory.without(place) if len(bank) > 1 else None
+    small = [encode([copy]) for copy in changed_copies(picture)]
+    wholes = [score for tokens in small for score in detector.score_tokens(tokens)]
     changed: list[list[Maps]] = []
     held_out: list[list[Maps]] = []
     unlike: list[Tensor] = []
     for number in numbers:
-        itself = tiles.tokens(number).to(bank.cls.device)
+        tile = tiles.tokens(number).to(bank.cls.device)
         copies = [
             encode([copy]).patches[0] for copy in changed_copies(cut(picture, tiling, number))
         ]
         changed.append([tile_map(memory, tokens, tiling, number) for tokens in copies])
         if others is not None:
-            shown = (itself, *copies)
-            held_out.append([tile_map(others, tokens, tiling, number) for tokens in shown])
-        unlike.append(_against_itself(itself, how))
-    cls = [encode([copy]).cls[0] for copy in changed_copies(picture)]
+            versions = (tile, *copies)
+            held_out.append([tile_map(others, tokens, tiling, number) for tokens in versions])
+        unlike.append(_against_itself(tile, how))
 
-    def worst(maps: list[list[Maps]], tokens: list[Tensor], known: Tensor) -> _Shown:
+    def worst(maps: list[list[Maps]], of_wholes: "list[TokenScore]") -> _Shown:
         """Over the copies: `maps` has for each tile the map of each copy."""
         shown = [
-            _shown(detector, tiling, numbers, of_copy, float(cls_score(token, known)))
-            for of_copy, token in zip(zip(*maps, strict=True), tokens, strict=True)
+            _shown(detector, tiling, numbers, of_copy, whole)
+            for of_copy, whole in zip(zip(*maps, strict=True), of_wholes, strict=True)
         ]
         return _Shown(max(s.score for s in shown), max(s.peak for s in shown))
 
-    return _Asked(
-        worst(changed, cls, bank.cls),
-        None
-        if others is None
-        else worst(held_out, [bank.cls[place], *cls], bank.without(place).cls),
-        float(_UNLIKE(torch.cat(unlike))),
-    )
+    left_out = None
+    if others is not None:
+        itself = Tokens(torch.stack(bank.patches_of(place))[None], bank.cls[place : place + 1])
+        stranger = detector.leaving_out([place])
+        shown = [score for tokens in (itself, *small) for score in stranger.score_tokens(tokens)]
+        left_out = worst(held_out, shown)
+    return _Asked(worst(changed, wholes), left_out, float(_UNLIKE(torch.cat(unlike))))
 
 
 def sample(tiling: Tiling) -> list[int]:
@@ -139,13 +142,14 @@ def _shown(
     tiling: Tiling,
     numbers: Sequence[int],
     maps: Sequence[Maps],
-    score_cls: float,
+    whole: "TokenScore",
 ) -> _Shown:
+    """Of one copy: its score and its peak as they would be with all of its tiles."""
     values = decided(tiling, numbers, maps)
     missing = tiling.rows * tiling.columns / values.shape[1]
     finest, mean = values[0], values.mean(axis=0)
-    score_map = detector.pooled(torch.from_numpy(finest)) + beyond(finest, missing)
-    score = image_score(score_map, score_cls, detector.lam)
+    close = detector.pooled(torch.from_numpy(finest)) + beyond(finest, missing)
+    score = image_score(max(whole.score_map, close), whole.score_cls, detector.lam)
     return _Shown(score, float(mean.max()) + beyond(mean, missing))
 
 
