@@ -425,23 +425,15 @@ def start(command: list[str]) -> "subprocess.Popen[str]":
     )
 
 
-def stopped(command: list[str], out: Path, number: int, kind: int) -> int:
-    """The exit code of the command in this process, stopped after so many lines in all."""
-
-    def stop() -> None:
-        end = time.monotonic() + 60
-        while lines_in(out) < number and time.monotonic() < end:
-            time.sleep(0.005)
-        os.kill(os.getpid(), kind)
-
-    thread = threading.Thread(target=stop)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    thread.start()
-    try:
-        return main(command)
-    finally:
-        thread.join()
-        signal.signal(signal.SIGINT, before)
+def stopped(command: list[str], out: Path, number: int, kind: int) -> tuple[int, str]:
+    """Exit code and words of the command, stopped by a signal after so many lines in all."""
+    process = start(command)
+    while lines_in(out) < number:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    process.send_signal(kind)
+    _, errors = process.communicate(timeout=120)
+    return process.returncode, errors
 
 
 @pytest.fixture
@@ -464,7 +456,7 @@ def camera(folder: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("camera")
 def test_killed_cut_off_and_stopped_nothing_is_lost_or_done_twice(
-    command: list[str], folder: Path, out: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str], folder: Path, out: Path
 ) -> None:
     process = start(command)
     while lines_in(out) < 5:
@@ -477,13 +469,14 @@ def test_killed_cut_off_and_stopped_nothing_is_lost_or_done_twice(
         file.write(b'{"image": "cut o')  # as if the power had failed
     before = (out / "results.jsonl").read_bytes()
 
-    assert stopped(command, out, 20, signal.SIGTERM) == 0
-    streams = capsys.readouterr()
-    assert "was cut off" in streams.err
-    assert "failed; stopped; see" in streams.err
-    assert stopped(command, out, 40, signal.SIGINT) == 130
-    assert stopped(command, out, 60, signal.SIGTERM) == 0
-    assert " done before" in capsys.readouterr().err
+    code, errors = stopped(command, out, 20, signal.SIGTERM)
+    assert code == 0
+    assert "was cut off" in errors
+    assert "failed; stopped; see" in errors
+    assert stopped(command, out, 40, signal.SIGINT)[0] == 130
+    code, errors = stopped(command, out, 60, signal.SIGTERM)
+    assert code == 0
+    assert " done before" in errors
     images = [str(line["image"]) for line in read_results(out)]
     assert sorted(images) == sorted(str(folder / f"{seed}.png") for seed in range(60))
     assert (out / "results.jsonl").read_bytes().startswith(before[: before.rindex(b"\n") + 1])

@@ -303,7 +303,7 @@ def test_the_command_delivers_and_keeps_secrets(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     saved = tmp_path / "part.hfsad"
-    detector.fit(make_picture(100)).save(saved)
+    detector.fit(make_picture(100), threshold=False).save(saved)
     command = ["watch", str(camera), "--detector", str(saved), "-o", str(tmp_path / "out")]
     command += ["--once", "--interval", "0.02", "--settle", "0.05"]
     assert main([*command, "--webhook", receiver.url]) == 1
@@ -321,7 +321,7 @@ def test_the_command_delivers_and_keeps_secrets(
 
 
 def test_without_a_threshold_nothing_is_anomalous(detector: HyperFSAD, tmp_path: Path) -> None:
-    detector.fit(make_picture(100))
+    detector.fit(make_picture(100), threshold=False)
     with pytest.raises(UsageError, match="The detector has no threshold"):
         Watcher(detector, tmp_path / "in", tmp_path / "out", webhook=Webhook("http://x/"))
     Watcher(detector, tmp_path / "in", tmp_path / "out", webhook=Webhook("http://x/", ["error"]))
