@@ -4,8 +4,8 @@
 
 Draws two sheets of cloth, the second with a small hole, and runs `hyperfsad fit --tiles` on the
 first and `hyperfsad detect` with heat maps on the second, each in a process of its own. Told are
-the seconds, the largest resident memory of each process, the size of the detector file, and whether
-the hole is where the map is highest. `--normal` and `--image` take pictures instead.
+the seconds, the largest resident memory of each process, the size of the detector file and the
+score. `--normal` and `--image` take pictures instead.
 """
 
 import argparse
