@@ -18,6 +18,7 @@ from hyperfsad.images import load_image
 from hyperfsad.pipeline import PreparedImage, prepared
 from hyperfsad.storage import KEY
 from hyperfsad.tile_files import SavedFile, Spool
+from hyperfsad.tiled import compared
 from tests.conftest import make_picture
 from tests.test_storage import rewritten
 
@@ -357,6 +358,19 @@ def test_now_and_then_it_is_told_how_far_an_image_is(
     told.clear()
     assert list(detector.predict([wide(2)]))
     assert len(told) == 15
+
+
+def test_the_score_is_that_from_close_or_from_afar(tiny: str) -> None:
+    image, settings = wide(3), {"resolution": 84, "device": "cpu"}
+    afar = HyperFSAD(tiny, **settings).fit(wide(1)).predict(image).score_map  # type: ignore[arg-type]
+    seen = []
+    for side in (30, 60, 200):
+        detector = HyperFSAD(tiny, tiles=side, **settings).fit(wide(1))  # type: ignore[arg-type]
+        scales = compared(detector.encoder_, load_image(image), side, detector.tile_memory_)
+        close = float(np.sort(scales[0].ravel())[-1:].mean())  # 2 % of 36 patches are one
+        assert detector.predict(image).score_map == pytest.approx(max(close, afar), abs=1e-6)
+        seen.append(close > afar)
+    assert any(seen)
 
 
 def test_a_small_defect_of_a_large_image_is_not_drowned(tiny: str) -> None:
