@@ -362,11 +362,13 @@ def test_now_and_then_it_is_told_how_far_an_image_is(
 
 def test_the_score_is_that_from_close_or_from_afar(tiny: str) -> None:
     image, settings = wide(3), {"resolution": 84, "device": "cpu"}
-    afar = HyperFSAD(tiny, **settings).fit(wide(1)).predict(image).score_map  # type: ignore[arg-type]
+    whole = HyperFSAD(tiny, **settings)  # type: ignore[arg-type]
+    afar = whole.fit(wide(1), threshold=False).predict(image).score_map
     seen = []
     for side in (30, 60, 200):
-        detector = HyperFSAD(tiny, tiles=side, **settings).fit(wide(1))  # type: ignore[arg-type]
-        scales = compared(detector.encoder_, load_image(image), side, detector.tile_memory_)
+        detector = HyperFSAD(tiny, tiles=side, **settings)  # type: ignore[arg-type]
+        detector.fit(wide(1), threshold=False)
+        scales = compared(detector, load_image(image))
         close = float(np.sort(scales[0].ravel())[-1:].mean())  # 2 % of 36 patches are one
         assert detector.predict(image).score_map == pytest.approx(max(close, afar), abs=1e-6)
         seen.append(close > afar)
