@@ -87,7 +87,8 @@ def _fit_products(options: argparse.Namespace) -> int:
 def extend(options: argparse.Namespace) -> int:
     """Adds good parts to a saved detector."""
     target = options.output or options.detector
-    require_free(target)
+    if options.output:
+        require_free(target)
     detector = any_detector(options)
     product = _chosen_product(options, list(getattr(detector, "products_", ())))
     before = len(detector.support_)
@@ -135,7 +136,8 @@ def _extended(
 def calibrate(options: argparse.Namespace) -> int:
     """Draws the line of a saved detector anew."""
     target = options.output or options.detector
-    require_free(target)
+    if options.output:
+        require_free(target)
     detector = any_detector(options)
     one = _one_product(options, detector)
     complete = True
