@@ -165,7 +165,7 @@ def test_a_map_of_noise_has_a_bounded_number_of_regions() -> None:
 
 
 def test_results_carry_the_regions_of_their_map(detector: HyperFSAD) -> None:
-    detector.fit(make_picture(0))
+    detector.fit(make_picture(0), threshold=False)
     assert detector.predict(make_picture(1)).regions == ()
     detector.map_threshold_ = 0.4
     result = detector.predict(make_picture(1))
