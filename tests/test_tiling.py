@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -128,6 +128,7 @@ def test_the_tiles_around_a_place_hold_the_nearest_one(
 
 
 @settings(max_examples=60, deadline=None)
+@example((8, 19), 2, 0.125)  # a patch half-way between two centres
 @given(sizes, grids, st.floats(0.05, 2.0))
 def test_a_tile_is_the_nearest_to_its_own_centre(
     size: tuple[int, int], grid: int, fine: float

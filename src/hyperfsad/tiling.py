@@ -101,9 +101,14 @@ class Tiling:
         return (tile.column + half) / self.columns, (tile.row + half) / self.rows
 
     def nearest(self, row: int, column: int) -> int:
-        """The tile whose centre is nearest to a patch."""
-        (index,) = self.around((column + 0.5) / self.columns, (row + 0.5) / self.rows, span=1)
-        return index
+        """The tile whose centre is nearest to a patch's, the first of two that are as near."""
+
+        def first(starts: tuple[int, ...], place: int) -> int:
+            # in halves of patches, where centres are whole numbers
+            apart = [abs(2 * start + self.grid - (2 * place + 1)) for start in starts]
+            return apart.index(min(apart))
+
+        return first(self.tops, row) * len(self.lefts) + first(self.lefts, column)
 
     def over(self, row: int, column: int) -> list[int]:
         """The tiles that cover a patch."""
