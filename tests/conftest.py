@@ -20,6 +20,10 @@ REPOSITORY = Path(__file__).parent.parent
 # engines name the one that they want.
 os.environ.setdefault("HYPERFSAD_ENGINE", "torch")
 
+# Tests that run side by side share the cores.
+workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+torch.set_num_threads(max(1, torch.get_num_threads() // workers))
+
 
 @pytest.fixture(scope="session")
 def data() -> Path:

@@ -14,6 +14,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from hyperfsad import HyperFSAD
 from hyperfsad.encoders.encoder import Encoder
+from hyperfsad.images import load_image
 
 SIZE = 256
 
@@ -72,11 +73,13 @@ def measured(
     tests = sorted((data / category / "test").glob("*/*.*"))
     support = sorted((data / category / "train" / "good").glob("*.*"))
     truth = [path.parent.name != "good" for path in tests]
+    detector = HyperFSAD(recipe="paper", device="cpu")
+    detector.use_encoder(default_encoder)  # loaded once for all
+    tokens = [default_encoder.encode([load_image(path)]) for path in tests]
     figures = {}
     for shots in (1, 4):
-        detector = HyperFSAD(recipe="paper", device="cpu")
-        detector._encoder = default_encoder  # loaded once for all
-        results = list(detector.fit(support[:shots]).predict(tests))
+        detector.fit(support[:shots], threshold=False)
+        results = [detector.score_tokens(of_image)[0] for of_image in tokens]
         values = [roc_auc_score(truth, [result.score for result in results])]
         if len(REFERENCE[category, shots]) > 1:
             maps = np.stack([upsampled(result.anomaly_map) for result in results])
