@@ -134,7 +134,7 @@ def test_a_lone_image_against_itself_leaves_out_what_shares_pixels() -> None:
     memory = TileMemory([image], HOW, CPU)
     itself = memory.distances(tuple(image.tokens(1)), *tiling.centre(1))
     assert float(itself[0].amax()) < 0.01
-    assert float(memory.against_itself(1)[0].amin()) > 0.1
+    assert float(memory.against_itself(0, 1)[0].amin()) > 0.1
 
 
 def test_a_full_disk_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

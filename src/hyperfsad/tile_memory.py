@@ -144,17 +144,17 @@ class TileMemory:
             for scale in self._how.scales
         ]
 
-    def against_itself(self, number: int) -> Tensor:
-        """The distances of a tile of a lone normal image from its own image, each patch without
+    def against_itself(self, image: int, number: int) -> Tensor:
+        """The distances of a normal image's tile from its own image around it, each patch without
         itself and those near enough to share pixels with it, in whatever tile, (scales, N)."""
-        tiling = self.images[0].tiling
-        places = [(0, n) for n in tiling.around(*tiling.centre(number))]
-        own, others = self._cells([(0, number)]), self._cells(places)
+        tiling, here = self.images[image].tiling, [(image, number)]
+        places = [(image, n) for n in tiling.around(*tiling.centre(number))]
+        own, others = self._cells(here), self._cells(places)
         apart = (own[:, None] - others[None]).abs().amax(dim=-1).to(self._device)
         how, found = self._how, []
         for scale in how.scales:
-            layers = range(self.images[0].shape[0])
-            queries = [self.rows([(0, number)], scale, layer) for layer in layers]
+            layers = range(self.images[image].shape[0])
+            queries = [self.rows(here, scale, layer) for layer in layers]
             rebuilt = []
             for layer, query in enumerate(queries):
                 memory = self.rows(places, scale, layer)

@@ -19,8 +19,7 @@ from .calibration import Rehearsal, Showing
 from .changes import changed_copies
 from .encoders.encoder import Tokens
 from .images import LoadedImage
-from .matcher import Comparison, against_itself
-from .memory import MemoryBank, NormalImage
+from .memory import NormalImage
 from .scoring import Pooling, image_score
 from .tiled import spread, tile_map
 from .tiling import Maps, Tiling
@@ -83,7 +82,7 @@ def rehearse_tiles(
 
 
 def _ask(detector: "HyperFSAD", place: int, picture: LoadedImage) -> _Asked:
-    bank, memory, how = detector.memory_, detector.tile_memory_, detector.comparison
+    bank, memory = detector.memory_, detector.tile_memory_
     encode, tiles = detector.encoder_.encode, detector.memory_.tiles[place]
     tiling, numbers = tiles.tiling, sample(tiles.tiling)
     others = memory.without(place) if len(bank) > 1 else None
@@ -101,7 +100,7 @@ def _ask(detector: "HyperFSAD", place: int, picture: LoadedImage) -> _Asked:
         if others is not None:
             versions = (tile, *copies)
             held_out.append([tile_map(others, tokens, tiling, number) for tokens in versions])
-        unlike.append(_against_itself(tile, how))
+        unlike.append(memory.against_itself(place, number)[0])
 
     def worst(maps: list[list[Maps]], of_wholes: "list[TokenScore]") -> _Shown:
         """Over the copies: `maps` has for each tile the map of each copy."""
@@ -176,10 +175,3 @@ def beyond(values: Maps, times: float) -> float:
     level = np.quantile(values, TAIL)
     tail = values[values > level]
     return float((tail - level).mean() * math.log(times)) if len(tail) and times > 1 else 0.0
-
-
-def _against_itself(tokens: Tensor, how: Comparison) -> Tensor:
-    """The distances of a tile's patches from the others of the tile, (N,)."""
-    layers = tuple(tokens)
-    alone = MemoryBank(layers, tokens.new_zeros(1, len(layers), 1), (NormalImage("", ""),))
-    return against_itself(alone, how)[0]

@@ -142,7 +142,7 @@ def colour_scale(bank: MemoryBank, how: Comparison) -> tuple[float, float]:
     found = []
     if len(views) == 1:
         lone = TileMemory(bank.tiles[:1], how, device)
-        found = [lone.against_itself(n) for n in spread(len(bank.tiles[0]), 2 * LEVEL_TILES)]
+        found = [lone.against_itself(0, n) for n in spread(len(bank.tiles[0]), 2 * LEVEL_TILES)]
     else:
         for of_image in views[:LEVEL_IMAGES]:
             others = TileMemory(bank.without(*of_image).tiles, how, device)
