@@ -19,7 +19,7 @@ from PIL import Image, ImageEnhance
 from hyperfsad import HyperFSAD
 from hyperfsad.base import ImageTokens
 from hyperfsad.bench.canvas import save_figure
-from hyperfsad.images import find_images
+from hyperfsad.finding import find_images
 from hyperfsad.memory import MemoryBank
 from hyperfsad.theory.certificates import Certificates, certify_tokens
 from hyperfsad.theory.coverage import cover_tokens, token_distances

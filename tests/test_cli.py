@@ -232,6 +232,26 @@ def test_help_can_be_written_to_any_console() -> None:
         assert done.returncode == 0, done.stderr
 
 
+def test_a_run_that_cannot_write_says_how_to_go_on(
+    fitted: Path, photos: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("resource", reason="files cannot be limited on this system")
+    limited = (
+        "import resource, sys; from hyperfsad.cli import main;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY));"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    rest = ["detect", str(photos), "--detector", str(fitted), "-o", str(tmp_path / "out")]
+    done = subprocess.run(
+        [sys.executable, "-c", limited, *rest], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "of 5 images; --resume goes on there." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert main([*rest, "--resume"]) == 0
+    assert len(read_results(tmp_path / "out")) == 5
+
+
 def test_a_full_output_is_one_sentence(fitted: Path) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("this system has no /dev/full")

@@ -80,6 +80,12 @@ def test_normal_images_come_in_any_form(detector: HyperFSAD, photos: Path, kind:
     assert all(map(torch.equal, detector.memory_.patches, reference.memory_.patches))
 
 
+def test_what_is_no_image_is_told(detector: HyperFSAD) -> None:
+    for wrong in (None, 3):
+        with pytest.raises(UsageError, match=f"not {type(wrong).__name__}"):
+            detector.fit(wrong)  # type: ignore[arg-type]
+
+
 def test_prediction_is_lazy(detector: HyperFSAD, photos: Path) -> None:
     detector.fit(photos / "0.png")
     asked = []

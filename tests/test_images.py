@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from hyperfsad.errors import ImageError, UsageError
-from hyperfsad.images import batched, find_images, is_collection, load_image
+from hyperfsad.finding import find_images, is_collection
+from hyperfsad.images import batched, load_image
 from tests.conftest import make_picture
 
 MEAN, STD = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .errors import reason
-from .images import RUN_FILES, SUFFIXES
+from .finding import RUN_FILES, SUFFIXES
 
 Stamp: TypeAlias = tuple[int, int]
 """Size and time of change (in nanoseconds): another stamp is another picture."""

@@ -8,7 +8,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from .errors import ImageError, UsageError
 from .evidence import Evidence, LayerEvidence, Neighbour
-from .images import LoadedImage, find_images, load_image
+from .finding import find_images
+from .images import LoadedImage, load_image
 
 _INK, _PALE, _LINE, _PAPER = (30, 30, 30), (110, 110, 110), (215, 215, 215), (255, 255, 255)
 _NOTHING = (238, 238, 238)

@@ -3,7 +3,6 @@
 Every bad file is named here too: whatever a decoder raises leaves this room as one `ImageError`.
 """
 
-import glob
 import hashlib
 import math
 import os
@@ -17,23 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from .errors import ImageError, UsageError, first_line
+from .errors import ImageError, UsageError, first_line, reason
 
 ImageSource: TypeAlias = "str | os.PathLike[str] | Image.Image | NDArray[Any]"
-
-SUFFIXES = frozenset(
-    {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".dib", ".tif", ".tiff"}
-    | {".webp", ".gif", ".ppm", ".pgm", ".pbm", ".pnm"}
-)
 
 # What Pillow may try. Formats that start other programs (EPS) or are no pictures stay out.
 FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "WEBP", "GIF", "PPM")
 
 MIN_SIDE = 8
 """A picture with a shorter side shows no part: stretched to a square it would be a blur."""
-
-RUN_FILES = frozenset({"results.jsonl", "results.partial.jsonl"})
-"""What marks a folder as the output of a run."""
 
 BAND = 1 << 22
 """Pixels that are copied at a time where a copy of the whole picture might not fit."""
@@ -131,7 +122,7 @@ def _from_file(path: str, name: str) -> Image.Image:
             f"{name} is a broken link." if broken else f"{name} does not exist."
         ) from None
     except OSError as error:
-        raise ImageError(f"{name} cannot be read: {_os_reason(error)}.") from error
+        raise ImageError(f"{name} cannot be read: {reason(error).lower()}.") from error
     if not stat.S_ISREG(status.st_mode):
         raise ImageError(f"{name} is not a file.")
     if status.st_size == 0:
@@ -151,7 +142,7 @@ def _from_file(path: str, name: str) -> Image.Image:
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0) / 1e6
         raise ImageError(f"{name} is too large: it has over {limit:.0f} million pixels.") from error
     except PermissionError as error:
-        raise ImageError(f"{name} cannot be read: {_os_reason(error)}.") from error
+        raise ImageError(f"{name} cannot be read: {reason(error).lower()}.") from error
 
 
 def _decoded(image: Image.Image, name: str, *, ours: bool = False) -> Image.Image:
@@ -248,109 +239,6 @@ def _from_array(array: NDArray[Any], name: str) -> Image.Image:
     if colour:
         return _canonical(Image.fromarray(np.rint(unit * 255).astype(np.uint8)), name)
     return Image.fromarray(unit * np.float32(255))
-
-
-@dataclass(frozen=True)
-class FoundImages:
-    """The paths of images in a fixed order, and a sentence on whatever was passed over."""
-
-    paths: list[str]
-    notes: list[str]
-    failed: bool = False
-    """Whether a folder could not be opened."""
-
-
-def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
-    """Expands files, globs and folders (recursively) into paths, sorted within each source.
-
-    A path is kept as it was given, below a folder joined with it. Files in a folder that are no
-    images by their suffix are passed over with a note; a file that is named itself is kept.
-    """
-    paths: list[str] = []
-    notes: list[str] = []
-    closed: list[str] = []
-    for source in [os.fspath(source) for source in sources]:
-        if os.path.isdir(source):
-            found, junk = _walk(source, closed)
-            if not found:
-                notes.append(f"{source} holds no images{_listing(junk, '; passed over: ')}.")
-            elif junk:
-                notes.append(
-                    f"{source}: {len(junk)} file{'s' * (len(junk) > 1)} passed over that"
-                    f" {'are no images' if len(junk) > 1 else 'is no image'}{_listing(junk, ': ')}."
-                )
-            paths += found
-        elif _is_pattern(source):
-            paths += _globbed(source, notes)
-        elif os.path.lexists(source) or os.path.splitext(source)[1].lower() in SUFFIXES:
-            paths.append(source)
-        else:
-            notes.append(f"{source} does not exist.")
-    notes += closed
-    if not paths:
-        raise UsageError(" ".join(notes) or "No image was given.")
-    return FoundImages(paths, notes, failed=bool(closed))
-
-
-def is_collection(source: str | os.PathLike[str]) -> bool:
-    """Whether a path stands for several images: a folder or a glob."""
-    path = os.fspath(source)
-    return os.path.isdir(path) or _is_pattern(path)
-
-
-def _is_pattern(path: str) -> bool:
-    return glob.has_magic(path) and not os.path.lexists(path)
-
-
-def _globbed(pattern: str, notes: list[str]) -> list[str]:
-    matches = sorted(path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path))
-    if not matches:
-        notes.append(f"No file matches {pattern}.")
-    return matches
-
-
-def _walk(folder: str, closed: list[str]) -> tuple[list[str], list[str]]:
-    """All images below a folder and all other files; links to folders are followed once.
-
-    Folders that cannot be opened are told in `closed`. The heat maps of an earlier run are no
-    pictures of parts and are passed over.
-    """
-
-    def refuse(error: OSError) -> None:
-        closed.append(f"{error.filename} cannot be opened: {_os_reason(error)}.")
-
-    found: list[str] = []
-    junk: list[str] = []
-    seen: set[tuple[int, int]] = set()
-    for parent, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
-        status = os.stat(parent)
-        if (status.st_dev, status.st_ino) in seen:
-            folders.clear()
-            continue
-        seen.add((status.st_dev, status.st_ino))
-        ours = ("heatmaps",) if RUN_FILES.intersection(files) else ()
-        folders[:] = sorted(n for n in folders if not n.startswith(".") and n not in ours)
-        for name in files:
-            if name.startswith("."):
-                continue
-            is_image = os.path.splitext(name)[1].lower() in SUFFIXES
-            (found if is_image else junk).append(os.path.join(parent, name))
-    return sorted(found, key=_sort_key), sorted(junk, key=_sort_key)
-
-
-def _sort_key(path: str) -> list[str]:
-    return path.split(os.sep)
-
-
-def _listing(names: list[str], lead: str, most: int = 3) -> str:
-    if not names:
-        return ""
-    shown = ", ".join(os.path.basename(name) for name in names[:most])
-    return lead + shown + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _os_reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

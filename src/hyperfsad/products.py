@@ -20,7 +20,8 @@ from .encoders.store import Notify, silent
 from .errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
 from .evidence import Evidence
 from .explaining import explain
-from .images import SUFFIXES, FoundImages, ImageSource, LoadedImage, find_images, load_image
+from .finding import SUFFIXES, FoundImages, find_images
+from .images import ImageSource, LoadedImage, load_image
 from .memory import NormalImage
 from .pipeline import PreparedImage
 from .predicting import Predictor

@@ -9,8 +9,9 @@ from typing import TypeAlias, TypeGuard, TypeVar
 import numpy as np
 from PIL import Image
 
-from .errors import HyperfsadWarning, ImageError
-from .images import ImageSource, LoadedImage, find_images, is_collection, load_image
+from .errors import HyperfsadWarning, ImageError, UsageError
+from .finding import find_images, is_collection
+from .images import ImageSource, LoadedImage, load_image
 from .memory import NormalImage
 from .pipeline import AHEAD, ahead
 
@@ -32,9 +33,14 @@ def single_images(images: Images) -> Iterator[ImageSource]:
         yield images
     elif isinstance(images, str | os.PathLike):
         yield from find_images([images]).paths if is_collection(images) else [images]
-    else:
+    elif isinstance(images, Iterable):
         for item in images:
             yield from single_images(item)
+    else:
+        raise UsageError(
+            "Images are a folder, a glob, paths, PIL images or NumPy arrays,"
+            f" not {type(images).__name__}."
+        )
 
 
 def distinct_images(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..errors import UsageError, reason
-from ..images import SUFFIXES
+from ..finding import SUFFIXES
 from .categories import Category, TestImage
 
 GOOD = "good"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..console import DONE, INTERRUPTED, NOTHING, SOME_FAILED, count, printable, progress, say
-from ..errors import UsageError
+from ..errors import HyperfsadError, UsageError
 from .learning import learnt
 from .opening import any_detector, found_images, is_below
 
@@ -51,10 +51,12 @@ def detect(options: argparse.Namespace) -> int:
                     len(todo),
                 ):
                     writer.put(result)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, HyperfsadError, OSError) as error:
             done = sum(image in output for image in wanted)
             say(f"hyperfsad: stopped after {done} of {len(wanted)} images; --resume goes on there.")
-            return INTERRUPTED
+            if isinstance(error, KeyboardInterrupt):
+                return INTERRUPTED
+            raise
         lines = output.finish(images)
     return summarise(lines, out, complete)
 

@@ -12,7 +12,7 @@ from ..errors import DetectorFileError, UsageError
 
 if TYPE_CHECKING:
     from ..detector import HyperFSAD
-    from ..images import FoundImages
+    from ..finding import FoundImages
     from ..products import ProductDetector
 
 
@@ -93,7 +93,7 @@ def detector_class(options: argparse.Namespace) -> "type[HyperFSAD]":
 
 
 def found_images(sources: Sequence[str]) -> "FoundImages":
-    from ..images import find_images
+    from ..finding import find_images
 
     found = find_images(sources)
     for note in found.notes:
