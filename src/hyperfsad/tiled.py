@@ -1,7 +1,7 @@
 """An image tile by tile: cut, encoded, remembered or compared, and laid together."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,15 +99,19 @@ def remembered(detector: "HyperFSAD", picture: LoadedImage, spool: Spool) -> Nor
 
 
 def look_closer(detector: "HyperFSAD", image: PreparedImage, whole: TokenScore) -> TokenScore:
+    """What the tiles of an image say, given what the image as a whole says."""
+    picture = image.whole or image.picture
+    if picture is None or picture.size != image.size:
+        picture = load_image(image.source, image.name)
+    return score_tiles(detector, compared(detector, picture), whole)
+
+
+def score_tiles(detector: "HyperFSAD", scales: Maps, whole: TokenScore) -> TokenScore:
     """The map of the tiles; the image's score also has what stands out in the image as a whole.
 
     A small defect stands out in its tile, a large one in the whole. On real parts, enlarged three
     times, the larger of the two orders good and bad parts better than either (docs/tiles.md).
     """
-    picture = image.whole or image.picture
-    if picture is None or picture.size != image.size:
-        picture = load_image(image.source, image.name)
-    scales = compared(detector, picture)
     score_map = max(whole.score_map, detector.pooled(torch.from_numpy(scales[0])))
     score = image_score(score_map, whole.score_cls, detector.lam)
     return TokenScore(scales.mean(axis=0), score, score_map, whole.score_cls)
@@ -117,9 +121,13 @@ def compared(detector: "HyperFSAD", picture: LoadedImage) -> Maps:
     """The map of an image at each scale, (scales, rows, columns)."""
     tiling = tiling_of(detector, picture.size)
     tiles = encoded_tiles(detector.encoder_, picture, tiling, detector._batch_size, detector.notify)
+    return joined_map(detector.tile_memory_, tiling, tiles)
+
+
+def joined_map(memory: TileMemory, tiling: Tiling, tiles: Iterable[Tensor]) -> Maps:
+    """The map of an image at each scale, given the tokens of its tiles."""
     return tiling.joined(
-        tile_map(detector.tile_memory_, tokens, tiling, number)
-        for number, tokens in enumerate(tiles)
+        tile_map(memory, tokens, tiling, number) for number, tokens in enumerate(tiles)
     )
 
 
