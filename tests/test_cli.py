@@ -173,6 +173,9 @@ def test_usage_errors_are_one_sentence_and_exit_1(
         (["detect", empty, "--detector", fitted], "holds no images"),
         (["detect", photos, "--detector", fitted, "--resolution", "56"], "fixed in a saved"),
         (["detect", photos, "--detector", fitted, "--lambda", "1"], "--lambda is fixed"),
+        (["detect", photos, "--detector", fitted, "--false-alarm-rate", "0.1"], "has its thresh"),
+        (["detect", photos, "--detector", fitted, "--calibrate", photos], "has its threshold"),
+        (["calibrate", fitted, "--threshold", "1", "--false-alarm-rate", "0.1"], "one of the two"),
         (["detect", "--normal", photos, photos], "put the images before --normal"),
         (["detect", photos, "--detector", fitted, "--engine", "jax"], "choose from"),
         (["detect", photos, "--detector", fitted, "--threads", "0"], "at least 1, not 0"),
@@ -193,6 +196,7 @@ def test_usage_errors_are_one_sentence_and_exit_1(
         assert code == 1, arguments
         told = capsys.readouterr().err
         assert words in told, (arguments, told)
+        assert told.count("\n") <= 2, told
     done = run("info", photos / "0.png")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert sorted(os.listdir(tmp_path)) == ["empty", "part.hfsad", "photos"]

@@ -50,11 +50,13 @@ def test_a_row_for_each_image() -> None:
 
 
 def test_a_row_for_each_region() -> None:
-    table = rows(regions_csv([line("a.png", regions=[REGION, REGION]), FAILED]))
-    assert [row["region"] for row in table] == ["1", "2"]
+    bad = line("a.png", regions=[REGION, REGION], anomalous=True)
+    table = rows(regions_csv([bad, FAILED, line("b.png", regions=[REGION], anomalous=False)]))
+    assert [row["region"] for row in table] == ["1", "2", "1"]
     numbers = [table[0][name] for name in ("x", "y", "width", "height", "area", "score")]
     assert numbers == ["1", "2", "30", "40", "500.5", "0.7"]
     assert (table[0]["peak_x"], table[0]["peak_y"]) == ("10.5", "20.5")
+    assert [row["anomalous"] for row in table] == ["True", "True", "False"]
 
 
 def test_coco_holds_all_that_its_readers_need() -> None:

@@ -94,7 +94,7 @@ def test_a_cut_file_is_refused(saved: Path) -> None:
     content = saved.read_bytes()
     for length in (0, 4, 100, len(content) // 2, len(content) - 1):
         saved.write_bytes(content[:length])
-        with pytest.raises(DetectorFileError, match=r"part\.hfsad is damaged or no detector"):
+        with pytest.raises(DetectorFileError, match=r"part\.hfsad is damaged, cut short or"):
             HyperFSAD.load(saved)
 
 

@@ -176,7 +176,7 @@ def test_each_kind_of_damage_is_noticed(saved: Path) -> None:
         loaded.predict(wide(3))
     for length in (len(content) - 1, len(content) // 2):
         saved.write_bytes(content[:length])
-        with pytest.raises(DetectorFileError, match="damaged or no detector"):
+        with pytest.raises(DetectorFileError, match="damaged, cut short or no detector"):
             HyperFSAD.load(saved)
     wrongs: list[object] = [
         {**tiles, "side": 90},

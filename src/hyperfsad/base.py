@@ -20,7 +20,7 @@ from .encoders import DEFAULT, find_spec
 from .encoders.encoder import Encoder, Tokens, load_encoder
 from .encoders.store import Notify, silent
 from .errors import DetectorFileError, UsageError
-from .learning import Learner
+from .learning import Learner, unseen
 from .memory import MemoryBank, NormalImage
 from .pipeline import PreparedImage
 from .regions import find_regions
@@ -76,6 +76,7 @@ class FewShotDetector(Learner):
         self.engine = engine
         self.batch_size = batch_size
         self.notify = notify
+        self.follow = unseen
         if batch_size is not None and batch_size < 1:
             raise UsageError(f"The batch size is at least 1, not {batch_size}.")
         self.settings = find_spec(backbone).settings(self.layers, resolution)

@@ -78,7 +78,7 @@ class Calibration:
                 f" {percent} false alarms need"
             )
         else:
-            text = f"estimate from the {of} it has learnt, for about {percent} false alarms"
+            text = f"estimate from the {of} it has learnt, aiming at {percent} false alarms"
         return text + ("; stale, normal images were added since" if self.stale else "")
 
     def outdated(self) -> "Calibration":

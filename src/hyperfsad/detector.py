@@ -194,7 +194,7 @@ class HyperFSAD(ArchivedDetector):
         if self.roi is None or self.looks_for_parts:
             return image
         if self.roi_ is None:
-            self.roi_ = make_roi(self.roi, image.size)
+            self.roi_ = make_roi(self.roi, image.size, self.settings.grid)
         return self.roi_.hide(image, self.settings.mean)
 
     def inside(self, image: ImageTokens) -> Tensor | None:

@@ -20,7 +20,9 @@ RESULT_COLUMNS = (
 )
 REGION_COLUMNS = (
     *("image", "region", "score", "x", "y", "width", "height", "area", "peak_x", "peak_y"),
+    "anomalous",
 )
+"""The last is the verdict on the image."""
 
 
 def results_csv(lines: Iterable[Line]) -> Iterator[str]:
@@ -51,6 +53,7 @@ def regions_csv(lines: Iterable[Line]) -> Iterator[str]:
                     "area": region["area"],
                     "peak_x": peak["x"],
                     "peak_y": peak["y"],
+                    "anomalous": line["anomalous"],
                 }
 
     return _table(REGION_COLUMNS, rows())

@@ -1,7 +1,8 @@
 """Reading good parts: each is checked, shown to the encoder in its views, and remembered."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,16 @@ from .sources import Images, distinct_images
 IN_HAND = 6
 """Normal images that are kept as pictures while a detector is fitted."""
 
+Follow: TypeAlias = "Callable[[Sequence[Any], str], Iterable[Any]]"
+"""Passes items on, and may show how far it is; the text says what is being done."""
+
 View = tuple[NDArray[np.float32], LoadedImage | None]
 """What the encoder takes, and the picture where the detector cuts it up itself."""
+
+
+def unseen(items: Sequence[Any], what: str) -> Iterable[Any]:
+    """Shows nothing."""
+    return items
 
 
 class Learner(Predictor):
@@ -25,6 +34,8 @@ class Learner(Predictor):
 
     skipped_: list[ImageError]
     """Normal images of the last `fit` or `extend` that could not be read."""
+    follow: Follow
+    """How long work on images that were read before shows itself; commands have a bar."""
     _in_hand: dict[str, LoadedImage]
     """Normal images that came as pictures, while a method may still want to see them."""
 

@@ -74,7 +74,6 @@ def add_rate(command: "argparse.ArgumentParser | argparse._ArgumentGroup") -> No
     command.add_argument(
         "--false-alarm-rate",
         type=values.rate,
-        default=FALSE_ALARM_RATE,
         metavar="SHARE",
         help=f"of good parts that may be called anomalous (default: {FALSE_ALARM_RATE})",
     )

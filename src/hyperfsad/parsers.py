@@ -1,7 +1,6 @@
 """What the commands take on the command line."""
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeAlias
 
@@ -16,8 +15,7 @@ from .theory.parsers import add_parsers
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(NOTHING, f"hyperfsad: {message}\n")
+        self.exit(NOTHING, f"hyperfsad: {message}; see {self.prog} --help\n")
 
 
 Group: TypeAlias = "argparse._SubParsersAction[_Parser]"

@@ -61,7 +61,7 @@ def calibrated_on_support(
         return None if shown is None else from_support(shown, rate)
     asked = [
         found
-        for views in bank.views[:IMAGES]
+        for views in detector.follow(bank.views[:IMAGES], "threshold")
         if (found := _ask(detector, views, in_hand)) is not None
     ]
     return from_support(_rehearse(detector, asked), rate) if asked else None

@@ -15,18 +15,19 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 
 from .errors import DetectorFileError, ImageError, UsageError
-from .images import ImageSource, LoadedImage, load_image
+from .images import FORMATS, ImageSource, LoadedImage, load_image
 from .memory import MemoryBank
 from .turning import angle_of, turn
 
 Points: TypeAlias = "Sequence[tuple[float, float]]"
 
 RoiSource: TypeAlias = "ImageSource | Points"
-"""A mask (bright: look here), or the corners of a polygon in pixels of the first normal image."""
+"""A mask (bright, or of a cut-out opaque: look here), or the corners of a polygon in pixels of the
+first normal image."""
 
 AUTO = "auto"
 """The part itself, found in each picture (see `foreground`)."""
@@ -36,6 +37,9 @@ LONGEST = 1024
 
 TOLERANCE = 0.05
 """By how much the shapes of a mask and of a picture may differ: thumbnails are rounded."""
+
+FEWEST = 4
+"""Patches in a region: a lone one is like itself, and a line drawn from that would be at 0."""
 
 _POINT = r"-?\d+(?:\.\d+)?,-?\d+(?:\.\d+)?"
 
@@ -115,10 +119,18 @@ class Roi:
         return cls(tensor.numpy() > 0, aspect)
 
 
-def make_roi(source: RoiSource, size: tuple[int, int]) -> Roi:
+def make_roi(source: RoiSource, size: tuple[int, int], grid: int) -> Roi:
     """The region that a mask or a polygon describes, for pictures of the first one's size."""
     points = parse_polygon(source)
-    return _from_mask(source, size) if points is None else _from_polygon(points, size)  # type: ignore[arg-type]
+    roi = _from_mask(source, size) if points is None else _from_polygon(points, size)  # type: ignore[arg-type]
+    patches = int(roi.touched(grid).sum())
+    if patches < FEWEST:
+        raise UsageError(
+            f"The region of interest touches {patches} of the {grid}×{grid} patches that the"
+            f" encoder sees, and {FEWEST} are needed to judge anything; draw it larger, or take a"
+            " higher resolution."
+        )
+    return roi
 
 
 def parse_polygon(source: object) -> list[tuple[float, float]] | None:
@@ -140,6 +152,11 @@ def parse_polygon(source: object) -> list[tuple[float, float]] | None:
 
 
 def _from_mask(source: ImageSource, size: tuple[int, int]) -> Roi:
+    if isinstance(source, str) and not os.path.lexists(source):
+        raise UsageError(
+            f"The region of interest {source!r} is neither a picture that exists nor a polygon such"
+            " as '10,20 300,20 300,240'."
+        )
     try:
         loaded = load_image(source, None if isinstance(source, str | os.PathLike) else "mask")
     except ImageError as error:
@@ -150,12 +167,35 @@ def _from_mask(source: ImageSource, size: tuple[int, int]) -> Roi:
             f"The mask {loaded.name} is {width}×{height} pixels and the first normal image is"
             f" {size[0]}×{size[1]}; a mask has the shape of the pictures, at any size."
         )
-    values = np.asarray(loaded.rgb().convert("L"))
+    values = _opacity(source)
+    if values is None:
+        values = np.asarray(loaded.rgb().convert("L"))
     if not values.any():
         raise UsageError(
-            f"The mask {loaded.name} is all black; it is bright where there is to look."
+            f"The mask {loaded.name} is all black or all transparent; it is bright, or opaque,"
+            " where there is to look."
         )
     return Roi(_bounded(values > values.max() / 2), size[0] / size[1])
+
+
+def _opacity(source: ImageSource) -> NDArray[np.uint8] | None:
+    """Of a cut-out, how opaque each pixel is; None for a picture that hides nothing.
+
+    The source was read before, so it is a picture of a size that can be read.
+    """
+    if isinstance(source, np.ndarray):
+        if source.ndim != 3 or source.shape[2] != 4:
+            return None
+        opaque = np.iinfo(source.dtype).max if source.dtype.kind == "u" else 1.0
+        values = np.rint(255 * (source[..., 3] / opaque)).astype(np.uint8)
+    elif isinstance(source, Image.Image):
+        if not source.has_transparency_data:
+            return None
+        values = np.asarray(ImageOps.exif_transpose(source).convert("RGBA").getchannel("A"))
+    else:
+        with Image.open(source, formats=FORMATS) as file:
+            return _opacity(file)
+    return values if values.min() < 255 else None
 
 
 def _from_polygon(points: list[tuple[float, float]], size: tuple[int, int]) -> Roi:

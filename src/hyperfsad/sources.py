@@ -68,6 +68,7 @@ def distinct_images(
         except ImageError as error:
             return error
 
+    learnt = frozenset(known)
     with closing(ahead(read, single_images(images), count)) as found:
         for image in found:
             if isinstance(image, ImageError):
@@ -76,12 +77,18 @@ def distinct_images(
                 continue
             normal = image[0]
             if normal.sha256 in known:
-                first = known[normal.sha256]
-                _warn(f"{normal.name} shows the same picture as {first} and is left out.")
+                _warn(_twice(normal, known[normal.sha256], normal.sha256 in learnt))
                 continue
             if not copies:
                 known[normal.sha256] = normal.name
             yield image
+
+
+def _twice(image: NormalImage, first: str, learnt: bool) -> str:
+    if learnt:
+        under = "" if image.name == first else f", as {first},"
+        return f"{image.name} was learnt already{under} and is left out."
+    return f"{image.name} shows the same picture as {first} and is left out."
 
 
 def _warn(sentence: str) -> None:

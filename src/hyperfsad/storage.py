@@ -106,9 +106,7 @@ def read_header(path: Path) -> dict[str, Any]:
             text = (file.metadata() or {}).get(KEY)
         header = json.loads(text) if text else None
     except (SafetensorError, OSError, ValueError) as error:
-        raise DetectorFileError(
-            f"{path} is damaged or no detector file: {first_line(error)}."
-        ) from error
+        raise DetectorFileError(f"{path} is damaged, cut short or no detector file.") from error
     if not isinstance(header, dict) or not isinstance(header.get("format"), int):
         raise DetectorFileError(f"{path} is a safetensors file, but not a hyperfsad detector.")
     if header["format"] > FORMAT:
@@ -139,7 +137,7 @@ def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
                 bank = replace(bank, tiles=stored_tiles(path, file, bank, header))
             return bank, header
     except _DAMAGES as error:
-        raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
+        raise DetectorFileError(f"{path} is damaged{_how(error)}.") from error
 
 
 def read_products(path: Path) -> dict[str, tuple[MemoryBank, dict[str, Any]]]:
@@ -163,8 +161,13 @@ def read_products(path: Path) -> dict[str, tuple[MemoryBank, dict[str, Any]]]:
         if not names or list(products) != names or alike.count(alike[0]) != len(names):
             raise ValueError(_MISMATCH)
     except _DAMAGES as error:
-        raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
+        raise DetectorFileError(f"{path} is damaged{_how(error)}.") from error
     return products
+
+
+def _how(error: BaseException) -> str:
+    """What is damaged, where we know it: the words of safetensors are about its own insides."""
+    return "" if isinstance(error, SafetensorError) else f": {first_line(error)}"
 
 
 def _checked_bank(file: Any, header: dict[str, Any], prefix: str = "") -> MemoryBank:
@@ -200,7 +203,7 @@ def read_further(path: Path, header: dict[str, Any], name: str) -> torch.Tensor:
         if _crc32(tensor.contiguous()) != header["crc32"][name]:
             raise ValueError(_MISMATCH)
     except _DAMAGES as error:
-        raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
+        raise DetectorFileError(f"{path} is damaged{_how(error)}.") from error
     return tensor
 
 

@@ -91,7 +91,7 @@ def _ask(detector: "HyperFSAD", place: int, picture: LoadedImage) -> _Asked:
     changed: list[list[Maps]] = []
     held_out: list[list[Maps]] = []
     unlike: list[Tensor] = []
-    for number in numbers:
+    for number in detector.follow(numbers, f"threshold, image {place + 1}"):
         tile = tiles.tokens(number).to(bank.cls.device)
         copies = [
             encode([copy]).patches[0] for copy in changed_copies(cut(picture, tiling, number))

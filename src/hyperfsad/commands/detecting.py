@@ -20,6 +20,11 @@ def detect(options: argparse.Namespace) -> int:
     out = Path(options.output)
     if not options.images:
         raise UsageError("No image to look at was named; put the images before --normal.")
+    if options.detector and (options.calibrate or options.false_alarm_rate is not None):
+        raise UsageError(
+            f"A saved detector has its threshold; `hyperfsad calibrate {options.detector}` with"
+            " --false-alarm-rate or further good parts draws it anew."
+        )
     found = found_images(options.images)
     images = [path for path in found.paths if not is_below(path, out)]
     if not images:

@@ -8,6 +8,7 @@ from ..console import DONE, SOME_FAILED, progress, say
 from ..errors import UsageError
 from .opening import (
     any_detector,
+    asked_rate,
     found_images,
     new_detector,
     new_products,
@@ -41,8 +42,9 @@ def fit(options: argparse.Namespace) -> int:
 def learnt(options: argparse.Namespace) -> "tuple[HyperFSAD, bool]":
     """A detector of the good parts that the options name, and whether all could be read."""
     detector = new_detector(options)
+    detector.follow = progress
     found = found_images(options.normal)
-    rate = options.false_alarm_rate
+    rate = asked_rate(options)
     good = found_images(options.calibrate) if options.calibrate else None
     detector.fit(progress(found.paths, "learning"), threshold=good is None, false_alarm_rate=rate)
     complete = not detector.skipped_ and not found.failed
@@ -69,7 +71,7 @@ def _fit_products(options: argparse.Namespace) -> int:
             f"{options.calibrate[0]} holds good parts of {', '.join(unknown)}, and"
             f" {options.categories} does not; the folders' names must be the same."
         )
-    rate = options.false_alarm_rate
+    rate = asked_rate(options)
     products = {name: progress(found.paths, name) for name, found in folders.items()}
     detector.fit(products, false_alarm_rate=rate)
     complete = not detector.skipped_
@@ -140,19 +142,17 @@ def calibrate(options: argparse.Namespace) -> int:
         require_free(target)
     detector = any_detector(options)
     one = _one_product(options, detector)
-    complete = True
+    before, rate, complete = one.threshold_, asked_rate(options), True
     if options.threshold is not None:
-        if options.good:
-            raise UsageError("Give good parts, or a --threshold; one of the two.")
+        if options.good or options.false_alarm_rate is not None:
+            raise UsageError("Give a --threshold, or good parts and a rate; one of the two.")
         one.threshold_ = options.threshold
     elif options.good:
         good = found_images(options.good)
-        one.calibrate(
-            progress(good.paths, "calibrating"), false_alarm_rate=options.false_alarm_rate
-        )
+        one.calibrate(progress(good.paths, "calibrating"), false_alarm_rate=rate)
         complete = not one.skipped_ and not good.failed
     else:
-        one.calibrate(false_alarm_rate=options.false_alarm_rate)
+        one.calibrate(false_alarm_rate=rate)
         if one.calibration_ is None or one.calibration_.stale:
             raise UsageError(
                 "The normal images are not where they were; name good parts to calibrate with."
@@ -160,6 +160,8 @@ def calibrate(options: argparse.Namespace) -> int:
     detector.save(target)
     say_saved(detector, target)
     say_lines(detector)
+    if before is not None:
+        print(f"before: threshold {before:.3f}")
     return DONE if complete else SOME_FAILED
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..console import count, printable, say
+from ..calibration import FALSE_ALARM_RATE
+from ..console import count, printable, progress, say
 from ..errors import DetectorFileError, UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +55,10 @@ def any_detector(options: argparse.Namespace) -> "HyperFSAD | ProductDetector":
     detector_class(options)
     from ..products import load_detector
 
-    return load_detector(options.detector, **_machine(options))
+    detector = load_detector(options.detector, **_machine(options))
+    for one in getattr(detector, "products_", {"": detector}).values():
+        one.follow = progress
+    return detector
 
 
 def _refuse_fixed(options: argparse.Namespace) -> None:
@@ -92,6 +96,12 @@ def detector_class(options: argparse.Namespace) -> "type[HyperFSAD]":
     return HyperFSAD
 
 
+def asked_rate(options: argparse.Namespace) -> float:
+    """The share of good parts that may be called anomalous."""
+    given: float | None = options.false_alarm_rate
+    return FALSE_ALARM_RATE if given is None else given
+
+
 def found_images(sources: Sequence[str]) -> "FoundImages":
     from ..finding import find_images
 
@@ -125,7 +135,13 @@ def say_saved(detector: "HyperFSAD | ProductDetector", path: str) -> None:
     of = f" of {count(len(products), 'product')}" if products else ""
     turns = getattr(detector, "rotations_", 1)
     turned = f", each in {turns} orientations" if turns > 1 else ""
-    print(f"{path}: {normal}{of}{turned}, {size:.1f} MB")
+    print(printable(f"{path}: {normal}{of}{turned}{_where(detector)}, {size:.1f} MB"))
+
+
+def _where(detector: "HyperFSAD | ProductDetector") -> str:
+    """Of a region of interest, what it covers: a wrong mask shows here first."""
+    region = getattr(detector, "roi_", None)
+    return f", looked at in {100 * region.share:.0f} % of the picture" if region else ""
 
 
 def say_lines(detector: "HyperFSAD | ProductDetector") -> None:

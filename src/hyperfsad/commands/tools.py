@@ -14,6 +14,7 @@ from .opening import new_detector
 def demo(options: argparse.Namespace) -> int:
     """Draws parts, judges them and prints what was drawn beside the verdict."""
     from ..demo import SUPPORT, run_demo
+    from ..parts import PRODUCTS
 
     out = Path(options.output)
     status = status_line()
@@ -32,7 +33,7 @@ def demo(options: argparse.Namespace) -> int:
         f"{right} of {len(rows)} right. The thresholds come from the {SUPPORT} good parts of each"
         " product alone."
     )
-    for report in sorted(out.glob("*/report.html")):
+    for report in (out / product / "report.html" for product in PRODUCTS):
         print(f"Pictures: {report.parent / 'heatmaps'}  (page: {report})")
     return DONE
 
@@ -84,15 +85,18 @@ def info(options: argparse.Namespace) -> int:
     """Prints what is in a detector file."""
     import json
 
-    from ..storage import holds_products, read_header
+    from ..storage import holds_products, read_detector, read_header, read_products
 
-    header = read_header(Path(options.detector))
+    path = Path(options.detector)
+    header = read_header(path)
+    several = holds_products(header)
+    (read_products if several else read_detector)(path)  # or it is damaged
     if options.json:
         print(json.dumps(header, indent=2, ensure_ascii=False))
         return DONE
     title = [f"{options.detector} (format {header['format']})"]
     try:
-        if holds_products(header):
+        if several:
             lines = title + _shared_lines(header["products"][0])
             for product in header["products"]:
                 least = f"least similarity {product['least_similarity']:.3f}"
