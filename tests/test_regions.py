@@ -53,6 +53,16 @@ def test_nothing_above_the_threshold_is_no_region() -> None:
     assert find_regions(grid("123", "456", "789"), (30, 30), 0.9) == ()
 
 
+def test_the_numbers_of_a_region_are_plain() -> None:
+    (region,) = find_regions(grid("000", "080", "000"), (31, 29), 0.4)
+    peak = region.peak
+    assert peak is not None
+    corners = [value for corner in region.polygon for value in corner]
+    numbers = [region.area, region.score, peak.x, peak.y, peak.value, *corners]
+    assert {type(number) for number in numbers} == {float}
+    assert {type(number) for number in region.bbox} == {int}
+
+
 def test_one_patch_is_a_diamond_around_its_centre() -> None:
     found = find_regions(grid("00000", "00000", "00800", "00000", "00000"), (100, 50), 0.4)
     (region,) = found

@@ -13,6 +13,7 @@ from PIL import Image
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.render import draw_heatmap
 from hyperfsad.results import Peak, Region
+from hyperfsad.routing import Route
 from tests.conftest import make_picture
 
 
@@ -28,6 +29,32 @@ def test_the_verdict_is_score_above_threshold() -> None:
     assert result(threshold=0.3).anomalous is False
     assert result(threshold=0.29).anomalous is True
     assert AnomalyResult.failed("a.png", "No.").anomalous is None
+
+
+@pytest.mark.parametrize(
+    ("threshold", "words"),
+    [
+        (None, "score 0.300"),
+        (0.29, "anomalous: score 0.300, above 0.290"),
+        (0.3, "good: score 0.300, not above 0.300"),
+        (0.29999, "anomalous: score 0.300000, above 0.299990"),
+    ],
+)
+def test_the_verdict_is_told_with_its_line(threshold: float | None, words: str) -> None:
+    assert result(threshold=threshold).verdict == words
+
+
+def test_a_result_shows_itself_in_one_short_line() -> None:
+    square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0), (20.0, 60.0))
+    region = Region((20, 20, 50, 40), 2000.0, 0.5, Peak(2.5, 3.5, 0.5), square)
+    found = result(threshold=0.29, map_threshold=0.4, regions=(region,))
+    assert repr(found) == "AnomalyResult('a.png', anomalous: score 0.300, above 0.290, 1 region)"
+    assert repr(result()) == "AnomalyResult('a.png', score 0.300)"  # no regions were sought
+    stranger = dataclasses.replace(found, route=Route("bolt", 0.5, 0.9, None, None))
+    assert repr(stranger).endswith(", 1 region, fits no product)")
+    failed = AnomalyResult.failed("a.png", "a.png is empty.")
+    assert repr(failed) == "AnomalyResult('a.png', failed: a.png is empty.)"
+    assert "70.0" not in repr(region)
 
 
 def test_json_has_the_fields_of_the_contract() -> None:
@@ -108,6 +135,26 @@ def test_pictures_keep_the_size_of_the_image_and_add_a_legend() -> None:
         assert picture.height > size[1] + 20
         legend = np.asarray(picture.crop((0, size[1], picture.width, picture.height)))
         assert legend.min() < 100  # something is written on the paper
+
+
+@pytest.mark.parametrize("width", [96, 480, 1200])
+def test_words_stay_in_the_picture_and_clear_of_the_colour_bar(width: int) -> None:
+    stranger = Route("bolt", 0.5, 0.9, None, None)
+    longest = result(score=0.3000001, threshold=0.3, route=stranger)
+
+    def inked(found: AnomalyResult) -> tuple[np.ndarray, np.ndarray]:
+        """Where there is ink from left to right: in the line of the verdict, and in the bar's."""
+        picture = draw_heatmap(Image.new("RGB", (width, 80)), found)
+        legend = np.asarray(picture.crop((0, 80, picture.width, picture.height)).convert("L")) < 200
+        upper, lower = np.vsplit(legend, 2)
+        return np.flatnonzero(upper.any(axis=0)), np.flatnonzero(lower.any(axis=0))
+
+    verdict, words = inked(longest)
+    assert 200 < verdict.max() < max(width, 480) - 4
+    _, brief = inked(result())
+    widest = int(np.diff(brief).argmax())  # the paper between the words and what the bar says
+    end = words[words < brief[widest + 1]].max()
+    assert brief[widest] < end < brief[widest + 1] - 4
 
 
 def test_plot_and_save_from_paths_and_from_objects(

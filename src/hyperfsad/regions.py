@@ -60,9 +60,9 @@ def find_regions(
     for _, (row, column), label in found[:MOST_REGIONS]:
         polygon = outline.polygon(label)
         value = float(anomaly_map[row, column])
-        peak = Peak((column + 0.5) * width / columns, (row + 0.5) * height / rows, value)
+        x, y = (int(column) + 0.5) * width / columns, (int(row) + 0.5) * height / rows
         area = float(areas[label])
-        regions.append(Region(_box(polygon, size), area, value, peak, polygon))
+        regions.append(Region(_box(polygon, size), area, value, Peak(x, y, value), polygon))
     return tuple(regions)
 
 

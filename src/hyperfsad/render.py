@@ -99,19 +99,16 @@ def palette() -> "tuple[np.ndarray, np.ndarray]":
 def _with_legend(picture: Image.Image, result: AnomalyResult) -> Image.Image:
     width = max(picture.width, _MIN_WIDTH)
     unit = max(12, round(width / 45))
-    band = 3 * unit
+    band = 4 * unit
     canvas = Image.new("RGB", (width, picture.height + band), _PAPER)
     canvas.paste(picture, ((width - picture.width) // 2, 0))
     draw = ImageDraw.Draw(canvas)
     font = ImageFont.load_default(size=unit)
-    middle = picture.height + band // 2
-    draw.text(
-        (unit, middle),
-        f"score {result.score:.3f}, map up to {result.anomaly_map.max():.2f}",
-        _INK,
-        font,
-        anchor="lm",
-    )
+    first, middle = picture.height + round(1.2 * unit), picture.height + round(2.8 * unit)
+    draw.text((unit, first), result.verdict, _INK, font, anchor="lm")
+    stranger = ", fits no product" if result.unknown_product else ""
+    words = f"map up to {result.anomaly_map.max():.2f}{stranger}"
+    draw.text((unit, middle), words, _INK, font, anchor="lm")
 
     low, high = result.scale
     bar_width, bar_height = width // 4, unit

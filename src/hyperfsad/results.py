@@ -40,7 +40,7 @@ class Region:
     score: float
     """The highest value of the map in it."""
     peak: Peak | None = None
-    polygon: tuple[tuple[float, float], ...] = ()
+    polygon: tuple[tuple[float, float], ...] = field(repr=False, default=())
     """The outer outline: x and y of each corner, simple, closed from the last to the first."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,18 +65,18 @@ class AnomalyResult:
     """The spatial evidence branch: the pooled map."""
     score_cls: float
     """The global semantic branch."""
-    anomaly_map: NDArray[np.float32] = field(repr=False)
+    anomaly_map: NDArray[np.float32]
     """On the patch grid: how far each patch is from its reconstruction out of normal patches."""
     size: tuple[int, int]
     """Width and height of the image."""
     scale: tuple[float, float]
     """The detector's fixed colour scale: where pictures of the map begin to glow, and their top."""
-    source: "ImageSource | None" = field(repr=False, default=None)
+    source: "ImageSource | None" = None
     threshold: float | None = None
     regions: tuple[Region, ...] = ()
     error: str | None = None
     """One sentence, where the image could not be scored."""
-    picture: "LoadedImage | None" = field(repr=False, compare=False, default=None)
+    picture: "LoadedImage | None" = field(compare=False, default=None)
     """The decoded image, reduced where it is large, if `predict` was asked to keep it; otherwise
     `plot` reads it again."""
     map_threshold: float | None = None
@@ -85,9 +85,9 @@ class AnomalyResult:
     """How the threshold came about, in a few words."""
     p_value: float | None = None
     """The chance that a good part scores as high; None without good parts to compare with."""
-    detector: "weakref.ref[FewShotDetector] | None" = field(repr=False, compare=False, default=None)
+    detector: "weakref.ref[FewShotDetector] | None" = field(compare=False, default=None)
     """What made the result; a result keeps no memory bank alive."""
-    inside: NDArray[np.bool_] | None = field(repr=False, compare=False, default=None)
+    inside: NDArray[np.bool_] | None = field(compare=False, default=None)
     """The patches in the region of interest; None means all. The map is 0 at others."""
 
     route: "Route | None" = None
@@ -105,6 +105,20 @@ class AnomalyResult:
         if self.threshold is None or self.error is not None:
             return None
         return self.score > self.threshold
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a few words, with the score and the threshold."""
+        if self.error is not None:
+            return f"failed: {self.error}"
+        if self.threshold is None:
+            return f"score {self.score:.3f}"
+        score, line = f"{self.score:.3f}", f"{self.threshold:.3f}"
+        if not self.anomalous:
+            return f"good: score {score}, not above {line}"
+        if score == line:  # one that is barely above must not look as if it were not
+            score, line = f"{self.score:.6f}", f"{self.threshold:.6f}"
+        return f"anomalous: score {score}, above {line}"
 
     @property
     def product(self) -> str | None:
@@ -182,6 +196,15 @@ class AnomalyResult:
     def to_json(self) -> str:
         """`to_dict()` as one line of JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    def __repr__(self) -> str:
+        """One line: regions and maps have thousands of numbers."""
+        words = [repr(self.image), self.verdict]
+        if self.error is None and self.map_threshold is not None:
+            words.append(f"{len(self.regions)} region{'' if len(self.regions) == 1 else 's'}")
+        if self.route is not None:
+            words.append("fits no product" if self.route.unknown else self.route.nearest)
+        return f"AnomalyResult({', '.join(words)})"
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled or copied: all but the link to the detector."""
