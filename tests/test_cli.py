@@ -66,7 +66,9 @@ def test_explain_prints_and_draws(
     for name in ("0.png", "1.png"):
         (photos / name).unlink()
     assert main([*command, "-o", str(picture)]) == 0  # the numbers are there without the pictures
-    assert re.search(r"photos.[01]\.png", capsys.readouterr().out)
+    streams = capsys.readouterr()
+    assert re.search(r"photos.[01]\.png", streams.out)
+    assert re.search(r"not on disk any more .*photos.[01]\.png.*--normal DIR", streams.err)
 
 
 def test_small_regions_are_left_out(fitted: Path, photos: Path, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Evidence: the weights that are told must be those that made the map."""
 
 import json
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from hyperfsad import HyperFSAD, UsageError
+from hyperfsad import HyperFSAD, UsageError, evidence_plot
+from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.evidence import Evidence
 from hyperfsad.explaining import MOST_NEIGHBOURS
 from hyperfsad.images import LoadedImage, load_image
@@ -164,14 +167,43 @@ def test_the_picture_shows_the_support_while_it_is_on_disk(
     for name in ("0.png", "1.png"):
         (photos / name).rename(moved / name)
     make_picture(50).save(photos / "2.png")  # the name is there, but shows something else
-    gone = np.asarray(evidence.plot())
+    with pytest.warns(HyperfsadWarning, match=r"have changed: .*[012]\.png; --normal DIR"):
+        gone = np.asarray(evidence.plot())
     assert gone.shape == with_pictures.shape
     assert (gone != with_pictures).any()
-    assert np.asarray(evidence.plot([moved])).tolist() != gone.tolist()
+    with pytest.warns(HyperfsadWarning, match=r"have changed: \S*2\.png; "):
+        assert np.asarray(evidence.plot([moved])).tolist() != gone.tolist()
     make_picture(2).save(moved / "other name.bmp")
-    assert (np.asarray(evidence.plot([moved])) == with_pictures).all()  # found by their hashes
-    evidence.save(tmp_path / "evidence.png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # all are found by their hashes
+        assert (np.asarray(evidence.plot([moved])) == with_pictures).all()
+        evidence.save(tmp_path / "evidence.png", [moved])
     assert Image.open(tmp_path / "evidence.png").size == with_pictures.shape[1::-1]
+
+
+def test_headings_end_before_the_crops(fitted: HyperFSAD, photos: Path) -> None:
+    """Also those of neighbourhoods: the last pixels before the patch's crop are paper."""
+    plain = fitted.evidence(photos / "4.png")
+    layers = [replace(layer, layer=12, scale=scale) for layer in plain.layers for scale in (1, 3)]
+    picture = replace(plain, layers=tuple(layers)).plot()
+    crops = evidence_plot._MARGIN + evidence_plot._SIDE + 24 + evidence_plot._LABEL
+    for index in range(len(layers)):
+        top = evidence_plot._MARGIN + 64 + index * evidence_plot._ROW
+        gap = picture.crop((crops - 12, top + 2, crops - 1, top + evidence_plot._ROW - 2))
+        assert np.asarray(gap).min() == 255
+
+
+def test_columns_of_the_table_stay_in_line(fitted: HyperFSAD, photos: Path) -> None:
+    evidence = fitted.evidence(photos / "4.png")
+    layer = evidence.layers[0]
+    weights = (1.0, 0.5, 0.012)
+    shown = [replace(layer.neighbours[0], weight=weight, image="good") for weight in weights]
+    text = replace(evidence, layers=(replace(layer, neighbours=tuple(shown)),)).to_text()
+    head, *rows = text.splitlines()[-4:]
+    assert [row.index(" %") + 2 for row in rows] == [head.index("weight") + len("weight")] * 3
+    ends = {row.index(f"{shown[0].similarity:.3f}") + 5 for row in rows}
+    assert ends == {head.index("similarity") + len("similarity")}
+    assert {row.index("good") for row in rows} == {head.index("support image")}
 
 
 def test_names_of_any_kind_can_be_drawn(detector: HyperFSAD, tmp_path: Path) -> None:
@@ -180,7 +212,8 @@ def test_names_of_any_kind_can_be_drawn(detector: HyperFSAD, tmp_path: Path) -> 
     evidence = detector.fit([tmp_path / name]).evidence(make_picture(2, (300, 9)))
     assert evidence.plot().width > 1000
     (tmp_path / name).unlink()
-    assert evidence.plot().width > 1000
+    with pytest.warns(HyperfsadWarning, match="not on disk any more"):
+        assert evidence.plot().width > 1000
 
 
 class Mirrored(HyperFSAD):

@@ -70,7 +70,12 @@ class LayerEvidence:
     @property
     def name(self) -> str:
         """The layer, and whether the patch was averaged with its neighbours."""
-        return f"layer {self.layer}" + (", neighbourhood" if self.scale > 1 else "")
+        return f"layer {self.layer}" + (f", {self.scope}" if self.scope else "")
+
+    @property
+    def scope(self) -> str:
+        """What was compared where it was more than the patch by itself."""
+        return "neighbourhood" if self.scale > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ class Evidence:
 
         Support images are looked for under their stored names, then by their hash in `normal`
         (files, globs or folders). Of those that are not on disk any more, only the names and places
-        are shown.
+        are shown, and a warning names them.
         """
         from .evidence_plot import draw_evidence
 
@@ -162,12 +167,12 @@ class Evidence:
             lines.append(
                 f"{layer.name}: rebuilt from {patches}, {layer.unexplained:.3f} unexplained"
             )
-            lines.append("  weight  similarity  place        support image")
+            lines.append("   weight  similarity  place        support image")
             for n in layer.neighbours[:most]:
                 place = f"{100 * n.centre[0]:.0f} %, {100 * n.centre[1]:.0f} %"
-                numbers = f"  {100 * n.weight:4.1f} %       {n.similarity:.3f}"
+                numbers = f"  {100 * n.weight:5.1f} %{n.similarity:12.3f}"
                 lines.append(f"{numbers}  {place:12} {n.image}{n.copy}")
             left = sum(n.weight for n in layer.neighbours[most:]) + layer.rest
             if left > 0:
-                lines.append(f"  {100 * left:4.1f} %              of all others")
+                lines.append(f"  {100 * left:5.1f} %              of all others")
         return "\n".join(lines)

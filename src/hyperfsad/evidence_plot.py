@@ -1,15 +1,15 @@
 """The picture of an evidence: the patch, its neighbours sized by weight, and what is left over."""
 
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from PIL import Image, ImageDraw, ImageFont
 
-from .errors import ImageError, UsageError
+from .errors import HyperfsadWarning
 from .evidence import Evidence, LayerEvidence, Neighbour
-from .finding import find_images
-from .images import LoadedImage, load_image
+from .support_pictures import SupportPictures
 
 _INK, _PALE, _LINE, _PAPER = (30, 30, 30), (110, 110, 110), (215, 215, 215), (255, 255, 255)
 _NOTHING = (238, 238, 238)
@@ -22,50 +22,6 @@ _MOST_CROPS, _MOST_SUPPORT = 6, 6
 _CONTEXT = 3
 """Patches along a crop's side: one says little without its surroundings."""
 _WIDTH = 2 * _MARGIN + _SIDE + 24 + _LABEL + 2 * _CROP + 6 * 104
-
-
-class SupportPictures:
-    """The pictures of support images, as far as they are still on disk."""
-
-    def __init__(self, evidence: Evidence, normal: Sequence[str | os.PathLike[str]]) -> None:
-        self._views = evidence.views
-        self._normal = normal
-        self._known: dict[str, list[Image.Image] | None] = {}
-        self._elsewhere: dict[str, str] | None = None
-        self.missing: dict[str, None] = {}
-        """Names of those that are not, in the order in which they were asked for."""
-
-    def get(self, neighbour: Neighbour) -> Image.Image | None:
-        """What the neighbour is a patch of, or None."""
-        if neighbour.sha256 not in self._known:
-            found = self._find(neighbour)
-            self._known[neighbour.sha256] = (
-                None if found is None else [view.rgb() for view in self._views(found)]
-            )
-        pictures = self._known[neighbour.sha256]
-        if pictures is None or neighbour.view >= len(pictures):
-            self.missing[neighbour.image] = None
-            return None
-        return pictures[neighbour.view]
-
-    def _find(self, neighbour: Neighbour) -> LoadedImage | None:
-        picture = _loaded(neighbour.image)
-        if picture is not None and picture.sha256() == neighbour.sha256:
-            return picture
-        if self._elsewhere is None:
-            self._elsewhere = {}
-            for path in find_images(self._normal).paths if self._normal else []:
-                if (found := _loaded(path)) is not None:
-                    self._elsewhere[found.sha256()] = path
-        place = self._elsewhere.get(neighbour.sha256)
-        return None if place is None else _loaded(place)
-
-
-def _loaded(path: str) -> LoadedImage | None:
-    try:
-        return load_image(path)
-    except (ImageError, UsageError):
-        return None
 
 
 @dataclass(frozen=True)
@@ -120,16 +76,29 @@ def draw_evidence(evidence: Evidence, normal: Sequence[str | os.PathLike[str]] =
     bottom = top + max(_ROW * len(evidence.layers), _SIDE + 270)
     _draw_support(page, evidence, used, support, bottom)
     if support.missing:
-        names = ", ".join(list(support.missing)[:3])
-        more = f" and {len(support.missing) - 3} more" if len(support.missing) > 3 else ""
-        page.text(
-            _MARGIN,
-            height - _MARGIN - 16,
-            f"Not on disk any more, or changed, so only their places are shown: {names}{more}.",
-            14,
-            _PALE,
-        )
+        _tell_missing(page, list(support.missing), height - _MARGIN - 32)
     return canvas
+
+
+def _tell_missing(page: _Page, names: list[str], top: int) -> None:
+    """Says in the picture and in a warning which good parts could not be shown."""
+    told = ", ".join(names[:3])
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    page.text(
+        _MARGIN,
+        top,
+        "Not on disk any more, or changed, so only their places are shown (--normal DIR names"
+        " the folder where they lie now):",
+        14,
+    )
+    page.text(_MARGIN, top + 19, told + more, 14, width=_WIDTH - 2 * _MARGIN)
+    warnings.warn(
+        f"The picture shows only the places in these good parts, which are not on disk any more or"
+        f" have changed: {told}{more}; --normal DIR (in Python: normal) names the folder where"
+        " they lie now.",
+        HyperfsadWarning,
+        stacklevel=4,
+    )
 
 
 def _draw_query(page: _Page, evidence: Evidence, query: Image.Image, top: int) -> None:
@@ -160,8 +129,10 @@ def _draw_layer(
     page.draw.line((left, top, _WIDTH - _MARGIN, top), fill=_LINE)
     top += 12
     count = len(layer.neighbours)
-    page.text(left, top, layer.name, 18)
-    page.text(left, top + 26, f"{count} normal patch{'' if count == 1 else 'es'}", 14, _PALE)
+    page.text(left, top, f"layer {layer.layer}", 18)
+    normal = f"{count} normal patch{'' if count == 1 else 'es'}"
+    for place, words in enumerate(filter(None, (layer.scope, normal))):
+        page.text(left, top + 24 + 17 * place, words, 14, _PALE)
     page.text(left, top + 62, f"{layer.unexplained:.3f} unexplained", 15, _MARK)
     bar = (left, top + 86, left + _LABEL - 24, top + 98)
     page.draw.rectangle(bar, fill=_NOTHING)
