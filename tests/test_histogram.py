@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from hyperfsad.histogram import histogram_svg
+from hyperfsad.histogram import MOST_LINES, histogram_svg, products_svg
 
 
 def bars(svg: str) -> list[tuple[str, float, float]]:
@@ -40,3 +40,22 @@ def test_any_scores_give_a_picture(scores: list[float], threshold: float | None)
     found = bars(histogram_svg(scores, threshold))
     assert found
     assert all(0 <= middle <= 420 and 0 < tall <= 100 for _, middle, tall in found)
+
+
+def test_each_product_has_its_line_and_images_the_colour_of_their_verdict() -> None:
+    scores = [(0.10, False), (0.30, True), (0.30, False), (0.45, True)]
+    svg = products_svg(scores, {"bolt": 0.2, "<nut>" + "x" * 60: 0.4, "new": None})
+    assert [kind for kind, _, _ in bars(svg)] == ["below", "below", "above", "above"]
+    lines = re.findall(r'class="threshold" x1="([\d.]+)"', svg)
+    labels = re.findall(r'class="label" x="([\d.]+)" y="(-?[\d.]+)"[^>]*>([^<]+)</text>', svg)
+    assert [x for x, _, _ in labels] == lines
+    assert len({y for _, y, _ in labels}) == 2  # above one another
+    assert labels[1][2] == "bolt 0.200"
+    assert labels[0][2].startswith("&lt;nut&gt;xx")
+    assert "x" * 30 not in svg
+
+
+def test_many_products_have_no_lines() -> None:
+    svg = products_svg([(0.1, True), (0.2, None)], {str(n): n / 10 for n in range(MOST_LINES + 1)})
+    assert "threshold" not in svg
+    assert [kind for kind, _, _ in bars(svg)] == ["above", "below"]

@@ -20,6 +20,7 @@ from .exports import coco_json, regions_csv, results_csv
 from .files import atomic_path, explain_os_errors
 from .journal import Entry, Journal, encoded, read_objects, stamp
 from .memory import NormalImage
+from .overview import Learnt
 from .render import draw_heatmap, save_picture
 from .report import report_html
 from .results import AnomalyResult
@@ -48,14 +49,15 @@ class OutputFolder:
         heatmaps: bool = True,
         maps: bool = False,
         support: Sequence[NormalImage] = (),
+        products: Sequence[Learnt] = (),
     ) -> None:
         """`run` names what makes results comparable: a journal of another run is not resumed.
 
-        `support` are the normal images, which the report shows.
+        The report shows the normal images: `support`, or those of each of several `products`.
         """
         self.folder = folder
         self._heatmaps, self._maps = heatmaps, maps
-        self._support = support
+        self._learnt = tuple(products) or (Learnt(tuple(support)),)
         self._journal = Journal(folder / JOURNAL, {"run": run, "heatmaps": heatmaps, "maps": maps})
         self._stale: set[str] = set()
 
@@ -146,7 +148,7 @@ class OutputFolder:
         else:  # of an earlier run, and no longer true
             for name in ("regions.csv", "coco.json"):
                 (self.folder / name).unlink(missing_ok=True)
-        page = report_html(brief, self._journal.entries, self._support, self.folder)
+        page = report_html(brief, self._journal.entries, self._learnt, self.folder)
         self._replace("report.html", page)
         for stale in sorted(self._stale - self._written_files(brief)):
             (self.folder / stale).unlink(missing_ok=True)

@@ -7,7 +7,6 @@ lets nothing run or load but the page's own style and script.
 
 import base64
 import hashlib
-import html
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,17 +15,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from .errors import HyperfsadError
-from .histogram import histogram_svg
-from .images import load_image
-from .memory import NormalImage
-from .thumbnails import thumbnail
-
-Line = dict[str, Any]
+from .overview import Learnt, Line, overview_html
 
 MOST_PICTURES = 4000
 """Images with a picture in the page, the most anomalous ones: about 60 MB; others have a link."""
-MOST_SUPPORT = 24
 MOST_POINTS = 300
 """Points of the outlines drawn over one image."""
 
@@ -34,13 +26,14 @@ MOST_POINTS = 300
 def report_html(
     lines: Sequence[Line],
     entries: Callable[[list[str]], Iterable[dict[str, Any]]],
-    support: Sequence[NormalImage],
+    learnt: Sequence[Learnt],
     folder: Path,
 ) -> Iterator[str]:
     """The page, piece by piece.
 
     `lines` are those of results.jsonl with the number of regions instead of the regions; `entries`
-    gives the journal's entries of images, one by one. Links are relative to `folder`.
+    gives the journal's entries of images, one by one. `learnt` has the good parts of each product.
+    Links are relative to `folder`.
     """
     style, script = _asset("report.css"), _asset("report.js")
     order = sorted(
@@ -50,8 +43,7 @@ def report_html(
     failed = len(lines) - len(scored)
     yield _HEAD.format(policy=_policy(style, script), style=style)
     yield _HEADER
-    yield _summary(scored, failed)
-    yield from _support(support)
+    yield from overview_html(scored, failed, learnt)
     yield _TOOLS + _MAIN
     yield '<script type="application/json" id="index">['
     for place, index in enumerate(order):
@@ -84,72 +76,6 @@ def _policy(style: str, script: str) -> str:
     )
 
 
-def _summary(scored: list[Line], failed: int) -> str:
-    judged = [line for line in scored if line["anomalous"] is not None]
-    bad = sum(line["anomalous"] for line in judged)
-    numbers = [("images", len(scored) + failed, "")]
-    if judged:
-        numbers += [("anomalous", bad, "bad"), ("good", len(judged) - bad, "good")]
-    if failed:
-        numbers.append(("failed", failed, "failed"))
-    several = any(line.get("nearest_product") is not None for line in scored)
-    strange = sum(bool(line.get("unknown_product")) for line in scored)
-    if strange:
-        numbers.append(("fit no product", strange, "failed"))
-    items = "".join(
-        f'<div class="{kind}"><dt>{name}</dt><dd>{number:,}</dd></div>'
-        for name, number, kind in numbers
-    )
-    same = f"All maps {'of a product ' if several else ''}share one colour scale."
-    thresholds = sorted({line["threshold"] for line in judged})
-    threshold = thresholds[0] if len(thresholds) == 1 else None
-    if threshold is not None:
-        origins = {str(line["threshold_from"]) for line in judged if line.get("threshold_from")}
-        origin = f" ({_text(origins.pop())})" if len(origins) == 1 else ""
-        words = f"Above a score of {threshold:.3f} an image is called anomalous{origin}. {same}"
-    elif thresholds:
-        words = f"Each image is judged by its own threshold. {same}"
-    elif scored:
-        words = f"There is no threshold, so no verdict: compare the scores. {same}"
-    else:
-        words = "No image was scored."
-    picture = histogram_svg([line["score"] for line in scored], threshold) if scored else ""
-    return (
-        f'<section class="summary" aria-label="Summary"><div><dl>{items}</dl><p>{words}</p></div>'
-        f"{picture}</section>\n"
-    )
-
-
-def _support(support: Sequence[NormalImage]) -> Iterator[str]:
-    """The normal images, as far as they are on disk."""
-    images = list({image.sha256: image for image in support}.values())
-    if not images:
-        return
-    count = f"{len(images)} good part{'' if len(images) == 1 else 's'}"
-    yield f'<details class="support" open><summary>Learnt from {count}</summary><ul id="support">\n'
-    for image in images[:MOST_SUPPORT]:
-        name, small = _text(image.name), _support_picture(image)
-        brief = _text(os.path.basename(image.name))
-        shown = (
-            f'<img src="data:image/jpeg;base64,{small}" alt="good part {name}">'
-            if small
-            else '<span class="none">not on disk any more</span>'
-        )
-        yield f'<li>{shown}<span class="name" title="{name}">{brief}</span></li>\n'
-    if len(images) > MOST_SUPPORT:
-        yield f'<li><span class="none">and {len(images) - MOST_SUPPORT} more</span></li>\n'
-    yield "</ul></details>\n"
-
-
-def _support_picture(image: NormalImage) -> str | None:
-    """A thumbnail, unless the file is gone or shows something else by now."""
-    try:
-        picture = load_image(image.name)
-    except HyperfsadError:
-        return None
-    return thumbnail(picture.rgb()) if picture.sha256() == image.sha256 else None
-
-
 def _record(line: Line, index: int, folder: Path) -> Line:
     """What the page's script knows of an image before its picture is needed."""
     names = (
@@ -163,6 +89,8 @@ def _record(line: Line, index: int, folder: Path) -> Line:
         "p_value",
     )
     record = {name: line[name] for name in names if line.get(name) is not None}
+    if line.get("map_threshold") is None:  # none were sought, which is not the same as none found
+        record.pop("regions", None)
     if line.get("nearest_product") is not None:
         record |= {"product": line["nearest_product"], "unknown": line["unknown_product"]}
     heatmap = line["heatmap"]
@@ -207,10 +135,6 @@ def _json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _text(value: str) -> str:
-    return html.escape(value.encode("utf-8", errors="replace").decode())
-
-
 _HEAD = """<!doctype html>
 <html lang="en">
 <head>
@@ -238,7 +162,12 @@ _TOOLS = """<form class="tools" id="tools" role="search" aria-label="Choose and 
 <label><input type="radio" name="show" value="anomalous"><span>Anomalous</span></label>
 <label><input type="radio" name="show" value="good"><span>Good</span></label>
 <label><input type="radio" name="show" value="failed"><span>Failed</span></label>
+<label hidden id="strangers"><input type="radio" name="show" value="unknown">
+<span>Fits no product</span></label>
 </fieldset>
+<label class="field" hidden id="products">Product <select id="product">
+<option value="">All</option>
+</select></label>
 <label class="field">Sort <select id="sort">
 <option value="worst">Highest score first</option>
 <option value="best">Lowest score first</option>
@@ -272,6 +201,7 @@ _MAIN = """<main>
 <label class="field">Map <input type="range" id="detail-overlay" min="0" max="100"></label>
 <label class="field"><input type="checkbox" id="sharp"> Load the original file</label>
 <dl id="numbers"></dl>
+<p id="beside" class="note"></p>
 <ol id="regions"></ol>
 <p id="links"></p>
 </div>

@@ -15,6 +15,7 @@ VERDICTS = {True: "anomalous", False: "good", None: "–"}
 def detect(options: argparse.Namespace) -> int:
     """Scores images and writes the results; what is done survives an interruption."""
     from ..outputs import OutputFolder
+    from ..overview import Learnt
     from ..pipeline import Behind
 
     out = Path(options.output)
@@ -42,6 +43,10 @@ def detect(options: argparse.Namespace) -> int:
         heatmaps=not options.no_heatmaps,
         maps=options.save_maps,
         support=detector.support_,
+        products=[
+            Learnt(one.support_, name, one.threshold_, one.threshold_from_)
+            for name, one in getattr(detector, "products_", {}).items()
+        ],
     )
     with output.open(resume=options.resume, notify=say):
         wanted = list(dict.fromkeys(images))

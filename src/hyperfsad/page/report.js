@@ -5,7 +5,7 @@
   const find = (id) => document.getElementById(id);
   const images = JSON.parse(find("index").textContent);
   const root = document.documentElement;
-  const grid = find("grid"), detail = find("detail");
+  const grid = find("grid"), detail = find("detail"), support = find("support");
   let shown = []; // the images that pass the filters, in their order
   let made = 0; // cards in the page
   let current = 0; // the card that the keyboard is on
@@ -93,7 +93,7 @@
     if (kind) meta.append(make("span", `badge ${kind}`, kind));
     if (image.unknown) meta.append(make("span", "badge unknown", product(image)));
     if (image.regions) meta.append(make("span", "regions", plural(image.regions, "region")));
-    if (image.product !== undefined && !image.unknown) meta.append(make("span", "regions", image.product));
+    if (image.product !== undefined && !image.unknown) meta.append(make("span", "product", image.product));
     meta.append(make("span", "name", brief(image.name)));
     meta.title = image.name;
     button.append(frame, meta);
@@ -135,11 +135,13 @@
     name: (a, b) => a.name.localeCompare(b.name, "en", { numeric: true }) || a.index - b.index,
     given: (a, b) => a.index - b.index,
   };
+  const is = (image, kind) => kind === "all" || (kind === "unknown" ? image.unknown === true : verdict(image) === kind);
+  const fits = (image, name) => name === "" || (image.product === name && !image.unknown);
   const refresh = () => {
     const kind = document.querySelector("input[name=show]:checked").value;
     const part = find("find").value.trim().toLowerCase();
     shown = images.filter((image) =>
-      (kind === "all" || verdict(image) === kind) && image.name.toLowerCase().includes(part));
+      fits(image, find("product").value) && is(image, kind) && image.name.toLowerCase().includes(part));
     shown.sort(orders[find("sort").value]);
     made = current = 0;
     near.disconnect();
@@ -149,11 +151,29 @@
     find("empty").hidden = shown.length > 0;
     if (grid.getBoundingClientRect().top < 0) grid.scrollIntoView({ behavior: "instant" });
   };
-  for (const input of document.querySelectorAll("input[name=show]")) {
-    const count = input.value === "all" ? images.length : images.filter((i) => verdict(i) === input.value).length;
-    input.disabled = count === 0 && input.value !== "all";
-    input.nextElementSibling.append(` ${count.toLocaleString("en")}`);
+  const radios = [...document.querySelectorAll("input[name=show]")];
+  const words = radios.map((input) => input.nextElementSibling.textContent);
+  const choose = () => { // a product, and with it what the buttons count and the histogram shows
+    const name = find("product").value, some = images.filter((image) => fits(image, name));
+    radios.forEach((input, place) => {
+      const count = some.filter((image) => is(image, input.value)).length;
+      input.disabled = count === 0 && input.value !== "all";
+      input.nextElementSibling.textContent = `${words[place]} ${count.toLocaleString("en")}`;
+    });
+    if (radios.some((input) => input.checked && input.disabled)) radios[0].checked = true;
+    for (const node of document.querySelectorAll(".scores")) node.hidden = node.dataset.product !== name;
+  };
+  const known = [...new Set(images.filter((image) => "product" in image).map((image) => image.product))];
+  for (const name of known.sort((a, b) => a.localeCompare(b, "en", { numeric: true }))) {
+    const count = images.filter((image) => fits(image, name)).length;
+    const option = make("option", "", `${name} (${count.toLocaleString("en")})`);
+    option.value = name;
+    if (count) find("product").append(option);
   }
+  find("products").hidden = find("product").options.length < 3;
+  find("strangers").hidden = known.length === 0;
+  find("product").addEventListener("change", () => { choose(); refresh(); });
+  choose();
   find("tools").addEventListener("submit", (event) => event.preventDefault());
   find("filters").addEventListener("change", refresh);
   find("sort").addEventListener("change", refresh);
@@ -202,6 +222,17 @@
     full.onload = () => { frame.querySelector(".photo").src = full.src; };
     full.src = image.original; // where it is gone or no browser reads it, the thumbnail stays
   };
+  // the score and the map have a line each, and may disagree
+  const beside = (image, kind) => {
+    if (kind === "good" && image.regions) return "The score is good, but the map has a region: worth a look.";
+    if (kind === "anomalous" && image.regions === 0) return "The score is high, but no place stands out enough for a region.";
+    return "";
+  };
+  const compare = (image) => { // the good parts of its product
+    const sections = support ? [...support.children] : [];
+    const own = sections.find((node) => node.dataset.product === image.product) ?? (sections.length === 1 ? sections[0] : null);
+    find("compare").replaceChildren(...(own ? [make("p", "", "Good parts to compare with"), own.cloneNode(true)] : []));
+  };
   const open = (place) => {
     const image = shown[place];
     go(place);
@@ -210,7 +241,9 @@
     find("previous").disabled = place === 0;
     find("next").disabled = place === shown.length - 1;
     find("detail-name").textContent = image.name;
-    find("verdict").replaceChildren(...(kind ? [make("span", `badge ${kind}`, kind)] : []));
+    find("verdict").replaceChildren(
+      ...(kind ? [make("span", `badge ${kind}`, kind)] : []),
+      ...(image.unknown ? [make("span", "badge unknown", product(image))] : []));
     const rows = "score" in image ? [
       ["score", image.score.toFixed(4)],
       ...("threshold" in image ? [["threshold", image.threshold.toFixed(4)]] : []),
@@ -222,11 +255,13 @@
     ] : [];
     find("numbers").replaceChildren(...rows.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
     const regions = data ? data.regions : [];
+    find("beside").textContent = beside(image, kind);
     find("regions").replaceChildren(...regions.map((region) =>
       make("li", "", `${region.score.toFixed(3)} at ${region.bbox[0]}, ${region.bbox[1]} (${plural(region.area, "pixel")})`)));
     find("links").replaceChildren(
       ...(image.heatmap ? [link(image.heatmap, "Heat map")] : []),
       ...(image.original ? [link(image.original, "Original")] : []));
+    compare(image);
     find("sharp").parentElement.hidden = !image.original || !data;
     if (!detail.open) detail.showModal();
     if (data) {
@@ -258,10 +293,6 @@
     else return;
     event.preventDefault();
   });
-  const support = find("support");
-  if (support) find("compare").append(make("p", "", "Good parts to compare with"), support.cloneNode(true));
-  const copy = find("compare").querySelector("ul");
-  if (copy) copy.removeAttribute("id");
   find("tools").hidden = images.length === 0;
   refresh();
 })();
