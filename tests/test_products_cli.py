@@ -72,6 +72,8 @@ def test_detect_names_products_and_strangers(
     assert "1 image fits no product" in told
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "fit no product" in page
+    assert "Thresholds of 2 products" in page
+    assert "<h2>Ölring &lt;b&gt; 1</h2>" in page
     assert "<b> 1" not in page  # names are other people's input
 
 
