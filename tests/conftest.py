@@ -24,6 +24,13 @@ os.environ.setdefault("HYPERFSAD_ENGINE", "torch")
 workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 torch.set_num_threads(max(1, torch.get_num_threads() // workers))
 
+SLOWEST = ("test_reference.py", "test_demo.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slowest first, so that at the end no core waits for another."""
+    items.sort(key=lambda item: item.path.name not in SLOWEST)
+
 
 @pytest.fixture(scope="session")
 def data() -> Path:

@@ -22,9 +22,9 @@ from hyperfsad import (
 )
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.errors import HyperfsadWarning
+from hyperfsad.finding import product_folders
 from hyperfsad.memory import MemoryBank, NormalImage
 from hyperfsad.parts import PRODUCTS, draw
-from hyperfsad.products import product_folders
 from hyperfsad.routing import Router, least_similarities, look_alikes
 from hyperfsad.storage import FORMAT, KEY, read_header
 

@@ -101,7 +101,7 @@ def test_extending_is_the_same_as_fitting_on_all(
     saved = tmp_path / "wide.hfsad"
     tiled().fit(paths[:2]).save(saved)
     together = tiled().fit(paths)
-    with pytest.warns(HyperfsadWarning, match="shows the same picture"):
+    with pytest.warns(HyperfsadWarning, match="was learnt already"):
         grown = HyperFSAD.load(saved, device="cpu").extend([paths[2], wide(2)])
     grown.save(saved)  # over the file that it is reading from
     together.save(tmp_path / "together.hfsad")

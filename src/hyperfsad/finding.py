@@ -2,10 +2,11 @@
 
 import glob
 import os
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .errors import UsageError, reason
+from .errors import HyperfsadWarning, UsageError, reason
 
 SUFFIXES = frozenset(
     {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".dib", ".tif", ".tiff"}
@@ -56,6 +57,46 @@ def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
     if not paths:
         raise UsageError(" ".join(notes) or "No image was given.")
     return FoundImages(paths, notes, failed=bool(closed))
+
+
+def product_folders(root: str | os.PathLike[str]) -> dict[str, FoundImages]:
+    """The images of each product in a folder of folders, by the folder's name, sorted.
+
+    Every product must have images; what lies beside the folders is told of and left out.
+    """
+    root = os.fspath(root)
+    if not os.path.isdir(root):
+        raise UsageError(f"{root} is no folder; give a folder with one folder for each product.")
+    names = sorted(name for name in os.listdir(root) if not name.startswith("."))
+    folders = [name for name in names if os.path.isdir(os.path.join(root, name))]
+    if not folders:
+        raise UsageError(
+            f"{root} holds no folders; put the good parts of each product into a folder of its own."
+        )
+    loose = [name for name in names if os.path.splitext(name)[1].lower() in SUFFIXES]
+    loose = [name for name in loose if name not in folders]
+    if loose:
+        more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
+        warnings.warn(
+            f"{os.path.join(root, loose[0])}{more} beside the folders of products is left out; it"
+            " belongs to none of them.",
+            HyperfsadWarning,
+            stacklevel=2,
+        )
+    return {name: _product_images(os.path.join(root, name), name) for name in folders}
+
+
+def _product_images(folder: str, name: str) -> FoundImages:
+    split = [kind for kind in ("train", "test") if os.path.isdir(os.path.join(folder, kind))]
+    if len(split) == 2:
+        raise UsageError(
+            f"{folder} holds a folder train and a folder test, as data sets with defects do; the"
+            " folder of a product holds nothing but good parts."
+        )
+    try:
+        return find_images([folder])
+    except UsageError as error:
+        raise UsageError(f"The product {name} cannot be learnt: {error}") from error
 
 
 def is_collection(source: str | os.PathLike[str]) -> bool:

@@ -20,7 +20,7 @@ from .encoders.store import Notify, silent
 from .errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
 from .evidence import Evidence
 from .explaining import explain
-from .finding import SUFFIXES, FoundImages, find_images
+from .finding import product_folders
 from .images import ImageSource, LoadedImage, load_image
 from .memory import NormalImage
 from .pipeline import PreparedImage
@@ -257,44 +257,6 @@ def load_detector(
         notify=notify,
     )
     return found
-
-
-def product_folders(root: str | os.PathLike[str]) -> dict[str, FoundImages]:
-    """The images of each product in a folder of folders, by the folder's name, sorted.
-
-    Every product must have images; what lies beside the folders is told of and left out.
-    """
-    root = os.fspath(root)
-    if not os.path.isdir(root):
-        raise UsageError(f"{root} is no folder; give a folder with one folder for each product.")
-    names = sorted(name for name in os.listdir(root) if not name.startswith("."))
-    folders = [name for name in names if os.path.isdir(os.path.join(root, name))]
-    if not folders:
-        raise UsageError(
-            f"{root} holds no folders; put the good parts of each product into a folder of its own."
-        )
-    loose = [name for name in names if os.path.splitext(name)[1].lower() in SUFFIXES]
-    loose = [name for name in loose if name not in folders]
-    if loose:
-        more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
-        _warn(
-            f"{os.path.join(root, loose[0])}{more} beside the folders of products is left out; it"
-            " belongs to none of them."
-        )
-    return {name: _product_images(os.path.join(root, name), name) for name in folders}
-
-
-def _product_images(folder: str, name: str) -> FoundImages:
-    split = [kind for kind in ("train", "test") if os.path.isdir(os.path.join(folder, kind))]
-    if len(split) == 2:
-        raise UsageError(
-            f"{folder} holds a folder train and a folder test, as data sets with defects do; the"
-            " folder of a product holds nothing but good parts."
-        )
-    try:
-        return find_images([folder])
-    except UsageError as error:
-        raise UsageError(f"The product {name} cannot be learnt: {error}") from error
 
 
 def _warn(sentence: str) -> None:

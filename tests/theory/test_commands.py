@@ -189,7 +189,7 @@ def test_what_the_theory_does_not_speak_of_is_refused(detector: HyperFSAD, good:
         check_stability(dense, good)
     with pytest.raises(UsageError, match="sparsemax"):
         check_extension(dense, 1, good)
-    with pytest.warns(UserWarning, match="same picture"):  # Theorem 1 takes any lookup
+    with pytest.warns(UserWarning, match="learnt already"):  # Theorem 1 takes any lookup
         assert certify(dense, good, good).margin.shape == (10, 12)
 
 
@@ -231,11 +231,11 @@ def test_radii_come_from_the_detectors_own_threshold(detector: HyperFSAD, good: 
 def test_watching_leaves_out_what_was_learnt(detector: HyperFSAD, good: Path) -> None:
     files = sorted(good.glob("*"))
     detector.fit(files[:2])
-    with pytest.warns(UserWarning, match="same picture"):
+    with pytest.warns(UserWarning, match="learnt already"):
         report = watch(detector, files[:7], files[7:])
     assert len(report.names) == 5
     with (
-        pytest.warns(UserWarning, match="same picture"),
+        pytest.warns(UserWarning, match="learnt already"),
         pytest.raises(UsageError, match="at least 4 calibration images, not 3"),
     ):
         watch(detector, files[:5], files[5:])

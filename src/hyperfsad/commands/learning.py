@@ -55,7 +55,7 @@ def learnt(options: argparse.Namespace) -> "tuple[HyperFSAD, bool]":
 
 
 def _fit_products(options: argparse.Namespace) -> int:
-    from ..products import product_folders
+    from ..finding import product_folders
 
     if options.calibrate and len(options.calibrate) > 1:
         raise UsageError("With --categories, --calibrate takes one folder of folders as well.")
