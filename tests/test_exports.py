@@ -4,7 +4,7 @@ import csv
 import json
 from typing import Any
 
-from hyperfsad.exports import coco_json, regions_csv, results_csv
+from hyperfsad.exports import coco_json, regions_csv, results_csv, severity
 
 REGION = {
     "bbox": [1, 2, 30, 40],
@@ -38,6 +38,12 @@ FAILED = line("bad.png", score=None, size=None, map_threshold=None, error="bad.p
 
 def rows(chunks: Any) -> list[dict[str, str]]:
     return list(csv.DictReader("".join(chunks).splitlines()))
+
+
+def test_the_worst_is_furthest_above_its_own_threshold() -> None:
+    cookie, bottle = line("a", score=0.26, threshold=0.262), line("b", score=0.226, threshold=0.2)
+    assert severity(cookie) < 1 < severity(bottle)
+    assert severity(line("c", score=0.3)) == severity(line("d", score=0.3, threshold=0)) == 0.3
 
 
 def test_a_row_for_each_image() -> None:

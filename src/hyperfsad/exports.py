@@ -25,6 +25,12 @@ REGION_COLUMNS = (
 """The last is the verdict on the image."""
 
 
+def severity(line: Line) -> float:
+    """How bad an image is: its score, as a part of its threshold, since products differ in both."""
+    score: float = line["score"]
+    return score / line["threshold"] if (line["threshold"] or 0) > 0 else score
+
+
 def results_csv(lines: Iterable[Line]) -> Iterator[str]:
     """A row for each image; of the regions, their number."""
 

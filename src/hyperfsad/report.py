@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from .exports import severity
 from .overview import Learnt, Line, overview_html
 
 MOST_PICTURES = 4000
@@ -36,9 +37,9 @@ def report_html(
     Links are relative to `folder`.
     """
     style, script = _asset("report.css"), _asset("report.js")
-    order = sorted(
-        range(len(lines)), key=lambda i: (lines[i]["error"] is not None, -(lines[i]["score"] or 0))
-    )
+    failures = [i for i, line in enumerate(lines) if line["error"] is not None]
+    order = [i for i, line in enumerate(lines) if line["error"] is None]
+    order = sorted(order, key=lambda i: -severity(lines[i])) + failures
     scored = [lines[i] for i in order if lines[i]["error"] is None]
     failed = len(lines) - len(scored)
     yield _HEAD.format(policy=_policy(style, script), style=style)
@@ -169,8 +170,8 @@ _TOOLS = """<form class="tools" id="tools" role="search" aria-label="Choose and 
 <option value="">All</option>
 </select></label>
 <label class="field">Sort <select id="sort">
-<option value="worst">Highest score first</option>
-<option value="best">Lowest score first</option>
+<option value="worst">Worst first</option>
+<option value="best">Best first</option>
 <option value="name">Name</option>
 <option value="given">As given</option>
 </select></label>

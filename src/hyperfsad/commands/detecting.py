@@ -6,6 +6,7 @@ from typing import Any
 
 from ..console import DONE, INTERRUPTED, NOTHING, SOME_FAILED, count, printable, progress, say
 from ..errors import HyperfsadError, UsageError
+from ..exports import severity
 from .learning import learnt
 from .opening import any_detector, found_images, is_below
 
@@ -109,7 +110,7 @@ def tell_strangers(scored: list[dict[str, Any]], most: int = 10) -> None:
 
 def summarise(lines: list[dict[str, Any]], out: Path, complete: bool) -> int:
     failed = [line for line in lines if line["error"] is not None]
-    scored = sorted((line for line in lines if line["error"] is None), key=lambda x: -x["score"])
+    scored = sorted((line for line in lines if line["error"] is None), key=lambda x: -severity(x))
     if scored:
         print("  score  verdict    most anomalous images")
         for line in scored[:10]:

@@ -129,9 +129,10 @@
   };
   const cards = () => grid.querySelectorAll(".card");
 
+  const severity = (image, none) => (image.score ?? none) / (image.threshold > 0 ? image.threshold : 1);
   const orders = {
-    worst: (a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity) || a.index - b.index,
-    best: (a, b) => (a.score ?? Infinity) - (b.score ?? Infinity) || a.index - b.index,
+    worst: (a, b) => severity(b, -Infinity) - severity(a, -Infinity) || a.index - b.index,
+    best: (a, b) => severity(a, Infinity) - severity(b, Infinity) || a.index - b.index,
     name: (a, b) => a.name.localeCompare(b.name, "en", { numeric: true }) || a.index - b.index,
     given: (a, b) => a.index - b.index,
   };
