@@ -98,7 +98,7 @@ def palette() -> "tuple[np.ndarray, np.ndarray]":
 
 def _with_legend(picture: Image.Image, result: AnomalyResult) -> Image.Image:
     width = max(picture.width, _MIN_WIDTH)
-    unit = max(12, round(width / 45))
+    unit = max(12, round(min(width, 2 * picture.height) / 45))
     band = 4 * unit
     canvas = Image.new("RGB", (width, picture.height + band), _PAPER)
     canvas.paste(picture, ((width - picture.width) // 2, 0))
