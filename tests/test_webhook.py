@@ -227,6 +227,28 @@ def test_a_damaged_state_is_told_and_harmless(
     assert [taken["image"] for taken in receiver.taken] == ["new.png"]
 
 
+def test_a_line_just_before_the_end_is_sent(
+    receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = Courier._rows
+    late: list[Sending] = []
+
+    def rows_and_one_more(courier: Courier) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        yield from rows(courier)
+        if late and threading.current_thread() is courier._thread:
+            sending = late.pop()  # all is read, and nobody has looked whether that was the end
+            sending.add(line("late.png"))
+            courier._deadline = time.monotonic() + 30
+
+    monkeypatch.setattr(Courier, "_rows", rows_and_one_more)
+    sending = Sending(tmp_path, hook(receiver))
+    late.append(sending)
+    sending.courier.deliver_to(sending.ledger.end)  # nothing new, but it looks
+    until(lambda: sending.courier._deadline is not None)
+    assert sending.close() == 0
+    assert [taken["image"] for taken in receiver.taken] == ["late.png"]
+
+
 def test_the_end_waits_no_longer_than_it_may(receiver: Receiver, tmp_path: Path) -> None:
     receiver.answers = ["hang"] * 5
     sending = Sending(tmp_path, hook(receiver, timeout=60))

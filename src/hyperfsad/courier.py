@@ -118,6 +118,7 @@ class Courier:
 
     def _run(self) -> None:
         while True:
+            ending = self._deadline is not None  # if not yet, lines may come while these are read
             try:
                 for row, line in self._rows():
                     wanted = self.webhook.wants(line)
@@ -131,10 +132,11 @@ class Courier:
                 if self._rest(LONGEST_PAUSE):
                     return
                 continue
-            if self._deadline is not None:
+            if ending:
                 return
-            self._changed.wait()
-            self._changed.clear()
+            if self._deadline is None:
+                self._changed.wait()
+                self._changed.clear()
 
     def _deliver(self, row: bytes, line: dict[str, Any]) -> bool:
         """Tries until the line is taken or refused for good; False at the end of the grace."""
