@@ -56,9 +56,15 @@ def any_detector(options: argparse.Namespace) -> "HyperFSAD | ProductDetector":
     from ..products import load_detector
 
     detector = load_detector(options.detector, **_machine(options))
-    for one in getattr(detector, "products_", {"": detector}).values():
+    for one in by_product(detector).values():
         one.follow = progress
     return detector
+
+
+def by_product(detector: "HyperFSAD | ProductDetector") -> "dict[str, HyperFSAD]":
+    """The detector of each product; a lone one has no name."""
+    products: dict[str, HyperFSAD] = getattr(detector, "products_", {"": detector})
+    return products
 
 
 def _refuse_fixed(options: argparse.Namespace) -> None:
@@ -146,7 +152,7 @@ def _where(detector: "HyperFSAD | ProductDetector") -> str:
 
 def say_lines(detector: "HyperFSAD | ProductDetector") -> None:
     """The threshold of each product, and how it came about."""
-    for name, one in getattr(detector, "products_", {"": detector}).items():
+    for name, one in by_product(detector).items():
         lead = f"{name}: " if name else ""
         if one.threshold_ is None:
             print(printable(f"{lead}no threshold, so no verdicts"))
