@@ -10,8 +10,8 @@ FLAGS = ["/O2", "/fp:fast"] if sys.platform == "win32" else FAST
 setup(
     ext_modules=[
         Extension(
-            "hyperfsad._kernel",
-            ["src/hyperfsad/_kernel.c"],
+            "hyperfsad.method._kernel",
+            ["src/hyperfsad/method/_kernel.c"],
             extra_compile_args=FLAGS,
             optional=True,
         )

@@ -20,9 +20,9 @@ from hyperfsad.bench.categories import Category
 from hyperfsad.bench.protocol import support_order
 from hyperfsad.bench.run import Suite
 from hyperfsad.bench.tokens import TokenStore
-from hyperfsad.images import LoadedImage, load_image
-from hyperfsad.recipes import find_recipe
-from hyperfsad.tiled import encoded_tiles, joined_map, score_tiles, tiling_of
+from hyperfsad.detector.recipes import find_recipe
+from hyperfsad.images.loading import LoadedImage, load_image
+from hyperfsad.views.tiled import encoded_tiles, joined_map, score_tiles, tiling_of
 
 WAYS = ("whole", "tiles")
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from hyperfsad import AnomalyResult, HyperFSAD
-from hyperfsad.images import load_image
-from hyperfsad.outputs import OutputFolder
-from hyperfsad.parts import draw
-from hyperfsad.pipeline import Behind
+from hyperfsad.demo.parts import draw
+from hyperfsad.images.loading import load_image
+from hyperfsad.images.pipeline import Behind
+from hyperfsad.output.folder import OutputFolder
 
 SIZES = {"png": 512, "jpg": 3464}
 Way = Callable[[HyperFSAD, list[str], OutputFolder, bool], None]

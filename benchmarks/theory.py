@@ -17,10 +17,10 @@ import numpy as np
 from PIL import Image, ImageEnhance
 
 from hyperfsad import HyperFSAD
-from hyperfsad.base import ImageTokens
 from hyperfsad.bench.canvas import save_figure
-from hyperfsad.finding import find_images
-from hyperfsad.memory import MemoryBank
+from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.images.finding import find_images
+from hyperfsad.method.memory import MemoryBank
 from hyperfsad.theory.certificates import Certificates, certify_tokens
 from hyperfsad.theory.coverage import cover_tokens, token_distances
 from hyperfsad.theory.drift import watch
@@ -31,13 +31,7 @@ from hyperfsad.theory.plots import (
     stability_figure,
 )
 from hyperfsad.theory.radii import left_out_scores
-from hyperfsad.theory.ranking import (
-    LayerReport,
-    cantelli,
-    layer_margins,
-    rank_layers,
-    score_gaps,
-)
+from hyperfsad.theory.ranking import LayerReport, cantelli, layer_margins, rank_layers, score_gaps
 from hyperfsad.theory.stability import check_tokens, quantiles, unaffected_patches
 from hyperfsad.theory.tokens import Bench, Evidence, encoded, numbers
 

@@ -22,11 +22,11 @@ from hyperfsad.bench.categories import Category
 from hyperfsad.bench.protocol import support_order
 from hyperfsad.bench.run import Suite
 from hyperfsad.bench.tokens import TokenStore
-from hyperfsad.calibration import conformal_line
-from hyperfsad.encoders.encoder import Tokens
-from hyperfsad.images import load_image
-from hyperfsad.parts import PRODUCTS, draw
-from hyperfsad.recipes import find_recipe
+from hyperfsad.decisions.thresholds import conformal_line
+from hyperfsad.demo.parts import PRODUCTS, draw
+from hyperfsad.detector.recipes import find_recipe
+from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.images.loading import load_image
 
 Scores = NDArray[np.float64]
 RULES = ("default", "largest", "largest × 1.2")

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
+from hyperfsad.demo.parts import draw
+from hyperfsad.detector.recipes import recipe_layers
 from hyperfsad.encoders import find_spec
-from hyperfsad.parts import draw
-from hyperfsad.recipes import recipe_layers
-from hyperfsad.tiling import Tiling
+from hyperfsad.views.tiling import Tiling
 
 Image.MAX_IMAGE_PIXELS = None  # these pictures are large on purpose
 

@@ -12,19 +12,20 @@ from .lazy import loader
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .detector import HyperFSAD
+    from .decisions.regions import Region
+    from .detector.hyperfsad import HyperFSAD
+    from .detector.products import ProductDetector, load_detector
     from .errors import DetectorFileError, EncoderError, HyperfsadError, ImageError, UsageError
-    from .evidence import Evidence
-    from .products import ProductDetector, load_detector
-    from .results import AnomalyResult, Region
+    from .evidence.evidence import Evidence
+    from .results.result import AnomalyResult
 
 _HOMES = {
-    "HyperFSAD": "detector",
-    "AnomalyResult": "results",
-    "Evidence": "evidence",
-    "ProductDetector": "products",
-    "load_detector": "products",
-    "Region": "results",
+    "HyperFSAD": "detector.hyperfsad",
+    "AnomalyResult": "results.result",
+    "Evidence": "evidence.evidence",
+    "ProductDetector": "detector.products",
+    "load_detector": "detector.products",
+    "Region": "decisions.regions",
     "HyperfsadError": "errors",
     "UsageError": "errors",
     "ImageError": "errors",

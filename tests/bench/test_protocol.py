@@ -8,23 +8,17 @@ import numpy as np
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.base import FewShotDetector, ImageTokens
 from hyperfsad.bench import protocol as room
 from hyperfsad.bench.datasets import Category, load_dataset, load_mask
 from hyperfsad.bench.metrics import image_metrics, pixel_metrics
-from hyperfsad.bench.protocol import (
-    Protocol,
-    Record,
-    evaluate,
-    summarise,
-    support_order,
-    upsampled,
-)
+from hyperfsad.bench.protocol import Protocol, Record, evaluate, summarise, support_order, upsampled
 from hyperfsad.bench.scorer import Variant
 from hyperfsad.bench.tokens import TokenStore
+from hyperfsad.detector.base import FewShotDetector
 from hyperfsad.encoders import find_spec
+from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.errors import UsageError
-from hyperfsad.matching import LOOKUPS
+from hyperfsad.method.matching import LOOKUPS
 from hyperfsad.peers import PEERS, make_peer
 from tests.bench.trees import mvtec_tree
 

@@ -12,7 +12,7 @@ from hyperfsad.bench.presets import PRESETS, build_tables
 from hyperfsad.bench.protocol import Record
 from hyperfsad.bench.published import SIX_SETS
 from hyperfsad.bench.run import Suite, read_records
-from hyperfsad.cli import main
+from hyperfsad.cli.main import main
 from hyperfsad.errors import UsageError
 from tests.bench.trees import mvtec_tree
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from hyperfsad.base import ImageTokens
 from hyperfsad.bench import sharing
 from hyperfsad.bench.sharing import SharedMatcher
-from hyperfsad.matching import LOOKUPS, reconstruct
-from hyperfsad.scoring import cls_score
+from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.method.matching import LOOKUPS, reconstruct
+from hyperfsad.method.scoring import cls_score
 
 SUBSETS = [(0,), (0, 3), (2, 1), (3, 1, 0, 2), (2,)]
 

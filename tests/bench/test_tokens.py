@@ -9,8 +9,8 @@ import torch
 
 from hyperfsad.bench.tokens import TokenStore
 from hyperfsad.encoders import find_spec
-from hyperfsad.images import load_image
-from hyperfsad.turning import turn
+from hyperfsad.images.loading import load_image
+from hyperfsad.images.rotation import turn
 from tests.conftest import make_picture
 
 

@@ -19,7 +19,7 @@ from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.encoders.specs import Wheel
 from hyperfsad.encoders.store import _pip_download
 from hyperfsad.errors import EncoderError
-from hyperfsad.images import load_image
+from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture
 
 Weights = dict[str, Tensor]

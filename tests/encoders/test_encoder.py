@@ -15,7 +15,7 @@ from hyperfsad.encoders.encoder import choose_device, load_encoder
 from hyperfsad.encoders.engines import TorchEngine
 from hyperfsad.encoders.specs import FAMILIES
 from hyperfsad.errors import EncoderError, UsageError
-from hyperfsad.images import load_image
+from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture
 
 _DINOV2 = {"hidden_size": 48, "num_attention_heads": 3, "mlp_ratio": 2, "patch_size": 14}

@@ -15,12 +15,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
+from hyperfsad.demo.parts import draw
 from hyperfsad.encoders import find_spec
 from hyperfsad.encoders import openvino as room
-from hyperfsad.encoders.encoder import Encoder, Tokens, load_encoder
+from hyperfsad.encoders.encoder import Encoder, load_encoder
+from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.errors import EncoderError
-from hyperfsad.images import load_image
-from hyperfsad.parts import draw
+from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture
 from tests.encoders.test_encoder import SMALL, saved_model
 
@@ -114,7 +115,7 @@ def test_a_warm_start_loads_no_transformers_and_calls_nobody(
         "import sys\n"
         "from hyperfsad.encoders import find_spec\n"
         "from hyperfsad.encoders.encoder import load_encoder\n"
-        "from hyperfsad.images import load_image\n"
+        "from hyperfsad.images.loading import load_image\n"
         "from tests.conftest import make_picture\n"
         f"settings = find_spec({tiny!r}).settings(resolution=84)\n"
         "encoder = load_encoder(settings, 'cpu', engine='openvino')\n"

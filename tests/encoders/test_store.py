@@ -19,7 +19,7 @@ from hyperfsad.encoders import DEFAULT, REGISTRY, EncoderSpec, find_spec, folder
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.encoders.specs import Hub, Wheel
 from hyperfsad.errors import EncoderError, HyperfsadError
-from hyperfsad.images import load_image
+from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture
 from tests.encoders.test_encoder import saved_model
 

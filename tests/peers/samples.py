@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from hyperfsad.base import ImageTokens
-from hyperfsad.encoders.encoder import Tokens
-from hyperfsad.memory import MemoryBank, NormalImage
+from hyperfsad.encoders.tokens import ImageTokens, Tokens
+from hyperfsad.images.loading import NormalImage
+from hyperfsad.method.memory import MemoryBank
 
 GRID, LAYERS, SIZE = 6, 4, 16
 PATCHES = GRID * GRID

@@ -5,11 +5,11 @@ import pytest
 import torch
 from PIL import Image
 
-from hyperfsad.images import LoadedImage
+from hyperfsad.images.loading import LoadedImage
+from hyperfsad.images.rotation import turned
 from hyperfsad.peers import NearestNeighbour
 from hyperfsad.peers import neighbours as search
 from hyperfsad.peers.peer import top_percent
-from hyperfsad.turning import turned
 from tests.conftest import make_picture
 from tests.peers.samples import PATCHES, random_bank, random_image, unit
 

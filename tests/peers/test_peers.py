@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from hyperfsad import UsageError
-from hyperfsad.base import FewShotDetector
-from hyperfsad.colours import SPAN
-from hyperfsad.encoders.encoder import Tokens
-from hyperfsad.memory import MemoryBank, NormalImage
+from hyperfsad.detector.base import FewShotDetector
+from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.images.loading import NormalImage
+from hyperfsad.method.memory import MemoryBank
 from hyperfsad.peers import PEERS, make_peer
 from hyperfsad.peers.scale import good_scores
+from hyperfsad.views.colours import SPAN
 from tests.conftest import make_picture
 from tests.peers.samples import GRID, PATCHES, image_of, random_bank, random_image, unit
 

@@ -4,8 +4,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hyperfsad.base import ImageTokens
-from hyperfsad.memory import MemoryBank, NormalImage
+from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.images.loading import NormalImage
+from hyperfsad.method.memory import MemoryBank
 from hyperfsad.theory.tokens import Evidence
 
 

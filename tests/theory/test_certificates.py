@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hyperfsad.base import ImageTokens
+from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.errors import UsageError
-from hyperfsad.matching import reconstruct
-from hyperfsad.memory import MemoryBank, NormalImage
-from hyperfsad.scoring import cls_score, image_score, patch_scores
+from hyperfsad.images.loading import NormalImage
+from hyperfsad.method.matching import reconstruct
+from hyperfsad.method.memory import MemoryBank
+from hyperfsad.method.scoring import cls_score, image_score, patch_scores
 from hyperfsad.theory.certificates import REASONS, Certificates, certify_tokens
 from hyperfsad.theory.ranking import layer_margins
 

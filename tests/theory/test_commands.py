@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli import main
+from hyperfsad.cli.main import main
 from hyperfsad.errors import UsageError
 from hyperfsad.theory import certify, check_extension, check_stability, cover_normal, watch
 from tests.conftest import make_picture

@@ -11,13 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from hyperfsad.errors import UsageError
 from hyperfsad.theory import ranking
-from hyperfsad.theory.ranking import (
-    cantelli,
-    layer_margins,
-    rank_layers,
-    score_gaps,
-    uniform_bound,
-)
+from hyperfsad.theory.ranking import cantelli, layer_margins, rank_layers, score_gaps, uniform_bound
 from hyperfsad.theory.tokens import Evidence
 
 from .samples import some_evidence

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..disk.atomic import atomic_path
 from ..errors import UsageError
-from ..files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
 from ..errors import ImageError, UsageError, reason
-from ..images import FORMATS
+from ..images.loading import FORMATS
 from .categories import Category, TestImage
 from .layouts import DATASETS
 

@@ -4,13 +4,13 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from ..detector import HyperFSAD
-from ..encoders.store import Notify, silent
+from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError
-from ..images import load_image
-from ..speed import peak_memory
+from ..images.loading import load_image
+from ..messages import Notify, silent
 from .datasets import Category
 from .published import published
+from .speed import peak_memory
 from .tables import Cell, Column, Row, Table
 
 IMAGES = 24

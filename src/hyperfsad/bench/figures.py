@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..speed import SpeedReport
 from .canvas import DPI, FONT_SIZE, INK, missing, new_figure, save_figure, style
 from .labels import Disc, place_labels
+from .speed import SpeedReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ..errors import UsageError
-from ..render import overlay, palette
+from ..results.heatmap import overlay, palette
 from .canvas import INK, new_figure, style, text_width
 
 if TYPE_CHECKING:

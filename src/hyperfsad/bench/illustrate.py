@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..images import load_image
+from ..images.loading import load_image
 from .datasets import Category, TestImage, load_mask
 from .figures import Point, ablation_curves, accuracy_efficiency, save_figure, tsne_cls
 from .galleries import GalleryRow, qualitative_grid, truth_over_map

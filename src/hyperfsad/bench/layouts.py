@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..errors import UsageError, reason
-from ..finding import SUFFIXES
+from ..images.finding import SUFFIXES
 from .categories import Category, TestImage
 
 GOOD = "good"

@@ -6,7 +6,7 @@ from inspect import signature
 
 from ..encoders import EncoderSettings
 from ..errors import UsageError
-from ..matching import LOOKUPS
+from ..method.matching import LOOKUPS
 from ..peers import PEERS
 from ..peers.turning import check_rotations
 from .protocol import Record, summarise

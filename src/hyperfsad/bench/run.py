@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..detector.recipes import recipe_layers
+from ..disk.atomic import atomic_path
 from ..encoders import find_spec
-from ..encoders.store import Notify, silent
 from ..errors import UsageError, first_line
-from ..files import atomic_path
-from ..recipes import recipe_layers
+from ..messages import Notify, silent
 from .datasets import Category, load_dataset
 from .illustrate import draw_curves, draw_figures
 from .presets import PRESETS, build_tables, with_recipe, with_rotations

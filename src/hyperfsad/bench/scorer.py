@@ -14,14 +14,15 @@ import torch
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..base import FewShotDetector, ImageTokens
-from ..detector import HyperFSAD
+from ..detector.base import FewShotDetector
+from ..detector.hyperfsad import HyperFSAD
+from ..disk.atomic import atomic_path
 from ..encoders import EncoderSettings
-from ..encoders.encoder import Tokens
-from ..files import atomic_path
-from ..memory import MemoryBank, NormalImage
+from ..encoders.tokens import ImageTokens, Tokens
+from ..images.loading import NormalImage
+from ..method.memory import MemoryBank
+from ..method.scoring import Pooling, image_score
 from ..peers import PEERS
-from ..scoring import Pooling, image_score
 from .sharing import SharedMatcher
 from .tokens import TokenStore
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..base import ImageTokens
-from ..matching import project_sorted, rebuild, trimmed, weighted_rows
+from ..encoders.tokens import ImageTokens
+from ..method.matching import project_sorted, rebuild, trimmed, weighted_rows
 
 CANDIDATES = 64
 """Kept of each support image; rows that need more are computed from all similarities."""

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from ..disk.atomic import atomic_path
 from ..errors import UsageError
-from ..files import atomic_path
 
 MISSING = "–"
 

@@ -13,14 +13,15 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from ..base import ImageTokens
+from ..disk.atomic import atomic_path
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, load_encoder
-from ..encoders.store import Notify, cache_root, silent
+from ..encoders.store import cache_root
+from ..encoders.tokens import ImageTokens
 from ..errors import HyperfsadError
-from ..files import atomic_path
-from ..images import load_image
-from ..turning import turn
+from ..images.loading import load_image
+from ..images.rotation import turn
+from ..messages import Notify, silent
 
 GIGABYTE = 1 << 30
 DEFAULT_LIMIT = 20 * GIGABYTE

@@ -1,27 +1,18 @@
 """A frozen encoder: pictures in, unit-length patch and CLS tokens of the selected layers out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from ..errors import EncoderError, UsageError
-from ..images import LoadedImage
+from ..images.loading import LoadedImage
+from ..messages import Notify, silent
 from . import folders, store
 from .engines import Engine, TokenModel, TorchEngine, choose_engine, named_engine
 from .specs import EncoderSettings, find_spec
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """The tokens of a batch of images, each of length 1."""
-
-    patches: torch.Tensor
-    """(images, layers, patches, D), patches row by row."""
-    cls: torch.Tensor
-    """(images, layers, D)"""
+from .tokens import Tokens
 
 
 class Encoder:
@@ -59,7 +50,7 @@ def prepare(image: LoadedImage, settings: EncoderSettings) -> NDArray[np.float32
 def load_encoder(
     settings: EncoderSettings,
     device: str = "auto",
-    notify: store.Notify = store.silent,
+    notify: Notify = silent,
     *,
     engine: str = "auto",
     parallel: bool = False,
@@ -88,9 +79,7 @@ def load_encoder(
     return Encoder(settings, _torch_engine(settings, target, notify), target)
 
 
-def _torch_engine(
-    settings: EncoderSettings, device: torch.device, notify: store.Notify
-) -> TorchEngine:
+def _torch_engine(settings: EncoderSettings, device: torch.device, notify: Notify) -> TorchEngine:
     spec = find_spec(settings.name)
     depth = settings.layers[-1]
     folder = store.weights_folder(spec, notify)

@@ -26,8 +26,9 @@ import torch
 from numpy.typing import NDArray
 
 from .. import __version__
+from ..disk.atomic import atomic_folder
 from ..errors import EncoderError, HyperfsadError, first_line
-from ..files import atomic_folder
+from ..messages import Notify, silent
 from . import folders, store
 from .engines import TorchEngine
 from .graph import ConversionError, Graph, convert, import_openvino, last_line
@@ -79,7 +80,7 @@ class OpenVINOEngine:
 def load_engine(
     settings: EncoderSettings,
     load_torch: Callable[[], TorchEngine],
-    notify: store.Notify = store.silent,
+    notify: Notify = silent,
     *,
     parallel: bool = False,
 ) -> OpenVINOEngine:

@@ -12,21 +12,15 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
 
+from ..disk.atomic import atomic_folder
 from ..errors import EncoderError, first_line
-from ..files import atomic_folder
+from ..messages import Notify, silent
 from . import folders
 from .specs import FAMILIES, REGISTRY, EncoderSpec, Hub, Wheel
-
-Notify = Callable[[str], None]
-
-
-def silent(_: str) -> None:
-    """Tells nobody."""
 
 
 def cache_root() -> Path:

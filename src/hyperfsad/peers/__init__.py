@@ -3,7 +3,7 @@
 from inspect import signature
 from typing import Any
 
-from ..base import FewShotDetector
+from ..detector.base import FewShotDetector
 from ..encoders import DEFAULT
 from ..errors import UsageError
 from .fastrecon import FastRecon

@@ -27,8 +27,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..base import ImageTokens
 from ..encoders import DEFAULT
+from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from .coreset import greedy_coreset
 from .features import local_features

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..base import ImageTokens
 from ..encoders import DEFAULT
-from ..images import LoadedImage
-from ..turning import turned
+from ..encoders.tokens import ImageTokens
+from ..images.loading import LoadedImage
+from ..images.rotation import turned
 from .neighbours import best_similarity
 from .peer import Peer
 from .turning import check_rotations

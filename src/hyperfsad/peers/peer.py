@@ -2,8 +2,9 @@
 
 from torch import Tensor
 
-from ..base import FewShotDetector, ImageTokens
-from ..scoring import Pooling
+from ..detector.base import FewShotDetector
+from ..encoders.tokens import ImageTokens
+from ..method.scoring import Pooling
 from .scale import good_scale
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..base import ImageTokens
 from ..encoders import DEFAULT
+from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from .neighbours import best_similarity
 from .peer import Peer

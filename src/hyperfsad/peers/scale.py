@@ -5,9 +5,10 @@ from copy import copy
 import torch
 from torch import Tensor
 
-from ..base import FewShotDetector, ImageTokens
-from ..colours import LEVEL_IMAGES, LEVEL_QUANTILE, SPAN
-from ..memory import MemoryBank
+from ..detector.base import FewShotDetector
+from ..encoders.tokens import ImageTokens
+from ..method.memory import MemoryBank
+from ..views.colours import LEVEL_IMAGES, LEVEL_QUANTILE, SPAN
 
 
 def good_scale(detector: FewShotDetector) -> tuple[float, float]:

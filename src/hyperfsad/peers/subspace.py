@@ -21,12 +21,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..base import ImageTokens
 from ..encoders import DEFAULT
+from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
-from ..images import LoadedImage
-from ..matching import CHUNK
-from ..turning import turned
+from ..images.loading import LoadedImage
+from ..images.rotation import turned
+from ..method.matching import CHUNK
 from .features import mean_of_layers
 from .peer import Peer
 from .turning import check_rotations

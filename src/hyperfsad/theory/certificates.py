@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import ImageTokens
-from ..detector import HyperFSAD
+from ..detector.hyperfsad import HyperFSAD
+from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
-from ..memory import MemoryBank
-from ..sources import Images
+from ..images.reading import Images
+from ..method.memory import MemoryBank
 from .hull import Cone
 from .tokens import (
     ROUNDING,

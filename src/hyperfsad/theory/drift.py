@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..detector import HyperFSAD
+from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError
-from ..sources import Images
+from ..images.reading import Images
 from .cover import greedy_cover
 from .tokens import Array, encoded, numbers, on_device
 

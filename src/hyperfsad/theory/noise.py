@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from ..matching import sparsemax
+from ..method.matching import sparsemax
 from .tokens import in_parts
 
 

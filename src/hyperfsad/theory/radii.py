@@ -10,10 +10,11 @@ therefore mean: no covered part with an ordinary map is called bad.
 
 import numpy as np
 
-from ..detector import HyperFSAD
+from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError
-from ..memory import MemoryBank, NormalImage
-from ..sources import Images
+from ..images.loading import NormalImage
+from ..images.reading import Images
+from ..method.memory import MemoryBank
 from .coverage import Coverage, cover_tokens, token_distances
 from .tokens import Array, Bench, encoded, numbers, require_plain
 

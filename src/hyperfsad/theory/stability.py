@@ -15,22 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..base import ImageTokens
-from ..detector import HyperFSAD
+from ..detector.hyperfsad import HyperFSAD
+from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
-from ..memory import MemoryBank
-from ..sources import Images
+from ..images.reading import Images
+from ..method.memory import MemoryBank
 from .active import ActiveSets, active_sets, spectral_gain
 from .noise import Disturbed, disturb
-from .tokens import (
-    ROUNDING,
-    Array,
-    encoded,
-    in_parts,
-    numbers,
-    on_device,
-    require_plain,
-)
+from .tokens import ROUNDING, Array, encoded, in_parts, numbers, on_device, require_plain
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..base import FewShotDetector, ImageTokens
-from ..detector import HyperFSAD
+from ..detector.base import FewShotDetector
+from ..detector.hyperfsad import HyperFSAD
 from ..encoders.encoder import prepare
+from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
-from ..matching import CHUNK, LOOKUPS, SPARSE
-from ..memory import MemoryBank, NormalImage
-from ..pruning import MemoryLayer
-from ..sources import Images, distinct_images
+from ..images.loading import NormalImage
+from ..images.reading import Images, distinct_images
+from ..method.matching import CHUNK, LOOKUPS, SPARSE
+from ..method.memory import MemoryBank
+from ..method.pruning import MemoryLayer
 
 Array = NDArray[np.float64]
 

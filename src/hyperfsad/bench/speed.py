@@ -1,0 +1,284 @@
+"""What an inspection costs on this machine, stage by stage, beside what it could cost at best."""
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from ..demo.parts import draw
+from ..detector.hyperfsad import HyperFSAD
+from ..encoders.encoder import prepare
+from ..encoders.tokens import Tokens
+from ..errors import UsageError
+from ..images.loading import NormalImage, load_image
+from ..method.memory import MemoryBank
+
+Item = TypeVar("Item")
+
+IMAGES = 6
+"""Different parts that are inspected in every round."""
+WARM_UP = 2
+PEAK_SIDE = 1024
+"""Side of the square matrices whose product tells what the machine can do."""
+TEXTBOOK_ROWS = 8192
+"""The textbook's dense weights over more rows than this take too long to be worth a comparison."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Milliseconds an image with K normal images, each the median over all rounds."""
+
+    shots: int
+    match: float
+    textbook: float | None
+    """The same matching by full sort and dense product."""
+    end_to_end: float
+    """From file to result in a stream of files, everything included."""
+    encode: float
+    """The encoder alone, measured in turns with `end_to_end`."""
+    bank_bytes: int
+    peak_bytes: int
+    """The largest memory of the process so far."""
+
+    @property
+    def over_encoder(self) -> float:
+        return self.end_to_end / self.encode
+
+    @property
+    def textbook_over_ours(self) -> float | None:
+        return None if self.textbook is None else self.textbook / self.match
+
+
+@dataclass(frozen=True)
+class SpeedReport:
+    """What `hyperfsad speed` found."""
+
+    encoder: str
+    resolution: int
+    engine: str
+    threads: int
+    decode: float
+    prepare: float
+    encode: float
+    encoder_gflop: float
+    peak_gflops: float
+    """The best product of two 1024×1024 float32 matrices in torch, during the same run."""
+    costs: tuple[Cost, ...]
+
+    @property
+    def encoder_share(self) -> float:
+        """How much of the machine's best matrix product the encoder reaches."""
+        return self.encoder_gflop / (self.encode / 1000) / self.peak_gflops
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures and ratios."""
+        values = asdict(self) | {"encoder_share": self.encoder_share}
+        values["costs"] = [
+            asdict(cost)
+            | {"over_encoder": cost.over_encoder, "textbook_over_ours": cost.textbook_over_ours}
+            for cost in self.costs
+        ]
+        return values
+
+    def to_text(self) -> str:
+        """The figures as an aligned table."""
+        lines = [
+            f"{self.encoder}, {self.resolution} px, {self.engine}, " + f"{self.threads} threads",
+            f"decode {self.decode:.1f} ms, prepare {self.prepare:.1f} ms, encode"
+            f" {self.encode:.1f} ms ({self.encoder_gflop:.1f} GFLOP)",
+            f"matrix product {self.peak_gflops:.0f} GFLOP/s; the encoder reaches"
+            f" {self.encoder_share:.2f} of it",
+            "",
+            "shots  match ms  textbook ms  textbook/ours  end to end ms  encoder ms  over encoder"
+            "  bank MB  peak MB",
+        ]
+        for cost in self.costs:
+            textbook, ratio = (
+                ("-", "-")
+                if cost.textbook is None
+                else (f"{cost.textbook:.1f}", f"{cost.textbook_over_ours:.1f}")
+            )
+            lines.append(
+                f"{cost.shots:5}  {cost.match:8.1f}  {textbook:>11}  {ratio:>13}"
+                f"  {cost.end_to_end:13.1f}  {cost.encode:10.1f}  {cost.over_encoder:12.2f}"
+                f"  {cost.bank_bytes / 1e6:7.0f}  {cost.peak_bytes / 1e6:7.0f}"
+            )
+        return "\n".join(lines)
+
+
+def measure(
+    detector: HyperFSAD,
+    shots: Sequence[int],
+    rounds: int = 5,
+    progress: Callable[[str], None] = lambda _: None,
+) -> SpeedReport:
+    """Draws parts, learns from them, and inspects others; the more shots, the more are drawn."""
+    if not shots or min(shots) < 1 or rounds < 1:
+        raise UsageError("Shots and rounds are at least 1.")
+    with tempfile.TemporaryDirectory(prefix="hyperfsad-speed-") as folder:
+        paths = [_part(Path(folder), seed) for seed in range(IMAGES)]
+        pictures = [load_image(path) for path in paths]
+        arrays = [prepare(picture, detector.settings) for picture in pictures]
+        encoder = detector.encoder_
+        queries = [encoder.encode_prepared([array]) for array in arrays]
+        bank = _Bank(detector, max(shots), queries[0].patches.shape)
+        peak = _Peak()
+        costs, encodes = [], []
+        for count in sorted(set(shots)):
+            progress(f"learning from {count} parts")
+            bank.grow(count)
+            detector.remember(bank.first(count))
+            detector.scale_  # noqa: B018 (made once, before the clock starts)
+            progress(f"inspecting with {count} normal images")
+            stream: list[float] = []
+            match: list[float] = []
+            encode: list[float] = []
+            for _ in range(rounds):
+                stream += _stream(detector, paths)
+                encode += _laps(lambda array: encoder.encode_prepared([array]), arrays)
+                match += _laps(detector.score_tokens, queries)
+                peak.measure()
+            encodes += encode
+            known = detector.memory_
+            costs.append(
+                Cost(
+                    count,
+                    statistics.median(match),
+                    None,
+                    statistics.median(stream),
+                    statistics.median(encode),
+                    sum(layer.nbytes for layer in (*known.patches, known.cls)),
+                    peak_memory(),
+                )
+            )
+            if len(known.patches[0]) <= TEXTBOOK_ROWS:  # last, since its memory is not ours
+                laps = _laps(partial(_textbook, known), queries[:3])
+                costs[-1] = replace(costs[-1], textbook=statistics.median(laps))
+        decode = statistics.median(_laps(load_image, paths * rounds))
+        shrink = statistics.median(
+            _laps(lambda picture: prepare(picture, detector.settings), pictures * rounds)
+        )
+    settings = detector.settings
+    return SpeedReport(
+        settings.name,
+        settings.resolution,
+        encoder.engine,
+        torch.get_num_threads(),
+        decode,
+        shrink,
+        statistics.median(encodes),
+        encoder_gflop(settings.layers[-1], settings.grid**2, queries[0].cls.shape[-1]),
+        peak.gflops,
+        tuple(costs),
+    )
+
+
+def encoder_gflop(depth: int, patches: int, width: int) -> float:
+    """10⁹ multiplications and additions of a transformer's first blocks, MLPs four times as wide.
+
+    A block is 12 D² products a token and 2 T D for its attention; a few other tokens and the
+    embedding of the patches are left out.
+    """
+    return depth * 2 * patches * (12 * width**2 + 2 * patches * width) / 1e9
+
+
+def textbook_distances(queries: Tensor, memory: Tensor) -> Tensor:
+    """Equation 1 as it is written: every similarity sorted, dense weights times the memory."""
+    z = queries @ memory.T
+    ordered = z.sort(dim=-1, descending=True).values
+    sums = ordered.cumsum(dim=-1)
+    count = torch.arange(1, z.shape[1] + 1, device=z.device)
+    size = (1 + count * ordered > sums).sum(dim=-1, keepdim=True)
+    weights = (z - (sums.gather(-1, size - 1) - 1) / size).clamp(min=0)
+    return 1 - torch.cosine_similarity(queries, weights @ memory, dim=-1)
+
+
+def peak_memory() -> int:
+    """Bytes: the largest memory of this process so far; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such count
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+class _Bank:
+    """A memory bank that grows in place: joining would hold it twice."""
+
+    def __init__(self, detector: HyperFSAD, most: int, shape: torch.Size) -> None:
+        _, layers, self.patches, width = shape
+        device = detector.encoder_.device
+        rows = most * self.patches
+        self.layers = [torch.empty(rows, width, device=device) for _ in range(layers)]
+        self.cls = torch.empty(most, layers, width, device=device)
+        self._detector, self._filled = detector, 0
+
+    def grow(self, count: int) -> None:
+        encoder, settings = self._detector.encoder_, self._detector.settings
+        for place in range(self._filled, count):
+            part = draw("plate", seed=IMAGES + place).image
+            tokens = encoder.encode_prepared([prepare(load_image(part), settings)])
+            rows = slice(place * self.patches, (place + 1) * self.patches)
+            for layer, patches in zip(self.layers, tokens.patches[0], strict=True):
+                layer[rows] = patches
+            self.cls[place] = tokens.cls[0]
+        self._filled = max(self._filled, count)
+
+    def first(self, count: int) -> MemoryBank:
+        images = tuple(NormalImage(f"part {place}", str(place)) for place in range(count))
+        rows = count * self.patches
+        return MemoryBank(tuple(layer[:rows] for layer in self.layers), self.cls[:count], images)
+
+
+class _Peak:
+    """The machine's best matrix product, tried again and again during a run."""
+
+    def __init__(self) -> None:
+        self._matrices = torch.rand(2, PEAK_SIDE, PEAK_SIDE)
+        self._best = float("inf")
+
+    def measure(self) -> None:
+        laps = _laps(lambda _: self._matrices[0] @ self._matrices[1], range(10))
+        self._best = min(self._best, *laps)
+
+    @property
+    def gflops(self) -> float:
+        return 2 * PEAK_SIDE**3 / 1e9 / (self._best / 1000)
+
+
+def _part(folder: Path, seed: int) -> str:
+    path = folder / f"{seed}.png"
+    draw("plate", seed=seed, defect="scratch" if seed % 2 else None).image.save(path)
+    return str(path)
+
+
+def _stream(detector: HyperFSAD, paths: Sequence[str]) -> list[float]:
+    """Milliseconds from result to result in a stream of files that has got going."""
+    ends = []
+    for _ in detector.predict([*paths[:WARM_UP], *paths]):
+        ends.append(time.perf_counter())
+    return [1000 * (b - a) for a, b in zip(ends[WARM_UP - 1 :], ends[WARM_UP:], strict=False)]
+
+
+def _laps(work: Callable[[Item], object], items: Iterable[Item]) -> list[float]:
+    """Milliseconds of the work on each item."""
+    laps = []
+    for item in items:
+        start = time.perf_counter()
+        work(item)
+        laps.append(1000 * (time.perf_counter() - start))
+    return laps
+
+
+def _textbook(bank: MemoryBank, tokens: Tokens) -> None:
+    for queries, memory in zip(tokens.patches[0], bank.patches, strict=True):
+        textbook_distances(queries, memory)

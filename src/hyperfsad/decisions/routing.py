@@ -1,0 +1,199 @@
+"""Which product an image shows: the nearest by CLS tokens, or none.
+
+The distance of two images is 1 − the cosine of their CLS tokens, averaged over the layers; that of
+an image from a product is the smallest over its good parts. How far is too far follows from good
+parts alone: half of the way to the nearest other product, within limits that come from empty
+pictures (plain white, grey and black), which show how far apart an encoder puts what has nothing
+in common. A lone product with a lone good part has such limits too. docs/products.md has the
+measurements and the rules that did worse.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ..images.loading import LoadedImage
+from ..method.memory import MemoryBank
+
+HALF = 0.5
+
+NEVER_BELOW, NEVER_ABOVE = 0.1, 0.24
+"""Parts of the mean distance to empty pictures. Without the first, defects would fit none where two
+products look alike; without the second, everything would fit where they have nothing in common."""
+
+SPREAD = 3.0
+"""A part may also be this many times as far away as good parts usually are from each other. No
+product that was measured needs it, but parts that lie about at any angle would."""
+
+ROUNDING = 1e-5
+"""Equal pictures are this close."""
+
+EMPTY = (255, 128, 0)
+"""Grey values of the empty pictures."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where an image belongs."""
+
+    nearest: str
+    """The product with the most similar good part."""
+    similarity: float
+    """Cosine of the CLS tokens, averaged over the layers."""
+    least: float
+    """An image that is less similar does not fit the product."""
+    runner_up: str | None = None
+    """The second nearest product; None where there is but one."""
+    margin: float | None = None
+    """How much more similar the image is to the nearest than to the runner-up."""
+
+    @property
+    def product(self) -> str | None:
+        """The image's product; None where it fits none."""
+        return self.nearest if self.similarity >= self.least else None
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the image fits no product."""
+        return self.product is None
+
+    def to_text(self) -> str:
+        """For people, as in "product bottle, similarity 0.991"."""
+        if self.unknown:
+            return (
+                f"fits no product; the nearest is {self.nearest}, similarity"
+                f" {self.similarity:.3f} where {self.least:.3f} are needed"
+            )
+        return f"product {self.nearest}, similarity {self.similarity:.3f}"
+
+
+def route_fields(route: Route | None) -> dict[str, Any]:
+    """What results.jsonl says of the product; all null where a detector knows but one."""
+    return {
+        "product": route and route.product,
+        "unknown_product": route and route.unknown,
+        "nearest_product": route and route.nearest,
+        "product_similarity": route and route.similarity,
+        "product_margin": route and route.margin,
+    }
+
+
+class Router:
+    """The CLS tokens of all good parts, ready to be compared with those of an image."""
+
+    def __init__(self, products: Mapping[str, MemoryBank], least: Mapping[str, float]) -> None:
+        self._names = list(products)
+        self._least = dict(least)
+        self._cls, self._sizes = _stacked(products)
+
+    def route(self, cls: Tensor) -> Route:
+        """The way of one image, (layers, D)."""
+        to_products = _nearest(similarities(cls[None], self._cls), self._sizes)[0]
+        values, order = to_products.sort(descending=True, stable=True)
+        names = [self._names[place] for place in order[:2].tolist()]
+        best, *second = values[:2].tolist()
+        return Route(
+            names[0],
+            best,
+            self._least[names[0]],
+            names[1] if second else None,
+            best - second[0] if second else None,
+        )
+
+
+def similarities(images: Tensor, others: Tensor) -> Tensor:
+    """Cosines of CLS tokens, averaged over the layers: (Q, layers, D), (K, layers, D) → (Q, K)."""
+    return torch.einsum("qld,kld->qk", images, others) / images.shape[1]
+
+
+def empty_pictures() -> list[LoadedImage]:
+    """Pictures that show nothing."""
+    return [
+        LoadedImage(f"empty {grey}", Image.new("RGB", (64, 64), (grey, grey, grey)))
+        for grey in EMPTY
+    ]
+
+
+def least_similarities(products: Mapping[str, MemoryBank], empty: Tensor) -> dict[str, float]:
+    """For each product, below which similarity an image does not fit it.
+
+    `empty` are the CLS tokens of empty pictures.
+    """
+    cls, sizes = _stacked(products)
+    across = _nearest(similarities(cls, cls), sizes)
+    least = {}
+    for place, (name, rows) in enumerate(zip(products, torch.split(across, sizes), strict=True)):
+        bank = products[name]
+        others = [column for column in range(len(products)) if column != place]
+        gap = 1 - float(rows[:, others].max()) if others else math.inf
+        far = 1 - float(similarities(bank.cls, empty).mean())
+        half = min(max(HALF * gap, NEVER_BELOW * far), NEVER_ABOVE * far)
+        usual = median(_apart(bank).values() or [0.0])
+        least[name] = 1 - max(half, SPREAD * usual)
+    return least
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """A product whose good parts may be taken for another's."""
+
+    product: str
+    other: str
+    nearer: int
+    """How many of its good parts are nearer to the other product than to the rest of its own."""
+    count: int
+    """Of how many."""
+
+
+def look_alikes(products: Mapping[str, MemoryBank]) -> list[Likeness]:
+    """Products that good parts alone cannot tell apart.
+
+    A lone good part has no others to be near to; it is compared with how far those of the other
+    product are apart, or where there is but one as well, with those of any product.
+    """
+    apart = {name: _apart(bank) for name, bank in products.items()}
+    widest = {name: max(found.values()) for name, found in apart.items() if found}
+    anywhere = max(widest.values(), default=0.0)
+    cls, sizes = _stacked(products)
+    across = 1 - _nearest(similarities(cls, cls), sizes)
+    alike = []
+    for name, rows in zip(products, torch.split(across, sizes), strict=True):
+        places = [views[0] for views in products[name].views]
+        for other, distances in zip(products, rows[places].T.tolist(), strict=True):
+            level = widest.get(other, anywhere)
+            nearer = sum(
+                distance <= apart[name].get(place, level) + ROUNDING
+                for place, distance in zip(places, distances, strict=True)
+            )
+            if nearer and other != name:
+                alike.append(Likeness(name, other, nearer, len(places)))
+    return alike
+
+
+def _apart(bank: MemoryBank) -> dict[int, float]:
+    """For the place of each good part its distance from the nearest other; empty of a lone one."""
+    views = bank.views
+    if len(views) < 2:
+        return {}
+    found = similarities(bank.cls, bank.cls)
+    for own in views:
+        for place in own:
+            found[place, own] = -1.0
+    return {own[0]: 1 - float(found[own[0]].max()) for own in views}
+
+
+def _stacked(products: Mapping[str, MemoryBank]) -> tuple[Tensor, list[int]]:
+    """The CLS tokens of all products, and how many each has."""
+    banks = list(products.values())
+    return torch.cat([bank.cls for bank in banks]), [len(bank) for bank in banks]
+
+
+def _nearest(found: Tensor, sizes: list[int]) -> Tensor:
+    """The largest similarity to each product, (Q, products)."""
+    return torch.stack([part.amax(dim=1) for part in torch.split(found, sizes, dim=1)], dim=1)

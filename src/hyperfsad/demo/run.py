@@ -1,0 +1,65 @@
+"""The main job on parts that it draws itself: some to learn from, others to judge."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..detector.hyperfsad import HyperFSAD
+from ..disk.atomic import atomic_path
+from ..output.folder import OutputFolder
+from ..results.result import AnomalyResult
+from .parts import PRODUCTS, draw
+
+SUPPORT = 4
+FIRST_PHOTO = 8
+"""Where the seeds of judged parts begin, so that none is learnt."""
+
+
+@dataclass(frozen=True)
+class DemoRow:
+    """One judged part."""
+
+    image: str
+    shown: str
+    """What was drawn: "good", or the defect."""
+    score: float
+    threshold: float | None
+    anomalous: bool | None
+
+    @property
+    def right(self) -> bool:
+        """Whether the verdict is what was drawn."""
+        return self.anomalous == (self.shown != "good")
+
+
+def run_demo(
+    folder: Path, detector: Callable[[], HyperFSAD], progress: Callable[[str], None]
+) -> list[DemoRow]:
+    """Draws the parts below `folder`, judges them and writes the results of each product."""
+    rows = []
+    for product, defects in PRODUCTS.items():
+        place = folder / product
+        kinds = ["good", "good", *defects]
+        good = [_drawn(place / "good", product, seed) for seed in range(SUPPORT)]
+        photos = [
+            _drawn(place / "photos", product, FIRST_PHOTO + seed, kind)
+            for seed, kind in enumerate(kinds)
+        ]
+        progress(f"{product}: learning from {SUPPORT} good parts")
+        fitted = detector().fit(good)
+        with OutputFolder(place, run="demo", support=fitted.memory_.images).open() as output:
+            for photo, kind in zip(photos, kinds, strict=True):
+                progress(f"{product}: {kind}")
+                result: AnomalyResult = fitted.predict(photo)
+                output.add(result)
+                rows.append(DemoRow(photo, kind, result.score, result.threshold, result.anomalous))
+            output.finish(photos)
+    return rows
+
+
+def _drawn(folder: Path, product: str, seed: int, kind: str = "good") -> str:
+    part = draw(product, seed=seed, defect=None if kind == "good" else kind)
+    path = folder / f"{seed:03d} {kind}.png"
+    with atomic_path(path) as temporary:
+        part.image.save(temporary, format="PNG")
+    return str(path)

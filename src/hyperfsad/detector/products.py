@@ -1,0 +1,263 @@
+"""Several products in one detector: each image is judged by the detector of its own product."""
+
+import hashlib
+import json
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..decisions.roi import AUTO
+from ..decisions.routing import Route, Router, empty_pictures, least_similarities, look_alikes
+from ..decisions.thresholds import FALSE_ALARM_RATE
+from ..encoders.encoder import Encoder
+from ..encoders.prepared import PreparedImage
+from ..encoders.tokens import Tokens
+from ..errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
+from ..evidence.evidence import Evidence
+from ..evidence.explaining import explain
+from ..images.finding import product_folders
+from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
+from ..images.reading import Images
+from ..messages import Notify, silent
+from ..results.result import AnomalyResult
+from . import storage
+from .hyperfsad import HyperFSAD
+from .predicting import Predictor
+
+
+class ProductDetector(Predictor):
+    """A detector for each product, one encoder for all; an image goes to the product it looks like.
+
+    >>> detector = ProductDetector().fit("products/")  # a folder of good parts for each product
+    >>> detector.predict("part.png").product
+    """
+
+    def __init__(self, backbone: str | None = None, **settings: Any) -> None:
+        """All that `HyperFSAD` takes; it holds for every product."""
+        plain = HyperFSAD(backbone, **settings)
+        if plain.roi not in (None, AUTO):
+            raise UsageError(
+                "A mask or polygon is the region of one product; with several, the region of"
+                " interest is auto, or each product has a detector of its own."
+            )
+        if plain.needs_pictures:
+            raise UsageError(
+                "Images of several products are not cut into tiles; fit a detector with tiles for"
+                " each product."
+            )
+        self._begin(plain)
+
+    def _begin(self, plain: HyperFSAD) -> None:
+        self._plain = plain  # never fitted: what all products share
+        self.settings, self.batch_size = plain.settings, plain.batch_size
+        self.products_: dict[str, HyperFSAD] = {}
+        """The detector of each product, by name."""
+        self.least_: dict[str, float] = {}
+        """The least similarity with which an image still fits a product."""
+        self.skipped_: list[ImageError] = []
+        """Normal images of the last `fit` or `extend` that could not be read."""
+        self._router: Router | None = None
+
+    @property
+    def threshold_(self) -> float | None:
+        """The lowest threshold of a product; None where none has one."""
+        found = [d.threshold_ for d in self.products_.values() if d.threshold_ is not None]
+        return min(found, default=None)
+
+    @property
+    def min_area(self) -> float:
+        """Regions of fewer pixels of the image are left out."""
+        return self._plain.min_area
+
+    @min_area.setter
+    def min_area(self, pixels: float) -> None:
+        for detector in (self._plain, *self.products_.values()):
+            detector.min_area = pixels
+
+    @property
+    def encoder_(self) -> Encoder:
+        """The encoder of all products, loaded when it is first needed."""
+        encoder = self._plain.encoder_
+        for detector in self.products_.values():
+            if detector._encoder is not encoder:
+                detector.use_encoder(encoder)
+                self._router = None  # on the encoder's device
+        return encoder
+
+    @property
+    def support_(self) -> tuple[NormalImage, ...]:
+        """The normal images of all products."""
+        return tuple(image for each in self.products_.values() for image in each.support_)
+
+    def fit(
+        self,
+        products: "str | os.PathLike[str] | Mapping[str, Images]",
+        *,
+        false_alarm_rate: float = FALSE_ALARM_RATE,
+    ) -> "ProductDetector":
+        """Remembers the good parts of each product: a folder of folders, or images by name."""
+        if isinstance(products, str | os.PathLike):
+            products = {name: found.paths for name, found in product_folders(products).items()}
+        if not products:
+            raise UsageError("There is no product to learn.")
+        self.skipped_ = []
+        fitted = {
+            name: self._learnt(name, images, false_alarm_rate) for name, images in products.items()
+        }
+        self.products_ = fitted
+        self._settle(*fitted)
+        return self
+
+    def extend(self, product: str, images: Images) -> "ProductDetector":
+        """Remembers more good parts of a product, or those of a new one."""
+        self._require_fitted()
+        self.skipped_ = []
+        self.encoder_  # noqa: B018 (a new product shares it)
+        if product in self.products_:
+            known = self.products_[product]
+            known.extend(images)
+            self.skipped_ = known.skipped_
+        else:
+            self.products_[product] = self._learnt(product, images)
+        self._settle(product)
+        return self
+
+    def route(self, image: ImageSource) -> Route:
+        """The product of an image, without judging it."""
+        return self._route(load_image(image))
+
+    def evidence(
+        self, image: ImageSource, x: float | None = None, y: float | None = None
+    ) -> Evidence:
+        """Which normal patches of its product rebuilt the patch at x, y of an image."""
+        picture = load_image(image)
+        route = self._route(picture)
+        return replace(explain(self.products_[route.nearest], picture, x, y), route=route)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything but the encoder's weights into one file."""
+        self._require_fitted()
+        products = {
+            name: (detector.memory_, {**detector._header(), "least_similarity": self.least_[name]})
+            for name, detector in self.products_.items()
+        }
+        storage.write_products(Path(path), products)
+
+    def identity(self) -> str:
+        """A hash of all that its results depend on: equal detectors, equal results."""
+        self._require_fitted()
+        parts = [(name, d.identity(), self.least_[name]) for name, d in self.products_.items()]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, backbone: str | None = None, **machine: Any
+    ) -> "ProductDetector":
+        """Reads a file of several products; safe with files from strangers.
+
+        `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
+        """
+        stored = storage.read_products(Path(path))
+        products = {
+            name: HyperFSAD.restored(bank, header, os.fspath(path), backbone=backbone, **machine)
+            for name, (bank, header) in stored.items()
+        }
+        try:
+            least = {name: float(own["least_similarity"]) for name, (_, own) in stored.items()}
+            if not all(math.isfinite(level) for level in least.values()):
+                raise ValueError("a limit is no number")
+        except (KeyError, TypeError, ValueError) as error:
+            raise DetectorFileError(f"{path} is damaged: {error!r}.") from error
+        detector = cls.__new__(cls)
+        detector._begin(next(iter(products.values())).unfitted())
+        detector.products_, detector.least_ = products, least
+        return detector
+
+    def __repr__(self) -> str:
+        count = sum(len(each.memory_) for each in self.products_.values())
+        return f"ProductDetector({list(self.products_)}, {count} normal images)"
+
+    def _learnt(
+        self, name: str, images: Images, false_alarm_rate: float = FALSE_ALARM_RATE
+    ) -> HyperFSAD:
+        if not name.strip():
+            raise UsageError("A product needs a name.")
+        self._plain.encoder_  # noqa: B018 (loaded once, before the copy)
+        try:
+            detector = self._plain.unfitted().fit(images, false_alarm_rate=false_alarm_rate)
+        except UsageError as error:
+            raise UsageError(f"The product {name} cannot be learnt: {error}") from error
+        self.skipped_ += detector.skipped_
+        return detector
+
+    def _settle(self, *changed: str) -> None:
+        """Works out anew what follows from the good parts; warns about those that have changed."""
+        self._router = None
+        encode = self.encoder_.encode  # one at a time, as tokens depend a little on their company
+        empty = torch.cat([encode([picture]).cls for picture in empty_pictures()])
+        banks = {name: detector.memory_ for name, detector in self.products_.items()}
+        self.least_ = least_similarities(banks, empty)
+        for alike in look_alikes(banks):
+            if alike.product in changed or alike.other in changed:
+                _warn(
+                    f"{alike.product} looks like {alike.other}: {alike.nearer} of its"
+                    f" {alike.count} good parts could be taken for it, and defects will be judged"
+                    " by the wrong one; give more good parts, or make them one product."
+                )
+
+    def _route(self, picture: LoadedImage) -> Route:
+        self._require_fitted()
+        return self._routes(self.encoder_.encode([picture]))[0]
+
+    def _routes(self, tokens: Tokens) -> list[Route]:
+        if self._router is None:
+            banks = {name: detector.memory_ for name, detector in self.products_.items()}
+            self._router = Router(banks, self.least_)
+        return [self._router.route(cls) for cls in tokens.cls]
+
+    def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
+        tokens = self.encoder_.encode_prepared([image.pixels for image in images])
+        results = []
+        for place, (image, route) in enumerate(zip(images, self._routes(tokens), strict=True)):
+            detector = self.products_[route.nearest]
+            own = slice(place, place + 1)
+            (scored,) = detector.score_tokens(Tokens(tokens.patches[own], tokens.cls[own]))
+            results.append(replace(detector.result(image, scored), route=route))
+        return results
+
+    def _require_fitted(self) -> None:
+        if not self.products_:
+            raise UsageError("This detector has seen no product yet; call fit first.")
+
+
+def load_detector(
+    path: str | os.PathLike[str],
+    *,
+    backbone: str | None = None,
+    device: str = "auto",
+    engine: str = "auto",
+    batch_size: int | None = None,
+    notify: Notify = silent,
+) -> HyperFSAD | ProductDetector:
+    """Reads a detector file, whether of one product or of several."""
+    several = storage.holds_products(storage.read_header(Path(path)))
+    load = ProductDetector.load if several else HyperFSAD.load
+    found: HyperFSAD | ProductDetector = load(
+        path,
+        backbone=backbone,
+        device=device,
+        engine=engine,
+        batch_size=batch_size,
+        notify=notify,
+    )
+    return found
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, HyperfsadWarning, stacklevel=4)

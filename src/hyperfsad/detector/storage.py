@@ -1,0 +1,248 @@
+"""The detector file: one safetensors file, its settings as JSON in the header. No code, no pickle.
+
+Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32; an image that is remembered
+in several views counts as often in K, and stands once in the header. A detector with a region of
+interest also has `roi`; one that cuts images into tiles has theirs (see `tile_storage`). The header
+keeps one JSON string under one key, since safetensors does not keep the order of several. A file of
+several products has the tensors of each under `products.<number>.`, and a list of their headers.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from ..disk.atomic import atomic_path
+from ..disk.tensors import StreamedTensor, write_tensors
+from ..errors import DetectorFileError, first_line
+from ..images.loading import NormalImage
+from ..method.memory import MemoryBank
+from ..views.tile_files import NormalTiles
+from ..views.tile_storage import replaced_files, stored_tiles, tile_streams
+
+FORMAT = 3
+"""1 had no recipe, sharpness or scales: all were the paper's. 2 had one product, one view of each
+image, and no tiles."""
+KEY = "hyperfsad"
+
+MOST_VIEWS = 1000
+"""Views of one image; a file that claims more is damaged."""
+
+_DAMAGES = (SafetensorError, OSError, KeyError, TypeError, ValueError, ZeroDivisionError)
+"""What reading a damaged file may raise."""
+_MISMATCH = "its content does not match its description"
+
+
+def write_detector(
+    path: Path,
+    bank: MemoryBank,
+    settings: dict[str, Any],
+    further: dict[str, torch.Tensor] | None = None,
+) -> None:
+    """Writes the file at once or not at all; the same detector always gives the same bytes.
+
+    `further` tensors have names of their own.
+    """
+    tensors, description = _described(bank, settings, further or {})
+    if bank.tiles:
+        sizes = [list(image.tiling.size) for image in bank.tiles]
+        description["tiles"] = {"side": settings["tiles"]["side"], "sizes": sizes}
+        tensors |= tile_streams(bank.tiles)
+    _write(path, tensors, {"format": FORMAT, **description}, bank.tiles)
+
+
+def write_products(path: Path, products: Mapping[str, tuple[MemoryBank, dict[str, Any]]]) -> None:
+    """Writes the memory banks and settings of several products."""
+    tensors: dict[str, StreamedTensor] = {}
+    headers = []
+    for number, (name, (bank, own)) in enumerate(products.items()):
+        found, description = _described(bank, own, {})
+        tensors |= {f"{_prefix(number)}{key}": tensor for key, tensor in found.items()}
+        headers.append({"name": name, **description})
+    _write(path, tensors, {"format": FORMAT, "products": headers})
+
+
+def _described(
+    bank: MemoryBank, settings: dict[str, Any], further: dict[str, torch.Tensor]
+) -> tuple[dict[str, StreamedTensor], dict[str, Any]]:
+    tensors = {**further, **_tensors(bank, settings["encoder"]["layers"])}
+    streams = {name: StreamedTensor.of(tensor) for name, tensor in tensors.items()}
+    return streams, {
+        **settings,
+        "normal_images": _listed(bank),
+        "crc32": {name: _crc32(tensor) for name, tensor in tensors.items()},
+    }
+
+
+def _write(
+    path: Path,
+    tensors: Mapping[str, StreamedTensor],
+    header: dict[str, Any],
+    tiles: Sequence[NormalTiles] = (),
+) -> None:
+    with atomic_path(path) as temporary:
+        write_tensors(temporary, tensors, {KEY: json.dumps(header)})
+        for file in replaced_files(tiles, path):
+            file.close()
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The settings in a detector file, checked for origin and version; no tensor is read."""
+    if not path.exists():
+        raise DetectorFileError(f"There is no detector file {path}.")
+    if path.is_dir():
+        raise DetectorFileError(f"{path} is a folder, not a detector file.")
+    try:
+        with path.open("rb"):
+            pass  # safetensors would call a forbidden file missing
+    except OSError as error:
+        raise DetectorFileError(f"{path} cannot be read: {error.strerror}.") from error
+    try:
+        with safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {}).get(KEY)
+        header = json.loads(text) if text else None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise DetectorFileError(f"{path} is damaged, cut short or no detector file.") from error
+    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+        raise DetectorFileError(f"{path} is a safetensors file, but not a hyperfsad detector.")
+    if header["format"] > FORMAT:
+        raise DetectorFileError(
+            f"{path} was written by a newer hyperfsad (format {header['format']}, this one reads"
+            f" up to {FORMAT}); upgrade hyperfsad."
+        )
+    return header
+
+
+def holds_products(header: dict[str, Any]) -> bool:
+    """Whether a file's header is that of several products."""
+    return "products" in header
+
+
+def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
+    """The memory bank and the settings of a detector file, every part of it checked."""
+    header = read_header(path)
+    if holds_products(header):
+        raise DetectorFileError(
+            f"{path} holds several products, and this needs a detector of one; in Python, open it"
+            " with ProductDetector.load or load_detector."
+        )
+    try:
+        with safe_open(path, framework="pt") as file:
+            bank = _checked_bank(file, header)
+            if header.get("tiles") is not None:
+                bank = replace(bank, tiles=stored_tiles(path, file, bank, header))
+            return bank, header
+    except _DAMAGES as error:
+        raise DetectorFileError(f"{path} is damaged{_how(error)}.") from error
+
+
+def read_products(path: Path) -> dict[str, tuple[MemoryBank, dict[str, Any]]]:
+    """The memory bank and the settings of each product in a file, every part of it checked."""
+    header = read_header(path)
+    if not holds_products(header):
+        raise DetectorFileError(
+            f"{path} holds a detector of one product; in Python, open it with HyperFSAD.load or"
+            " load_detector."
+        )
+    products: dict[str, tuple[MemoryBank, dict[str, Any]]] = {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            for number, own in enumerate(header["products"]):
+                bank = _checked_bank(file, own, _prefix(number))
+                if own.get("tiles") is not None:
+                    raise ValueError(_MISMATCH)  # products are never cut into tiles
+                products[str(own["name"])] = bank, own
+        names = [own["name"] for own in header["products"]]
+        alike = [(own["encoder"], bank.cls.shape[2]) for bank, own in products.values()]
+        if not names or list(products) != names or alike.count(alike[0]) != len(names):
+            raise ValueError(_MISMATCH)
+    except _DAMAGES as error:
+        raise DetectorFileError(f"{path} is damaged{_how(error)}.") from error
+    return products
+
+
+def _how(error: BaseException) -> str:
+    """What is damaged, where we know it: the words of safetensors are about its own insides."""
+    return "" if isinstance(error, SafetensorError) else f": {first_line(error)}"
+
+
+def _checked_bank(file: Any, header: dict[str, Any], prefix: str = "") -> MemoryBank:
+    layers = header["encoder"]["layers"]
+    images = _images(header["normal_images"])
+    patches = tuple(file.get_tensor(f"{prefix}patches.{layer}") for layer in layers)
+    bank = MemoryBank(patches, file.get_tensor(f"{prefix}cls"), images)
+    intact = all(
+        _crc32(tensor) == header["crc32"][name] for name, tensor in _tensors(bank, layers).items()
+    )
+    grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
+    intact &= bank.cls.shape[:2] == (len(images), len(layers)) and len(images) > 0
+    shape = (len(images) * grid**2, bank.cls.shape[2])
+    intact &= all(
+        layer.shape == shape and layer.dtype == torch.float32 and _finite(layer)
+        for layer in patches
+    )
+    if not intact:
+        raise ValueError(_MISMATCH)
+    return bank
+
+
+def _prefix(number: int) -> str:
+    """By number, since the name of a product may be any text."""
+    return f"products.{number}."
+
+
+def read_further(path: Path, header: dict[str, Any], name: str) -> torch.Tensor:
+    """A further tensor of a detector file, checked."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensor: torch.Tensor = file.get_tensor(name)
+        if _crc32(tensor.contiguous()) != header["crc32"][name]:
+            raise ValueError(_MISMATCH)
+    except _DAMAGES as error:
+        raise DetectorFileError(f"{path} is damaged{_how(error)}.") from error
+    return tensor
+
+
+def _listed(bank: MemoryBank) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": (image := bank.images[places[0]]).name,
+            "sha256": image.sha256,
+            **({} if image.size is None else {"size": list(image.size)}),
+            **({} if len(places) == 1 else {"views": len(places)}),
+        }
+        for places in bank.views
+    ]
+
+
+def _images(described: list[dict[str, Any]]) -> tuple[NormalImage, ...]:
+    images: list[NormalImage] = []
+    for image in described:
+        width, height = image.get("size") or (None, None)
+        size = None if width is None or height is None else (int(width), int(height))
+        if size is not None and min(size) < 1:
+            raise ValueError(f"an image has the size {size}")
+        views = image.get("views", 1)
+        if not 1 <= int(views) <= MOST_VIEWS:
+            raise ValueError(f"an image has {views} views")
+        images += [NormalImage(image["name"], image["sha256"], size)] * int(views)
+    return tuple(images)
+
+
+def _tensors(bank: MemoryBank, layers: list[int]) -> dict[str, torch.Tensor]:
+    named = {f"patches.{layer}": rows for layer, rows in zip(layers, bank.patches, strict=True)}
+    return {name: t.cpu().contiguous() for name, t in {**named, "cls": bank.cls}.items()}
+
+
+def _crc32(tensor: torch.Tensor) -> int:
+    return zlib.crc32(tensor.numpy().data)
+
+
+def _finite(tensor: torch.Tensor) -> bool:
+    """One number that is not finite spoils the sum, which is faster than asking each."""
+    return bool(tensor.sum().isfinite())

@@ -1,0 +1,88 @@
+"""Writing so that nothing is ever half there: to a temporary name, then renamed."""
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import HyperfsadError
+
+
+@contextlib.contextmanager
+def atomic_path(target: Path) -> Iterator[Path]:
+    """A temporary path beside `target`; renamed over it on success, removed on any failure.
+
+    Parent folders are made. A full disk or a forbidden folder becomes one sentence.
+    """
+    with explain_os_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name[:60]}.", suffix=".tmp"
+        )
+        os.close(handle)
+    temporary = Path(name)
+    try:
+        with explain_os_errors(target):
+            yield temporary
+            temporary.chmod(0o666 & ~_umask())
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(target: Path) -> Iterator[Path]:
+    """A temporary folder beside `target`, renamed to it on success and removed on any failure.
+
+    When another process has put a folder there in the meantime, that one stays.
+    """
+    with explain_os_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(
+            tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+        )
+    try:
+        with explain_os_errors(target):
+            yield temporary
+            temporary.chmod(0o777 & ~_umask())
+            with contextlib.suppress(FileExistsError):
+                try:
+                    temporary.rename(target)
+                except OSError as error:
+                    if error.errno != errno.ENOTEMPTY:
+                        raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def explain_os_errors(target: Path) -> Iterator[None]:
+    """Turns the operating system's refusals to write `target` into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = {
+            errno.ENOSPC: "the disk is full; free some space or write elsewhere",
+            errno.EDQUOT: "the disk quota is used up; free some space or write elsewhere",
+            errno.EACCES: "writing there is not allowed; write elsewhere",
+            errno.EPERM: "writing there is not allowed; write elsewhere",
+            errno.EROFS: "the disk is read-only; write elsewhere",
+            errno.ENOTDIR: "a part of the path is a file, not a folder",
+            errno.EEXIST: "a part of the path is a file, not a folder",
+            errno.EISDIR: "it is a folder; give the name of a file",
+            errno.ENAMETOOLONG: "the name is too long for this file system",
+        }.get(error.errno or 0)
+        if reason is None:
+            raise
+        raise HyperfsadError(f"Cannot write {target}: {reason}.") from error
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

@@ -1,0 +1,156 @@
+"""Which files are meant: folders, globs and names become paths of images, in a fixed order."""
+
+import glob
+import os
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..errors import HyperfsadWarning, UsageError, reason
+
+SUFFIXES = frozenset(
+    {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".dib", ".tif", ".tiff"}
+    | {".webp", ".gif", ".ppm", ".pgm", ".pbm", ".pnm"}
+)
+
+RUN_FILES = frozenset({"results.jsonl", "results.partial.jsonl"})
+"""What marks a folder as the output of a run."""
+
+
+@dataclass(frozen=True)
+class FoundImages:
+    """The paths of images in a fixed order, and a sentence on whatever was passed over."""
+
+    paths: list[str]
+    notes: list[str]
+    failed: bool = False
+    """Whether a folder could not be opened."""
+
+
+def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
+    """Expands files, globs and folders (recursively) into paths, sorted within each source.
+
+    A path is kept as it was given, below a folder joined with it. Files in a folder that are no
+    images by their suffix are passed over with a note; a file that is named itself is kept.
+    """
+    paths: list[str] = []
+    notes: list[str] = []
+    closed: list[str] = []
+    for source in [os.fspath(source) for source in sources]:
+        if os.path.isdir(source):
+            found, junk = _walk(source, closed)
+            if not found:
+                notes.append(f"{source} holds no images{_listing(junk, '; passed over: ')}.")
+            elif junk:
+                notes.append(
+                    f"{source}: {len(junk)} file{'s' * (len(junk) > 1)} passed over that"
+                    f" {'are no images' if len(junk) > 1 else 'is no image'}{_listing(junk, ': ')}."
+                )
+            paths += found
+        elif _is_pattern(source):
+            paths += _globbed(source, notes)
+        elif os.path.lexists(source) or os.path.splitext(source)[1].lower() in SUFFIXES:
+            paths.append(source)
+        else:
+            notes.append(f"{source} does not exist.")
+    notes += closed
+    if not paths:
+        raise UsageError(" ".join(notes) or "No image was given.")
+    return FoundImages(paths, notes, failed=bool(closed))
+
+
+def product_folders(root: str | os.PathLike[str]) -> dict[str, FoundImages]:
+    """The images of each product in a folder of folders, by the folder's name, sorted.
+
+    Every product must have images; what lies beside the folders is told of and left out.
+    """
+    root = os.fspath(root)
+    if not os.path.isdir(root):
+        raise UsageError(f"{root} is no folder; give a folder with one folder for each product.")
+    names = sorted(name for name in os.listdir(root) if not name.startswith("."))
+    folders = [name for name in names if os.path.isdir(os.path.join(root, name))]
+    if not folders:
+        raise UsageError(
+            f"{root} holds no folders; put the good parts of each product into a folder of its own."
+        )
+    loose = [name for name in names if os.path.splitext(name)[1].lower() in SUFFIXES]
+    loose = [name for name in loose if name not in folders]
+    if loose:
+        more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
+        warnings.warn(
+            f"{os.path.join(root, loose[0])}{more} beside the folders of products is left out; it"
+            " belongs to none of them.",
+            HyperfsadWarning,
+            stacklevel=2,
+        )
+    return {name: _product_images(os.path.join(root, name), name) for name in folders}
+
+
+def _product_images(folder: str, name: str) -> FoundImages:
+    split = [kind for kind in ("train", "test") if os.path.isdir(os.path.join(folder, kind))]
+    if len(split) == 2:
+        raise UsageError(
+            f"{folder} holds a folder train and a folder test, as data sets with defects do; the"
+            " folder of a product holds nothing but good parts."
+        )
+    try:
+        return find_images([folder])
+    except UsageError as error:
+        raise UsageError(f"The product {name} cannot be learnt: {error}") from error
+
+
+def is_collection(source: str | os.PathLike[str]) -> bool:
+    """Whether a path stands for several images: a folder or a glob."""
+    path = os.fspath(source)
+    return os.path.isdir(path) or _is_pattern(path)
+
+
+def _is_pattern(path: str) -> bool:
+    return glob.has_magic(path) and not os.path.lexists(path)
+
+
+def _globbed(pattern: str, notes: list[str]) -> list[str]:
+    matches = sorted(path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path))
+    if not matches:
+        notes.append(f"No file matches {pattern}.")
+    return matches
+
+
+def _walk(folder: str, closed: list[str]) -> tuple[list[str], list[str]]:
+    """All images below a folder and all other files; links to folders are followed once.
+
+    Folders that cannot be opened are told in `closed`. The heat maps of an earlier run are no
+    pictures of parts and are passed over.
+    """
+
+    def refuse(error: OSError) -> None:
+        closed.append(f"{error.filename} cannot be opened: {reason(error).lower()}.")
+
+    found: list[str] = []
+    junk: list[str] = []
+    seen: set[tuple[int, int]] = set()
+    for parent, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
+        status = os.stat(parent)
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        ours = ("heatmaps",) if RUN_FILES.intersection(files) else ()
+        folders[:] = sorted(n for n in folders if not n.startswith(".") and n not in ours)
+        for name in files:
+            if name.startswith("."):
+                continue
+            is_image = os.path.splitext(name)[1].lower() in SUFFIXES
+            (found if is_image else junk).append(os.path.join(parent, name))
+    return sorted(found, key=_sort_key), sorted(junk, key=_sort_key)
+
+
+def _sort_key(path: str) -> list[str]:
+    return path.split(os.sep)
+
+
+def _listing(names: list[str], lead: str, most: int = 3) -> str:
+    if not names:
+        return ""
+    shown = ", ".join(os.path.basename(name) for name in names[:most])
+    return lead + shown + (f" and {len(names) - most} more" if len(names) > most else "")

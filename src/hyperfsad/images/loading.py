@@ -1,0 +1,263 @@
+"""Every pixel enters here: open, check, turn upright, make RGB, resize, normalise.
+
+Every bad file is named here too: whatever a decoder raises leaves this room as one `ImageError`.
+"""
+
+import hashlib
+import math
+import os
+import stat
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from ..errors import ImageError, UsageError, first_line, reason
+
+ImageSource: TypeAlias = "str | os.PathLike[str] | Image.Image | NDArray[Any]"
+
+# What Pillow may try. Formats that start other programs (EPS) or are no pictures stay out.
+FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "WEBP", "GIF", "PPM")
+
+MIN_SIDE = 8
+"""A picture with a shorter side shows no part: stretched to a square it would be a blur."""
+
+BAND = 1 << 22
+"""Pixels that are copied at a time where a copy of the whole picture might not fit."""
+
+LARGEST_DRAWN = 1 << 24
+"""Pixels of a picture that is drawn upon; of a larger one a reduced copy is."""
+
+_EIGHT_BIT = ("1", "L", "P", "RGB", "CMYK", "YCbCr", "HSV")
+_WITH_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
+
+
+@dataclass(frozen=True)
+class NormalImage:
+    """A support image: its name, the hash of its pixels, and its width and height."""
+
+    name: str
+    sha256: str
+    size: tuple[int, int] | None = field(default=None, compare=False)
+    """None in detectors of before."""
+
+
+@dataclass(frozen=True)
+class LoadedImage:
+    """One picture, upright: mode RGB, or F (grey from 0 to 255) where it had more than 8 bits."""
+
+    name: str
+    pixels: Image.Image
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        return self.pixels.size
+
+    def rgb(self) -> Image.Image:
+        """The picture as people see it, 8 bits a channel."""
+        if self.pixels.mode == "RGB":
+            return self.pixels
+        grey = np.clip(np.rint(np.asarray(self.pixels)), 0, 255).astype(np.uint8)
+        return Image.fromarray(grey).convert("RGB")
+
+    def reduced(self, pixels: int) -> "LoadedImage":
+        """The picture itself, or a smaller one of at most so many pixels, for drawing."""
+        width, height = self.size
+        if width * height <= pixels:
+            return self
+        factor = math.ceil((width * height / pixels) ** 0.5)
+        return LoadedImage(self.name, self.pixels.reduce(factor))
+
+    def sha256(self) -> str:
+        """The hash of the picture itself, whatever file format carried it."""
+        digest = hashlib.sha256(f"{self.pixels.mode} {self.size}".encode())
+        for band in _bands(self.pixels):  # the bytes of all at once would take twice its memory
+            digest.update(band.tobytes())
+        return digest.hexdigest()
+
+    def to_array(
+        self,
+        resolution: int,
+        mean: Sequence[float],
+        std: Sequence[float],
+        box: tuple[float, float, float, float] | None = None,
+    ) -> NDArray[np.float32]:
+        """The encoder's input, (3, resolution, resolution): squashed, bicubic, normalised.
+
+        `box` (left, upper, right, lower, in pixels) takes a part of the picture.
+        """
+        resized = self.pixels.resize((resolution, resolution), Image.Resampling.BICUBIC, box=box)
+        values = np.asarray(resized, dtype=np.float32)
+        if values.ndim == 2:
+            values = np.repeat(np.clip(values, 0, 255)[:, :, None], 3, axis=2)
+        centred = values / 255 - np.asarray(mean, dtype=np.float32)
+        normalised = centred / np.asarray(std, dtype=np.float32)
+        return np.ascontiguousarray(normalised.transpose(2, 0, 1))
+
+
+def load_image(source: ImageSource, name: str | None = None) -> LoadedImage:
+    """Opens a path, a PIL image or an array (H×W or H×W×3, uint8, uint16 or float in [0, 1])."""
+    if isinstance(source, np.ndarray):
+        name = name or "array"
+        pixels = _from_array(source, name)
+    elif isinstance(source, Image.Image):
+        name = name or str(getattr(source, "filename", "") or "image")
+        pixels = _decoded(source, name)
+    elif isinstance(source, str | os.PathLike):
+        name = name or os.fspath(source)
+        pixels = _from_file(os.fspath(source), name)
+    else:
+        raise UsageError(
+            f"An image is a path, a PIL image or a NumPy array, not {type(source).__name__}."
+        )
+    if min(pixels.size) < MIN_SIDE:
+        width, height = pixels.size
+        raise ImageError(
+            f"{name} is only {width}×{height} pixels; each side needs at least {MIN_SIDE}."
+        )
+    return LoadedImage(name, pixels)
+
+
+def _from_file(path: str, name: str) -> Image.Image:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        broken = os.path.islink(path)
+        raise ImageError(
+            f"{name} is a broken link." if broken else f"{name} does not exist."
+        ) from None
+    except OSError as error:
+        raise ImageError(f"{name} cannot be read: {reason(error).lower()}.") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise ImageError(f"{name} is not a file.")
+    if status.st_size == 0:
+        raise ImageError(f"{name} is empty (0 bytes).")
+    try:
+        with open(path, "rb") as file:
+            # Only while the header is read: warning filters belong to all threads at once.
+            with warnings.catch_warnings():
+                # Pillow warns at half its limit, but pictures of that size are real.
+                warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+                image = Image.open(file, formats=FORMATS)
+            with image:
+                return _decoded(image, name, ours=True)
+    except UnidentifiedImageError as error:
+        raise ImageError(f"{name} is not an image, or of a kind that is not supported.") from error
+    except Image.DecompressionBombError as error:
+        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0) / 1e6
+        raise ImageError(f"{name} is too large: it has over {limit:.0f} million pixels.") from error
+    except PermissionError as error:
+        raise ImageError(f"{name} cannot be read: {reason(error).lower()}.") from error
+
+
+def _decoded(image: Image.Image, name: str, *, ours: bool = False) -> Image.Image:
+    """The first frame, fully decoded, upright, in mode RGB or F.
+
+    What is `ours` alone may be changed in place: of a hundred million pixels a copy takes 400 MB.
+    """
+    try:
+        image.load()
+        if ours:
+            ImageOps.exif_transpose(image, in_place=True)
+        else:
+            image = ImageOps.exif_transpose(image)
+        return _canonical(image, name)
+    except (ImageError, Image.DecompressionBombError):
+        raise
+    except MemoryError:
+        width, height = image.size
+        raise ImageError(f"{name} ({width}×{height}) does not fit into memory.") from None
+    except Exception as error:  # decoders raise OSError, SyntaxError, struct.error, …
+        raise ImageError(f"{name} is damaged: {first_line(error)}.") from error
+
+
+def _canonical(image: Image.Image, name: str) -> Image.Image:
+    if image.mode.startswith("I"):
+        return _deep_grey(np.asarray(image), name)
+    if image.mode == "F":
+        return _float_grey(np.asarray(image), name)
+    if image.mode in _WITH_ALPHA or (image.mode in _EIGHT_BIT and "transparency" in image.info):
+        return _over_white(image)
+    if image.mode == "RGB":
+        return image
+    if image.mode in _EIGHT_BIT:
+        return image.convert("RGB")
+    raise ImageError(
+        f"{name} has the colour mode {image.mode}, which is not supported; save it as RGB."
+    )
+
+
+def _over_white(image: Image.Image) -> Image.Image:
+    """A picture with transparency laid over white, band by band."""
+    found = Image.new("RGB", image.size)
+    top = 0
+    for band in _bands(image):
+        colours = band.convert("RGBA")
+        white = Image.new("RGBA", colours.size, (255, 255, 255, 255))
+        found.paste(Image.alpha_composite(white, colours).convert("RGB"), (0, top))
+        top += band.height
+    return found
+
+
+def _bands(image: Image.Image) -> Iterator[Image.Image]:
+    """A picture cut into bands of rows, the upper first."""
+    width, height = image.size
+    rows = max(1, BAND // width)
+    for top in range(0, height, rows):
+        yield image.crop((0, top, width, min(top + rows, height)))
+
+
+def _deep_grey(values: NDArray[Any], name: str) -> Image.Image:
+    """16-bit grey on the fixed scale 65535 → 255: never stretched per image."""
+    if values.min() < 0 or values.max() > 65535:
+        raise ImageError(f"{name} has grey values outside 0 to 65535; save it as 8 or 16 bit.")
+    return Image.fromarray(values.astype(np.float32) / np.float32(257))
+
+
+def _float_grey(values: NDArray[Any], name: str) -> Image.Image:
+    return Image.fromarray(_unit_interval(values, name) * np.float32(255))
+
+
+def _unit_interval(values: NDArray[Any], name: str) -> NDArray[np.float32]:
+    if not np.isfinite(values).all():
+        raise ImageError(f"{name} holds values that are no numbers (NaN or infinite).")
+    if values.min() < 0 or values.max() > 1:
+        raise ImageError(
+            f"{name} has float values outside 0 to 1; scale it before, the same for all."
+        )
+    return values.astype(np.float32)
+
+
+def _from_array(array: NDArray[Any], name: str) -> Image.Image:
+    values = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
+    colour = values.ndim == 3 and values.shape[2] in (3, 4)
+    if not (values.ndim == 2 or colour) or values.size == 0:
+        raise ImageError(f"{name} has the shape {array.shape}; expected (H, W) or (H, W, 3).")
+    if values.dtype == np.uint8:
+        return _canonical(Image.fromarray(values), name)
+    if values.dtype == np.uint16:
+        unit = values.astype(np.float32) / np.float32(65535)
+    elif np.issubdtype(values.dtype, np.floating):
+        unit = _unit_interval(values, name)
+    else:
+        raise ImageError(f"{name} has the type {values.dtype}; expected uint8, uint16 or float.")
+    if colour:
+        return _canonical(Image.fromarray(np.rint(unit * 255).astype(np.uint8)), name)
+    return Image.fromarray(unit * np.float32(255))
+
+
+def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Lists of at most `size` items, taken lazily."""
+    batch: list[Any] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,81 @@
+"""Dual-Branch Image Scoring (Section 4.3 of the paper): the map, its pooling, and the fusion."""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import UsageError
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """f_pool: the mean of the `count` largest values of the map, or of the largest `share`."""
+
+    name: str
+    count: int | None = None
+    share: float | None = None
+
+    @classmethod
+    def parse(cls, name: str) -> "Pooling":
+        """`max`, `top-10` (the ten largest) or `top-1%` (the largest hundredth)."""
+        if name == "max":
+            return cls(name, count=1)
+        match = re.fullmatch(r"top-(\d+(?:\.\d+)?)(%?)", name)
+        number = float(match[1]) if match else 0.0
+        if match and match[2] and 0 < number <= 100:
+            return cls(name, share=number / 100)
+        if match and not match[2] and number >= 1 and number.is_integer():
+            return cls(name, count=int(number))
+        raise UsageError(f"The pooling is max, top-N or top-P% (as top-10, top-1%), not {name!r}.")
+
+    def __call__(self, anomaly_map: Tensor, patches: int | None = None) -> Tensor:
+        """`patches` says what a share is a share of, where that is not the map itself."""
+        values = anomaly_map.flatten()
+        whole = len(values) if patches is None else patches
+        count = self.count if self.count is not None else math.ceil((self.share or 0) * whole)
+        return values.topk(min(max(count, 1), len(values))).values.mean()
+
+
+def patch_scores(queries: Sequence[Tensor], rebuilt: Sequence[Tensor]) -> Tensor:
+    """S_q: 1 − cos(Q, E), averaged over the layers (Equation 9). One (N, D) tensor a layer."""
+    return mean_of_layers(
+        1 - torch.cosine_similarity(query, normal, dim=-1)
+        for query, normal in zip(queries, rebuilt, strict=True)
+    )
+
+
+def mean_of_layers(distances: Iterable[Tensor]) -> Tensor:
+    """The map from the distances 1 − cos(Q, E) of each layer; rounding never makes it negative."""
+    return torch.stack(list(distances)).mean(dim=0).clamp(min=0)
+
+
+def cls_score(query: Tensor, memory: Tensor) -> Tensor:
+    """S_cls: 1 − max_k⟨c, c_k⟩, averaged over the layers (Equation 4).
+
+    `query` is (layers, D), `memory` is (K, layers, D).
+    """
+    similarities = torch.einsum("ld,kld->kl", query, memory)
+    return (1 - similarities.amax(dim=0)).clamp(min=0).mean()
+
+
+def image_score(score_map: float, score_cls: float, weight: float) -> float:
+    """S_image = λ·S_map + (1 − λ)·S_cls (Equation 5)."""
+    return weight * score_map + (1 - weight) * score_cls
+
+
+@dataclass(frozen=True)
+class TokenScore:
+    """What a detector says of the tokens of one image."""
+
+    anomaly_map: NDArray[np.float32]
+    score: float
+    score_map: float
+    score_cls: float
+    inside: NDArray[np.bool_] | None = None
+    """The patches that were looked at; None means all. The map is 0 at others."""

@@ -1,0 +1,179 @@
+"""AnomalyResult: the one thing that a detector produces and everything else consumes."""
+
+import json
+import math
+import os
+import weakref
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..decisions.regions import Region
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from ..decisions.routing import Route
+    from ..detector.base import FewShotDetector
+    from ..evidence.evidence import Evidence
+    from ..images.loading import ImageSource, LoadedImage
+
+
+@dataclass(frozen=True)
+class AnomalyResult:
+    """What a detector says of one image. Higher is more anomalous."""
+
+    image: str
+    score: float
+    """The fused image score; NaN where the image could not be read."""
+    score_map: float
+    """The spatial evidence branch: the pooled map."""
+    score_cls: float
+    """The global semantic branch."""
+    anomaly_map: NDArray[np.float32]
+    """On the patch grid: how far each patch is from its reconstruction out of normal patches."""
+    size: tuple[int, int]
+    """Width and height of the image."""
+    scale: tuple[float, float]
+    """The detector's fixed colour scale: where pictures of the map begin to glow, and their top."""
+    source: "ImageSource | None" = None
+    threshold: float | None = None
+    regions: tuple[Region, ...] = ()
+    error: str | None = None
+    """One sentence, where the image could not be scored."""
+    picture: "LoadedImage | None" = field(compare=False, default=None)
+    """The decoded image, reduced where it is large, if `predict` was asked to keep it; otherwise
+    `plot` reads it again."""
+    map_threshold: float | None = None
+    """Above it a place of the map counts as a defect; None means that no regions were sought."""
+    threshold_from: str | None = None
+    """How the threshold came about, in a few words."""
+    p_value: float | None = None
+    """The chance that a good part scores as high; None without good parts to compare with."""
+    detector: "weakref.ref[FewShotDetector] | None" = field(compare=False, default=None)
+    """What made the result; a result keeps no memory bank alive."""
+    inside: NDArray[np.bool_] | None = field(compare=False, default=None)
+    """The patches in the region of interest; None means all. The map is 0 at others."""
+
+    route: "Route | None" = None
+    """Which product the image shows, where the detector knows several."""
+
+    @classmethod
+    def failed(cls, image: str, error: str) -> "AnomalyResult":
+        """The result of an image that could not be read."""
+        empty = np.empty((0, 0), dtype=np.float32)
+        return cls(image, math.nan, math.nan, math.nan, empty, (0, 0), (0.0, 1.0), error=error)
+
+    @property
+    def anomalous(self) -> bool | None:
+        """The verdict, `score > threshold`; None without a threshold or a score."""
+        if self.threshold is None or self.error is not None:
+            return None
+        return self.score > self.threshold
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a few words, with the score and the threshold."""
+        if self.error is not None:
+            return f"failed: {self.error}"
+        if self.threshold is None:
+            return f"score {self.score:.3f}"
+        score, line = f"{self.score:.3f}", f"{self.threshold:.3f}"
+        if not self.anomalous:
+            return f"good: score {score}, not above {line}"
+        if score == line:  # one that is barely above must not look as if it were not
+            score, line = f"{self.score:.6f}", f"{self.threshold:.6f}"
+        return f"anomalous: score {score}, above {line}"
+
+    @property
+    def product(self) -> str | None:
+        """The name of the image's product; None where it fits none, or the detector knows one."""
+        return None if self.route is None else self.route.product
+
+    @property
+    def unknown_product(self) -> bool | None:
+        """Whether the image fits none of the products; the nearest has judged it all the same."""
+        return None if self.route is None else self.route.unknown
+
+    def plot(self) -> "Image.Image":
+        """The heat map over the image, on the detector's fixed colour scale, with a legend."""
+        from .heatmap import draw_heatmap
+
+        return draw_heatmap(self.shown(), self)
+
+    def original(self) -> "Image.Image":
+        """The image itself, upright and RGB; read again where it was not kept."""
+        return self.loaded().rgb()
+
+    def shown(self) -> "Image.Image":
+        """The image to draw upon: reduced where it has over 16 million pixels."""
+        from ..images.loading import LARGEST_DRAWN
+
+        return (self.picture or self.loaded()).reduced(LARGEST_DRAWN).rgb()
+
+    def loaded(self) -> "LoadedImage":
+        """The image as it was judged; read again where it was not kept."""
+        from ..images.loading import load_image
+
+        if self.error is not None or self.source is None:
+            raise ValueError(f"There is nothing to draw for {self.image}: {self.error}")
+        if self.picture is not None and self.picture.size == self.size:
+            return self.picture
+        return load_image(self.source, self.image)
+
+    def evidence(self, x: float | None = None, y: float | None = None) -> "Evidence":
+        """Which normal patches rebuilt the patch at x, y of the image, and what they leave over.
+
+        Without a place: at the map's peak. The image is encoded again, since results keep no
+        tokens; that needs the image and the detector as they were.
+        """
+        from ..evidence.explaining import evidence_of
+
+        return evidence_of(self, x, y)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the picture of `plot()`; the kind of file follows from the name."""
+        from .heatmap import save_picture
+
+        save_picture(self.plot(), Path(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields of a line in results.jsonl, but for the paths of written files."""
+        from ..decisions.routing import route_fields
+
+        failed = self.error is not None
+        return {
+            "image": self.image,
+            "score": None if failed else self.score,
+            "score_map": None if failed else self.score_map,
+            "score_cls": None if failed else self.score_cls,
+            "threshold": self.threshold,
+            "anomalous": self.anomalous,
+            "size": None if failed else list(self.size),
+            "map_threshold": self.map_threshold,
+            "threshold_from": self.threshold_from,
+            "p_value": self.p_value,
+            "regions": [region.to_dict() for region in self.regions],
+            **route_fields(self.route),
+            "error": self.error,
+        }
+
+    def to_json(self) -> str:
+        """`to_dict()` as one line of JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    def __repr__(self) -> str:
+        """One line: regions and maps have thousands of numbers."""
+        words = [repr(self.image), self.verdict]
+        if self.error is None and self.map_threshold is not None:
+            words.append(f"{len(self.regions)} region{'' if len(self.regions) == 1 else 's'}")
+        if self.route is not None:
+            words.append("fits no product" if self.route.unknown else self.route.nearest)
+        return f"AnomalyResult({', '.join(words)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: all but the link to the detector."""
+        return {**self.__dict__, "detector": None}

@@ -1,0 +1,203 @@
+"""The tiles of normal images: their tokens stay on disk, and are read tile by tile.
+
+Those of one image of 12,000×9,000 pixels take 3.5 GB at half precision, which keeps maps the same
+to four digits. While a detector learns they go to a temporary file; in a saved detector they are
+tensors of its file, read at their place, since pages that are mapped count as memory.
+"""
+
+import errno
+import os
+import tempfile
+import threading
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import DetectorFileError, HyperfsadError, reason
+from .tiling import Tiling
+
+
+class TileFile(Protocol):
+    """Where tokens lie."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+    def read(self, start: int, length: int) -> bytes:
+        """So many bytes from a place on."""
+        ...
+
+
+class Spool:
+    """A temporary file without a name: it is gone when nothing refers to it any more, also after
+    a crash."""
+
+    def __init__(self) -> None:
+        self._folder = os.environ.get("TMPDIR") or _roomy() or tempfile.gettempdir()
+        self._lock = threading.Lock()
+        self._size = 0
+        try:
+            self._file = tempfile.TemporaryFile(  # noqa: SIM115 (it lives as long as this)
+                dir=self._folder, prefix="hyperfsad-"
+            )
+        except OSError as error:
+            raise self._refusal(error) from error
+
+    @property
+    def name(self) -> str:
+        return f"The temporary file in {self._folder}"
+
+    def append(self, content: bytes) -> int:
+        """Writes at the end, and says where that was."""
+        with self._lock:
+            start = self._size
+            try:
+                self._file.seek(start)
+                self._file.write(content)
+                self._file.flush()
+            except OSError as error:
+                raise self._refusal(error) from error
+            self._size += len(content)
+        return start
+
+    def read(self, start: int, length: int) -> bytes:
+        with self._lock:
+            self._file.seek(start)
+            return self._file.read(length)
+
+    def _refusal(self, error: OSError) -> HyperfsadError:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        why = "the disk is full" if full else reason(error).lower()
+        return HyperfsadError(
+            f"The tiles of the normal images cannot be kept in {self._folder}: {why};"
+            " name a folder with more room in TMPDIR."
+        )
+
+
+class SavedFile:
+    """A detector file; opened when it is first read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._lock = threading.Lock()
+        self._handle: int | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def read(self, start: int, length: int) -> bytes:
+        try:
+            with self._lock:
+                if self._handle is None:
+                    self._handle = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+                os.lseek(self._handle, start, os.SEEK_SET)
+                parts = []
+                while length > 0 and (part := os.read(self._handle, length)):
+                    parts.append(part)
+                    length -= len(part)
+        except OSError as error:
+            raise DetectorFileError(f"{self.path} cannot be read: {reason(error)}.") from error
+        return b"".join(parts)
+
+    def is_at(self, path: Path) -> bool:
+        """Whether writing to a path would replace this file."""
+        try:
+            return self.path.samefile(path)
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Lets the file be replaced; the next question opens it again."""
+        with self._lock:
+            if self._handle is not None:
+                os.close(self._handle)
+                self._handle = None
+
+    def __del__(self) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class NormalTiles:
+    """The tiles of one normal image."""
+
+    tiling: Tiling
+    file: TileFile
+    start: int
+    """Where the first tile lies in the file; the others follow it."""
+    shape: tuple[int, int, int]
+    """Of one tile's tokens: (layers, patches, D)."""
+    crc32: tuple[int, ...]
+    """Of each tile, checked whenever it is read: a whole file of gigabytes never is."""
+
+    def __len__(self) -> int:
+        return len(self.tiling)
+
+    @property
+    def tile_bytes(self) -> int:
+        """What a tile takes on disk."""
+        return 2 * int(np.prod(self.shape))
+
+    def tokens(self, index: int) -> Tensor:
+        """The tokens of a tile, (layers, patches, D)."""
+        stored = np.frombuffer(bytearray(self.content(index)), dtype="<f2")
+        tokens = torch.from_numpy(stored).reshape(self.shape).float()
+        if not bool(tokens.sum().isfinite()):
+            raise self._damaged()
+        return tokens
+
+    def content(self, index: int) -> bytes:
+        """The bytes of a tile, as they were written."""
+        size = self.tile_bytes
+        found = self.file.read(self.start + index * size, size)
+        if zlib.crc32(found) != self.crc32[index]:
+            raise self._damaged()
+        return found
+
+    def contents(self) -> Iterator[bytes]:
+        """The bytes of all tiles, one after the other."""
+        return (self.content(index) for index in range(len(self)))
+
+    def _damaged(self) -> DetectorFileError:
+        return DetectorFileError(
+            f"{self.file.name} is damaged, or was changed while it was in use:"
+            " a tile of a normal image is not what was stored. Load or fit the detector again."
+        )
+
+
+class TileWriter:
+    """Takes the tiles of one normal image in their order."""
+
+    def __init__(self, spool: Spool, tiling: Tiling) -> None:
+        self._spool, self._tiling = spool, tiling
+        self._starts: list[int] = []
+        self._crc32: list[int] = []
+        self._shape = (0, 0, 0)
+
+    def add(self, tokens: Tensor) -> None:
+        """The next tile's tokens, (layers, patches, D)."""
+        layers, patches, width = tokens.shape
+        self._shape = (layers, patches, width)
+        content = tokens.cpu().numpy().astype("<f2").tobytes()
+        self._starts.append(self._spool.append(content))
+        self._crc32.append(zlib.crc32(content))
+
+    def finish(self) -> NormalTiles:
+        """All of them; nothing else must have been written to the spool in between."""
+        assert len(self._starts) == len(self._tiling)
+        crc32 = tuple(self._crc32)
+        return NormalTiles(self._tiling, self._spool, self._starts[0], self._shape, crc32)
+
+
+def _roomy() -> str | None:
+    """A folder for temporary files on disk: where /tmp is memory, /var/tmp is not."""
+    return "/var/tmp" if os.access("/var/tmp", os.W_OK | os.X_OK) else None

@@ -1,0 +1,184 @@
+"""Tile-wise memory: which normal tiles a tile is compared with, and how, in bounded memory.
+
+A few tiles are all held, and every tile is compared with all of them. Of many, a tile is compared
+with those at and around its own place in each normal image, which are read when they are needed.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from ..method.matcher import Comparison, distances
+from ..method.matching import rebuild
+from ..method.pruning import WORTHWHILE, Bound, MemoryLayer, can_prune
+from ..method.scoring import patch_scores
+from .tile_files import NormalTiles
+
+EVERYWHERE = 64
+"""Normal tiles that are all held, up to 630 MB with all that is derived from them."""
+
+NEARBY = 36
+"""Tiles that one is compared with where there are more: the nearest 3×3 of each of up to four
+images, the nearest 2×2 of up to nine, and of more images the nearest of each."""
+
+HELD = 384 << 20
+"""Bytes of tiles that were read and may be needed again: those around a place, of four images."""
+
+SAMPLE = 10
+"""Tiles that the axes of the bound are taken from."""
+
+
+_Key: TypeAlias = tuple[int, int, int]
+"""Of a tile: its file, where its image begins there, and its number."""
+
+
+class TileMemory:
+    """The tiles of all normal images, ready to be asked."""
+
+    def __init__(
+        self, images: Sequence[NormalTiles], how: Comparison, device: torch.device
+    ) -> None:
+        self.images = images
+        self._how = how
+        self._device = device
+        self._held: OrderedDict[_Key, _Prepared] = OrderedDict()
+
+    def distances(self, patches: Sequence[Tensor], x: float, y: float) -> Tensor:
+        """1 − cos(q, ε) of each patch of a tile, (scales, N).
+
+        The tile's centre is given as parts of its image's width and height.
+        """
+        return distances(self._layers(x, y), patches, self._how)
+
+    def without(self, place: int) -> "TileMemory":
+        """The same without one of the images; what is held is held once for both."""
+        images = [image for index, image in enumerate(self.images) if index != place]
+        others = TileMemory(images, self._how, self._device)
+        others._held = self._held
+        if not others.everywhere:
+            others._bounds = self._bounds
+        return others
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether every tile is compared with all normal ones."""
+        return sum(map(len, self.images)) <= EVERYWHERE
+
+    def places(self, x: float, y: float) -> list[tuple[int, int]]:
+        """The normal tiles that a tile at a place is compared with: image and number."""
+        if self.everywhere:
+            return [(i, n) for i, image in enumerate(self.images) for n in range(len(image))]
+        span = next(s for s in (3, 2, 1) if s == 1 or s**2 * len(self.images) <= NEARBY)
+        return [
+            (i, n) for i, image in enumerate(self.images) for n in image.tiling.around(x, y, span)
+        ]
+
+    def rows(self, places: Sequence[tuple[int, int]], scale: int, layer: int) -> Tensor:
+        """The tokens of some tiles in one layer at a scale, (tiles·N, D)."""
+        index = self._how.scales.index(scale)
+        return torch.cat([self._tile(place).rows[index][layer] for place in places])
+
+    def _layers(self, x: float, y: float) -> Sequence[Iterator[MemoryLayer] | list[MemoryLayer]]:
+        """The memory of each scale and layer; around a place it is put together one by one."""
+        if self.everywhere:
+            return self._all
+        tiles = [self._tile(place) for place in self.places(x, y)]
+        return [self._nearby(tiles, scale) for scale in range(len(self._how.scales))]
+
+    @cached_property
+    def _all(self) -> list[list[MemoryLayer]]:
+        tiles = [self._read(place).unbind() for place in self.places(0, 0)]
+        layers = [torch.cat(layer) for layer in zip(*tiles, strict=True)]
+        del tiles
+        return [
+            [
+                MemoryLayer(tokens, self._how.lookup, self._how.sharpness)
+                for tokens in self._how.tokens(layers, scale)
+            ]
+            for scale in self._how.scales
+        ]
+
+    def _nearby(self, tiles: Sequence["_Prepared"], scale: int) -> Iterator[MemoryLayer]:
+        how = self._how
+        for layer in range(self.images[0].shape[0]):
+            memory = torch.cat([tile.rows[scale][layer] for tile in tiles])
+            bound, bounding = None, None
+            if len(memory) >= WORTHWHILE and can_prune(memory, how.lookup):
+                bound = self._bounds[scale][layer]
+                bounding = torch.cat([tile.bounding[scale][layer] for tile in tiles])
+            yield MemoryLayer(memory, how.lookup, how.sharpness, bound, bounding)
+
+    def _tile(self, place: tuple[int, int]) -> "_Prepared":
+        """A tile and all that is derived from it; the tiles asked for last are held."""
+        image, number = place
+        tiles = self.images[image]
+        key = id(tiles.file), tiles.start, number
+        tile = self._held.get(key)
+        if tile is None:
+            layers = self._read(place).unbind()
+            bounds = self._bounds if can_prune(layers[0], self._how.lookup) else ()
+            tile = _Prepared([self._how.tokens(layers, s) for s in self._how.scales], bounds)
+            self._held[key] = tile
+            while len(self._held) > max(1, HELD // tile.size):
+                self._held.popitem(last=False)
+        self._held.move_to_end(key)
+        return tile
+
+    def _read(self, place: tuple[int, int]) -> Tensor:
+        image, number = place
+        return self.images[image].tokens(number).to(self._device)
+
+    @cached_property
+    def _bounds(self) -> list[list[Bound]]:
+        """One bound for all tiles of a layer and scale: making axes takes as long as encoding."""
+        places = [(i, n) for i, image in enumerate(self.images) for n in range(len(image))]
+        step = -(-len(places) // SAMPLE)
+        tiles = [self._read(place).unbind() for place in places[step // 2 :: step]]
+        layers = [torch.cat(tile) for tile in zip(*tiles, strict=True)]
+        return [
+            [Bound(tokens) for tokens in self._how.tokens(layers, scale)]
+            for scale in self._how.scales
+        ]
+
+    def against_itself(self, image: int, number: int) -> Tensor:
+        """The distances of a normal image's tile from its own image around it, each patch without
+        itself and those near enough to share pixels with it, in whatever tile, (scales, N)."""
+        tiling, here = self.images[image].tiling, [(image, number)]
+        places = [(image, n) for n in tiling.around(*tiling.centre(number))]
+        own, others = self._cells(here), self._cells(places)
+        apart = (own[:, None] - others[None]).abs().amax(dim=-1).to(self._device)
+        how, found = self._how, []
+        for scale in how.scales:
+            layers = range(self.images[image].shape[0])
+            queries = [self.rows(here, scale, layer) for layer in layers]
+            rebuilt = []
+            for layer, query in enumerate(queries):
+                memory = self.rows(places, scale, layer)
+                z = (how.sharpness * query @ memory.T).masked_fill(apart <= scale, -how.sharpness)
+                rebuilt.append(rebuild(z, memory, how.lookup))
+            found.append(patch_scores(queries, rebuilt))
+        return torch.stack(found)
+
+    def _cells(self, places: Sequence[tuple[int, int]]) -> Tensor:
+        """Row and column of each patch on its image's grid, (tiles·N, 2)."""
+        grid = torch.arange(self._how.grid)
+        cells = torch.cartesian_prod(grid, grid)
+        tiles = [self.images[image].tiling[number] for image, number in places]
+        return torch.cat([cells + torch.tensor([tile.row, tile.column]) for tile in tiles])
+
+
+class _Prepared:
+    """The tokens of one tile in each scale and layer, (N, D), and their bounds."""
+
+    def __init__(self, rows: list[list[Tensor]], bounds: Sequence[Sequence[Bound]]) -> None:
+        self.rows = rows
+        self.bounding = [
+            [bound(tokens) for bound, tokens in zip(scale, layers, strict=True)]
+            for scale, layers in zip(bounds, rows if bounds else (), strict=True)
+        ]
+        tensors = [t for layers in (*rows, *self.bounding) for t in layers]
+        self.size = sum(t.element_size() * t.nelement() for t in tensors)

@@ -1,0 +1,232 @@
+"""results.jsonl of a watch: only ever appended to, and the truth about what is done.
+
+An image is done when its line is on the disk. A line that a power failure cut off is moved aside at
+the next start; nothing else is ever rewritten.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..disk.atomic import atomic_path, explain_os_errors
+from ..disk.jsonl import encoded, read_objects
+from ..disk.locks import FileLock
+from ..errors import HyperfsadError, UsageError
+from ..messages import Notify, silent
+from .arrivals import Stamp
+
+RESULTS = "results.jsonl"
+CUT = "results.cut.jsonl"
+"""Where a line goes that was cut off."""
+LOCK = ".watch.lock"
+SKIPPED = ".watch.skipped.jsonl"
+"""Images that were there before the first start, where those are not wanted."""
+
+
+class Ledger:
+    """Lines are added one by one, each whole and on the disk before the next."""
+
+    def __init__(self, folder: Path, notify: Notify = silent) -> None:
+        self.folder = folder
+        self.path = folder / RESULTS
+        self.count = 0
+        """Lines in the file."""
+        self.detector: str | None = None
+        """What the last line says of its detector."""
+        self.end = 0
+        """Bytes that are on the disk."""
+        self._notify = notify
+        self._lock = FileLock(folder / LOCK)
+        self._done = Digests()
+        self._file: FileIO | None = None
+
+    def __enter__(self) -> "Ledger":
+        """Locks the folder, repairs the file and reads what is done."""
+        with explain_os_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        if not self._lock.acquire():
+            self._notify(
+                f"{self.folder} lies on a file system without locks:"
+                " take care that no other watch writes there."
+            )
+        try:
+            self._require_own()
+            with explain_os_errors(self.path):
+                self._file = self.path.open("ab", buffering=0)
+            self._repair()
+            self._done = Digests(self._known())
+            self.end = os.path.getsize(self.path)
+            _sync_folder(self.folder)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._lock.release()
+
+    def is_done(self, image: str, stamp: Stamp) -> bool:
+        """Whether this very picture has its line."""
+        return _digest(image, stamp) in self._done
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Appends a line; when this returns, it is on the disk."""
+        assert self._file is not None
+        row = encoded(json.dumps(line, ensure_ascii=False) + "\n")
+        with explain_os_errors(self.path):
+            if not self.path.exists() or self.path.stat().st_size != self.end:
+                raise HyperfsadError(
+                    f"{self.path} was changed by another program while it was written; start again."
+                )
+            try:
+                written = 0
+                while written < len(row):
+                    written += self._file.write(row[written:])
+                os.fsync(self._file.fileno())
+            except BaseException:  # all of it or nothing
+                os.ftruncate(self._file.fileno(), self.end)
+                raise
+        self.end += len(row)
+        self._done.add(self._note(line))
+
+    def skip(self, files: Mapping[str, Stamp] | None) -> None:
+        """Counts the files of the first start as done: these, or those noted then."""
+        noted = self.folder / SKIPPED
+        if files is not None:
+            rows = ({"image": image, "stamp": stamp} for image, stamp in files.items())
+            with atomic_path(noted) as temporary, temporary.open("wb") as file:
+                for row in rows:
+                    file.write(encoded(json.dumps(row, ensure_ascii=False) + "\n"))
+        for number in map(_digest_of, read_objects(noted)):
+            self._done.add(number)
+
+    @property
+    def is_first_start(self) -> bool:
+        """Whether nothing was done or skipped before."""
+        return self.count == 0 and not (self.folder / SKIPPED).exists()
+
+    def _known(self) -> Iterator[int]:
+        for line in read_objects(self.path):
+            yield self._note(line)
+
+    def _note(self, line: dict[str, Any]) -> int:
+        self.count += 1
+        self.detector = line.get("detector")
+        return _digest_of(line)
+
+    def _require_own(self) -> None:
+        """`detect` writes other lines under this name, and replaces them at its end."""
+        first = next(read_objects(self.path), None)
+        foreign = first is not None and "stamp" not in first
+        if foreign or (self.folder / "results.partial.jsonl").exists():
+            raise UsageError(
+                f"{self.folder} holds the results of another command;"
+                " choose another output folder (-o) for watching."
+            )
+
+    def _repair(self) -> None:
+        """Completes or moves aside a last line that has no end."""
+        rest = _unfinished(self.path)
+        if not rest:
+            return
+        with explain_os_errors(self.path), self.path.open("r+b") as file:
+            try:
+                whole = isinstance(json.loads(rest), dict)
+            except ValueError:
+                whole = False
+            if whole:
+                file.seek(0, os.SEEK_END)
+                file.write(b"\n")
+            else:
+                with (self.folder / CUT).open("ab") as aside:
+                    aside.write(rest + b"\n")
+                    aside.flush()
+                    os.fsync(aside.fileno())
+                file.truncate(os.path.getsize(self.path) - len(rest))
+                self._notify(
+                    f"The last line of {self.path} was cut off; it is now in {CUT}, and its image"
+                    " is judged again."
+                )
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class Digests:
+    """A set of 64-bit numbers that takes 8 bytes for each: an image a second for a month, 20 MB.
+
+    Files that are gone are not forgotten, since a network share that drops would bring them back.
+    """
+
+    def __init__(self, numbers: Iterable[int] = ()) -> None:
+        self._sorted: NDArray[np.uint64] = np.fromiter(numbers, dtype=np.uint64)
+        self._sorted.sort()
+        self._latest: set[int] = set()
+
+    def add(self, number: int) -> None:
+        """Adds a number."""
+        self._latest.add(number)
+        if len(self._latest) >= 4096:
+            latest = np.array(sorted(self._latest), dtype=np.uint64)
+            places = np.searchsorted(self._sorted, latest)
+            self._sorted = np.insert(self._sorted, places, latest)
+            self._latest = set()
+
+    def __contains__(self, number: int) -> bool:
+        if number in self._latest:
+            return True
+        place = int(np.searchsorted(self._sorted, np.uint64(number)))
+        return place < len(self._sorted) and int(self._sorted[place]) == number
+
+
+def _digest_of(line: dict[str, Any]) -> int:
+    """The digest of a line's picture; 0, which stands for none, where it is no line of ours."""
+    try:
+        size, time = line["stamp"]
+        return _digest(line["image"], (int(size), int(time)))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return 0
+
+
+def _digest(image: str, stamp: Stamp) -> int:
+    name = os.path.normcase(image).encode("utf-8", errors="surrogatepass")
+    text = f"{stamp[0]} {stamp[1]} ".encode() + name
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+def _unfinished(path: Path, step: int = 1 << 16) -> bytes:
+    """What stands behind the last end of a line."""
+    rest = b""
+    with path.open("rb") as file:
+        place = file.seek(0, os.SEEK_END)
+        while place > 0 and b"\n" not in rest:
+            start = max(0, place - step)
+            file.seek(start)
+            rest = file.read(place - start) + rest
+            place = start
+    return rest.rpartition(b"\n")[2]
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new file's name is on the disk only when its folder is; not all systems can be asked."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,71 @@
+"""The command `speed`: real stages on real files, and figures that fit together."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from hyperfsad import HyperFSAD
+from hyperfsad.bench.speed import encoder_gflop, measure, textbook_distances
+from hyperfsad.cli.main import main
+from hyperfsad.errors import UsageError
+from hyperfsad.method.pruning import MemoryLayer
+
+
+def test_the_report_holds_every_stage_and_ratio(
+    tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, picture = tmp_path / "speed.json", tmp_path / "cost.png"
+    command = ["speed", "--backbone", tiny, "--shots", "3,1", "--rounds", "1", "--engine", "torch"]
+    assert main([*command, "--json", str(path), "--plot", str(picture)]) == 0
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert [cost["shots"] for cost in report["costs"]] == [1, 3]
+    for cost in report["costs"]:
+        assert min(cost["match"], cost["textbook"], cost["encode"], cost["end_to_end"]) > 0
+        assert cost["over_encoder"] == pytest.approx(cost["end_to_end"] / cost["encode"])
+        assert cost["textbook_over_ours"] == pytest.approx(cost["textbook"] / cost["match"])
+    small, large = report["costs"]
+    assert large["bank_bytes"] == 3 * small["bank_bytes"]
+    assert large["peak_bytes"] >= small["peak_bytes"] > 10_000_000
+    assert report["engine"] == "torch"
+    assert min(report["decode"], report["prepare"], report["peak_gflops"]) > 0
+    printed = capsys.readouterr().out
+    assert "end to end ms" in printed
+    assert len(printed.strip().splitlines()) == 7
+    assert picture.stat().st_size > 1000
+    assert picture.with_suffix(".pdf").stat().st_size > 1000
+
+
+def test_the_bank_is_that_of_a_fitted_detector(tiny: str) -> None:
+    """What is timed is the real thing: two drawn parts learnt in place, as by `fit`."""
+    from hyperfsad.bench.speed import IMAGES
+    from hyperfsad.demo.parts import draw
+
+    timed = HyperFSAD(tiny, device="cpu", engine="torch")
+    measure(timed, [2], rounds=1)
+    fitted = HyperFSAD(tiny, device="cpu", engine="torch")
+    fitted.fit([draw("plate", seed=IMAGES + place).image for place in range(2)])
+    for ours, expected in zip(timed.memory_.patches, fitted.memory_.patches, strict=True):
+        assert torch.equal(ours, expected)
+    assert torch.equal(timed.memory_.cls, fitted.memory_.cls)
+
+
+def test_the_textbook_gives_the_same_distances() -> None:
+    random = torch.Generator().manual_seed(0)
+    tokens = torch.nn.functional.normalize(torch.randn(900, 48, generator=random), dim=1)
+    expected = textbook_distances(tokens[:100], tokens[100:])
+    assert torch.allclose(MemoryLayer(tokens[100:]).distances(tokens[:100]), expected, atol=1e-5)
+
+
+def test_the_work_of_an_encoder_is_that_of_its_products() -> None:
+    """ViT-S/14 at 448 px, 8 blocks: counted by hand, block by block."""
+    tokens, width = 1024, 384
+    attention = 4 * tokens * width * width + 2 * tokens * tokens * width
+    mlp = 2 * tokens * width * 4 * width
+    assert encoder_gflop(8, tokens, width) == pytest.approx(8 * 2 * (attention + mlp) / 1e9)
+
+
+def test_no_shots_are_refused(tiny: str) -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        measure(HyperFSAD(tiny), [0])

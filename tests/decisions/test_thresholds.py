@@ -1,0 +1,371 @@
+"""Thresholds from good parts alone: the rules, and the detector that follows them."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hyperfsad import HyperFSAD, UsageError
+from hyperfsad.cli.main import main
+from hyperfsad.decisions.thresholds import (
+    FALSE_ALARM_RATE,
+    Calibration,
+    Rehearsal,
+    Showing,
+    conformal_line,
+    from_good_parts,
+    from_support,
+    needed,
+)
+from hyperfsad.errors import DetectorFileError, HyperfsadWarning
+from tests.conftest import make_picture, read_results
+
+scores = st.lists(st.floats(0.01, 1, allow_nan=False), min_size=1, max_size=60)
+
+
+def rehearsal(
+    changed: tuple[float, ...], held_out: tuple[float, ...] = (), unlike: float = 0.4
+) -> Rehearsal:
+    """The same numbers for the score and for the map."""
+    showing = Showing(changed, held_out)
+    total = len(changed)
+    return Rehearsal(showing, showing, (unlike,) * total, total, total - 1)
+
+
+@given(scores, st.sampled_from([0.01, 0.05, 0.1, 0.3]))
+def test_the_conformal_line_is_the_order_statistic(values: list[float], rate: float) -> None:
+    found = from_good_parts(values, values, rate)
+    assert found.rate == rate
+    assert found.images == len(values)
+    if len(values) < 1 / rate - 1 - 1e-9:
+        assert found.method == "few"
+        assert str(needed(rate)) in found.words
+        return
+    assert found.method == "conformal"
+    rank = math.ceil(round((len(values) + 1) * (1 - rate), 9))
+    assert found.threshold == found.map_threshold == sorted(values)[rank - 1]
+
+
+@pytest.mark.parametrize(("rate", "count"), [(0.01, 99), (0.05, 19), (0.1, 9), (0.5, 1)])
+def test_how_many_good_parts_a_level_needs(rate: float, count: int) -> None:
+    assert needed(rate) == count
+    assert from_good_parts([0.5] * count, [0.5] * count, rate).method == "conformal"
+    if count > 1:
+        assert from_good_parts([0.5] * (count - 1), [0.5], rate).method == "few"
+
+
+def test_the_bound_holds_on_average_over_the_draw() -> None:
+    """A skewed distribution, 2,000 draws: the exact mean is 1 − ⌈(n + 1)(1 − α)⌉ / (n + 1)."""
+    rng = np.random.default_rng(0)
+    shares = []
+    for _ in range(2000):
+        line = conformal_line(list(rng.exponential(1, 40)), 0.1)
+        shares.append(math.exp(-line))
+    assert np.mean(shares) <= 0.1 + 2 * np.std(shares) / math.sqrt(2000)
+    assert np.mean(shares) == pytest.approx(1 - 37 / 41, abs=0.005)
+
+
+@given(scores, st.floats(0.0, 1.2))
+def test_p_values_count_good_parts_that_score_as_high(values: list[float], score: float) -> None:
+    p_value = from_good_parts(values, values, 0.05).p_value(score)
+    assert p_value == (1 + sum(value >= score for value in values)) / (len(values) + 1)
+
+
+def test_p_values_and_verdicts_agree() -> None:
+    values = list(np.random.default_rng(1).normal(0.3, 0.02, 99))
+    found = from_good_parts(values, values, 0.05)
+    for score in np.linspace(0.2, 0.4, 101):
+        p_value = found.p_value(float(score))
+        assert p_value is not None
+        assert (score > found.threshold) == (p_value <= 0.05 + 1e-12)
+
+
+def test_a_lone_image_is_judged_between_its_changes_and_its_variety() -> None:
+    found = from_support(rehearsal((0.1,), unlike=0.4), FALSE_ALARM_RATE)
+    assert found.threshold == pytest.approx(0.2)
+    assert found.method == "support"
+    assert found.p_value(0.3) is None
+    assert "estimate" in found.words
+
+
+def test_several_images_tell_how_others_score() -> None:
+    """The formula, written out: the mean of those left out, their spread above, fewer images."""
+    held_out = (0.2, 0.22, 0.21, 0.3)
+    found = from_support(rehearsal((0.1,) * 4, held_out), FALSE_ALARM_RATE)
+    logs = np.log(held_out)
+    spread = math.sqrt((3 * 0.08**2 + ((logs - logs.mean()) ** 2).sum()) / (3 + 3))
+    others = logs.mean() + 1.2 * spread + 0.12 * math.log(3 / 4)
+    alone = math.log(math.sqrt(0.1 * 0.4)) - 0.12 * math.log(4)
+    assert found.threshold == pytest.approx(math.exp(0.25 * alone + 0.75 * others))
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.floats(0.05, 0.8), min_size=1, max_size=8),
+    st.floats(0.01, 0.4),
+    st.floats(0.01, 0.4),
+)
+def test_fewer_false_alarms_take_a_higher_line(
+    values: list[float], one: float, other: float
+) -> None:
+    held_out = tuple(values) if len(values) > 1 else ()
+    seen = rehearsal(tuple(values), held_out)
+    low, high = sorted((one, other))
+    assert from_support(seen, low).threshold >= from_support(seen, high).threshold
+    assert from_good_parts(values, values, low).threshold > 0
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, math.nan])
+def test_a_rate_that_is_none_is_refused(rate: float) -> None:
+    with pytest.raises(UsageError, match="false-alarm rate lies between 0 and 1"):
+        from_good_parts([0.5], [0.5], rate)
+
+
+def test_what_is_stored_comes_back() -> None:
+    found = from_good_parts([0.3, 0.1, 0.2], [0.5, 0.4, 0.6], 0.05)
+    assert Calibration.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "magic"},
+        {"rate": 0},
+        {"images": 0},
+        {"threshold": math.nan},
+        {"scores": [0.3, 0.1]},
+        {"scores": ["x"]},
+        {"scores": None},
+    ],
+)
+def test_what_is_no_calibration_is_refused(change: dict[str, object]) -> None:
+    stored = {**from_good_parts([0.1], [0.1], 0.05).to_dict(), **change}
+    with pytest.raises((ValueError, TypeError)):
+        Calibration.from_dict(stored)
+
+
+# With a detector
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 9, 18])
+def test_fit_draws_the_line_and_results_carry_it(detector: HyperFSAD, count: int) -> None:
+    detector.fit([make_picture(seed) for seed in range(count)])
+    result = detector.predict(make_picture(99))
+    assert result.threshold == detector.threshold_
+    assert result.anomalous == (result.score > detector.threshold_)  # type: ignore[operator]
+    assert result.map_threshold == detector.map_threshold_
+    assert result.threshold_from is not None
+    assert result.threshold_from.startswith(f"estimate from the {min(count, 6)} good part")
+    assert result.p_value is None
+    assert 0 < detector.threshold_ < 1  # type: ignore[operator]
+
+
+def test_the_line_is_the_same_from_files_and_from_pictures(
+    detector: HyperFSAD, photos: Path
+) -> None:
+    first = detector.fit(photos).calibration_
+    pictures = [make_picture(seed) for seed in range(5)]
+    assert detector.fit(pictures).calibration_ == first
+    assert detector.fit(photos).calibration_ == first
+
+
+def test_the_line_separates_changed_copies_from_other_pictures(detector: HyperFSAD) -> None:
+    from PIL import ImageEnhance
+
+    picture = make_picture(1)
+    detector.fit(picture)
+    assert detector.predict(ImageEnhance.Brightness(picture).enhance(1.05)).anomalous is False
+    noise = np.random.default_rng(0).integers(0, 256, (80, 96, 3), dtype=np.uint8)
+    assert detector.predict(noise).anomalous is True
+
+
+def test_calibrating_with_good_parts(detector: HyperFSAD) -> None:
+    detector.fit([make_picture(1), make_picture(2)])
+    good = [make_picture(seed) for seed in range(10, 29)]
+    detector.calibrate(good)
+    found = sorted(detector.predict(picture).score for picture in good)
+    assert detector.threshold_ == pytest.approx(found[-1])  # the 19th of 19
+    peaks = [float(detector.predict(picture).anomaly_map.max()) for picture in good]
+    assert detector.map_threshold_ == pytest.approx(max(peaks))
+    result = detector.predict(make_picture(40))
+    assert result.p_value == pytest.approx((1 + sum(s >= result.score for s in found)) / 20)
+    assert result.to_dict()["p_value"] == result.p_value
+    assert "on average" in str(result.to_dict()["threshold_from"])
+
+
+def test_learnt_parts_and_copies_do_not_calibrate(detector: HyperFSAD) -> None:
+    detector.fit([make_picture(1), make_picture(2)])
+    with pytest.warns(HyperfsadWarning, match="learnt already|same picture") as told:
+        detector.calibrate([make_picture(1), make_picture(3), make_picture(3)])
+    assert len(told) == 2
+    assert detector.calibration_ is not None
+    assert detector.calibration_.images == 1
+    with (
+        pytest.warns(HyperfsadWarning, match="learnt already"),
+        pytest.raises(UsageError, match="no good part to calibrate"),
+    ):
+        detector.calibrate([make_picture(2)])
+
+
+def test_it_is_stored_in_the_file(detector: HyperFSAD, photos: Path, tmp_path: Path) -> None:
+    detector.fit(photos).calibrate([make_picture(seed) for seed in range(10, 14)])
+    detector.save(tmp_path / "a.hfsad")
+    loaded = HyperFSAD.load(tmp_path / "a.hfsad", device="cpu")
+    assert loaded.calibration_ == detector.calibration_
+    assert loaded.threshold_ == detector.threshold_
+    query = make_picture(50)
+    assert loaded.predict(query).to_dict() == detector.predict(query).to_dict()
+
+
+def test_extending_draws_the_line_again(detector: HyperFSAD, photos: Path, tmp_path: Path) -> None:
+    whole = detector.fit(photos).calibration_
+    paths = sorted(photos.iterdir())
+    detector.fit(paths[:2]).save(tmp_path / "a.hfsad")
+    extended = HyperFSAD.load(tmp_path / "a.hfsad", device="cpu").extend(paths[2:])
+    assert extended.calibration_ == whole
+
+
+def test_extending_marks_a_line_from_other_good_parts_as_stale(detector: HyperFSAD) -> None:
+    detector.fit(make_picture(1)).calibrate([make_picture(seed) for seed in range(10, 30)])
+    before = detector.threshold_
+    detector.extend(make_picture(2))
+    result = detector.predict(make_picture(3))
+    assert result.threshold == before
+    assert "stale" in str(result.threshold_from)
+    assert result.p_value is None
+
+
+def test_images_that_are_gone_leave_a_stale_line(
+    detector: HyperFSAD, photos: Path, tmp_path: Path
+) -> None:
+    detector.fit(photos).save(tmp_path / "a.hfsad")
+    for path in photos.iterdir():
+        make_picture(77).save(path)
+    loaded = HyperFSAD.load(tmp_path / "a.hfsad", device="cpu")
+    with pytest.warns(HyperfsadWarning, match="No normal image could be read again"):
+        loaded.calibrate()
+    assert "stale" in str(loaded.threshold_from_)
+
+
+def test_without_a_threshold(detector: HyperFSAD) -> None:
+    detector.fit(make_picture(1)).fit(make_picture(1), threshold=False)
+    result = detector.predict(make_picture(2))
+    assert result.threshold is None
+    assert result.anomalous is None
+    assert result.threshold_from is None
+    assert result.regions == ()
+
+
+def test_a_line_set_by_hand_says_so(detector: HyperFSAD) -> None:
+    detector.fit(make_picture(1)).threshold_ = 0.123
+    result = detector.predict(make_picture(2))
+    assert (result.threshold, result.threshold_from) == (0.123, "set by hand")
+
+
+def test_a_damaged_calibration_is_refused(detector: HyperFSAD, tmp_path: Path) -> None:
+    from hyperfsad.detector import storage
+
+    detector.fit(make_picture(1))
+    header = {**detector._header(), "calibration": {"method": "support"}}
+    storage.write_detector(tmp_path / "a.hfsad", detector.memory_, header)
+    with pytest.raises(DetectorFileError, match="damaged"):
+        HyperFSAD.load(tmp_path / "a.hfsad")
+
+
+# On the command line
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    folder = tmp_path / "good"
+    folder.mkdir()
+    for seed in range(20, 29):
+        make_picture(seed).save(folder / f"{seed}.png")
+    return folder
+
+
+def test_fit_calibrate_and_detect(
+    tiny: str,
+    photos: Path,
+    good: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = str(tmp_path / "a.hfsad")
+    normal = [str(photos / "0.png"), str(photos / "1.png")]
+    assert main(["fit", *normal, "-o", file, "--backbone", tiny]) == 0
+    assert "estimate from the 2 good parts it has learnt" in capsys.readouterr().out
+    level = ["--false-alarm-rate", "0.1"]
+    assert main(["calibrate", file, str(good), *level]) == 0
+    assert "conformal from 9 good parts: at most 10 % false alarms" in capsys.readouterr().out
+    assert main(["info", file]) == 0
+    assert "conformal from 9 good parts" in capsys.readouterr().out
+    out = tmp_path / "out"
+    assert main(["detect", str(photos), "--detector", file, "-o", str(out)]) == 0
+    assert re.search(r"5 images scored, \d anomalous, 0 failed", capsys.readouterr().out)
+    lines = read_results(out)
+    assert all(0 < float(str(line["p_value"])) <= 1 for line in lines)
+    assert all(line["anomalous"] in (True, False) for line in lines)
+    header = (out / "results.csv").read_text(encoding="utf-8").splitlines()[0].split(",")
+    assert {"p_value", "threshold_from"} <= set(header)
+    assert main(["calibrate", file]) == 0
+    assert "estimate from the 2 good parts" in capsys.readouterr().out
+    assert main(["calibrate", file, "--threshold", "0.5"]) == 0
+    assert "threshold 0.500, set by hand" in capsys.readouterr().out
+
+
+def test_too_few_good_parts_are_told(
+    tiny: str, photos: Path, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "a.hfsad")
+    command = ["fit", str(photos / "0.png"), "-o", file, "--backbone", tiny]
+    assert main([*command, "--calibrate", str(good), "--false-alarm-rate", "0.01"]) == 0
+    told = capsys.readouterr().out
+    assert "estimate from 9 good parts, which are fewer than the 99 that 1 % false alarms" in told
+
+
+def test_normal_images_that_moved_are_told(
+    tiny: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.hfsad"
+    assert main(["fit", str(photos), "-o", str(file), "--backbone", tiny]) == 0
+    before = file.read_bytes()
+    photos.rename(tmp_path / "elsewhere")
+    assert main(["calibrate", str(file)]) == 1
+    assert "not where they were" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("rate", ["0", "1", "many"])
+def test_a_rate_on_the_command_line(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["calibrate", "a.hfsad", "--false-alarm-rate", rate])
+    assert "is not a share between 0 and 1" in capsys.readouterr().err
+
+
+def test_products_are_calibrated_one_by_one(
+    tiny: str, photos: Path, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    products, more = tmp_path / "products", tmp_path / "more"
+    for name, source in (("a", photos), ("b", good)):
+        (products / name).mkdir(parents=True)
+        for path in sorted(source.iterdir())[:2]:
+            (products / name / path.name).write_bytes(path.read_bytes())
+    (more / "b").mkdir(parents=True)
+    for path in sorted(good.iterdir())[2:]:
+        (more / "b" / path.name).write_bytes(path.read_bytes())
+    file = str(tmp_path / "line.hfsad")
+    command = ["fit", "--categories", str(products), "-o", file, "--backbone", tiny]
+    assert main([*command, "--calibrate", str(more), "--false-alarm-rate", "0.2"]) == 0
+    told = capsys.readouterr().out
+    assert "a: threshold" in told
+    assert re.search("b: threshold .*conformal from 7 good parts", told)
+    assert main(["calibrate", file, "--product", "a", str(good), "--false-alarm-rate", "0.2"]) == 0
+    assert re.search("a: threshold .*conformal from 9 good parts", capsys.readouterr().out)
+    assert main(["calibrate", file, str(good)]) == 1
+    assert main(["calibrate", file, "--product", "c", str(good)]) == 1

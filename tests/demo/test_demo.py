@@ -1,0 +1,34 @@
+"""The demo: the main job with the real default encoder, from drawing to pictures."""
+
+from pathlib import Path
+
+import pytest
+
+from hyperfsad.cli.main import main
+from tests.conftest import read_results
+
+
+def test_the_demo_tells_good_parts_from_bad_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The default does not see a missing hole: what is left is like the rest of the plate."""
+    assert main(["demo", "-o", str(tmp_path)]) == 0
+    table = capsys.readouterr().out
+    assert table.count(" anomalous\n") == 7
+    assert table.count(" good\n") == 4
+    wrong = [line for line in table.splitlines() if "(wrong)" in line]
+    assert len(wrong) == 1
+    assert "missing hole" in wrong[0]
+    assert "11 of 12 right" in table
+    assert f"Pictures: {tmp_path / 'plate' / 'heatmaps'}" in table
+    for product in ("plate", "fabric"):
+        lines = read_results(tmp_path / product)
+        assert len(lines) == 6
+        assert all((tmp_path / product / str(line["heatmap"])).is_file() for line in lines)
+
+
+def test_the_papers_recipe_sees_all_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "-o", str(tmp_path), "--recipe", "paper"]) == 0
+    assert "(wrong)" not in capsys.readouterr().out

@@ -1,0 +1,206 @@
+"""HyperFSAD as its users meet it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from hyperfsad import AnomalyResult, HyperFSAD, ImageError, UsageError
+from hyperfsad.encoders.encoder import Encoder
+from hyperfsad.images.pipeline import AHEAD
+from hyperfsad.method.matching import reconstruct
+from tests.conftest import make_picture
+
+
+def test_the_score_is_the_formula_of_the_paper(detector: HyperFSAD) -> None:
+    detector.fit([make_picture(1), make_picture(2)])
+    result = detector.predict(make_picture(3))
+
+    from hyperfsad.images.loading import load_image
+
+    query = detector.encoder_.encode([load_image(make_picture(3))])
+    memory = [detector.encoder_.encode([load_image(make_picture(s))]) for s in (1, 2)]
+    distances, globals_ = [], []
+    for layer in range(4):
+        normal = torch.cat([tokens.patches[0, layer] for tokens in memory])
+        q = query.patches[0, layer]
+        rebuilt = reconstruct(q, normal)
+        distances.append(1 - (q * rebuilt).sum(dim=1) / rebuilt.norm(dim=1))
+        globals_.append(1 - max(float(query.cls[0, layer] @ t.cls[0, layer]) for t in memory))
+    expected = torch.stack(distances).mean(dim=0)
+    assert np.allclose(result.anomaly_map, expected.reshape(6, 6).numpy(), atol=1e-6)
+    assert result.score_map == pytest.approx(float(expected.max()), abs=1e-6)
+    assert result.score_cls == pytest.approx(sum(globals_) / 4, abs=1e-6)
+    assert result.score == pytest.approx(0.5 * result.score_map + 0.5 * result.score_cls)
+    assert result.anomaly_map.dtype == np.float32
+
+
+def test_a_support_image_against_itself(default_encoder: Encoder) -> None:
+    """Its CLS score is 0, its map is not: sparsemax mixes in near neighbours, as it should."""
+    detector = HyperFSAD(recipe="paper", device="cpu")
+    detector._encoder = default_encoder
+    rng = np.random.default_rng(0)
+    texture = Image.fromarray(rng.integers(90, 160, (64, 64), dtype=np.uint8)).resize((448, 448))
+    result = detector.fit(texture).predict(texture)
+    assert result.score_cls == pytest.approx(0, abs=1e-6)
+    assert result.anomaly_map.min() >= 0
+    assert result.anomaly_map.max() > 0.01
+
+
+def test_all_sources_give_the_same_score(detector: HyperFSAD, photos: Path) -> None:
+    detector.fit(photos)
+    path = photos / "0.png"
+    image = Image.open(path)
+    results = [detector.predict(s) for s in (path, str(path), image, np.asarray(image))]
+    assert len({result.score for result in results}) == 1
+    assert results[1].image == str(path)
+    assert results[0].size == (96, 80)
+
+
+@pytest.mark.parametrize("kind", ["folder", "glob", "list", "pil", "array", "generator"])
+def test_normal_images_come_in_any_form(detector: HyperFSAD, photos: Path, kind: str) -> None:
+    paths = sorted(photos.glob("*.png"))
+    forms = {
+        "folder": str(photos),
+        "glob": f"{photos}/*.png",
+        "list": [str(path) for path in paths],
+        "pil": [Image.open(path) for path in paths],
+        "array": [np.asarray(Image.open(path)) for path in paths],
+        "generator": (path for path in paths),
+    }
+    detector.fit(forms[kind])  # type: ignore[arg-type]
+    assert len(detector.memory_) == 5
+    reference = HyperFSAD(detector.backbone, recipe="paper", resolution=84, device="cpu").fit(
+        photos
+    )
+    assert all(map(torch.equal, detector.memory_.patches, reference.memory_.patches))
+
+
+def test_what_is_no_image_is_told(detector: HyperFSAD) -> None:
+    for wrong in (None, 3):
+        with pytest.raises(UsageError, match=f"not {type(wrong).__name__}"):
+            detector.fit(wrong)  # type: ignore[arg-type]
+
+
+def test_prediction_is_lazy(detector: HyperFSAD, photos: Path) -> None:
+    detector.fit(photos / "0.png")
+    asked = []
+
+    def endless() -> Iterator[Path]:
+        while True:
+            asked.append(1)
+            yield photos / "1.png"
+
+    results = detector.predict(endless())
+    assert asked == []
+    assert next(results).score > 0
+    assert len(asked) <= 1 + AHEAD
+
+
+def test_batches_keep_the_order_and_the_scores(tiny: str, photos: Path) -> None:
+    one = HyperFSAD(tiny, resolution=84, device="cpu").fit(photos / "0.png")
+    many = HyperFSAD(tiny, resolution=84, device="cpu", batch_size=3).fit(photos / "0.png")
+    first, second = list(one.predict(photos)), list(many.predict(photos))
+    assert [result.image for result in first] == [result.image for result in second]
+    assert np.allclose([r.score for r in first], [r.score for r in second], atol=1e-5)
+
+
+def test_a_bad_image_among_many_does_not_stop_them(detector: HyperFSAD, photos: Path) -> None:
+    (photos / "2.png").write_bytes(b"broken")
+    detector.batch_size = 2
+    detector.fit(photos / "0.png")
+    results = list(detector.predict(photos))
+    assert [result.error is None for result in results] == [True, True, False, True, True]
+    bad = results[2]
+    assert bad.image == str(photos / "2.png")
+    assert np.isnan(bad.score)
+    assert bad.to_dict()["score"] is None
+    with pytest.raises(ImageError, match=r"2\.png is not an image"):
+        detector.predict(photos / "2.png")
+
+
+def test_extending_equals_fitting_on_all_at_once(tiny: str, photos: Path, tmp_path: Path) -> None:
+    paths = sorted(photos.glob("*.png"))
+    whole = HyperFSAD(tiny, device="cpu").fit(paths)
+    grown = HyperFSAD(tiny, device="cpu").fit(paths[0]).extend(paths[1:3])
+    grown.save(tmp_path / "grown.hfsad")
+    grown = HyperFSAD.load(tmp_path / "grown.hfsad", device="cpu").extend(paths[3:])
+    whole.save(tmp_path / "whole.hfsad")
+    grown.save(tmp_path / "grown.hfsad")
+    assert (tmp_path / "whole.hfsad").read_bytes() == (tmp_path / "grown.hfsad").read_bytes()
+
+
+def test_copies_are_left_out_with_a_warning(detector: HyperFSAD, photos: Path) -> None:
+    Image.open(photos / "1.png").save(photos / "copy.bmp")
+    with pytest.warns(UserWarning, match=r"copy\.bmp shows the same picture as .*1\.png"):
+        detector.fit(photos)
+    assert len(detector.memory_) == 5
+    with pytest.warns(UserWarning, match="was learnt already"):
+        detector.extend(photos / "1.png")
+    assert len(detector.memory_) == 5
+
+
+def test_unreadable_normal_images_are_left_out_with_a_warning(
+    detector: HyperFSAD, photos: Path
+) -> None:
+    (photos / "9.png").touch()
+    with pytest.warns(UserWarning, match=r"left out: .*9\.png is empty"):
+        detector.fit(photos)
+    assert len(detector.memory_) == 5
+    assert len(detector.skipped_) == 1
+
+
+def test_nothing_to_learn_from(detector: HyperFSAD, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no normal image"):
+        detector.fit([])
+    (tmp_path / "a.png").touch()
+    with (
+        pytest.warns(UserWarning, match="left out"),
+        pytest.raises(UsageError, match=r"no normal image .*none could be read"),
+    ):
+        detector.fit(tmp_path / "a.png")
+    with pytest.raises(UsageError, match="call fit first"):
+        detector.predict(make_picture(1))
+    with pytest.raises(UsageError, match="call fit first"):
+        detector.extend(make_picture(1))
+    with pytest.raises(UsageError, match="call fit first"):
+        detector.save(tmp_path / "a.hfsad")
+    assert os.listdir(tmp_path) == ["a.png"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"lookup": "nearest"}, "lookup is one of"),
+        ({"pooling": "mean"}, "pooling is max"),
+        ({"lam": 1.5}, "between 0 and 1"),
+        ({"batch_size": 0}, "at least 1"),
+        ({"layers": (9,)}, "layers 1 to 4"),
+        ({"resolution": 13}, "multiple of 14"),
+    ],
+)
+def test_bad_settings_are_refused_at_once(
+    tiny: str, options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        HyperFSAD(tiny, **options)  # type: ignore[arg-type]
+
+
+def test_settings_act(tiny: str, photos: Path) -> None:
+    def score(**options: object) -> AnomalyResult:
+        detector = HyperFSAD(tiny, recipe="paper", device="cpu", **options)  # type: ignore[arg-type]
+        result: AnomalyResult = detector.fit(photos / "0.png").predict(photos / "1.png")
+        return result
+
+    plain = score()
+    assert score(lam=1.0).score == pytest.approx(plain.score_map)
+    assert score(lam=0.0).score == pytest.approx(plain.score_cls)
+    assert score(pooling="top-100%").score_map == pytest.approx(plain.anomaly_map.mean(), abs=1e-6)
+    assert score(layers=(2,)).anomaly_map.shape == (4, 4)
+    assert score(resolution=112).anomaly_map.shape == (8, 8)
+    maps = [score(lookup=name).anomaly_map for name in ("top-1", "softmax", "entmax-1.5")]
+    assert all(np.abs(other - plain.anomaly_map).max() > 1e-4 for other in maps)

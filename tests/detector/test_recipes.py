@@ -1,0 +1,118 @@
+"""A recipe says what the other choices are; the paper's is the paper's."""
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from hyperfsad import HyperFSAD
+from hyperfsad.cli.main import main
+from hyperfsad.detector.recipes import RECIPES, recipe_layers
+from hyperfsad.encoders import REGISTRY
+from hyperfsad.errors import UsageError
+from hyperfsad.method.scoring import Pooling
+
+
+def test_the_paper_recipe_is_the_paper() -> None:
+    detector = HyperFSAD(recipe="paper")
+    assert detector.backbone == "dinov2-vits14-reg"
+    assert detector.settings.layers == (2, 4, 6, 8)
+    assert detector.settings.resolution == 448
+    assert (detector.lookup, detector.pooling, detector.lam) == ("sparsemax", "max", 0.5)
+    assert (detector.sharpness, detector.scales) == (1.0, (1,))
+
+
+def test_the_default_needs_no_hub_and_leaves_out_the_last_blocks() -> None:
+    detector = HyperFSAD()
+    assert detector.backbone == "clip-vitb16"
+    assert detector.settings.layers == (3, 6, 9)
+    assert detector.settings.resolution == 320
+
+
+def test_a_choice_of_the_user_goes_before_the_recipe() -> None:
+    detector = HyperFSAD("dinov2-vits14-reg", pooling="max", layers=(4,), resolution=224)
+    assert (detector.pooling, detector.settings.layers, detector.settings.resolution) == (
+        "max",
+        (4,),
+        224,
+    )
+    assert detector.sharpness == RECIPES["default"].sharpness
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("backbone", REGISTRY)
+def test_every_recipe_fits_every_encoder(name: str, backbone: str) -> None:
+    encoder, layers = recipe_layers(name, backbone)
+    assert encoder == backbone
+    assert layers == REGISTRY[backbone].settings(layers).layers
+    assert set(layers) <= set(REGISTRY[backbone].layers)
+
+
+def test_an_unknown_recipe_is_refused() -> None:
+    with pytest.raises(UsageError, match="default, paper"):
+        HyperFSAD(recipe="soup")
+
+
+def test_the_map_has_both_scales_and_the_score_the_finest(tiny: str, photos: Path) -> None:
+    """On pictures the score pools the patches themselves; the map averages both scales."""
+    both = HyperFSAD(tiny, resolution=84, device="cpu").fit(photos / "0.png")
+    fine, coarse = (
+        HyperFSAD(tiny, resolution=84, scales=(scale,), device="cpu").fit(photos / "0.png")
+        for scale in (1, 3)
+    )
+    found, first, second = (d.predict(str(photos / "1.png")) for d in (both, fine, coarse))
+    expected = (first.anomaly_map + second.anomaly_map) / 2
+    assert found.anomaly_map == pytest.approx(expected, abs=1e-6)
+    assert found.score == first.score
+    import torch
+
+    pooled = Pooling.parse(both.pooling)(torch.from_numpy(first.anomaly_map))
+    assert found.score_map == pytest.approx(float(pooled))
+
+
+def test_detectors_of_format_1_are_the_papers(
+    detector: HyperFSAD, photos: Path, tmp_path: Path
+) -> None:
+    """Files from before there were recipes give the same scores as then."""
+    path = tmp_path / "part.hfsad"
+    detector.fit(photos / "0.png").save(path)
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()["hyperfsad"])
+    for name in ("recipe", "sharpness", "scales"):
+        del header[name]
+    header["format"] = 1
+    save_file(load_file(path), path, metadata={"hyperfsad": json.dumps(header)})
+    old = HyperFSAD.load(path, device="cpu")
+    assert (old.recipe, old.sharpness, old.scales) == ("paper", 1.0, (1,))
+    image = str(photos / "1.png")
+    assert old.predict(image).score == detector.predict(image).score
+
+
+def test_the_recipe_is_an_option(
+    tiny: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "part.hfsad")
+    arguments = ["fit", str(photos / "0.png"), "-o", path, "--backbone", tiny, "--device", "cpu"]
+    assert main([*arguments, "--recipe", "paper"]) == 0
+    assert HyperFSAD.load(path).recipe == "paper"
+    assert main(["info", path]) == 0
+    assert "recipe      paper" in capsys.readouterr().out
+    out = str(tmp_path / "out")
+    detect = ["detect", str(photos), "--detector", path, "-o", out]
+    assert main([*detect, "--recipe", "default"]) == 1
+    assert "--recipe is fixed in a saved detector" in capsys.readouterr().err
+
+
+def test_the_default_encoder_finds_a_defect(tmp_path: Path) -> None:
+    """The real default, from its real weights, on parts that it draws."""
+    from hyperfsad.demo.parts import draw
+
+    detector = HyperFSAD(device="cpu").fit([draw("plate", seed=seed).image for seed in range(2)])
+    good, bad = (
+        detector.predict(draw("plate", seed=9, defect=defect).image) for defect in (None, "scratch")
+    )
+    assert bad.score > 1.1 * good.score
+    assert isinstance(bad.plot(), Image.Image)

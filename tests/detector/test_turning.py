@@ -1,0 +1,246 @@
+"""Parts that lie at any angle: turned views of the support, and whether they are worth it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from hyperfsad import HyperFSAD, UsageError
+from hyperfsad.cli.main import main
+from hyperfsad.detector.orientation import AUTO_ROTATIONS, LOOKED_AT
+from hyperfsad.detector.storage import read_detector
+from hyperfsad.errors import HyperfsadWarning
+from hyperfsad.images.loading import LoadedImage
+from hyperfsad.images.rotation import turn, turned, turned_back
+from hyperfsad.theory.radii import cover_normal
+from hyperfsad.views.colours import colour_scale
+from tests.conftest import make_picture, read_results
+
+
+def part(angle: float = 0.0, seed: int = 0) -> Image.Image:
+    """A picture without any symmetry, turned; a little noise makes each another photograph."""
+    whole = turn(LoadedImage("part", make_picture(3, (112, 112))), angle).pixels
+    noise = np.random.default_rng(seed).normal(0, 2, (112, 112, 3))
+    return Image.fromarray(np.clip(np.asarray(whole) + noise, 0, 255).astype(np.uint8))
+
+
+@pytest.fixture
+def angled(tmp_path: Path) -> Path:
+    """A folder of three parts at three angles."""
+    folder = tmp_path / "angled"
+    folder.mkdir()
+    for seed, angle in enumerate((0, 90, 225)):
+        part(angle, seed).save(folder / f"{seed}.png")
+    return folder
+
+
+def small(tiny: str, **options: object) -> HyperFSAD:
+    return HyperFSAD(tiny, resolution=84, device="cpu", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [(96, 80), (60, 90), (64, 64)])
+@pytest.mark.parametrize("angle", [30.0, 90.0, 200.0])
+def test_a_place_is_found_again_in_the_picture_as_it_was(
+    size: tuple[int, int], angle: float
+) -> None:
+    width, height = size
+    for x, y in ((0.5, 0.5), (0.35, 0.6), (0.6, 0.3)):
+        dot = np.zeros((height, width, 3), dtype=np.uint8)
+        dot[int(y * height), int(x * width)] = 255
+        moved = np.asarray(turn(LoadedImage("dot", Image.fromarray(dot)), angle).pixels)[:, :, 0]
+        row, column = np.unravel_index(int(moved.argmax()), moved.shape)
+        back = turned_back((column + 0.5) / width, (row + 0.5) / height, angle, size)
+        assert back[0] * width == pytest.approx(x * width, abs=1.5)
+        assert back[1] * height == pytest.approx(y * height, abs=1.5)
+
+
+def test_a_place_in_a_mirrored_corner_goes_to_what_is_mirrored() -> None:
+    for angle in (10.0, 45.0, 300.0):
+        for x, y in ((0, 0), (1, 0), (0.02, 0.97)):
+            back = turned_back(x, y, angle, (300, 40))
+            assert all(0 <= part <= 1 for part in back)
+    assert turned_back(0.2, 0.7, 0.0, (5, 9)) == pytest.approx((0.2, 0.7))
+
+
+def test_large_pictures_are_turned_small() -> None:
+    large = LoadedImage("large", make_picture(0, (900, 300)))
+    views = turned(large, 4, longest=90)
+    assert views[0] is large
+    assert [view.size for view in views[1:]] == [(90, 30)] * 3
+    alike = turned(LoadedImage("small", large.pixels.resize((90, 30))), 4)[2]
+    difference = np.asarray(views[2].pixels).astype(int) - np.asarray(alike.pixels)
+    assert np.abs(difference).mean() < 2
+
+
+def test_a_turned_part_is_known(tiny: str) -> None:
+    usual, turning = small(tiny).fit(part()), small(tiny, rotations=8).fit(part())
+    for angle in (45, 180, 270):
+        query = turn(LoadedImage("part", part()), angle).pixels
+        assert turning.predict(query).score < 1e-4 < usual.predict(query).score
+    assert turning.predict(part()).score < 1e-4
+
+
+def test_images_are_counted_not_views(tiny: str, angled: Path, tmp_path: Path) -> None:
+    detector = small(tiny, rotations=3).fit(angled)
+    assert len(detector.memory_) == 9
+    assert [image.name for image in detector.memory_.normal_images] == [
+        str(angled / f"{seed}.png") for seed in range(3)
+    ]
+    assert "3 normal images" in repr(detector)
+    assert [len(views) for views in detector.memory_.views] == [3, 3, 3]
+    part(40, 9).save(angled / "3.png")
+    at_once = small(tiny, rotations=3).fit(angled)
+    detector.extend(angled / "3.png")
+    assert torch.equal(detector.memory_.cls, at_once.memory_.cls)
+    assert detector.identity() == at_once.identity() != small(tiny).fit(angled).identity()
+
+
+def test_the_level_of_colours_leaves_all_views_of_an_image_out(tiny: str, angled: Path) -> None:
+    detector = small(tiny, rotations=4).fit(angled)
+    bank = detector.memory_
+    groups = [range(4 * place, 4 * place + 4) for place in range(3)]
+    maps = [
+        detector.leaving_out(group).patch_scores(
+            type("Image", (), {"patches": bank.patches_of(group[0])})()
+        )
+        for group in groups
+    ]
+    level = float(torch.cat([scales.mean(dim=0) for scales in maps]).quantile(0.99))
+    assert colour_scale(bank, detector.comparison)[0] == pytest.approx(level, abs=1e-6)
+
+
+def test_a_saved_detector_turns_what_it_learns_later(
+    tiny: str, angled: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "part.hfsad"
+    detector = small(tiny, rotations=4).fit([angled / "0.png", angled / "1.png"])
+    detector.save(path)
+    again = HyperFSAD.load(path, device="cpu")
+    assert again.rotations_ == 4
+    assert again.memory_.images == detector.memory_.images
+    assert [image.size for image in again.memory_.normal_images] == [(112, 112)] * 2
+    query = angled / "2.png"
+    assert again.predict(query).score == detector.predict(query).score
+    again.extend(query)
+    assert torch.equal(again.memory_.cls, detector.extend(query).memory_.cls)
+    bank, header = read_detector(path)
+    assert [image["views"] for image in header["normal_images"]] == [4, 4]
+    assert len(bank) == 8
+
+
+@pytest.mark.parametrize("rotations", [0, -1, 73, "some", True, 2.0])
+def test_what_is_no_number_of_rotations_is_refused(tiny: str, rotations: object) -> None:
+    with pytest.raises(UsageError, match="The number of rotations is 1 to 72, or auto, not"):
+        HyperFSAD(tiny, rotations=rotations)  # type: ignore[arg-type]
+
+
+def test_auto_turns_parts_that_lie_at_any_angle(tiny: str, angled: Path) -> None:
+    said: list[str] = []
+    detector = small(tiny, rotations="auto", notify=said.append).fit(angled)
+    assert detector.rotations_ == AUTO_ROTATIONS
+    assert len(detector.memory_) == 3 * AUTO_ROTATIONS
+    assert f"each is remembered in {AUTO_ROTATIONS} orientations" in said[-1]
+    as_told = small(tiny, rotations=AUTO_ROTATIONS).fit(angled)
+    assert torch.equal(as_told.memory_.cls, detector.memory_.cls)
+    assert detector.identity() == as_told.identity()
+
+
+def test_auto_leaves_parts_that_lie_alike(tiny: str) -> None:
+    said: list[str] = []
+    parts = [np.asarray(part(0, seed)) for seed in range(LOOKED_AT + 2)]
+    detector = small(tiny, rotations="auto", notify=said.append).fit(parts)
+    assert detector.rotations_ == 1
+    assert "they stay as they are" in said[-1]
+    assert torch.equal(small(tiny).fit(parts).memory_.cls, detector.memory_.cls)
+
+
+def test_auto_with_one_part_says_that_it_cannot_tell(tiny: str, angled: Path) -> None:
+    said: list[str] = []
+    detector = small(tiny, rotations="auto", notify=said.append).fit(angled / "0.png")
+    assert detector.rotations_ == 1
+    assert len(detector.memory_) == 1
+    assert "One good part cannot tell" in said[-1]
+
+
+def test_auto_sees_past_images_that_cannot_be_read(tiny: str, angled: Path) -> None:
+    for name in "abcd":
+        (angled / f"{name}.png").write_bytes(b"")
+    bad = [angled / f"{name}.png" for name in "abcd"]
+    with pytest.warns(HyperfsadWarning, match="is empty"):
+        detector = small(tiny, rotations="auto").fit([*bad, *sorted(angled.glob("?.png"))[:1]])
+    assert len(detector.memory_.normal_images) == 1
+    assert len(detector.skipped_) == 4
+    with (
+        pytest.warns(HyperfsadWarning, match="is empty"),
+        pytest.raises(UsageError, match="no normal image to learn from: none could be read"),
+    ):
+        small(tiny, rotations="auto").fit(bad)
+
+
+def test_a_source_may_use_its_buffer_again(tiny: str) -> None:
+    parts = [np.asarray(part(0, seed)) for seed in range(3)]
+    buffer = np.empty_like(parts[0])
+
+    def camera() -> object:
+        for each in parts:
+            buffer[:] = each
+            yield buffer
+
+    detector = small(tiny, rotations="auto").fit(camera())  # type: ignore[arg-type]
+    assert torch.equal(detector.memory_.cls, small(tiny).fit(parts).memory_.cls)
+
+
+def test_evidence_leads_back_to_the_picture_on_disk(tiny: str, tmp_path: Path) -> None:
+    path = tmp_path / "good.png"
+    make_picture(3, (120, 80)).save(path)
+    detector = small(tiny, rotations=4).fit(path)
+    query = turn(LoadedImage("part", make_picture(3, (120, 80))), 180).pixels
+    evidence = detector.evidence(query, 10, 7)  # the first patch, once the last
+    nearest = evidence.layers[-1].neighbours[0]
+    assert (nearest.view, nearest.angle, nearest.row, nearest.column) == (2, 180.0, 0, 0)
+    assert nearest.centre == pytest.approx((5.5 / 6, 5.5 / 6))
+    assert "92 %, 92 %" in evidence.to_text()
+    assert "good.png (turned 180°)" in evidence.to_text()
+    told = json.loads(evidence.to_json())["layers"][-1]["neighbours"][0]
+    assert told["angle"] == 180
+    assert told["centre"] == pytest.approx([5.5 / 6, 5.5 / 6])
+    assert told["place"] == pytest.approx([0, 0, 1 / 6, 1 / 6])
+    drawn = np.asarray(evidence.plot())
+    path.unlink()
+    assert (np.asarray(evidence.plot()) != drawn).any()  # the turned view was drawn before
+
+
+def test_coverage_refuses_turned_detectors(tiny: str, photos: Path) -> None:
+    with pytest.raises(UsageError, match="Coverage counts pictures as they are"):
+        cover_normal(small(tiny, rotations=2).fit(photos), photos, radius=0.5)
+
+
+def test_the_command_line(
+    tiny: str, angled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "part.hfsad")
+    machine = ["--backbone", tiny, "--device", "cpu"]
+    fit = ["fit", str(angled), "-o", path, "--resolution", "84", *machine]
+    assert main([*fit, "--rotations", "4"]) == 0
+    assert "3 normal images, each in 4 orientations" in capsys.readouterr().out
+    assert main(["info", path]) == 0
+    told = capsys.readouterr().out
+    assert "rotations   4" in told
+    assert "normal      3 images" in told
+    assert main([*fit, "--rotations", "auto"]) == 0
+    assert f"remembered in {AUTO_ROTATIONS} orientations" in capsys.readouterr().err
+    detect = ["detect", str(angled), "-o", str(tmp_path / "out"), *machine]
+    assert main([*detect, "--detector", path, "--rotations", "8"]) == 1
+    assert "--rotations is fixed in a saved detector" in capsys.readouterr().err
+    normal = ["--normal", str(angled / "0.png"), "--rotations", "8", "--resolution", "84"]
+    assert main([*detect, *normal]) == 0
+    assert len(read_results(tmp_path / "out")) == 3
+    assert "Learnt from 1 good part<" in (tmp_path / "out" / "report.html").read_text()
+    assert main([*fit, "--rotations", "0"]) == 1
+    assert "is 1 to 72, or auto, not 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*fit, "--rotations", "some"])
+    assert "'some' is not a number such as 16, or auto" in capsys.readouterr().err

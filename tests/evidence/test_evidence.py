@@ -1,0 +1,250 @@
+"""Evidence: the weights that are told must be those that made the map."""
+
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from hyperfsad import HyperFSAD, UsageError
+from hyperfsad.errors import HyperfsadWarning
+from hyperfsad.evidence import picture as evidence_plot
+from hyperfsad.evidence.evidence import Evidence
+from hyperfsad.evidence.explaining import MOST_NEIGHBOURS
+from hyperfsad.images.loading import LoadedImage, load_image
+from hyperfsad.method.matching import LOOKUPS
+from hyperfsad.method.pruning import WORTHWHILE
+from hyperfsad.method.scales import at_scale
+from hyperfsad.peers.nearest import NearestNeighbour
+from tests.conftest import make_picture
+
+
+@pytest.fixture
+def fitted(detector: HyperFSAD, photos: Path) -> HyperFSAD:
+    return detector.fit([photos / "0.png", photos / "1.png", photos / "2.png"])
+
+
+def rebuilt_distance(detector: HyperFSAD, image: object, evidence: Evidence) -> float:
+    """1 − cos from nothing but the told neighbours, looked up again by name, row and column."""
+    names = [normal.name for normal in detector.memory_.images]
+    query = detector.encoder_.encode([load_image(image)])  # type: ignore[arg-type]
+    distances = []
+    for layer in evidence.layers:
+        index = detector.settings.layers.index(layer.layer)
+        memory = at_scale(detector.memory_.patches[index], evidence.grid, layer.scale)
+        patches = at_scale(query.patches[0, index], evidence.grid, layer.scale)
+        mixed = torch.zeros(memory.shape[1], dtype=torch.float64)
+        for n in layer.neighbours:
+            row = names.index(n.image) * evidence.grid**2 + n.row * evidence.grid + n.column
+            mixed += n.weight * memory[row].double()
+        own = patches[evidence.row * evidence.grid + evidence.column].double()
+        distances.append(1 - float(torch.cosine_similarity(own, mixed, dim=0)))
+        assert layer.unexplained == pytest.approx(distances[-1], abs=1e-6)
+    return sum(distances) / len(distances)
+
+
+@pytest.mark.parametrize("lookup", list(LOOKUPS))
+def test_the_neighbours_rebuild_what_the_map_shows(tiny: str, photos: Path, lookup: str) -> None:
+    detector = HyperFSAD(tiny, resolution=84, lookup=lookup, device="cpu")
+    detector.fit([photos / "0.png", photos / "1.png"])
+    result = detector.predict(photos / "3.png")
+    for row, column in ((0, 0), (2, 5), (5, 3)):
+        x, y = (column + 0.5) * 96 / 6, (row + 0.5) * 80 / 6
+        evidence = result.evidence(x, y)
+        assert (evidence.row, evidence.column) == (row, column)
+        shown = float(result.anomaly_map[row, column])
+        assert evidence.value == pytest.approx(shown, abs=1e-6)
+        assert rebuilt_distance(detector, photos / "3.png", evidence) == pytest.approx(
+            shown, abs=1e-6
+        )
+        for layer in evidence.layers:
+            weights = [n.weight for n in layer.neighbours]
+            assert sum(weights) == pytest.approx(1, abs=1e-5)
+            assert weights == sorted(weights, reverse=True)
+            assert min(weights) > 0
+
+
+def test_only_active_patches_are_told(fitted: HyperFSAD, photos: Path) -> None:
+    evidence = fitted.evidence(photos / "4.png")
+    memory = len(fitted.memory_.patches[0])
+    assert all(0 < len(layer.neighbours) < memory for layer in evidence.layers)
+    assert [layer.layer for layer in evidence.layers] == list(fitted.settings.layers)
+    for layer in evidence.layers:
+        best = max(layer.neighbours, key=lambda n: n.similarity)
+        assert best == layer.neighbours[0]  # sparsemax falls with the similarity
+
+
+def test_a_dense_lookup_keeps_the_rest_as_one_number(tiny: str) -> None:
+    detector = HyperFSAD(tiny, resolution=182, lookup="softmax", device="cpu")
+    detector.fit([make_picture(seed) for seed in range(4)])
+    for layer in detector.evidence(make_picture(9)).layers:
+        assert len(layer.neighbours) == MOST_NEIGHBOURS < 4 * 13 * 13
+        told = sum(n.weight for n in layer.neighbours)
+        assert told + layer.rest == pytest.approx(1, abs=1e-5)
+        assert layer.rest > 0
+
+
+def test_without_a_place_the_peak_is_explained(fitted: HyperFSAD, photos: Path) -> None:
+    result = fitted.predict(photos / "4.png")
+    for evidence in (result.evidence(), fitted.evidence(photos / "4.png")):
+        assert evidence.value == pytest.approx(float(result.anomaly_map.max()), abs=1e-6)
+        peak = divmod(int(result.anomaly_map.argmax()), 6)
+        assert (evidence.row, evidence.column) == peak
+        x, y, width, height = evidence.bbox
+        assert (width, height) == (16.0, 80 / 6)
+        assert x <= evidence.x <= x + width
+        assert y <= evidence.y <= y + height
+
+
+@pytest.mark.parametrize("source", ["path", "picture", "array"])
+def test_every_source_can_be_asked_about(fitted: HyperFSAD, photos: Path, source: str) -> None:
+    picture = Image.open(photos / "4.png")
+    given = {"path": photos / "4.png", "picture": picture, "array": np.asarray(picture)}[source]
+    result = fitted.predict(given)  # type: ignore[call-overload]
+    assert result.evidence(1, 1).value == pytest.approx(float(result.anomaly_map[0, 0]), abs=1e-6)
+
+
+def test_what_cannot_be_explained_is_told(fitted: HyperFSAD, photos: Path) -> None:
+    result = fitted.predict(photos / "4.png")
+    for x, y in ((-1, 0), (96, 0), (0, 80)):
+        with pytest.raises(UsageError, match=r"lies outside .*4\.png, which has 96×80 pixels"):
+            result.evidence(x, y)
+    with pytest.raises(UsageError, match="both x and y"):
+        fitted.evidence(photos / "4.png", 3)
+    with pytest.raises(UsageError, match="both x and y"):
+        result.evidence(y=3)
+    make_picture(77).save(photos / "4.png")
+    with pytest.raises(UsageError, match="has changed since"):
+        result.evidence(1, 1)
+    (photos / "4.png").write_bytes(b"")
+    (failed,) = fitted.predict([photos / "4.png"])
+    with pytest.raises(UsageError, match="nothing to explain"):
+        failed.evidence()
+    peer = NearestNeighbour(fitted.backbone, device="cpu").fit(photos / "0.png")
+    with pytest.raises(UsageError, match="NearestNeighbour rebuilds no patches"):
+        peer.predict(photos / "1.png").evidence()
+    with pytest.raises(UsageError, match="call fit first"):
+        HyperFSAD(fitted.backbone).evidence(photos / "0.png")
+
+
+def test_a_detector_that_is_gone_or_has_learnt_more(tiny: str, photos: Path) -> None:
+    detector = HyperFSAD(tiny, device="cpu").fit(photos / "0.png")
+    result = detector.predict(photos / "4.png")
+    detector.extend(photos / "3.png")
+    with pytest.raises(UsageError, match="or the detector has changed"):
+        result.evidence()
+    del detector
+    with pytest.raises(UsageError, match="is gone; keep it"):
+        result.evidence()
+
+
+def test_json_and_text(fitted: HyperFSAD, photos: Path) -> None:
+    evidence = fitted.evidence(photos / "4.png", 40, 30)
+    told = json.loads(evidence.to_json())
+    assert (told["x"], told["y"], told["row"], told["column"]) == (40, 30, 2, 2)
+    first = told["layers"][0]["neighbours"][0]
+    assert first["image"] == evidence.layers[0].neighbours[0].image
+    assert first["sha256"] in {image.sha256 for image in fitted.memory_.images}
+    x, y, width, height = first["place"]
+    assert (width, height) == (1 / 6, 1 / 6)
+    assert (round(x * 6), round(y * 6)) == (first["column"], first["row"])
+    text = evidence.to_text(most=2)
+    assert "4.png at 40, 30 (patch row 2, column 2 of 6×6)" in text
+    assert text.count("unexplained") == 1 + len(evidence.layers)
+    assert str(photos) in text
+
+
+def test_the_picture_shows_the_support_while_it_is_on_disk(
+    fitted: HyperFSAD, photos: Path, tmp_path: Path
+) -> None:
+    evidence = fitted.evidence(photos / "4.png")
+    with_pictures = np.asarray(evidence.plot())
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("0.png", "1.png"):
+        (photos / name).rename(moved / name)
+    make_picture(50).save(photos / "2.png")  # the name is there, but shows something else
+    with pytest.warns(HyperfsadWarning, match=r"have changed: .*[012]\.png; --normal DIR"):
+        gone = np.asarray(evidence.plot())
+    assert gone.shape == with_pictures.shape
+    assert (gone != with_pictures).any()
+    with pytest.warns(HyperfsadWarning, match=r"have changed: \S*2\.png; "):
+        assert np.asarray(evidence.plot([moved])).tolist() != gone.tolist()
+    make_picture(2).save(moved / "other name.bmp")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # all are found by their hashes
+        assert (np.asarray(evidence.plot([moved])) == with_pictures).all()
+        evidence.save(tmp_path / "evidence.png", [moved])
+    assert Image.open(tmp_path / "evidence.png").size == with_pictures.shape[1::-1]
+
+
+def test_headings_end_before_the_crops(fitted: HyperFSAD, photos: Path) -> None:
+    """Also those of neighbourhoods: the last pixels before the patch's crop are paper."""
+    plain = fitted.evidence(photos / "4.png")
+    layers = [replace(layer, layer=12, scale=scale) for layer in plain.layers for scale in (1, 3)]
+    picture = replace(plain, layers=tuple(layers)).plot()
+    crops = evidence_plot._MARGIN + evidence_plot._SIDE + 24 + evidence_plot._LABEL
+    for index in range(len(layers)):
+        top = evidence_plot._MARGIN + 64 + index * evidence_plot._ROW
+        gap = picture.crop((crops - 12, top + 2, crops - 1, top + evidence_plot._ROW - 2))
+        assert np.asarray(gap).min() == 255
+
+
+def test_columns_of_the_table_stay_in_line(fitted: HyperFSAD, photos: Path) -> None:
+    evidence = fitted.evidence(photos / "4.png")
+    layer = evidence.layers[0]
+    weights = (1.0, 0.5, 0.012)
+    shown = [replace(layer.neighbours[0], weight=weight, image="good") for weight in weights]
+    text = replace(evidence, layers=(replace(layer, neighbours=tuple(shown)),)).to_text()
+    head, *rows = text.splitlines()[-4:]
+    assert [row.index(" %") + 2 for row in rows] == [head.index("weight") + len("weight")] * 3
+    ends = {row.index(f"{shown[0].similarity:.3f}") + 5 for row in rows}
+    assert ends == {head.index("similarity") + len("similarity")}
+    assert {row.index("good") for row in rows} == {head.index("support image")}
+
+
+def test_names_of_any_kind_can_be_drawn(detector: HyperFSAD, tmp_path: Path) -> None:
+    name = "caf\udce9 " + "ä" * 90 + ".png"
+    make_picture(1).save(tmp_path / name)
+    evidence = detector.fit([tmp_path / name]).evidence(make_picture(2, (300, 9)))
+    assert evidence.plot().width > 1000
+    (tmp_path / name).unlink()
+    with pytest.warns(HyperfsadWarning, match="not on disk any more"):
+        assert evidence.plot().width > 1000
+
+
+class Mirrored(HyperFSAD):
+    """Remembers each support image as it is and mirrored."""
+
+    def support_views(self, image: LoadedImage) -> list[LoadedImage]:
+        mirrored = image.pixels.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        return [image, LoadedImage(image.name, mirrored)]
+
+
+def test_copies_of_a_support_image_are_told_apart(tiny: str, photos: Path) -> None:
+    detector = Mirrored(tiny, resolution=84, device="cpu").fit(photos / "0.png")
+    mirrored = Image.open(photos / "0.png").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    evidence = detector.evidence(mirrored, 8, 8)
+    nearest = evidence.layers[-1].neighbours[0]
+    assert (nearest.view, nearest.row, nearest.column) == (1, 0, 0)
+    assert nearest.similarity == pytest.approx(1, abs=1e-5)
+    assert "(copy 1)" in evidence.to_text()
+    assert evidence.plot().width > 1000
+
+
+def test_it_agrees_with_the_pruned_matching_of_large_memories(tiny: str) -> None:
+    detector = HyperFSAD(tiny, resolution=336, device="cpu")
+    detector.fit([make_picture(seed, (336, 336)) for seed in range(4)])
+    assert len(detector.memory_.patches[0]) >= WORTHWHILE
+    result = detector.predict(make_picture(9, (336, 336)))
+    for row, column in ((0, 0), (11, 5), (23, 23), (7, 19)):
+        evidence = result.evidence(14 * column + 7, 14 * row + 7)
+        unexplained = [layer.unexplained for layer in evidence.layers]
+        shown = float(result.anomaly_map[row, column])
+        assert sum(unexplained) / len(unexplained) == pytest.approx(shown, abs=1e-6)
+        for layer in evidence.layers:
+            assert sum(n.weight for n in layer.neighbours) == pytest.approx(1, abs=1e-5)

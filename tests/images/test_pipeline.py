@@ -1,0 +1,313 @@
+"""Reading ahead and writing behind: order, bounds, errors in their place, no thread left behind."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hyperfsad import AnomalyResult, HyperFSAD
+from hyperfsad.cli.main import main
+from hyperfsad.encoders import prepared
+from hyperfsad.errors import ImageError
+from hyperfsad.images import pipeline
+from hyperfsad.images.loading import load_image
+from hyperfsad.images.pipeline import AHEAD, BEHIND, Behind, ahead
+from hyperfsad.output.folder import JOURNAL
+from tests.conftest import make_picture, read_results
+
+
+def our_threads() -> list[str]:
+    """Those of the pipeline; the workers of the matching stay for the next image."""
+    ours = ("hyperfsad-ahead", "hyperfsad-behind")
+    return [thread.name for thread in threading.enumerate() if thread.name in ours]
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left_behind() -> Iterator[None]:
+    yield
+    assert our_threads() == []
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether something comes true within ten seconds."""
+    limit = time.monotonic() + 10
+    while not condition() and time.monotonic() < limit:
+        time.sleep(0.005)
+    return condition()
+
+
+def test_it_is_a_map() -> None:
+    assert list(ahead(lambda n: n * n, range(100))) == [n * n for n in range(100)]
+    assert list(ahead(str, [])) == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_it_takes_so_many_items_ahead_and_no_more(count: int) -> None:
+    taken: list[int] = []
+
+    def endless() -> Iterator[int]:
+        while True:
+            taken.append(1)
+            yield len(taken)
+
+    results = ahead(lambda n: n, endless(), count)
+    assert taken == []  # nobody has asked yet
+    assert our_threads() == []
+    for asked in (1, 2, 3):
+        assert next(results) == asked
+        assert eventually(lambda asked=asked: len(taken) == asked + count)  # type: ignore[misc]
+        time.sleep(0.02)
+        assert len(taken) == asked + count
+    results.close()
+    assert our_threads() == []
+    assert len(taken) == 3 + count
+
+
+def test_what_the_source_raises_comes_after_the_results_before_it() -> None:
+    def broken() -> Iterator[int]:
+        yield from (1, 2, 3)
+        raise ValueError("the camera is gone")
+
+    results = ahead(lambda n: -n, broken(), 5)
+    assert [next(results) for _ in range(3)] == [-1, -2, -3]
+    with pytest.raises(ValueError, match="camera is gone"):
+        next(results)
+    assert list(results) == []
+    with pytest.raises(TypeError, match="not iterable"):
+        next(ahead(str, 7))  # type: ignore[arg-type]
+
+
+def test_what_the_work_raises_comes_in_its_place() -> None:
+    results = ahead(lambda n: 6 // n, [3, 2, 0, 1])
+    assert [next(results), next(results)] == [2, 3]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+def test_an_iterator_that_is_dropped_ends_its_thread() -> None:
+    for number in ahead(str, range(1000)):
+        if number == "3":
+            break
+    assert our_threads() == []
+
+
+def test_a_source_may_use_one_buffer_again_and_again() -> None:
+    buffer = np.zeros(3, dtype=int)
+
+    def camera() -> Iterator[np.ndarray]:
+        for number in range(20):
+            buffer[:] = number
+            yield buffer
+
+    assert list(ahead(lambda b: int(b.sum()), camera())) == [3 * n for n in range(20)]
+
+
+def test_closing_does_not_wait_for_ever_for_a_silent_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipeline, "PATIENCE", 0.01)
+    release = threading.Event()
+
+    def silent() -> Iterator[int]:
+        yield 1
+        release.wait(60)
+
+    results = ahead(str, silent())
+    assert next(results) == "1"  # although the second has not come
+    results.close()
+    release.set()
+    assert eventually(lambda: our_threads() == [])
+
+
+def slowly(done: list[int]) -> Callable[[int], None]:
+    def work(number: int) -> None:
+        time.sleep(0.005)
+        done.append(number)
+
+    return work
+
+
+def test_work_behind_keeps_the_order_and_is_done_on_leaving() -> None:
+    done: list[int] = []
+    with Behind(slowly(done)) as behind:
+        for number in range(30):
+            behind.put(number)
+    assert done == list(range(30))
+
+
+def test_no_more_than_a_few_items_wait() -> None:
+    go = threading.Event()
+    handed: list[int] = []
+
+    def work(_: int) -> None:
+        assert go.wait(60)
+
+    with Behind(work) as behind:
+
+        def hand_over() -> None:
+            for number in range(10):
+                behind.put(number)
+                handed.append(number)
+
+        caller = threading.Thread(target=hand_over)
+        caller.start()
+        assert eventually(lambda: len(handed) == BEHIND + 1)  # one of them is being worked on
+        time.sleep(0.02)
+        assert len(handed) == BEHIND + 1
+        go.set()
+        caller.join()
+
+
+def test_what_the_work_behind_raises_is_raised_to_the_caller() -> None:
+    done: list[int] = []
+
+    def work(number: int) -> None:
+        if number == 2:
+            raise OSError("the disk is full")
+        done.append(number)
+
+    handed: list[int] = []
+    with pytest.raises(OSError, match="disk is full"), Behind(work) as behind:
+        for number in range(1000):
+            behind.put(number)
+            handed.append(number)
+    assert len(handed) <= 3 + BEHIND
+    with pytest.raises(OSError, match="disk is full"), Behind(work) as behind:
+        behind.put(2)  # the last: told on leaving
+    assert done == [0, 1]
+
+
+def test_an_interruption_loses_nothing_that_was_handed_over() -> None:
+    done: list[int] = []
+    with pytest.raises(KeyboardInterrupt), Behind(slowly(done)) as behind:
+        for number in range(BEHIND + 1):
+            behind.put(number)
+        raise KeyboardInterrupt
+    assert done == list(range(BEHIND + 1))
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_predictions_are_those_of_a_plain_loop(
+    tiny: str, photos: Path, tmp_path: Path, batch_size: int
+) -> None:
+    (photos / "1 broken.png").write_bytes(b"broken")
+    turned = make_picture(8, (200, 120))
+    exif = turned.getexif()
+    exif[0x0112] = 6
+    turned.save(photos / "7 turned.jpg", exif=exif)
+    turned.convert("CMYK").save(photos / "8 cmyk.jpg")
+    paths = sorted(photos.iterdir())
+    detector = HyperFSAD(tiny, resolution=84, device="cpu", batch_size=batch_size)
+    detector.fit([photos / "0.png", photos / "4.png"])
+    plain: list[tuple[object, ...]] = []
+    for first in range(0, len(paths), batch_size):
+        batch = []
+        for path in paths[first : first + batch_size]:
+            try:
+                batch.append(load_image(path))
+            except ImageError as error:
+                plain.append((str(path), str(error)))
+        if batch:
+            tokens = detector.encoder_.encode(batch)
+            for image, scored in zip(batch, detector.score_tokens(tokens), strict=True):
+                scores = (scored.score, scored.score_map, scored.score_cls)
+                plain.append((image.name, *scores, scored.anomaly_map.tobytes(), image.size))
+
+    def told(result: AnomalyResult) -> tuple[object, ...]:
+        if result.error is not None:
+            return result.image, result.error
+        scores = (result.score, result.score_map, result.score_cls)
+        return result.image, *scores, result.anomaly_map.tobytes(), result.size
+
+    for _ in range(3):
+        results = list(detector.predict(iter(paths)))
+        assert [result.image for result in results] == [str(path) for path in paths]
+        assert sorted(map(told, results), key=lambda row: str(row[0])) == sorted(
+            plain, key=lambda row: str(row[0])
+        )
+        assert all(result.picture is None for result in results)
+
+
+def test_fitting_is_that_of_a_plain_loop(tiny: str, photos: Path) -> None:
+    detector = HyperFSAD(tiny, resolution=84, device="cpu").fit(photos)
+    for place, path in enumerate(sorted(photos.iterdir())):
+        loaded = load_image(path)
+        assert detector.memory_.images[place].sha256 == loaded.sha256()
+        cls = detector.encoder_.encode([loaded]).cls[0]
+        assert detector.memory_.cls[place].numpy().tobytes() == cls.numpy().tobytes()
+
+
+def test_a_prediction_that_is_broken_off_reads_no_further(
+    detector: HyperFSAD, photos: Path
+) -> None:
+    detector.fit(photos / "0.png")
+    asked: list[int] = []
+
+    def endless() -> Iterator[Path]:
+        while True:
+            asked.append(1)
+            yield photos / f"{len(asked) % 5}.png"
+
+    for number, result in enumerate(detector.predict(endless()), start=1):
+        assert result.error is None
+        assert len(asked) <= number + AHEAD
+        if number == 4:
+            break
+    assert our_threads() == []
+    assert len(asked) <= 4 + AHEAD
+
+
+def test_a_kept_picture_is_drawn_as_the_file_is(
+    detector: HyperFSAD, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detector.fit(photos / "0.png")
+    plain = next(iter(detector.predict([photos / "1.png"])))
+    kept = next(iter(detector.predict([photos / "1.png"], keep_pictures=True)))
+    assert plain.picture is None
+    assert kept.picture is not None
+    drawn = plain.plot()
+    (photos / "1.png").unlink()  # what is kept needs no file
+    assert kept.plot().tobytes() == drawn.tobytes()
+
+    monkeypatch.setattr(prepared, "LARGEST_DRAWN", 96 * 80 - 1)
+    large = detector.predict(Image.open(photos / "2.png"), keep_pictures=True)
+    assert large.picture is not None
+    assert large.picture.size == (48, 40)  # of a large one a reduced copy travels along
+    assert large.original().size == (96, 80)
+
+
+def test_a_heat_map_that_cannot_be_written_stops_the_run_and_loses_nothing(
+    tiny: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(5, 12):
+        make_picture(seed).save(photos / f"{seed:02d}.png")
+    detector, whole, out = tmp_path / "d.hfsad", tmp_path / "whole", tmp_path / "out"
+    small = ["--backbone", tiny, "--resolution", "84"]
+    assert main(["fit", str(photos / "0.png"), "-o", str(detector), *small]) == 0
+    detect = ["detect", str(photos), "--detector", str(detector), "--save-maps", "-o"]
+    assert main([*detect, str(whole)]) == 0
+    lines = read_results(whole)
+
+    obstacle = out / str(lines[3]["heatmap"])
+    obstacle.mkdir(parents=True)
+    capsys.readouterr()
+    assert main([*detect, str(out)]) == 1
+    told = capsys.readouterr().err
+    assert obstacle.name in told
+    assert "Traceback" not in told
+    assert our_threads() == []
+    journal = (out / JOURNAL).read_text(encoding="utf-8").splitlines()
+    assert len(journal) == 1 + 3
+    assert not (out / "results.jsonl").exists()
+
+    obstacle.rmdir()
+    assert main([*detect, str(out), "--resume"]) == 0
+    assert "3 images done before" in capsys.readouterr().err
+    files = [path for path in whole.rglob("*") if path.is_file()]
+    assert len(files) == 6 + 2 * 12
+    for path in files:
+        assert (out / path.relative_to(whole)).read_bytes() == path.read_bytes()

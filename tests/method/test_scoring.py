@@ -1,0 +1,71 @@
+"""The two branches, their pooling and their fusion, against the formulas written out."""
+
+import pytest
+import torch
+
+from hyperfsad.errors import UsageError
+from hyperfsad.method.scoring import Pooling, cls_score, image_score, patch_scores
+
+
+def unit(*shape: int, seed: int) -> torch.Tensor:
+    noise = torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    return torch.nn.functional.normalize(noise, dim=-1)
+
+
+def test_patch_scores_average_the_cosine_distance_over_layers() -> None:
+    queries = [unit(5, 8, seed=0), unit(5, 8, seed=1)]
+    rebuilt = [0.3 * unit(5, 8, seed=2), unit(5, 8, seed=3)]
+    expected = [
+        sum(1 - float(q[i] @ e[i] / e[i].norm()) for q, e in zip(queries, rebuilt, strict=True)) / 2
+        for i in range(5)
+    ]
+    assert torch.allclose(patch_scores(queries, rebuilt), torch.tensor(expected), atol=1e-6)
+
+
+def test_a_perfect_reconstruction_scores_zero_and_never_less() -> None:
+    queries = [unit(2000, 8, seed=4)]
+    scores = patch_scores(queries, queries)
+    assert (scores >= 0).all()
+    assert scores.max() < 1e-6
+
+
+def test_cls_score_takes_the_nearest_support_of_each_layer() -> None:
+    query, memory = unit(3, 8, seed=5), unit(4, 3, 8, seed=6)
+    expected = sum(
+        1 - max(float(query[layer] @ memory[k, layer]) for k in range(4)) for layer in range(3)
+    )
+    assert float(cls_score(query, memory)) == pytest.approx(expected / 3, abs=1e-6)
+    assert float(cls_score(memory[2], memory)) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *[("max", 16.0), ("top-1", 16.0), ("top-4", 14.5), ("top-99", 8.5)],
+        *[("top-25%", 14.5), ("top-1%", 16.0), ("top-100%", 8.5), ("top-12.5%", 15.5)],
+    ],
+)
+def test_pooling(name: str, expected: float) -> None:
+    anomaly_map = torch.arange(1, 17, dtype=torch.float32).reshape(4, 4)
+    assert float(Pooling.parse(name)(anomaly_map)) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["", "mean", "top", "top-0", "top-0%", "top-101%", "top-1.5", "-1"]
+)
+def test_unknown_pooling_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="pooling is max"):
+        Pooling.parse(name)
+
+
+def test_fusion_weighs_the_branches() -> None:
+    assert image_score(0.4, 0.1, 0.5) == pytest.approx(0.25)
+    assert image_score(0.4, 0.1, 1.0) == 0.4
+    assert image_score(0.4, 0.1, 0.0) == 0.1
+
+
+def test_a_share_may_be_one_of_another_number_of_patches() -> None:
+    values = torch.arange(100.0)
+    assert float(Pooling.parse("top-10%")(values)) == 94.5
+    assert float(Pooling.parse("top-10%")(values, patches=20)) == 98.5
+    assert float(Pooling.parse("top-3")(values, patches=20)) == 98.0

@@ -1,0 +1,90 @@
+"""Tables and COCO: what other programs read must say what results.jsonl says."""
+
+import csv
+import json
+from typing import Any
+
+from hyperfsad.output.exports import coco_json, regions_csv, results_csv, severity
+
+REGION = {
+    "bbox": [1, 2, 30, 40],
+    "area": 500.5,
+    "score": 0.7,
+    "peak": {"x": 10.5, "y": 20.5, "value": 0.7},
+    "polygon": [[1.0, 2.0], [31.0, 2.0], [31.0, 42.0]],
+}
+
+
+def line(image: str, **changes: Any) -> dict[str, Any]:
+    plain = {
+        "image": image,
+        "score": 0.5,
+        "score_map": 0.6,
+        "score_cls": 0.4,
+        "threshold": None,
+        "anomalous": None,
+        "size": [100, 80],
+        "map_threshold": 0.5,
+        "regions": [],
+        "heatmap": None,
+        "map": None,
+        "error": None,
+    }
+    return {**plain, **changes}
+
+
+FAILED = line("bad.png", score=None, size=None, map_threshold=None, error="bad.png is empty.")
+
+
+def rows(chunks: Any) -> list[dict[str, str]]:
+    return list(csv.DictReader("".join(chunks).splitlines()))
+
+
+def test_the_worst_is_furthest_above_its_own_threshold() -> None:
+    cookie, bottle = line("a", score=0.26, threshold=0.262), line("b", score=0.226, threshold=0.2)
+    assert severity(cookie) < 1 < severity(bottle)
+    assert severity(line("c", score=0.3)) == severity(line("d", score=0.3, threshold=0)) == 0.3
+
+
+def test_a_row_for_each_image() -> None:
+    lines = [line('a,"b".png', regions=[REGION, REGION]), FAILED, line("c.png")]
+    table = rows(results_csv(lines))
+    assert [row["image"] for row in table] == ['a,"b".png', "bad.png", "c.png"]
+    assert [row["regions"] for row in table] == ["2", "", "0"]  # not sought is not none
+    assert table[1]["error"] == "bad.png is empty."
+    assert rows(results_csv([])) == []
+
+
+def test_a_row_for_each_region() -> None:
+    bad = line("a.png", regions=[REGION, REGION], anomalous=True)
+    table = rows(regions_csv([bad, FAILED, line("b.png", regions=[REGION], anomalous=False)]))
+    assert [row["region"] for row in table] == ["1", "2", "1"]
+    numbers = [table[0][name] for name in ("x", "y", "width", "height", "area", "score")]
+    assert numbers == ["1", "2", "30", "40", "500.5", "0.7"]
+    assert (table[0]["peak_x"], table[0]["peak_y"]) == ("10.5", "20.5")
+    assert [row["anomalous"] for row in table] == ["True", "True", "False"]
+
+
+def test_coco_holds_all_that_its_readers_need() -> None:
+    lines = [
+        FAILED,
+        line("<ä>.png", regions=[REGION]),
+        line("b.png"),
+        line("c.png", regions=[REGION]),
+    ]
+    coco = json.loads("".join(coco_json(lambda: lines)))
+    assert {"info", "licenses", "categories", "images", "annotations"} == set(coco)
+    images = {image["id"]: image for image in coco["images"]}
+    assert [image["file_name"] for image in coco["images"]] == ["<ä>.png", "b.png", "c.png"]
+    assert all((image["width"], image["height"]) == (100, 80) for image in images.values())
+    categories = {category["id"] for category in coco["categories"]}
+    assert len({note["id"] for note in coco["annotations"]}) == 2
+    first, second = coco["annotations"]
+    assert images[first["image_id"]]["file_name"] == "<ä>.png"
+    assert images[second["image_id"]]["file_name"] == "c.png"
+    assert first["category_id"] in categories
+    assert first["bbox"] == [1, 2, 30, 40]
+    assert first["segmentation"] == [[1.0, 2.0, 31.0, 2.0, 31.0, 42.0]]
+    assert (first["area"], first["score"], first["iscrowd"]) == (500.5, 0.7, 0)
+    empty = json.loads("".join(coco_json(list)))
+    assert (empty["images"], empty["annotations"]) == ([], [])

@@ -1,0 +1,190 @@
+"""The overview of a report, most of all of a detector that knows several products."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hyperfsad import AnomalyResult
+from hyperfsad.decisions.regions import find_regions
+from hyperfsad.decisions.routing import Route
+from hyperfsad.images.loading import NormalImage, load_image
+from hyperfsad.output.folder import OutputFolder
+from hyperfsad.output.report.overview import BOTH_LINES, Learnt, overview_html
+from tests.browser import started_browser
+from tests.conftest import make_picture
+
+LINES = {"bolt": 0.2, "Ölring <b>": 0.4}
+FITS, STRANGE = 0.95, 0.5
+
+
+def result(name: str, product: str, score: float, peak: float, similarity: float) -> AnomalyResult:
+    make_picture(len(name)).save(name)
+    anomaly_map = np.full((6, 6), 0.1, np.float32)
+    anomaly_map[2, 3] = peak
+    route = Route(product, similarity, 0.9, None, None)
+    made = AnomalyResult(name, score, score, 0.0, anomaly_map, (96, 80), (0.2, 0.6), name)
+    return dataclasses.replace(
+        made,
+        threshold=LINES[product],
+        threshold_from=f"estimate for {product}",
+        map_threshold=0.5,
+        regions=find_regions(anomaly_map, (96, 80), 0.5),
+        route=route,
+    )
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """Two products and one image that fits neither; one good image has a region."""
+    learnt = []
+    for seed, (product, line) in enumerate(LINES.items()):
+        folder = tmp_path / f"good {seed}"
+        folder.mkdir()
+        make_picture(seed).save(folder / "000.png")
+        good = load_image(str(folder / "000.png"))
+        images = (NormalImage(good.name, good.sha256()),)
+        learnt.append(Learnt(images, product, line, f"estimate for {product}"))
+    results = [
+        result(str(tmp_path / "a.png"), "bolt", 0.3, 0.9, FITS),
+        result(str(tmp_path / "bb.png"), "bolt", 0.1, 0.9, FITS),
+        result(str(tmp_path / "ccc.png"), "Ölring <b>", 0.3, 0.2, FITS),
+        result(str(tmp_path / "dddd.png"), "Ölring <b>", 0.5, 0.2, FITS),
+        result(str(tmp_path / "eeeee.png"), "bolt", 0.6, 0.9, STRANGE),
+    ]
+    with OutputFolder(tmp_path / "out", run="r", products=learnt).open() as output:
+        for each in results:
+            output.add(each)
+        output.finish([each.image for each in results])
+    return tmp_path / "out" / "report.html"
+
+
+def test_each_product_shows_its_threshold_and_its_good_parts(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "Thresholds of 2 products" in text
+    rows = re.findall(
+        r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td>', text
+    )
+    assert rows == [
+        ("bolt", "1", "0.200", "estimate for bolt"),
+        ("Ölring &lt;b&gt;", "1", "0.400", "estimate for Ölring &lt;b&gt;"),
+    ]
+    assert "Learnt from 2 good parts of 2 products" in text
+    assert re.findall(r"<section data-product=\"(.*?)\"><h2>(.*?)</h2>", text) == [
+        ("bolt", "bolt"),
+        ("Ölring &lt;b&gt;", "Ölring &lt;b&gt;"),
+    ]
+    assert ">bolt 0.200</text>" in text
+    assert BOTH_LINES in text
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "sentence"),
+    [
+        ([], None),
+        ([True], "The image that fits no product is judged by the nearest one, and counted as"),
+        ([None], "The image that fits no product is judged by the nearest one; its score"),
+        (
+            [True, True, False],
+            "The 3 images .*, and counted there too, 2 as anomalous and 1 as good;",
+        ),
+    ],
+)
+def test_who_is_counted_twice_is_told(verdicts: list[bool | None], sentence: str | None) -> None:
+    known = line(anomalous=True, product="bolt", unknown_product=False)
+    strangers = [line(anomalous=bad, unknown_product=True) for bad in verdicts]
+    text = "".join(overview_html([known, *strangers], 0, []))
+    assert ("no product" in text) == (sentence is not None)
+    assert sentence is None or re.search(sentence, text)
+
+
+def test_without_regions_nothing_is_said_of_them() -> None:
+    for level, threshold, told in ((None, 0.2, False), (0.4, None, False), (0.4, 0.2, True)):
+        verdict = None if threshold is None else True
+        only = line(map_threshold=level, threshold=threshold, anomalous=verdict)
+        assert (BOTH_LINES in "".join(overview_html([only], 0, []))) == told
+
+
+def line(**fields: Any) -> dict[str, Any]:
+    usual = {"score": 0.3, "threshold": 0.2, "anomalous": True, "nearest_product": "bolt"}
+    return {**usual, "map_threshold": None, "threshold_from": None, **fields}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with started_browser() as found:
+        yield found
+
+
+@pytest.fixture
+def opened(browser: Any, page: Path) -> Iterator[Callable[[int], Any]]:
+    trouble: list[str] = []
+
+    def load(width: int) -> Any:
+        found = browser.new_page(viewport={"width": width, "height": 900})
+        found.on("pageerror", lambda error: trouble.append(str(error)))
+        found.on("console", lambda message: trouble.append(message.text))
+        found.goto(page.as_uri())
+        return found
+
+    yield load
+    assert trouble == []
+
+
+def names(page: Any) -> list[str]:
+    texts: list[str] = page.locator(".card .name").all_text_contents()
+    return texts
+
+
+def test_images_are_chosen_by_product_and_those_that_fit_none(opened: Callable[[int], Any]) -> None:
+    page = opened(1200)
+    page.get_by_role("radio", name="Fits no product 1").check()
+    assert names(page) == ["eeeee.png"]
+    page.locator("#product").select_option("Ölring <b>")
+    assert names(page) == ["dddd.png", "ccc.png"]  # the others' filter has nothing to show here
+    assert page.get_by_role("radio", name="Anomalous 1").is_enabled()
+    assert page.get_by_role("radio", name="Fits no product 0").is_disabled()
+    (shown,) = [node for node in page.locator("svg.histogram").all() if node.is_visible()]
+    assert "Scores of 2 images" in shown.get_attribute("aria-label")
+    assert "threshold 0.400" in shown.get_attribute("aria-label")
+    page.locator("#product").select_option("bolt")
+    assert names(page) == ["a.png", "bb.png"]
+
+
+def test_an_image_is_compared_with_the_good_parts_of_its_product(
+    opened: Callable[[int], Any],
+) -> None:
+    page = opened(1200)
+    page.get_by_role("button", name="dddd.png").click()
+    assert page.locator("#compare h2").all_text_contents() == ["Ölring <b>"]
+    assert "no place stands out enough" in page.locator("#beside").inner_text()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="bb.png").click()
+    assert page.locator("#compare h2").all_text_contents() == ["bolt"]
+    assert "worth a look" in page.locator("#beside").inner_text()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="a.png").first.click()
+    assert page.locator("#beside").inner_text() == ""
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_nothing_of_a_card_is_cut_off(opened: Callable[[int], Any], width: int) -> None:
+    page = opened(width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for card in page.locator(".card").all():
+        box = card.bounding_box()
+        for part in card.locator(".meta > *").all():
+            # a piece that breaks inside reports the hull of its lines, so look at each line
+            for left, right in part.evaluate(
+                "(node) => [...node.getClientRects()].map((box) => [box.left, box.right])"
+            ):
+                assert box["x"] < left
+                assert right <= box["x"] + box["width"]
+    lines = "(node) => { const range = document.createRange(); range.selectNodeContents(node);"
+    lines += " return new Set([...range.getClientRects()].map((box) => box.top)).size; }"
+    for regions in page.locator(".card .regions").all():
+        assert regions.evaluate(lines) == 1  # the number stays with its word

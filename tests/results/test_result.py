@@ -1,0 +1,184 @@
+"""What a person wants next is a method of what they hold."""
+
+import dataclasses
+import gc
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hyperfsad import AnomalyResult, HyperFSAD
+from hyperfsad.decisions.regions import Peak, Region
+from hyperfsad.decisions.routing import Route
+from hyperfsad.results.heatmap import draw_heatmap
+from tests.conftest import make_picture
+
+
+def result(level: float = 0.2, **changes: object) -> AnomalyResult:
+    made = AnomalyResult(
+        "a.png", 0.3, 0.5, 0.1, np.full((4, 4), level, np.float32), (96, 80), (0.2, 0.5)
+    )
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+def test_the_verdict_is_score_above_threshold() -> None:
+    assert result().anomalous is None
+    assert result(threshold=0.3).anomalous is False
+    assert result(threshold=0.29).anomalous is True
+    assert AnomalyResult.failed("a.png", "No.").anomalous is None
+
+
+@pytest.mark.parametrize(
+    ("threshold", "words"),
+    [
+        (None, "score 0.300"),
+        (0.29, "anomalous: score 0.300, above 0.290"),
+        (0.3, "good: score 0.300, not above 0.300"),
+        (0.29999, "anomalous: score 0.300000, above 0.299990"),
+    ],
+)
+def test_the_verdict_is_told_with_its_line(threshold: float | None, words: str) -> None:
+    assert result(threshold=threshold).verdict == words
+
+
+def test_a_result_shows_itself_in_one_short_line() -> None:
+    square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0), (20.0, 60.0))
+    region = Region((20, 20, 50, 40), 2000.0, 0.5, Peak(2.5, 3.5, 0.5), square)
+    found = result(threshold=0.29, map_threshold=0.4, regions=(region,))
+    assert repr(found) == "AnomalyResult('a.png', anomalous: score 0.300, above 0.290, 1 region)"
+    assert repr(result()) == "AnomalyResult('a.png', score 0.300)"  # no regions were sought
+    stranger = dataclasses.replace(found, route=Route("bolt", 0.5, 0.9, None, None))
+    assert repr(stranger).endswith(", 1 region, fits no product)")
+    failed = AnomalyResult.failed("a.png", "a.png is empty.")
+    assert repr(failed) == "AnomalyResult('a.png', failed: a.png is empty.)"
+    assert "70.0" not in repr(region)
+
+
+def test_json_has_the_fields_of_the_contract() -> None:
+    fields = json.loads(result().to_json())
+    assert list(fields) == [
+        *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "size"),
+        *("map_threshold", "threshold_from", "p_value", "regions"),
+        *("product", "unknown_product", "nearest_product"),
+        *("product_similarity", "product_margin", "error"),
+    ]
+    assert fields["regions"] == []
+    failed = json.loads(AnomalyResult.failed("ä.png", "No.").to_json())
+    assert failed["score"] is None
+    assert failed["error"] == "No."
+
+
+def test_a_region_is_told_with_its_place() -> None:
+    region = Region(
+        (1, 2, 3, 4), 9.5, 0.7, Peak(2.5, 3.5, 0.7), ((1.0, 2.0), (4.0, 2.0), (1.0, 6.0))
+    )
+    (told,) = json.loads(result(regions=(region,), map_threshold=0.5).to_json())["regions"]
+    assert told == {
+        "bbox": [1, 2, 3, 4],
+        "area": 9.5,
+        "score": 0.7,
+        "peak": {"x": 2.5, "y": 3.5, "value": 0.7},
+        "polygon": [[1.0, 2.0], [4.0, 2.0], [1.0, 6.0]],
+    }
+
+
+def test_a_result_can_be_pickled(detector: HyperFSAD) -> None:
+    made = detector.fit(make_picture(0)).predict(make_picture(1))
+    again = pickle.loads(pickle.dumps(made))
+    assert again.to_dict() == made.to_dict()
+    assert again.detector is None
+
+
+def test_a_result_keeps_no_detector_alive(tiny: str) -> None:
+    detector = HyperFSAD(tiny, device="cpu").fit(make_picture(0))
+    made = detector.predict(make_picture(1))
+    link = made.detector
+    assert link is not None
+    assert link() is detector
+    del detector
+    gc.collect()
+    assert link() is None
+
+
+def body(picture: Image.Image) -> np.ndarray:
+    """The picture without its legend."""
+    return np.asarray(picture.crop((192, 0, 288, 80))).astype(int)
+
+
+def test_a_good_part_looks_calm_and_a_defect_glows() -> None:
+    image = make_picture(1)
+    original = np.asarray(image).astype(int)
+    assert (body(draw_heatmap(image, result(0.19))) == original).all()
+    glowing = result(0.1)
+    glowing.anomaly_map[1, 2] = 0.6
+    change = np.abs(body(draw_heatmap(image, glowing)) - original).sum(axis=2)
+    assert change[25:35, 55:65].mean() > 50
+    assert change[60:, :40].max() == 0
+
+
+def test_the_scale_does_not_stretch_with_the_image() -> None:
+    """A patch of the same value gets the same colour, whatever else is in its map."""
+    image = Image.new("RGB", (96, 80), "gray")
+    alone, beside = result(0.3), result(0.3)
+    beside.anomaly_map[3, 3] = 5.0
+    first, second = body(draw_heatmap(image, alone)), body(draw_heatmap(image, beside))
+    assert (first[:35, :40] == second[:35, :40]).all()
+
+
+def test_pictures_keep_the_size_of_the_image_and_add_a_legend() -> None:
+    for size in ((800, 500), (96, 80), (8, 8)):
+        picture = draw_heatmap(Image.new("RGB", size), result())
+        assert picture.width == max(size[0], 480)
+        assert picture.height > size[1] + 20
+        legend = np.asarray(picture.crop((0, size[1], picture.width, picture.height)))
+        assert legend.min() < 100  # something is written on the paper
+
+
+@pytest.mark.parametrize("width", [96, 480, 1200])
+def test_words_stay_in_the_picture_and_clear_of_the_colour_bar(width: int) -> None:
+    stranger = Route("bolt", 0.5, 0.9, None, None)
+    longest = result(score=0.3000001, threshold=0.3, route=stranger)
+
+    def inked(found: AnomalyResult) -> tuple[np.ndarray, np.ndarray]:
+        """Where there is ink from left to right: in the line of the verdict, and in the bar's."""
+        picture = draw_heatmap(Image.new("RGB", (width, 80)), found)
+        legend = np.asarray(picture.crop((0, 80, picture.width, picture.height)).convert("L")) < 200
+        upper, lower = np.vsplit(legend, 2)
+        return np.flatnonzero(upper.any(axis=0)), np.flatnonzero(lower.any(axis=0))
+
+    verdict, words = inked(longest)
+    assert 200 < verdict.max() < max(width, 480) - 4
+    _, brief = inked(result())
+    widest = int(np.diff(brief).argmax())  # the paper between the words and what the bar says
+    end = words[words < brief[widest + 1]].max()
+    assert brief[widest] < end < brief[widest + 1] - 4
+
+
+def test_plot_and_save_from_paths_and_from_objects(
+    detector: HyperFSAD, photos: Path, tmp_path: Path
+) -> None:
+    detector.fit(photos / "0.png")
+    for source in (photos / "1.png", make_picture(1), np.asarray(make_picture(1))):
+        held = detector.predict(source)
+        assert held.plot().size[0] == 480
+        held.save(tmp_path / "picture.png")
+        held.save(tmp_path / "picture.jpg")
+        assert Image.open(tmp_path / "picture.png").size == held.plot().size
+    with pytest.raises(ValueError, match="ends with"):
+        held.save(tmp_path / "picture.xyz")
+    with pytest.raises(ValueError, match="nothing to draw"):
+        AnomalyResult.failed("a.png", "No.").plot()
+
+
+def test_regions_are_outlined() -> None:
+    image = Image.new("RGB", (96, 80), "gray")
+    square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0), (20.0, 60.0))
+    found = result(0.1, regions=(Region((20, 20, 50, 40), 2000.0, 0.5, None, square),))
+    change = np.abs(body(draw_heatmap(image, found)) - 128).sum(axis=2)
+    assert (change[20, 22:68] > 100).all()
+    assert (change[22:58, 70] > 100).all()
+    assert change[30:50, 30:60].max() == 0  # only the outline
+    assert np.asarray(image).min() == np.asarray(image).max() == 128  # the image itself stays

@@ -1,0 +1,199 @@
+"""Tile-wise memory: exact near a place and everywhere, on disk, and never all in memory."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from hyperfsad.errors import DetectorFileError, HyperfsadError
+from hyperfsad.images.loading import NormalImage
+from hyperfsad.method.matcher import Comparison, Matcher
+from hyperfsad.method.memory import MemoryBank
+from hyperfsad.method.pruning import WORTHWHILE
+from hyperfsad.views import tile_files, tile_memory
+from hyperfsad.views.tile_files import NormalTiles, SavedFile, Spool, TileWriter
+from hyperfsad.views.tile_memory import TileMemory
+from hyperfsad.views.tiling import Tiling
+
+GRID, LAYERS, WIDTH = 16, 2, 24
+CPU = torch.device("cpu")
+HOW = Comparison(GRID, sharpness=16.0, scales=(1, 3))
+
+
+def random_tiles(seed: int, size: tuple[int, int], spool: Spool | None = None) -> NormalTiles:
+    """The tiles of an image of unit tokens that resemble each other."""
+    tiling = Tiling.of(size, 160, GRID)
+    writer = TileWriter(spool or Spool(), tiling)
+    for number in range(len(tiling)):
+        writer.add(random_tokens(1000 * seed + number))
+    return writer.finish()
+
+
+def random_tokens(seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    base = torch.randn(LAYERS, 1, WIDTH, generator=torch.Generator().manual_seed(7))
+    tokens = base + torch.randn(LAYERS, GRID**2, WIDTH, generator=generator)
+    return torch.nn.functional.normalize(tokens, dim=-1)
+
+
+def plainly(images: list[NormalTiles], places: list[tuple[int, int]], query: Tensor) -> Tensor:
+    """As the matcher of whole images does it, with each tile as one image."""
+    tiles = [images[image].tokens(number) for image, number in places]
+    patches = tuple(torch.cat(layer) for layer in zip(*tiles, strict=True))
+    names = tuple(NormalImage(str(number), str(number)) for number in range(len(tiles)))
+    bank = MemoryBank(patches, torch.zeros(len(tiles), LAYERS, WIDTH), names)
+    return Matcher(bank, HOW).distances(tuple(query))
+
+
+def test_tokens_come_back_as_they_were_but_for_half_precision() -> None:
+    tiles = random_tiles(3, (500, 300))
+    for number in (0, 4, len(tiles) - 1):
+        torch.testing.assert_close(
+            tiles.tokens(number), random_tokens(3000 + number), atol=5e-4, rtol=1e-3
+        )
+
+
+def test_few_tiles_are_all_compared() -> None:
+    images = [random_tiles(1, (400, 300)), random_tiles(2, (300, 500))]
+    memory = TileMemory(images, HOW, CPU)
+    assert memory.everywhere
+    query = random_tokens(9)
+    everything = [(i, n) for i, image in enumerate(images) for n in range(len(image))]
+    for place in ((0.1, 0.9), (0.5, 0.5)):
+        torch.testing.assert_close(
+            memory.distances(tuple(query), *place), plainly(images, everything, query)
+        )
+
+
+def test_of_many_tiles_those_around_the_place_are_compared_and_exactly() -> None:
+    images = [random_tiles(1, (1600, 900)), random_tiles(2, (900, 1200))]
+    memory = TileMemory(images, HOW, CPU)
+    assert not memory.everywhere
+    query = random_tokens(9)
+    for x, y in ((0.5, 0.5), (0.0, 0.0), (1.0, 0.5)):
+        places = memory.places(x, y)
+        assert len(places) == 18
+        assert len(places) * GRID**2 >= WORTHWHILE
+        for image, number in places:
+            tiling = images[image].tiling
+            apart = np.abs(np.array(tiling.centre(number)) - (x, y))
+            assert (apart * (tiling.columns, tiling.rows) <= 2.5 * GRID).all()
+        torch.testing.assert_close(
+            memory.distances(tuple(query), x, y),
+            plainly(images, places, query),
+            atol=2e-6,
+            rtol=1e-5,
+        )
+
+
+@pytest.mark.parametrize(("count", "each"), [(4, 9), (5, 4), (9, 4), (10, 1)])
+def test_of_many_images_fewer_tiles_are_compared_of_each(count: int, each: int) -> None:
+    images = [random_tiles(seed, (700, 400)) for seed in range(count)]
+    assert len(TileMemory(images, HOW, CPU).places(0.5, 0.5)) == count * each
+
+
+def test_tiles_are_read_when_needed_and_only_so_many_are_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+    content = NormalTiles.content
+
+    def noted(tiles: NormalTiles, number: int) -> bytes:
+        read.append(number)
+        return content(tiles, number)
+
+    monkeypatch.setattr(NormalTiles, "content", noted)
+    monkeypatch.setattr(tile_memory, "EVERYWHERE", 8)
+    image = random_tiles(1, (1000, 400))
+    memory = TileMemory([image], Comparison(GRID, sharpness=64.0), CPU)
+    query = tuple(random_tokens(9))
+    memory.distances(query, 0.5, 0.5)
+    assert len(read) <= tile_memory.SAMPLE + 9
+    tile = next(iter(memory._held.values()))
+    monkeypatch.setattr(tile_memory, "HELD", 12 * tile.size)
+    read.clear()
+    for number in range(len(image)):
+        memory.distances(query, *image.tiling.centre(number))
+        assert len(memory._held) <= 12
+    columns = image.tiling.shape[1]
+    assert len(read) <= 3 * (columns + 2) * image.tiling.shape[0]  # three new ones at each step
+
+
+def test_a_lone_image_against_itself_leaves_out_what_shares_pixels() -> None:
+    tiling = Tiling.of((600, 300), 160, GRID)
+    field = torch.randn(
+        LAYERS, tiling.rows, tiling.columns, WIDTH, generator=torch.Generator().manual_seed(3)
+    )
+    writer = TileWriter(Spool(), tiling)
+    for number in range(len(tiling)):  # neighbouring tiles have the same tokens where they overlap
+        tile = tiling[number]
+        cut = field[:, tile.row : tile.row + GRID, tile.column : tile.column + GRID]
+        writer.add(torch.nn.functional.normalize(cut, dim=-1).reshape(LAYERS, -1, WIDTH))
+    image = writer.finish()
+    memory = TileMemory([image], HOW, CPU)
+    itself = memory.distances(tuple(image.tokens(1)), *tiling.centre(1))
+    assert float(itself[0].amax()) < 0.01
+    assert float(memory.against_itself(0, 1)[0].amin()) > 0.1
+
+
+def test_a_full_disk_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    spool = Spool()
+    with open("/dev/full", "w+b", buffering=0) as full:
+        monkeypatch.setattr(spool, "_file", full)
+        with pytest.raises(HyperfsadError, match=r"cannot be kept in .*: the disk is full.*TMPDIR"):
+            spool.append(b"x" * 100)
+
+
+def test_a_folder_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", "/nowhere/at/all")
+    with pytest.raises(HyperfsadError, match=r"cannot be kept in /nowhere/at/all: no such file"):
+        Spool()
+
+
+def test_a_spool_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    tiles = random_tiles(1, (300, 300))
+    assert isinstance(tiles.file, Spool)
+    del tiles
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_changed_or_went_is_noticed_when_it_is_read(tmp_path: Path) -> None:
+    tiles = random_tiles(1, (300, 300))
+    path = tmp_path / "tiles"
+    path.write_bytes(b"".join(tiles.contents()))
+    saved = NormalTiles(tiles.tiling, SavedFile(path), 0, tiles.shape, tiles.crc32)
+    assert torch.equal(saved.tokens(1), tiles.tokens(1))
+    content = bytearray(path.read_bytes())
+    content[saved.tile_bytes + 5] ^= 1
+    path.write_bytes(content)
+    assert torch.equal(saved.tokens(0), tiles.tokens(0))
+    with pytest.raises(DetectorFileError, match="damaged, or was changed"):
+        saved.tokens(1)
+    path.write_bytes(content[:-1])
+    with pytest.raises(DetectorFileError, match="damaged, or was changed"):
+        saved.tokens(len(saved) - 1)
+    assert isinstance(saved.file, SavedFile)
+    saved.file.close()
+    path.unlink()
+    with pytest.raises(DetectorFileError, match="cannot be read: No such file"):
+        saved.tokens(0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_that_are_none_are_refused(value: float) -> None:
+    tiling = Tiling.of((100, 100), 160, GRID)
+    writer = TileWriter(Spool(), tiling)
+    tokens = random_tokens(1)
+    tokens[1, 2, 3] = value
+    writer.add(tokens)
+    with pytest.raises(DetectorFileError, match="is damaged"):
+        writer.finish().tokens(0)
+
+
+def test_temporary_files_go_to_a_disk() -> None:
+    assert tile_files._roomy() in (None, "/var/tmp")

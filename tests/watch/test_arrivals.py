@@ -1,0 +1,111 @@
+"""Finding complete files: which names count, when a file is ready, when it is given up."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hyperfsad.watch.arrivals import Arrivals, Stamp, is_picture, is_temporary, look, stamp_of
+
+
+def test_names_that_are_pictures() -> None:
+    for name in ("a.png", "A.JPG", "ä b.tiff", "partial.png", "x.tmp.d.png", "tmp.bmp"):
+        assert is_picture(name), name
+        assert not is_temporary(name), name
+    for name in (".a.png", "a.png~", "a.png.tmp", "a.png.part", "a.txt", "png", "Thumbs.db"):
+        assert not is_picture(name), name
+    for name in ("~a.png", "a~.png", "a.TMP.png", "a.part.jpg", "a.partial.jpg"):
+        assert is_temporary(name), name
+
+
+def test_a_look_goes_everywhere_but_into_outputs_and_circles(tmp_path: Path) -> None:
+    wanted = {"a.png", "deep/er/b.jpg", "linked/c.png", "run/d.png"}
+    out, elsewhere = tmp_path / "folder" / "out", tmp_path / "elsewhere"
+    folder = tmp_path / "folder"
+    for name in (*wanted - {"linked/c.png"}, ".hidden/e.png", "out/f.png", "out/heatmaps/g.png"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"x")
+    (folder / "run" / "heatmaps").mkdir()
+    (folder / "run" / "heatmaps" / "h.png").write_bytes(b"x")
+    (folder / "run" / "results.jsonl").touch()  # of an earlier run
+    (folder / "folder.png").mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "c.png").write_bytes(b"x")
+    (folder / "linked").symlink_to(elsewhere)
+    (elsewhere / "back").symlink_to(folder)
+    (folder / "broken.png").symlink_to(tmp_path / "nowhere")
+    found = look(str(folder), os.path.realpath(out))
+    assert {os.path.relpath(path, folder) for path in found.files} == wanted
+    assert found.files[str(folder / "a.png")] == stamp_of(str(folder / "a.png"))
+    assert not found.closed
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    found = look(str(tmp_path / "none"), "")
+    assert found.closed == {str(tmp_path / "none"): "No such file or directory"}
+
+
+def test_a_folder_that_may_not_be_opened_is_told_and_the_rest_is_found(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "a.png").write_bytes(b"x")
+    (tmp_path / "closed").chmod(0)
+    try:
+        if os.access(tmp_path / "closed", os.R_OK):
+            pytest.skip("this user may open everything")
+        found = look(str(tmp_path), "")
+    finally:
+        (tmp_path / "closed").chmod(0o700)
+    assert list(found.files) == [str(tmp_path / "a.png")]
+    assert list(found.closed) == [str(tmp_path / "closed")]
+
+
+def names(ready: list[tuple[str, Stamp]]) -> list[str]:
+    return [path for path, _ in ready]
+
+
+def test_a_file_is_ready_when_it_rests_and_the_oldest_comes_first() -> None:
+    arrivals = Arrivals(settle=1.0, patience=10.0)
+    files = {"b": (5, 100), "a": (5, 100), "old": (5, 7)}
+    arrivals.update(files, now=0.0)
+    assert arrivals.ready(0.9) == []
+    arrivals.update({**files, "a": (6, 100)}, now=0.9)  # it grew
+    assert names(arrivals.ready(1.0)) == ["old", "b"]
+    assert names(arrivals.ready(1.9)) == ["old", "a", "b"]
+    arrivals.update({"a": (6, 100)}, now=2.0)
+    assert arrivals.ready(2.0) == [("a", (6, 100))]
+    arrivals.remove("a")
+    assert arrivals.ready(9.0) == []
+
+
+def test_what_does_not_decode_is_tried_ever_less_often_and_then_given_up() -> None:
+    arrivals = Arrivals(settle=1.0, patience=10.0)
+    arrivals.update({"a": (1, 1)}, now=0.0)
+    tries, now = [], 0.0
+    while True:
+        now += 0.25
+        if arrivals.ready(now):
+            tries.append(now)
+            if arrivals.undecodable("a", now):
+                break
+    assert tries[-1] == 10.0
+    assert 4 <= len(tries) <= 8
+    arrivals.update({"a": (2, 2)}, now=11.0)  # a new version has all the time again
+    assert arrivals.ready(12.0)
+    assert not arrivals.undecodable("a", 12.0)
+
+
+def test_without_patience_the_first_failure_is_the_last() -> None:
+    arrivals = Arrivals(settle=0.0, patience=0.0)
+    arrivals.update({"a": (1, 1)}, now=5.0)
+    assert names(arrivals.ready(5.0)) == ["a"]
+    assert arrivals.undecodable("a", 5.0)
+
+
+def test_a_file_that_never_rests_is_noticed() -> None:
+    arrivals = Arrivals(settle=1.0, patience=10.0)
+    for second in range(70):
+        arrivals.update({"latest": (9, second), "still": (1, 1)}, now=float(second))
+    assert arrivals.restless(69.0, 60.0) == ["latest"]
+    assert arrivals.restless(69.0, 80.0) == []
+    arrivals.update({"latest": (9, 69), "still": (1, 1)}, now=75.0)
+    assert arrivals.restless(75.0, 60.0) == []

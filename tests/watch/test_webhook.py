@@ -1,0 +1,349 @@
+"""The webhook: a real server that fails, hangs and comes back."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hyperfsad import HyperFSAD
+from hyperfsad.cli.main import main
+from hyperfsad.errors import UsageError
+from hyperfsad.watch.delivery import REFUSED, STATE, Courier
+from hyperfsad.watch.ledger import Ledger
+from hyperfsad.watch.watcher import Watcher, watch
+from hyperfsad.watch.webhook import Webhook, read_headers
+from tests.conftest import make_picture, read_results
+
+SECRET = "s3cret-t0ken"
+
+
+class Receiver:
+    """A web server that answers as it is told, and takes what comes after that."""
+
+    def __init__(self) -> None:
+        self.answers: list[int | str] = []
+        self.taken: list[dict[str, Any]] = []
+        self.keys: list[str] = []
+        self.tries: list[tuple[str, str, str | None]] = []
+        self.released = threading.Event()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.tries.append((self.command, self.path, self.headers["Authorization"]))
+                answer = receiver.answers.pop(0) if receiver.answers else 204
+                if answer == "hang":
+                    receiver.released.wait(30)
+                    return
+                if answer == "drop":
+                    return
+                if answer == 204:
+                    assert self.headers["Content-Type"] == "application/json"
+                    receiver.taken.append(json.loads(body))
+                    receiver.keys.append(self.headers["Idempotency-Key"])
+                if isinstance(answer, str):
+                    self.send_response(302)
+                    self.send_header("Location", answer)
+                else:
+                    self.send_response(answer)
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                receiver.tries.append((self.command, self.path, self.headers["Authorization"]))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hooks/{SECRET}"
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self.released.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setenv("no_proxy", "*")
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+def line(image: str, anomalous: bool | None = True, error: str | None = None) -> dict[str, Any]:
+    return {"image": image, "stamp": [1, 2], "anomalous": anomalous, "error": error}
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def hook(receiver: Receiver, on: tuple[str, ...] = ("all",), **options: Any) -> Webhook:
+    headers = [f"Authorization: Bearer {SECRET}"]
+    return Webhook(receiver.url, on, headers, **{"pause": 0.01, **options})
+
+
+class Sending:
+    """A ledger and its courier."""
+
+    def __init__(self, folder: Path, webhook: Webhook) -> None:
+        self.said: list[str] = []
+        self.ledger = Ledger(folder).__enter__()
+        path, end = self.ledger.path, self.ledger.end
+        self.courier = Courier(webhook, path, end, self.said.append).start()
+
+    def add(self, *lines: dict[str, Any]) -> None:
+        for added in lines:
+            self.ledger.add(added)
+            self.courier.deliver_to(self.ledger.end)
+
+    def close(self, grace: float = 30.0) -> int:
+        left = self.courier.close(grace)
+        self.ledger.__exit__(None, None, None)
+        return left
+
+
+def test_all_arrives_in_order_whatever_fails_before(receiver: Receiver, tmp_path: Path) -> None:
+    receiver.answers = [500, "hang", "drop", 503, 408, 429, 204, 502]
+    sending = Sending(tmp_path, hook(receiver, timeout=0.3))
+    lines = [line(f"{index} ä.png") for index in range(4)] + [line("caf\udce9.png")]
+    sending.add(*lines)
+    assert sending.close() == 0
+    assert receiver.taken == lines
+    assert len(set(receiver.keys)) == 5
+    assert {auth for _, _, auth in receiver.tries} == {f"Bearer {SECRET}"}
+    assert len(receiver.tries) == 5 + 7
+    assert sum("did not take a result" in text for text in sending.said) == 2
+    assert sum("takes results again" in text for text in sending.said) == 2
+    assert SECRET not in "".join(sending.said)
+
+
+def test_what_is_not_delivered_waits_for_the_next_start(receiver: Receiver, tmp_path: Path) -> None:
+    receiver.answers = [204, *[500] * 10_000]
+    first = Sending(tmp_path, hook(receiver))
+    first.add(*(line(f"{index}.png") for index in range(4)))
+    until(lambda: len(receiver.tries) > 3)
+    assert first.close(grace=0.1) == 3
+    receiver.answers = []
+    second = Sending(tmp_path, hook(receiver))
+    assert "3 earlier results for the webhook." in second.said
+    second.add(line("4.png"))
+    assert second.close() == 0
+    assert [taken["image"] for taken in receiver.taken] == [f"{index}.png" for index in range(5)]
+    third = Sending(tmp_path, hook(receiver))
+    assert third.close() == 0
+    assert len(receiver.taken) == 5
+
+
+def test_a_server_that_is_not_there_and_then_is(receiver: Receiver, tmp_path: Path) -> None:
+    url, port = receiver.url, receiver.server.server_port
+    receiver.close()
+    sending = Sending(tmp_path, Webhook(url, ["all"], pause=0.01))
+    sending.add(line("1.png"))
+    until(lambda: any("did not take" in text for text in sending.said))
+    assert sending.close(grace=0.05) == 1
+    assert (
+        f"at http://127.0.0.1:{port} did not take a result (Connection refused)" in sending.said[0]
+    )
+    assert SECRET not in "".join(sending.said)
+
+
+def test_what_is_refused_for_good_is_noted_and_the_next_goes_on(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    receiver.answers = [400, 204, 404]
+    sending = Sending(tmp_path, hook(receiver))
+    lines = [line(f"{index}.png") for index in range(4)]
+    sending.add(*lines)
+    assert sending.close() == 0
+    assert receiver.taken == [lines[1], lines[3]]
+    notes = [json.loads(row) for row in (tmp_path / REFUSED).read_text().splitlines()]
+    assert notes == [
+        {"answer": "400 Bad Request", "line": lines[0]},
+        {"answer": "404 Not Found", "line": lines[2]},
+    ]
+    assert "refused the result of 0.png (400 Bad Request)" in sending.said[0]
+
+
+def test_redirects_are_not_followed(receiver: Receiver, tmp_path: Path) -> None:
+    receiver.answers = ["file:///etc/passwd", "/elsewhere", "ftp://127.0.0.1/x"]
+    sending = Sending(tmp_path, hook(receiver))
+    sending.add(line("1.png"))
+    assert sending.close() == 0
+    assert [method for method, _, _ in receiver.tries] == ["POST"] * 4
+    assert {path for _, path, _ in receiver.tries} == {f"/hooks/{SECRET}"}
+    assert "redirects are not followed" in sending.said[0]
+    assert receiver.taken == [line("1.png")]
+
+
+def test_only_what_is_asked_for_is_sent(receiver: Receiver, tmp_path: Path) -> None:
+    lines = [line("bad", True), line("good", False), line("broken", None, "is damaged")]
+    for on, wanted in (
+        (("anomalous",), ["bad"]),
+        (("error",), ["broken"]),
+        (("anomalous", "error"), ["bad", "broken"]),
+        (("all",), ["bad", "good", "broken"]),
+    ):
+        receiver.taken.clear()
+        sending = Sending(tmp_path / "-".join(on), hook(receiver, on))
+        sending.add(*lines)
+        assert sending.close() == 0
+        assert [taken["image"] for taken in receiver.taken] == wanted
+
+
+def test_results_of_before_the_webhook_are_not_sent(receiver: Receiver, tmp_path: Path) -> None:
+    with Ledger(tmp_path) as ledger:
+        ledger.add(line("old.png"))
+    sending = Sending(tmp_path, hook(receiver))
+    sending.add(line("new.png"))
+    assert sending.close() == 0
+    assert [taken["image"] for taken in receiver.taken] == ["new.png"]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"offset": 3}', '{"offset": 9999}', '{"offset": "x"}'])
+def test_a_damaged_state_is_told_and_harmless(
+    receiver: Receiver, tmp_path: Path, text: str
+) -> None:
+    with Ledger(tmp_path) as ledger:
+        ledger.add(line("old.png"))
+    (tmp_path / STATE).write_text(text)
+    sending = Sending(tmp_path, hook(receiver))
+    assert "earlier results are not sent" in sending.said[0]
+    sending.add(line("new.png"))
+    assert sending.close() == 0
+    assert [taken["image"] for taken in receiver.taken] == ["new.png"]
+
+
+def test_a_line_just_before_the_end_is_sent(
+    receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = Courier._rows
+    late: list[Sending] = []
+
+    def rows_and_one_more(courier: Courier) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        yield from rows(courier)
+        if late and threading.current_thread() is courier._thread:
+            sending = late.pop()  # all is read, and nobody has looked whether that was the end
+            sending.add(line("late.png"))
+            courier._deadline = time.monotonic() + 30
+
+    monkeypatch.setattr(Courier, "_rows", rows_and_one_more)
+    sending = Sending(tmp_path, hook(receiver))
+    late.append(sending)
+    sending.courier.deliver_to(sending.ledger.end)  # nothing new, but it looks
+    until(lambda: sending.courier._deadline is not None)
+    assert sending.close() == 0
+    assert [taken["image"] for taken in receiver.taken] == ["late.png"]
+
+
+def test_the_end_waits_no_longer_than_it_may(receiver: Receiver, tmp_path: Path) -> None:
+    receiver.answers = ["hang"] * 5
+    sending = Sending(tmp_path, hook(receiver, timeout=60))
+    sending.add(line("1.png"))
+    until(lambda: bool(receiver.tries))
+    assert sending.close(grace=0.1) == 1  # and not after a minute
+    assert not receiver.released.is_set()
+
+
+def test_addresses_and_headers_that_cannot_be_used(tmp_path: Path) -> None:
+    for url in ("", "example.org", "file:///etc/passwd", "ftp://x/y", "https://", "http://x:y/"):
+        with pytest.raises(UsageError, match="A webhook is an address such as"):
+            Webhook(url)
+    for url in (f"http://x/{SECRET} y", f"http://x/\n{SECRET}", "http://ä.org/"):
+        with pytest.raises(UsageError, match="A webhook is an address") as caught:
+            Webhook(url)
+        assert SECRET not in str(caught.value)
+    with pytest.raises(UsageError, match="holds no password") as caught:
+        Webhook(f"https://me:{SECRET}@example.org/")
+    assert SECRET not in str(caught.value)
+    for header in (SECRET, f"A: {SECRET}\r\nB: c", f"ä: {SECRET}", f": {SECRET}", "A: ä"):
+        with pytest.raises(UsageError, match="Name: value") as caught:
+            Webhook("http://x/", headers=[header])
+        assert SECRET not in str(caught.value)
+    with pytest.raises(UsageError, match="set by hyperfsad itself"):
+        Webhook("http://x/", headers=["content-length: 3"])
+    with pytest.raises(UsageError, match="called on any of anomalous, error, all, not on good"):
+        Webhook("http://x/", ["good"])
+    (tmp_path / "headers").write_text(f"Authorization: Bearer {SECRET}\n\nX-Line: 4\n")
+    headers = read_headers(["A: b", f"@{tmp_path / 'headers'}"])
+    assert Webhook("http://x/", headers=headers).headers == {
+        "A": "b",
+        "Authorization": f"Bearer {SECRET}",
+        "X-Line": "4",
+    }
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        read_headers(["@nowhere"])
+
+
+@pytest.fixture
+def camera(tmp_path: Path) -> Path:
+    folder = tmp_path / "camera"
+    folder.mkdir()
+    for seed in range(4):
+        make_picture(seed).save(folder / f"{seed}.png")
+    return folder
+
+
+def test_anomalous_images_are_sent_and_judging_never_waits(
+    receiver: Receiver, detector: HyperFSAD, camera: Path, tmp_path: Path
+) -> None:
+    detector.fit(make_picture(100))
+    scores = sorted(detector.predict(camera / f"{seed}.png").score for seed in range(4))
+    detector.threshold_ = (scores[1] + scores[2]) / 2
+    receiver.answers = ["hang"]
+    options: dict[str, Any] = {"interval": 0.02, "settle": 0.05, "heatmaps": False}
+    webhook = hook(receiver, ("anomalous",), timeout=60)
+    run = watch(detector, camera, tmp_path / "out", webhook=webhook, **options)
+    results = [next(run) for _ in range(4)]
+    assert receiver.taken == []  # all are judged, though the first delivery hangs
+    receiver.released.set()
+    until(lambda: len(receiver.taken) == 2)
+    run.close()
+    lines = [sent for sent in read_results(tmp_path / "out") if sent["anomalous"]]
+    assert receiver.taken == lines
+    assert [r.image for r in results if r.anomalous] == [taken["image"] for taken in receiver.taken]
+
+
+def test_the_command_delivers_and_keeps_secrets(
+    receiver: Receiver,
+    detector: HyperFSAD,
+    camera: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saved = tmp_path / "part.hfsad"
+    detector.fit(make_picture(100), threshold=False).save(saved)
+    command = ["watch", str(camera), "--detector", str(saved), "-o", str(tmp_path / "out")]
+    command += ["--once", "--interval", "0.02", "--settle", "0.05"]
+    assert main([*command, "--webhook", receiver.url]) == 1
+    assert "hyperfsad calibrate" in capsys.readouterr().err
+    assert main([*command, "--webhook-on", "all"]) == 1
+    assert "need --webhook URL" in capsys.readouterr().err
+    receiver.answers = [500]
+    header = ["--webhook-header", f"Authorization: Bearer {SECRET}"]
+    assert main([*command, "--webhook", receiver.url, "--webhook-on", "all", *header]) == 0
+    assert receiver.taken == read_results(tmp_path / "out")
+    streams = capsys.readouterr()
+    assert SECRET not in streams.out + streams.err
+    for path in (tmp_path / "out").iterdir():
+        assert path.is_dir() or SECRET not in path.read_text()
+
+
+def test_without_a_threshold_nothing_is_anomalous(detector: HyperFSAD, tmp_path: Path) -> None:
+    detector.fit(make_picture(100), threshold=False)
+    with pytest.raises(UsageError, match="The detector has no threshold"):
+        Watcher(detector, tmp_path / "in", tmp_path / "out", webhook=Webhook("http://x/"))
+    Watcher(detector, tmp_path / "in", tmp_path / "out", webhook=Webhook("http://x/", ["error"]))
