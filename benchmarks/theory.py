@@ -69,7 +69,7 @@ class Product:
     def __init__(self, root: Path) -> None:
         self.name = root.name
         train = find_images([str(root / "train" / "good")]).paths
-        self.detector = HyperFSAD(recipe="paper", layers=DEPTH).fit(train[: max(SHOTS)])
+        self.detector = HyperFSAD(recipe="paper-offline", layers=DEPTH).fit(train[: max(SHOTS)])
         self.bank = self.detector.memory_
         self.normal_cls = [numbers(image.cls) for _, image in self._encoded(train)]
         self.normal_names = list(train)
@@ -243,7 +243,7 @@ def drift_lines(root: Path, product: Product, out: Path, draw: bool) -> list[str
     """Half of the good images calibrate; the others come twice, the second time darker."""
     train = find_images([str(root / "train" / "good")]).paths
     rest = train[2:] + find_images([str(root / "test" / "good")]).paths
-    detector = HyperFSAD(recipe="paper", layers=DEFAULT).fit(train[:2])
+    detector = HyperFSAD(recipe="paper-offline", layers=DEFAULT).fit(train[:2])
     with tempfile.TemporaryDirectory() as folder:
         darker = []
         for place, path in enumerate(rest[1::2]):

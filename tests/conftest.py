@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from hyperfsad import HyperFSAD
-from hyperfsad.encoders import DEFAULT, find_spec
+from hyperfsad.encoders import SUBSTITUTE, find_spec
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 
 REPOSITORY = Path(__file__).parent.parent
@@ -65,13 +65,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def default_encoder() -> Encoder:
     """The default encoder with its real weights; they download once into the user's cache."""
-    return load_encoder(find_spec(DEFAULT).settings(), device="cpu")
+    return load_encoder(find_spec(SUBSTITUTE).settings(), device="cpu")
 
 
 @pytest.fixture
 def detector(tiny: str) -> HyperFSAD:
     """An unfitted detector on the small model."""
-    return HyperFSAD(tiny, recipe="paper", resolution=84, device="cpu")
+    return HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_records_are_what_the_detector_gives(
         else:
             detector = HyperFSAD(
                 tiny,
-                recipe="paper",
+                recipe="paper-offline",
                 layers=variant.layers,
                 lookup=variant.lookup,
                 pooling=variant.pooling,

@@ -13,7 +13,7 @@ from hyperfsad.detector.storage import read_header
 from tests.conftest import read_results
 from tests.detector.test_products import product_picture
 
-SMALL = ("--recipe", "paper", "--resolution", "84", "--device", "cpu")
+SMALL = ("--recipe", "paper-offline", "--resolution", "84", "--device", "cpu")
 
 
 @pytest.fixture

@@ -331,7 +331,7 @@ def test_pictures_show_the_outline(tiny: str, photos: Path) -> None:
 
 
 def test_theory_refuses_regions(tiny: str, photos: Path) -> None:
-    detector = small(tiny, roi=MASK, recipe="paper").fit(photos / "0.png")
+    detector = small(tiny, roi=MASK, recipe="paper-offline").fit(photos / "0.png")
     with pytest.raises(UsageError, match="this detector has a region of interest"):
         check_stability(detector, photos)
 

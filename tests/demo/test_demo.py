@@ -30,5 +30,5 @@ def test_the_demo_tells_good_parts_from_bad_ones(
 def test_the_papers_recipe_sees_all_of_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["demo", "-o", str(tmp_path), "--recipe", "paper"]) == 0
+    assert main(["demo", "-o", str(tmp_path), "--recipe", "paper-offline"]) == 0
     assert "(wrong)" not in capsys.readouterr().out

@@ -41,7 +41,7 @@ def test_the_score_is_the_formula_of_the_paper(detector: HyperFSAD) -> None:
 
 def test_a_support_image_against_itself(default_encoder: Encoder) -> None:
     """Its CLS score is 0, its map is not: sparsemax mixes in near neighbours, as it should."""
-    detector = HyperFSAD(recipe="paper", device="cpu")
+    detector = HyperFSAD(recipe="paper-offline", device="cpu")
     detector._encoder = default_encoder
     rng = np.random.default_rng(0)
     texture = Image.fromarray(rng.integers(90, 160, (64, 64), dtype=np.uint8)).resize((448, 448))
@@ -74,9 +74,9 @@ def test_normal_images_come_in_any_form(detector: HyperFSAD, photos: Path, kind:
     }
     detector.fit(forms[kind])  # type: ignore[arg-type]
     assert len(detector.memory_) == 5
-    reference = HyperFSAD(detector.backbone, recipe="paper", resolution=84, device="cpu").fit(
-        photos
-    )
+    reference = HyperFSAD(
+        detector.backbone, recipe="paper-offline", resolution=84, device="cpu"
+    ).fit(photos)
     assert all(map(torch.equal, detector.memory_.patches, reference.memory_.patches))
 
 
@@ -192,7 +192,7 @@ def test_bad_settings_are_refused_at_once(
 
 def test_settings_act(tiny: str, photos: Path) -> None:
     def score(**options: object) -> AnomalyResult:
-        detector = HyperFSAD(tiny, recipe="paper", device="cpu", **options)  # type: ignore[arg-type]
+        detector = HyperFSAD(tiny, recipe="paper-offline", device="cpu", **options)  # type: ignore[arg-type]
         result: AnomalyResult = detector.fit(photos / "0.png").predict(photos / "1.png")
         return result
 

@@ -55,7 +55,7 @@ def bank(*vectors: list[float], same: bool = False) -> MemoryBank:
 @pytest.fixture(scope="session")
 def fresh(tiny: str) -> Callable[[], ProductDetector]:
     """Makes unfitted detectors on the small model."""
-    return lambda: ProductDetector(tiny, recipe="paper", resolution=84, device="cpu")
+    return lambda: ProductDetector(tiny, recipe="paper-offline", resolution=84, device="cpu")
 
 
 @pytest.fixture(scope="session")
@@ -142,7 +142,7 @@ def test_each_image_is_judged_by_its_own_product(fitted: ProductDetector, tiny: 
     results = list(fitted.predict(images))
     assert [result.product for result in results] == [NAMES[2], NAMES[0], NAMES[1]]
     for kind, result in zip((2, 0, 1), results, strict=True):
-        alone = HyperFSAD(tiny, recipe="paper", resolution=84, device="cpu")
+        alone = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
         alone.fit([product_picture(kind, seed) for seed in range(kind + 1)])
         expected = alone.predict(product_picture(kind, 9))
         assert result.score == expected.score

@@ -16,10 +16,19 @@ from hyperfsad.errors import UsageError
 from hyperfsad.method.scoring import Pooling
 
 
-def test_the_paper_recipe_is_the_paper() -> None:
-    detector = HyperFSAD(recipe="paper")
-    assert detector.backbone == "dinov2-vits14-reg"
-    assert detector.settings.layers == (2, 4, 6, 8)
+@pytest.mark.parametrize(
+    ("recipe", "encoder", "layers"),
+    [
+        ("paper", "dinov3-vitb16", (3, 6, 9, 12)),
+        ("paper-offline", "dinov2-vits14-reg", (2, 4, 6, 8)),
+    ],
+)
+def test_both_recipes_of_the_paper_have_its_algorithm(
+    recipe: str, encoder: str, layers: tuple[int, ...]
+) -> None:
+    detector = HyperFSAD(recipe=recipe)
+    assert detector.backbone == encoder
+    assert detector.settings.layers == layers
     assert detector.settings.resolution == 448
     assert (detector.lookup, detector.pooling, detector.lam) == ("sparsemax", "max", 0.5)
     assert (detector.sharpness, detector.scales) == (1.0, (1,))
@@ -86,9 +95,45 @@ def test_detectors_of_format_1_are_the_papers(
     header["format"] = 1
     save_file(load_file(path), path, metadata={"hyperfsad": json.dumps(header)})
     old = HyperFSAD.load(path, device="cpu")
-    assert (old.recipe, old.sharpness, old.scales) == ("paper", 1.0, (1,))
+    assert (old.recipe, old.sharpness, old.scales) == ("paper-offline", 1.0, (1,))
     image = str(photos / "1.png")
     assert old.predict(image).score == detector.predict(image).score
+
+
+@pytest.mark.parametrize("stored", ["paper", None])
+def test_a_file_that_calls_the_offline_recipe_paper_loads_and_says_so(
+    stored: str | None,
+    detector: HyperFSAD,
+    photos: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "part.hfsad"
+    detector.fit(photos / "0.png").save(path)
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()["hyperfsad"])
+    assert header.pop("recipe") == "paper-offline"
+    if stored:
+        header["recipe"] = stored
+    save_file(load_file(path), path, metadata={"hyperfsad": json.dumps(header)})
+    assert HyperFSAD.load(path, device="cpu").recipe == "paper-offline"
+    assert main(["info", str(path)]) == 0
+    assert "recipe      paper-offline (called paper when it was saved)" in capsys.readouterr().out
+
+
+def test_the_paper_recipe_says_how_to_get_its_weights(
+    photos: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path))
+    out = str(tmp_path / "part.hfsad")
+    assert main(["fit", str(photos / "0.png"), "-o", out, "--recipe", "paper"]) == 1
+    told = capsys.readouterr().err
+    assert "dinov3-vitb16" in told
+    assert "--from FOLDER" in told
 
 
 def test_the_recipe_is_an_option(
@@ -96,8 +141,8 @@ def test_the_recipe_is_an_option(
 ) -> None:
     path = str(tmp_path / "part.hfsad")
     arguments = ["fit", str(photos / "0.png"), "-o", path, "--backbone", tiny, "--device", "cpu"]
-    assert main([*arguments, "--recipe", "paper"]) == 0
-    assert HyperFSAD.load(path).recipe == "paper"
+    assert main([*arguments, "--recipe", "paper-offline"]) == 0
+    assert HyperFSAD.load(path).recipe == "paper-offline"
     assert main(["info", path]) == 0
     assert "recipe      paper" in capsys.readouterr().out
     out = str(tmp_path / "out")

@@ -73,7 +73,7 @@ def measured(
     tests = sorted((data / category / "test").glob("*/*.*"))
     support = sorted((data / category / "train" / "good").glob("*.*"))
     truth = [path.parent.name != "good" for path in tests]
-    detector = HyperFSAD(recipe="paper", device="cpu")
+    detector = HyperFSAD(recipe="paper-offline", device="cpu")
     detector.use_encoder(default_encoder)  # loaded once for all
     tokens = [default_encoder.encode([load_image(path)]) for path in tests]
     figures = {}

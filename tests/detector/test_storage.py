@@ -50,7 +50,7 @@ def test_a_saved_detector_comes_back_bit_for_bit(
 def test_every_setting_is_kept(tiny: str, tmp_path: Path) -> None:
     detector = HyperFSAD(
         tiny,
-        recipe="paper",
+        recipe="paper-offline",
         layers=(1, 3),
         resolution=56,
         lookup="top-p",
@@ -64,7 +64,7 @@ def test_every_setting_is_kept(tiny: str, tmp_path: Path) -> None:
     loaded = HyperFSAD.load(tmp_path / "a.hfsad", device="cpu")
     assert loaded.settings == detector.settings
     assert (loaded.lookup, loaded.pooling, loaded.lam) == ("top-p", "top-5%", 0.3)
-    assert (loaded.recipe, loaded.sharpness, loaded.scales) == ("paper", 4.0, (3,))
+    assert (loaded.recipe, loaded.sharpness, loaded.scales) == ("paper-offline", 4.0, (3,))
     assert loaded.identity() == detector.identity()
 
 

@@ -278,7 +278,7 @@ def test_scores_and_maps_of_the_default_encoder_are_those_of_torch(
     bad = draw("plate", seed=3, defect="scratch").image
     results = {}
     for engine in ("torch", "openvino"):
-        detector = HyperFSAD(recipe="paper", device="cpu", engine=engine).fit(good)
+        detector = HyperFSAD(recipe="paper-offline", device="cpu", engine=engine).fit(good)
         results[engine] = [detector.predict(image) for image in (good[0], bad)]
     for ours, theirs in zip(results["openvino"], results["torch"], strict=True):
         assert abs(ours.score - theirs.score) < 1e-4

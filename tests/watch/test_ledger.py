@@ -80,7 +80,9 @@ def test_only_one_at_a_time(tmp_path: Path) -> None:
     with Ledger(tmp_path):
         with pytest.raises(HyperfsadError, match=rf"Another process \({os.getpid()} on "):
             Ledger(tmp_path).__enter__()
-        code = "import sys; from hyperfsad.watch.ledger import *; Ledger(Path(sys.argv[1])).__enter__()"
+        code = (
+            "import sys; from hyperfsad.watch.ledger import *;Ledger(Path(sys.argv[1])).__enter__()"
+        )
         command = [sys.executable, "-c", code, str(tmp_path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert "is at work in" in done.stderr

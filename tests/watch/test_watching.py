@@ -29,7 +29,7 @@ QUICK: dict[str, Any] = {"interval": 0.02, "settle": 0.05, "patience": 60.0}
 
 @pytest.fixture(scope="module")
 def fitted(tiny: str) -> HyperFSAD:
-    detector = HyperFSAD(tiny, recipe="paper", resolution=84, device="cpu")
+    detector = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
     return detector.fit([make_picture(100), make_picture(101)])
 
 
@@ -222,7 +222,9 @@ def test_a_file_that_is_written_to_while_it_is_read_is_judged_as_it_is_then(
                 put(folder / "latest.png", 2, 2 * 10**18)
             return super().look(images)
 
-    detector = Slow(tiny, recipe="paper", resolution=84, device="cpu").fit(make_picture(100))
+    detector = Slow(tiny, recipe="paper-offline", resolution=84, device="cpu").fit(
+        make_picture(100)
+    )
     put(folder / "latest.png", 1, 10**18)
     scores = [r.score for r in once(detector, folder, out)]
     assert scores == [detector.predict(make_picture(2)).score]

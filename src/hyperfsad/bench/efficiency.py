@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 
 from ..detector.hyperfsad import HyperFSAD
+from ..detector.recipes import PAPER_OFFLINE
 from ..errors import UsageError
 from ..images.loading import load_image
 from ..messages import Notify, silent
@@ -23,7 +24,7 @@ def efficiency_table(
     *,
     shots: Sequence[int],
     resolution: int | None = None,
-    recipe: str = "paper",
+    recipe: str = PAPER_OFFLINE,
     device: str = "auto",
     engine: str = "torch",
     notify: Notify = silent,

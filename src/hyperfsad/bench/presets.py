@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 
+from ..detector.recipes import PAPER_OFFLINE
 from ..encoders import EncoderSettings
 from ..errors import UsageError
 from ..method.matching import LOOKUPS
@@ -85,7 +86,7 @@ PRESETS: dict[str, Preset] = {
 
 def with_recipe(preset: str, variants: tuple[Variant, ...], recipe: str) -> tuple[Variant, ...]:
     """Our own row by another recipe than the paper's; ablations are the paper's alone."""
-    if recipe == "paper":
+    if recipe == PAPER_OFFLINE:
         return variants
     if preset not in ("main", "peers"):
         raise UsageError(f"The preset {preset} belongs to the paper's recipe, not to {recipe}.")

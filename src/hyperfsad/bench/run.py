@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..detector.recipes import recipe_layers
+from ..detector.recipes import PAPER_OFFLINE, recipe_layers
 from ..disk.atomic import atomic_path
 from ..encoders import find_spec
 from ..errors import UsageError, first_line
@@ -91,7 +91,7 @@ def run_benchmark(
     eval_size: int = 256,
     resolution: int | None = None,
     rotations: int = 1,
-    recipe: str = "paper",
+    recipe: str = PAPER_OFFLINE,
     device: str = "auto",
     engine: str = "torch",
     cache_limit: int = DEFAULT_LIMIT,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..detector.base import FewShotDetector
 from ..detector.hyperfsad import HyperFSAD
+from ..detector.recipes import PAPER_OFFLINE
 from ..disk.atomic import atomic_path
 from ..encoders import EncoderSettings
 from ..encoders.tokens import ImageTokens, Tokens
@@ -55,7 +56,7 @@ class Variant:
         common: dict[str, Any] = {"layers": settings.layers, "resolution": settings.resolution}
         if self.peer is not None:
             return PEERS[self.peer](settings.name, **common)
-        return HyperFSAD(settings.name, recipe=self.recipe or "paper", **common)
+        return HyperFSAD(settings.name, recipe=self.recipe or PAPER_OFFLINE, **common)
 
 
 class Scorer:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeAlias
 
 from .. import __version__
-from ..detector.recipes import RECIPES
+from ..detector.recipes import PAPER_OFFLINE, RECIPES
 from ..encoders import ENGINES
 from . import commands, options, values
 from .commands.benchmark import benchmark
@@ -199,7 +199,10 @@ def _add_benchmark(group: Group) -> None:
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of the support sets")
     command.add_argument("--eval-size", type=int, default=256, metavar="PX")
     command.add_argument(
-        "--recipe", choices=tuple(RECIPES), default="paper", help="of our own rows (default: paper)"
+        "--recipe",
+        choices=tuple(RECIPES),
+        default=PAPER_OFFLINE,
+        help=f"of our own rows (default: {PAPER_OFFLINE})",
     )
     command.add_argument("--backbone", action="append", metavar="NAME", help="may be repeated")
     command.add_argument("--resolution", type=int, metavar="PX")
@@ -230,7 +233,7 @@ def _add_speed(group: Group) -> None:
     command.add_argument(
         "--plot", metavar="FILE.png", help="draw cost against shots (needs hyperfsad[bench])"
     )
-    options.add_recipe(command, "paper")
+    options.add_recipe(command, PAPER_OFFLINE)
     options.add_machine(command)
 
 

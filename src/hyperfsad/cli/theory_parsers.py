@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from ..detector.recipes import DEFAULT_RECIPE
+from ..detector.recipes import DEFAULT_RECIPE, PAPER_OFFLINE
 from .commands import theory as command
 
 RecipeAdder = Callable[[argparse.ArgumentParser, str], None]
@@ -22,8 +22,8 @@ def add_parsers(
     """
     for add, usual in (
         (_coverage, DEFAULT_RECIPE),
-        (_certify, "paper"),
-        (_stability, "paper"),
+        (_certify, PAPER_OFFLINE),
+        (_stability, PAPER_OFFLINE),
         (_drift, DEFAULT_RECIPE),
     ):
         parser = add(new)

@@ -19,6 +19,7 @@ from ..method.memory import MemoryBank
 from ..views.tile_storage import replaced_files
 from . import storage
 from .base import FewShotDetector
+from .recipes import stored_recipe
 
 Self = TypeVar("Self", bound="ArchivedDetector")
 
@@ -130,7 +131,7 @@ class ArchivedDetector(FewShotDetector):
             make: Any = cls  # what a detector is made of, its own class knows
             detector: Self = make(
                 settings.name,
-                recipe=header.get("recipe", "paper"),  # as all were before there were recipes
+                recipe=stored_recipe(header.get("recipe"), settings.name),
                 layers=settings.layers,
                 resolution=settings.resolution,
                 lookup=header["lookup"],

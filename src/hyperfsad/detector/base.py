@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..decisions.regions import Region, find_regions
 from ..decisions.thresholds import Calibration
-from ..encoders import DEFAULT, find_spec
+from ..encoders import SUBSTITUTE, find_spec
 from ..encoders.encoder import Encoder, load_encoder
 from ..encoders.prepared import PreparedImage
 from ..encoders.tokens import ImageTokens, Tokens
@@ -40,7 +40,7 @@ class FewShotDetector(Learner):
 
     def __init__(
         self,
-        backbone: str = DEFAULT,
+        backbone: str = SUBSTITUTE,
         *,
         layers: Iterable[int] | None = None,
         resolution: int | None = None,

@@ -1,17 +1,19 @@
 """Recipes: which encoder, which layers, and how distances become a map and a score.
 
-`paper` is the paper's method, exactly. `default` is what measurements on real parts led to
-(docs/accuracy.md). Nothing in a recipe depends on the product, and nothing is learnt but from the
-support.
+`paper` is the paper's configuration, exactly; its weights come from the model hub. `paper-offline`
+is the paper's algorithm on an encoder that needs no hub, so its figures are not the paper's.
+`default` is ours: what measurements on real parts led to (docs/accuracy.md). Nothing in a recipe
+depends on the product, and nothing is learnt but from the support.
 """
 
 from dataclasses import dataclass
 
-from ..encoders import DEFAULT as PAPER_ENCODER
-from ..encoders import EncoderSpec, find_spec
+from ..encoders import SUBSTITUTE, EncoderSpec, find_spec
 from ..errors import UsageError
 
 DEFAULT_RECIPE = "default"
+PAPER = "paper"
+PAPER_OFFLINE = "paper-offline"
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,11 @@ class Recipe:
 
 
 RECIPES: dict[str, Recipe] = {
-    "default": Recipe("clip-vitb16", pooling="top-2%", sharpness=64.0, scales=(1, 3), inner=True),
-    "paper": Recipe(PAPER_ENCODER),
+    DEFAULT_RECIPE: Recipe(
+        "clip-vitb16", pooling="top-2%", sharpness=64.0, scales=(1, 3), inner=True
+    ),
+    PAPER: Recipe("dinov3-vitb16"),
+    PAPER_OFFLINE: Recipe(SUBSTITUTE),
 }
 
 
@@ -53,3 +58,12 @@ def recipe_layers(name: str, backbone: str | None = None) -> tuple[str, tuple[in
     recipe = find_recipe(name)
     encoder = backbone or recipe.backbone
     return encoder, recipe.layers(find_spec(encoder))
+
+
+def stored_recipe(stored: str | None, encoder: str) -> str:
+    """The recipe of a detector file by its name today.
+
+    Earlier versions wrote `paper`, or nothing, for the paper's algorithm on any encoder.
+    """
+    name = stored or PAPER
+    return PAPER_OFFLINE if name == PAPER and encoder != RECIPES[PAPER].backbone else name

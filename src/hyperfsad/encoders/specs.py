@@ -8,7 +8,8 @@ from typing import Any
 from ..errors import UsageError
 from . import convert
 
-DEFAULT = "dinov2-vits14-reg"
+SUBSTITUTE = "dinov2-vits14-reg"
+"""Stands in for the paper's encoder where no model hub can be reached."""
 ENGINES = ("auto", "torch", "openvino")
 """What carries out an encoder's arithmetic; auto chooses."""
 
@@ -161,7 +162,7 @@ REGISTRY: dict[str, EncoderSpec] = {
     spec.name: spec
     for spec in (
         _spec(
-            DEFAULT,
+            SUBSTITUTE,
             "dinov2_with_registers",
             depth=12,
             resolution=448,
@@ -177,7 +178,7 @@ REGISTRY: dict[str, EncoderSpec] = {
                 convert.meta_dinov2,
             ),
             licence="Apache-2.0",
-            note="of the paper recipe: no hub needed, fast on a CPU",
+            note="of the recipe paper-offline: no hub needed, fast on a CPU",
         ),
         _spec(
             "clip-vitb16",
@@ -209,7 +210,7 @@ REGISTRY: dict[str, EncoderSpec] = {
                 )
             ),
             licence="DINOv3 licence",
-            note="the paper's default",
+            note="of the recipe paper",
         ),
         _spec(
             "dinov2-vitb14",

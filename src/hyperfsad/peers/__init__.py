@@ -4,7 +4,7 @@ from inspect import signature
 from typing import Any
 
 from ..detector.base import FewShotDetector
-from ..encoders import DEFAULT
+from ..encoders import SUBSTITUTE
 from ..errors import UsageError
 from .fastrecon import FastRecon
 from .nearest import NearestNeighbour
@@ -21,7 +21,7 @@ PEERS: dict[str, type[FewShotDetector]] = {
 }
 
 
-def make_peer(name: str, backbone: str = DEFAULT, **options: Any) -> FewShotDetector:
+def make_peer(name: str, backbone: str = SUBSTITUTE, **options: Any) -> FewShotDetector:
     """The peer of that name; the options are its own and those of every detector."""
     if name not in PEERS:
         raise UsageError(f"The peer is one of {', '.join(PEERS)}, not {name!r}.")

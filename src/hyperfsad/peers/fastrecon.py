@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..encoders import DEFAULT
+from ..encoders import SUBSTITUTE
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from .coreset import greedy_coreset
@@ -47,7 +47,7 @@ class FastRecon(Peer):
 
     def __init__(
         self,
-        backbone: str = DEFAULT,
+        backbone: str = SUBSTITUTE,
         *,
         fraction: float = 0.15,
         regularisation: float = 2.0,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..encoders import DEFAULT
+from ..encoders import SUBSTITUTE
 from ..encoders.tokens import ImageTokens
 from ..images.loading import LoadedImage
 from ..images.rotation import turned
@@ -30,7 +30,7 @@ class NearestNeighbour(Peer):
 
     smoothing = 4.0
 
-    def __init__(self, backbone: str = DEFAULT, *, rotations: int = 1, **common: Any) -> None:
+    def __init__(self, backbone: str = SUBSTITUTE, *, rotations: int = 1, **common: Any) -> None:
         """`rotations` is 1, or 8 to remember each support image every 45 degrees."""
         super().__init__(backbone, **common)
         check_rotations(rotations)

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..encoders import DEFAULT
+from ..encoders import SUBSTITUTE
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from .coreset import greedy_coreset
@@ -43,7 +43,7 @@ class PatchCore(Peer):
 
     def __init__(
         self,
-        backbone: str = DEFAULT,
+        backbone: str = SUBSTITUTE,
         *,
         fraction: float = 0.25,
         neighbours: int = 9,

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..encoders import DEFAULT
+from ..encoders import SUBSTITUTE
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from .neighbours import best_similarity
@@ -33,7 +33,7 @@ class RAD(Peer):
 
     def __init__(
         self,
-        backbone: str = DEFAULT,
+        backbone: str = SUBSTITUTE,
         *,
         retrieved: int = 150,
         radius: int | None = 1,

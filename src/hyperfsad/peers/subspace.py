@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..encoders import DEFAULT
+from ..encoders import SUBSTITUTE
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from ..images.loading import LoadedImage
@@ -44,7 +44,7 @@ class SubspaceAD(Peer):
 
     def __init__(
         self,
-        backbone: str = DEFAULT,
+        backbone: str = SUBSTITUTE,
         *,
         variance: float = 0.99,
         rotations: int = 1,

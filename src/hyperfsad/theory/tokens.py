@@ -144,7 +144,7 @@ def require_plain(detector: HyperFSAD) -> None:
     if detector.sharpness != 1 or detector.scales != (1,):
         raise UsageError(
             f"The theory is the paper's, not that of the recipe {detector.recipe};"
-            " take --recipe paper."
+            " take --recipe paper-offline."
         )
     if detector.tile_side is not None:
         raise UsageError("The theory speaks of whole images; take a detector without tiles.")

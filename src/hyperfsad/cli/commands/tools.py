@@ -115,11 +115,19 @@ def _shared_lines(header: dict[str, Any]) -> list[str]:
     return [
         f"encoder     {encoder['name']}, {encoder['resolution']} px",
         f"layers      {', '.join(map(str, encoder['layers']))}",
-        f"recipe      {header.get('recipe', 'paper')}",
+        f"recipe      {_recipe(header)}",
         f"lookup      {header['lookup']}",
         f"pooling     {header['pooling']}, λ = {header['lambda']}",
         *([f"tiles       {tiles['side']} px"] if (tiles := header.get("tiles")) else []),
     ]
+
+
+def _recipe(header: dict[str, Any]) -> str:
+    from ...detector.recipes import stored_recipe
+
+    name = stored_recipe(header.get("recipe"), header["encoder"]["name"])
+    earlier = header.get("recipe", "paper")
+    return name if name == earlier else f"{name} (called {earlier} when it was saved)"
 
 
 def _own_lines(header: dict[str, Any]) -> list[str]:
