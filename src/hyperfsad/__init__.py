@@ -8,8 +8,7 @@
 from typing import TYPE_CHECKING
 
 from .lazy import loader
-
-__version__ = "0.1.0"
+from .version import __version__
 
 if TYPE_CHECKING:
     from .decisions.regions import Region

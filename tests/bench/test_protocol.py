@@ -18,7 +18,7 @@ from hyperfsad.detector.base import FewShotDetector
 from hyperfsad.encoders import find_spec
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.errors import UsageError
-from hyperfsad.method.matching import LOOKUPS
+from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.peers import PEERS, make_peer
 from tests.bench.trees import mvtec_tree
 

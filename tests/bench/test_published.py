@@ -8,7 +8,7 @@ import pytest
 
 from hyperfsad.bench.published import SIX_SETS, Figure, PublishedRow, published, six_set_average
 from hyperfsad.errors import UsageError
-from hyperfsad.method.matching import LOOKUPS
+from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.scoring import Pooling
 
 CLIP, DINOV2, DINOV3 = "CLIP ViT-L/14@336px", "DINOv2 ViT-B/14", "DINOv3 ViT-B/16"

@@ -7,7 +7,7 @@ from torch import Tensor
 from hyperfsad.bench import sharing
 from hyperfsad.bench.sharing import SharedMatcher
 from hyperfsad.encoders.tokens import ImageTokens
-from hyperfsad.method.matching import LOOKUPS, reconstruct
+from hyperfsad.method.lookups import LOOKUPS, reconstruct
 from hyperfsad.method.scoring import cls_score
 
 SUBSETS = [(0,), (0, 3), (2, 1), (3, 1, 0, 2), (2,)]

@@ -279,7 +279,7 @@ def test_another_encoder_for_a_saved_detector_is_refused(
 ) -> None:
     from tests.detector.test_storage import rewritten
 
-    header = HyperFSAD.load(fitted)._header()
+    header = HyperFSAD.load(fitted).header()
     rewritten(fitted, encoder={**header["encoder"], "name": "clip-vitb16"})
     command = ["detect", str(photos), "--detector", str(fitted), "--backbone", "dinov2-vits14-reg"]
     assert main(command) == 1

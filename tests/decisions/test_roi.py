@@ -12,14 +12,13 @@ from safetensors.torch import save_file
 from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.cli.main import main
 from hyperfsad.decisions.foreground import find_foreground
+from hyperfsad.decisions.interest import PartItself
 from hyperfsad.decisions.roi import LONGEST, Roi, make_roi
 from hyperfsad.errors import DetectorFileError, HyperfsadWarning, ImageError
 from hyperfsad.images.loading import LoadedImage, NormalImage
-from hyperfsad.method.matcher import Comparison, Matcher
+from hyperfsad.method.matching import at_scale
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.method.scales import at_scale
 from hyperfsad.theory.stability import check_stability
-from hyperfsad.views.colours import colour_scale
 from tests.conftest import make_picture, read_results
 
 SIZE = (96, 80)
@@ -99,21 +98,24 @@ def test_the_map_is_zero_outside_and_pooling_counts_the_inside(tiny: str) -> Non
 def test_only_patches_inside_are_matched(tiny: str) -> None:
     detector = small(tiny, roi=MASK).fit([make_picture(0), make_picture(1)])
     kept = torch.from_numpy(inside_grid().flatten())
-    how = detector.comparison
-    rows = how.rows(detector.memory_)
+    how, interest = detector.view_.rules.comparison, detector.view_.interest
+    rows = interest.rows(detector.memory_, GRID)
     assert rows is not None
     assert torch.equal(rows, kept.repeat(2))
-    image = detector.encoder_.encode([detector.seen(LoadedImage("q", make_picture(5)))])
-    distances = detector._matcher.distances(tuple(image.patches[0]))
-    for place, scale in enumerate(how.scales):
+    image = detector.encoder_.encode([detector.view_.visible(LoadedImage("q", make_picture(5)))])
+    found = detector.score_tokens(image)[0]
+    expected_map = []
+    for scale in how.scales:
         expected = []
         for query, memory in zip(image.patches[0], detector.memory_.patches, strict=True):
             q = at_scale(query, GRID, scale, kept)[kept]
             m = at_scale(memory, GRID, scale, rows)[rows]
             weights = _sparsemax(how.sharpness * q @ m.T)
             expected.append(1 - torch.cosine_similarity(q, weights @ m, dim=-1))
-        shown = torch.stack(expected).mean(dim=0)
-        assert torch.allclose(distances[place, kept], shown, atol=1e-5)
+        expected_map.append(torch.stack(expected).mean(dim=0))
+    shown = torch.from_numpy(found.anomaly_map).flatten()
+    assert torch.allclose(shown[kept], torch.stack(expected_map).mean(dim=0), atol=1e-5)
+    assert (shown[~kept] == 0).all()
 
 
 def _sparsemax(z: torch.Tensor) -> torch.Tensor:
@@ -140,8 +142,7 @@ def test_the_colour_scale_is_that_of_the_inside(tiny: str) -> None:
     for good in ([make_picture(0)], [make_picture(0), make_picture(1)]):
         detector = small(tiny, roi=MASK).fit(good)
         scrambling = small(tiny, roi=MASK).fit([scrambled(g) for g in good])
-        how = detector.comparison
-        assert colour_scale(detector.memory_, how) == colour_scale(scrambling.memory_, how)
+        assert detector.colour_scale() == scrambling.colour_scale()
         assert detector.scale_ != small(tiny).fit(good).scale_
         assert detector.scale_[0] > 0
 
@@ -358,8 +359,7 @@ def test_the_part_is_found(images: int) -> None:
     assert found is not None
     expected = torch.zeros(8, 8, dtype=torch.bool)
     expected[1:7, 2:7] = True
-    how = Comparison(8, inside=found)
-    assert how.rows(bank) is None  # all are compared with
+    assert PartItself(found).rows(bank, 8) is None  # all are compared with
     assert torch.equal(found.patches([bank.patches_of(0)[0]], 8), expected.flatten())
     query = part_tokens(5)
     assert torch.equal(found.patches([query.patches_of(2)[0]], 8), expected.flatten())
@@ -397,7 +397,9 @@ def test_an_automatic_region_is_used_and_saved(tiny: str, tmp_path: Path) -> Non
     again = HyperFSAD.load(tmp_path / "part.hfsad", device="cpu").predict(photo(2))
     assert again.score == result.score
     assert (again.anomaly_map == result.anomaly_map).all()
-    assert isinstance(detector.leaving_out([0])._matcher, Matcher)
+    alone = detector.leaving_out([0]).predict(photo(2))
+    assert alone.inside is not None
+    assert alone.score != result.score
 
 
 def test_the_command_line(

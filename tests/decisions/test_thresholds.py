@@ -15,9 +15,9 @@ from hyperfsad.cli.main import main
 from hyperfsad.decisions.thresholds import (
     FALSE_ALARM_RATE,
     Calibration,
-    Rehearsal,
-    Showing,
-    conformal_line,
+    LeaveOneOut,
+    SupportScores,
+    conformal_threshold,
     from_good_parts,
     from_support,
     needed,
@@ -28,17 +28,17 @@ from tests.conftest import make_picture, read_results
 scores = st.lists(st.floats(0.01, 1, allow_nan=False), min_size=1, max_size=60)
 
 
-def rehearsal(
-    changed: tuple[float, ...], held_out: tuple[float, ...] = (), unlike: float = 0.4
-) -> Rehearsal:
+def left_out(
+    perturbed: tuple[float, ...], held_out: tuple[float, ...] = (), apart: float = 0.4
+) -> LeaveOneOut:
     """The same numbers for the score and for the map."""
-    showing = Showing(changed, held_out)
-    total = len(changed)
-    return Rehearsal(showing, showing, (unlike,) * total, total, total - 1)
+    scores = SupportScores(perturbed, held_out)
+    total = len(perturbed)
+    return LeaveOneOut(scores, scores, (apart,) * total, total, total - 1)
 
 
 @given(scores, st.sampled_from([0.01, 0.05, 0.1, 0.3]))
-def test_the_conformal_line_is_the_order_statistic(values: list[float], rate: float) -> None:
+def test_the_conformal_threshold_is_the_order_statistic(values: list[float], rate: float) -> None:
     found = from_good_parts(values, values, rate)
     assert found.rate == rate
     assert found.images == len(values)
@@ -64,8 +64,8 @@ def test_the_bound_holds_on_average_over_the_draw() -> None:
     rng = np.random.default_rng(0)
     shares = []
     for _ in range(2000):
-        line = conformal_line(list(rng.exponential(1, 40)), 0.1)
-        shares.append(math.exp(-line))
+        threshold = conformal_threshold(list(rng.exponential(1, 40)), 0.1)
+        shares.append(math.exp(-threshold))
     assert np.mean(shares) <= 0.1 + 2 * np.std(shares) / math.sqrt(2000)
     assert np.mean(shares) == pytest.approx(1 - 37 / 41, abs=0.005)
 
@@ -86,7 +86,7 @@ def test_p_values_and_verdicts_agree() -> None:
 
 
 def test_a_lone_image_is_judged_between_its_changes_and_its_variety() -> None:
-    found = from_support(rehearsal((0.1,), unlike=0.4), FALSE_ALARM_RATE)
+    found = from_support(left_out((0.1,), apart=0.4), FALSE_ALARM_RATE)
     assert found.threshold == pytest.approx(0.2)
     assert found.method == "support"
     assert found.p_value(0.3) is None
@@ -96,7 +96,7 @@ def test_a_lone_image_is_judged_between_its_changes_and_its_variety() -> None:
 def test_several_images_tell_how_others_score() -> None:
     """The formula, written out: the mean of those left out, their spread above, fewer images."""
     held_out = (0.2, 0.22, 0.21, 0.3)
-    found = from_support(rehearsal((0.1,) * 4, held_out), FALSE_ALARM_RATE)
+    found = from_support(left_out((0.1,) * 4, held_out), FALSE_ALARM_RATE)
     logs = np.log(held_out)
     spread = math.sqrt((3 * 0.08**2 + ((logs - logs.mean()) ** 2).sum()) / (3 + 3))
     others = logs.mean() + 1.2 * spread + 0.12 * math.log(3 / 4)
@@ -110,11 +110,11 @@ def test_several_images_tell_how_others_score() -> None:
     st.floats(0.01, 0.4),
     st.floats(0.01, 0.4),
 )
-def test_fewer_false_alarms_take_a_higher_line(
+def test_fewer_false_alarms_take_a_higher_threshold(
     values: list[float], one: float, other: float
 ) -> None:
     held_out = tuple(values) if len(values) > 1 else ()
-    seen = rehearsal(tuple(values), held_out)
+    seen = left_out(tuple(values), held_out)
     low, high = sorted((one, other))
     assert from_support(seen, low).threshold >= from_support(seen, high).threshold
     assert from_good_parts(values, values, low).threshold > 0
@@ -153,7 +153,7 @@ def test_what_is_no_calibration_is_refused(change: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 9, 18])
-def test_fit_draws_the_line_and_results_carry_it(detector: HyperFSAD, count: int) -> None:
+def test_fit_sets_the_threshold_and_results_carry_it(detector: HyperFSAD, count: int) -> None:
     detector.fit([make_picture(seed) for seed in range(count)])
     result = detector.predict(make_picture(99))
     assert result.threshold == detector.threshold_
@@ -165,7 +165,7 @@ def test_fit_draws_the_line_and_results_carry_it(detector: HyperFSAD, count: int
     assert 0 < detector.threshold_ < 1  # type: ignore[operator]
 
 
-def test_the_line_is_the_same_from_files_and_from_pictures(
+def test_the_threshold_is_the_same_from_files_and_from_pictures(
     detector: HyperFSAD, photos: Path
 ) -> None:
     first = detector.fit(photos).calibration_
@@ -174,7 +174,7 @@ def test_the_line_is_the_same_from_files_and_from_pictures(
     assert detector.fit(photos).calibration_ == first
 
 
-def test_the_line_separates_changed_copies_from_other_pictures(detector: HyperFSAD) -> None:
+def test_the_threshold_separates_perturbed_copies_from_other_pictures(detector: HyperFSAD) -> None:
     from PIL import ImageEnhance
 
     picture = make_picture(1)
@@ -222,7 +222,9 @@ def test_it_is_stored_in_the_file(detector: HyperFSAD, photos: Path, tmp_path: P
     assert loaded.predict(query).to_dict() == detector.predict(query).to_dict()
 
 
-def test_extending_draws_the_line_again(detector: HyperFSAD, photos: Path, tmp_path: Path) -> None:
+def test_extending_estimates_the_threshold_again(
+    detector: HyperFSAD, photos: Path, tmp_path: Path
+) -> None:
     whole = detector.fit(photos).calibration_
     paths = sorted(photos.iterdir())
     detector.fit(paths[:2]).save(tmp_path / "a.hfsad")
@@ -230,7 +232,7 @@ def test_extending_draws_the_line_again(detector: HyperFSAD, photos: Path, tmp_p
     assert extended.calibration_ == whole
 
 
-def test_extending_marks_a_line_from_other_good_parts_as_stale(detector: HyperFSAD) -> None:
+def test_extending_marks_a_threshold_from_other_good_parts_as_stale(detector: HyperFSAD) -> None:
     detector.fit(make_picture(1)).calibrate([make_picture(seed) for seed in range(10, 30)])
     before = detector.threshold_
     detector.extend(make_picture(2))
@@ -240,7 +242,7 @@ def test_extending_marks_a_line_from_other_good_parts_as_stale(detector: HyperFS
     assert result.p_value is None
 
 
-def test_images_that_are_gone_leave_a_stale_line(
+def test_images_that_are_gone_leave_a_stale_threshold(
     detector: HyperFSAD, photos: Path, tmp_path: Path
 ) -> None:
     detector.fit(photos).save(tmp_path / "a.hfsad")
@@ -261,7 +263,7 @@ def test_without_a_threshold(detector: HyperFSAD) -> None:
     assert result.regions == ()
 
 
-def test_a_line_set_by_hand_says_so(detector: HyperFSAD) -> None:
+def test_a_threshold_set_by_hand_says_so(detector: HyperFSAD) -> None:
     detector.fit(make_picture(1)).threshold_ = 0.123
     result = detector.predict(make_picture(2))
     assert (result.threshold, result.threshold_from) == (0.123, "set by hand")
@@ -271,13 +273,10 @@ def test_a_damaged_calibration_is_refused(detector: HyperFSAD, tmp_path: Path) -
     from hyperfsad.detector import storage
 
     detector.fit(make_picture(1))
-    header = {**detector._header(), "calibration": {"method": "support"}}
-    storage.write_detector(tmp_path / "a.hfsad", detector.memory_, header)
+    header = {**detector.header(), "calibration": {"method": "support"}}
+    storage.write_detector(tmp_path / "a.hfsad", detector.memory_, header, detector.view_)
     with pytest.raises(DetectorFileError, match="damaged"):
         HyperFSAD.load(tmp_path / "a.hfsad")
-
-
-# On the command line
 
 
 @pytest.fixture

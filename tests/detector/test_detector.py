@@ -12,7 +12,7 @@ from PIL import Image
 from hyperfsad import AnomalyResult, HyperFSAD, ImageError, UsageError
 from hyperfsad.encoders.encoder import Encoder
 from hyperfsad.images.pipeline import AHEAD
-from hyperfsad.method.matching import reconstruct
+from hyperfsad.method.lookups import reconstruct
 from tests.conftest import make_picture
 
 
@@ -42,7 +42,7 @@ def test_the_score_is_the_formula_of_the_paper(detector: HyperFSAD) -> None:
 def test_a_support_image_against_itself(default_encoder: Encoder) -> None:
     """Its CLS score is 0, its map is not: sparsemax mixes in near neighbours, as it should."""
     detector = HyperFSAD(recipe="paper-offline", device="cpu")
-    detector._encoder = default_encoder
+    detector.use_encoder(default_encoder)
     rng = np.random.default_rng(0)
     texture = Image.fromarray(rng.integers(90, 160, (64, 64), dtype=np.uint8)).resize((448, 448))
     result = detector.fit(texture).predict(texture)

@@ -10,13 +10,12 @@ from PIL import Image
 
 from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.cli.main import main
-from hyperfsad.detector.orientation import AUTO_ROTATIONS, LOOKED_AT
+from hyperfsad.detector.orientation import AUTO_ROTATIONS, TRIED
 from hyperfsad.detector.storage import read_detector
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.images.loading import LoadedImage
 from hyperfsad.images.rotation import turn, turned, turned_back
 from hyperfsad.theory.radii import cover_normal
-from hyperfsad.views.colours import colour_scale
 from tests.conftest import make_picture, read_results
 
 
@@ -90,7 +89,7 @@ def test_images_are_counted_not_views(tiny: str, angled: Path, tmp_path: Path) -
         str(angled / f"{seed}.png") for seed in range(3)
     ]
     assert "3 normal images" in repr(detector)
-    assert [len(views) for views in detector.memory_.views] == [3, 3, 3]
+    assert [len(views) for views in detector.memory_.entries] == [3, 3, 3]
     part(40, 9).save(angled / "3.png")
     at_once = small(tiny, rotations=3).fit(angled)
     detector.extend(angled / "3.png")
@@ -103,13 +102,10 @@ def test_the_level_of_colours_leaves_all_views_of_an_image_out(tiny: str, angled
     bank = detector.memory_
     groups = [range(4 * place, 4 * place + 4) for place in range(3)]
     maps = [
-        detector.leaving_out(group).patch_scores(
-            type("Image", (), {"patches": bank.patches_of(group[0])})()
-        )
+        detector.leaving_out(group).score_tokens(bank.tokens_of(group[0]))[0].anomaly_map
         for group in groups
     ]
-    level = float(torch.cat([scales.mean(dim=0) for scales in maps]).quantile(0.99))
-    assert colour_scale(bank, detector.comparison)[0] == pytest.approx(level, abs=1e-6)
+    assert detector.scale_[0] == pytest.approx(float(np.quantile(maps, 0.99)), abs=1e-6)
 
 
 def test_a_saved_detector_turns_what_it_learns_later(
@@ -150,7 +146,7 @@ def test_auto_turns_parts_that_lie_at_any_angle(tiny: str, angled: Path) -> None
 
 def test_auto_leaves_parts_that_lie_alike(tiny: str) -> None:
     said: list[str] = []
-    parts = [np.asarray(part(0, seed)) for seed in range(LOOKED_AT + 2)]
+    parts = [np.asarray(part(0, seed)) for seed in range(TRIED + 2)]
     detector = small(tiny, rotations="auto", notify=said.append).fit(parts)
     assert detector.rotations_ == 1
     assert "they stay as they are" in said[-1]

@@ -13,12 +13,12 @@ from PIL import Image
 from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.evidence import picture as evidence_plot
+from hyperfsad.evidence.active import MOST_NEIGHBOURS
 from hyperfsad.evidence.evidence import Evidence
-from hyperfsad.evidence.explaining import MOST_NEIGHBOURS
 from hyperfsad.images.loading import LoadedImage, load_image
-from hyperfsad.method.matching import LOOKUPS
+from hyperfsad.method.lookups import LOOKUPS
+from hyperfsad.method.matching import at_scale
 from hyperfsad.method.pruning import WORTHWHILE
-from hyperfsad.method.scales import at_scale
 from hyperfsad.peers.nearest import NearestNeighbour
 from tests.conftest import make_picture
 
@@ -220,7 +220,7 @@ def test_names_of_any_kind_can_be_drawn(detector: HyperFSAD, tmp_path: Path) -> 
 class Mirrored(HyperFSAD):
     """Remembers each support image as it is and mirrored."""
 
-    def support_views(self, image: LoadedImage) -> list[LoadedImage]:
+    def orientations(self, image: LoadedImage) -> list[LoadedImage]:
         mirrored = image.pixels.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         return [image, LoadedImage(image.name, mirrored)]
 

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from hyperfsad.images.loading import LoadedImage, load_image
-from hyperfsad.images.perturbation import LARGEST, changed_copies
+from hyperfsad.images.perturbation import LARGEST, perturbed
 from tests.conftest import make_picture
 
 
@@ -22,7 +22,7 @@ def picture(kind: str) -> LoadedImage:
 def test_each_copy_differs_a_little(kind: str) -> None:
     image = picture(kind)
     before = np.asarray(image.pixels, dtype=np.float64)
-    copies = changed_copies(image)
+    copies = perturbed(image)
     assert len(copies) == 5
     for copy in copies:
         assert copy.size == image.size
@@ -33,18 +33,16 @@ def test_each_copy_differs_a_little(kind: str) -> None:
 
 
 def test_they_are_always_the_same() -> None:
-    first, second = (
-        [c.pixels.tobytes() for c in changed_copies(picture("colour"))] for _ in range(2)
-    )
+    first, second = ([c.pixels.tobytes() for c in perturbed(picture("colour"))] for _ in range(2))
     assert first == second
     assert len(set(first)) == 5
 
 
 def test_large_pictures_are_made_smaller_first() -> None:
     image = LoadedImage("large", Image.new("RGB", (3 * LARGEST, LARGEST), (90, 120, 150)))
-    assert {copy.size for copy in changed_copies(image)} == {(LARGEST, round(LARGEST / 3))}
+    assert {copy.size for copy in perturbed(image)} == {(LARGEST, round(LARGEST / 3))}
 
 
 def test_the_smallest_picture_can_be_changed() -> None:
     image = load_image(make_picture(2, (8, 8)))
-    assert {copy.size for copy in changed_copies(image)} == {(8, 8)}
+    assert {copy.size for copy in perturbed(image)} == {(8, 8)}

@@ -214,7 +214,7 @@ def test_predictions_are_those_of_a_plain_loop(
         if batch:
             tokens = detector.encoder_.encode(batch)
             for image, scored in zip(batch, detector.score_tokens(tokens), strict=True):
-                scores = (scored.score, scored.score_map, scored.score_cls)
+                scores = (scored.score, *scored.branches.values.values())
                 plain.append((image.name, *scores, scored.anomaly_map.tobytes(), image.size))
 
     def told(result: AnomalyResult) -> tuple[object, ...]:

@@ -1,207 +1,134 @@
-"""Sparsemax and its alternatives against independent solvers, and all of Proposition 1."""
+"""Distances at each scale and sharpness equal the formulas."""
 
-import math
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numpy.typing import NDArray
-from scipy.optimize import brentq
 from torch import Tensor
 
-from hyperfsad.method import matching
-from hyperfsad.method.matching import (
-    LOOKUPS,
-    entmax_15,
-    reconstruct,
-    softmax,
-    sparsemax,
-    top_1,
-    top_p,
-)
+from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.errors import UsageError
+from hyperfsad.images.loading import NormalImage
+from hyperfsad.method import pruning
+from hyperfsad.method.lookups import LOOKUPS
+from hyperfsad.method.matching import Comparison, Matcher, at_scale, distances_apart
+from hyperfsad.method.memory import MemoryBank
 
-similarities = st.lists(
-    st.floats(-1, 1, width=32) | st.sampled_from([-1.0, 0.0, 0.25, 0.5, 1.0]),
-    min_size=1,
-    max_size=300,
-)
+GRID = 12
 
 
-def algorithm_1(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The paper's Algorithm 1, word by word, in float64."""
-    order = np.argsort(-z, kind="stable")
-    ranked = z[order]
-    sums = np.cumsum(ranked)
-    m = max(j for j in range(1, len(z) + 1) if 1 + j * ranked[j - 1] > sums[j - 1])
-    threshold = (sums[m - 1] - 1) / m
-    weights = np.empty_like(z)
-    for j in range(len(z)):
-        weights[order[j]] = max(0.0, ranked[j] - threshold)
-    return weights
+def tokens(images: int, seed: int) -> Tensor:
+    random = torch.Generator().manual_seed(seed)
+    part = torch.randn(1, 2, GRID**2, 48, generator=random)
+    noise = torch.randn(images, 2, GRID**2, 48, generator=random)
+    return torch.nn.functional.normalize(part + 0.7 * noise, dim=-1)
 
 
-def root_of(z: NDArray[np.float64], power: int, scale: float) -> NDArray[np.float64]:
-    """Weights [scale·z − τ]₊^power that sum to 1, τ by a root finder."""
-    s = z * scale
-
-    def excess(threshold: float) -> float:
-        return float((np.maximum(s - threshold, 0) ** power).sum() - 1)
-
-    threshold = brentq(excess, s.max() - 1 - 1e-9, s.max(), xtol=1e-15, rtol=1e-15)
-    return np.asarray(np.maximum(s - threshold, 0) ** power)
+def bank(images: int) -> MemoryBank:
+    patches = tokens(images, 0)
+    names = [NormalImage(str(index), str(index)) for index in range(images)]
+    return MemoryBank.of(Tokens(patches, patches[:, :, 0]), names)
 
 
-def row(values: list[float]) -> Tensor:
-    return torch.tensor([values], dtype=torch.float32)
+def by_the_formula(queries: Tensor, memory: Tensor, lookup: str, sharpness: float) -> Tensor:
+    weights = LOOKUPS[lookup](sharpness * queries.double() @ memory.double().T)
+    return 1 - torch.cosine_similarity(queries.double(), weights @ memory.double(), dim=-1)
 
 
-def tau(z: Tensor, weights: Tensor) -> float:
-    active = weights[0] > 0
-    return float((z[0][active].double().sum() - 1) / active.sum())
-
-
-@settings(max_examples=300, deadline=None)
-@given(similarities)
-def test_sparsemax_is_algorithm_1_and_the_root(values: list[float]) -> None:
-    z = row(values)
-    weights = sparsemax(z)[0].double().numpy()
-    exact = z[0].double().numpy()
-    assert np.abs(weights - algorithm_1(exact)).max() < 1e-6
-    assert np.abs(weights - root_of(exact, 1, 1.0)).max() < 1e-6
-    assert abs(weights.sum() - 1) < 1e-5
-
-
-@settings(max_examples=200, deadline=None)
-@given(similarities)
-def test_entmax_is_the_root_of_its_definition(values: list[float]) -> None:
-    z = row(values)
-    weights = entmax_15(z)[0].double().numpy()
-    assert np.abs(weights - root_of(z[0].double().numpy(), 2, 0.5)).max() < 1e-5
-
-
-@settings(max_examples=200, deadline=None)
-@given(similarities)
-def test_proposition_1_support_and_weights(values: list[float]) -> None:
-    """The active set R satisfies max outside ≤ τ_R < min inside, and w = z − τ_R on it."""
-    z = row(values)
-    weights = sparsemax(z)
-    active = weights[0] > 0
-    threshold = tau(z, weights)
-    assert float(z[0][active].min()) > threshold - 1e-7
-    if (~active).any():
-        assert float(z[0][~active].max()) <= threshold + 1e-7
-    assert torch.allclose(weights[0][active].double(), z[0][active].double() - threshold, atol=1e-6)
-
-
-@settings(max_examples=200, deadline=None)
-@given(similarities, st.lists(st.floats(0, 1), min_size=1, max_size=400))
-def test_proposition_1_appended_distractors_change_nothing(
-    values: list[float], below: list[float]
+@pytest.mark.parametrize("lookup", LOOKUPS)
+@pytest.mark.parametrize("sharpness", [0.5, 1.0, 16.0])
+@pytest.mark.parametrize("worthwhile", [0, 10**9])
+def test_distances_at_both_scales(
+    lookup: str, sharpness: float, worthwhile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    z = row(values)
-    weights = sparsemax(z)
-    appended = row([np.nextafter(np.float32(tau(z, weights)), -9) - drop for drop in below])
-    extended = sparsemax(torch.cat([z, appended], dim=1))
-    assert torch.allclose(extended[0, : len(values)], weights[0], atol=1e-7)
-    assert not extended[0, len(values) :].any()
+    monkeypatch.setattr(pruning, "WORTHWHILE", worthwhile)
+    memory, query = bank(3), list(tokens(1, 1)[0])
+    found = Matcher(memory.patches, Comparison(GRID, lookup, sharpness, (1, 3))).distances(query)
+    assert found.shape == (2, GRID**2)
+    for place, scale in enumerate((1, 3)):
+        expected = torch.stack(
+            [
+                by_the_formula(
+                    at_scale(layer, GRID, scale), at_scale(rows, GRID, scale), lookup, sharpness
+                )
+                for layer, rows in zip(query, memory.patches, strict=True)
+            ]
+        ).mean(dim=0)
+        assert (found[place] - expected).abs().max() < 1e-5
 
 
-@settings(max_examples=200, deadline=None)
-@given(similarities, st.integers(0, 2**32 - 1), st.floats(0, 1))
-def test_proposition_1_non_expansive(values: list[float], seed: int, size: float) -> None:
-    z = row(values)
-    noise = torch.randn(z.shape, generator=torch.Generator().manual_seed(seed)) * size
-    moved = sparsemax(z + noise) - sparsemax(z)
-    assert float(moved.norm()) <= float(((z + noise) - z).norm()) + 1e-6
+def test_sharper_means_fewer_normal_patches() -> None:
+    similarities = tokens(1, 1)[0, 0] @ bank(3).patches[0].T
+    active = [(LOOKUPS["sparsemax"](s * similarities) > 0).sum() for s in (1.0, 4.0, 16.0)]
+    assert active[0] > active[1] > active[2] >= GRID**2
 
 
-@pytest.mark.parametrize("lookup", [sparsemax, entmax_15])
-@pytest.mark.parametrize("count", [1, 2, 300, 1024, 500_000])
-def test_equal_similarities_share_the_weight(count: int, lookup: matching.Lookup) -> None:
-    weights = lookup(torch.full((2, count), 0.7))
-    assert torch.allclose(weights, torch.full_like(weights, 1 / count), rtol=1e-5)
-    assert torch.allclose(weights.sum(dim=1), torch.ones(2), atol=1e-4)
+def test_an_image_that_is_remembered_is_closer_than_one_that_is_left_out() -> None:
+    memory, how = bank(3), Comparison(GRID, sharpness=16.0, scales=(1, 3))
+    own = memory.patches_of(1)
+    left_out = Matcher(memory.without(1).patches, how).distances(own)
+    assert Matcher(memory.patches, how).distances(own).mean() < 0.2 * left_out.mean()
 
 
-def test_active_sets_of_several_hundred_are_exact() -> None:
-    """A homogeneous texture: similarities so close that hundreds of candidates are active."""
-    generator = torch.Generator().manual_seed(0)
-    z = 0.9 + 0.002 * torch.randn(16, 1024, generator=generator)
-    z[3] = 0.2 * torch.randn(1024, generator=generator)  # a sparse row among them
-    weights = sparsemax(z)
-    sizes = (weights > 0).sum(dim=1)
-    assert sizes.max() > 4 * matching.FIRST_CANDIDATES
-    assert sizes.min() < matching.FIRST_CANDIDATES
-    for index in range(16):
-        expected = algorithm_1(z[index].double().numpy())
-        assert np.abs(weights[index].double().numpy() - expected).max() < 1e-6
+@pytest.mark.parametrize("lookup", LOOKUPS)
+def test_what_is_too_near_has_no_part_in_the_reconstruction(lookup: str) -> None:
+    """As if the rows that share pixels with a patch were not in the memory."""
+    memory, how = bank(1), Comparison(GRID, lookup, 16.0, (1, 3))
+    places = torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID))
+    apart = (places[:, None] - places[None]).abs().amax(dim=-1)
+    layers = [how.tokens(memory.patches, scale) for scale in how.scales]
+    found = distances_apart(layers, layers, apart, how)
+    for place, (scale, tokens) in enumerate(zip(how.scales, layers, strict=True)):
+        for patch in (0, 17, GRID**2 - 1):
+            far = apart[patch] > scale
+            expected = torch.stack(
+                [by_the_formula(one[patch][None], one[far], lookup, 16.0) for one in tokens]
+            ).mean()
+            tolerance = 1e-5 if lookup not in ("softmax", "top-p") else 5e-3
+            assert float(found[place, patch]) == pytest.approx(float(expected), abs=tolerance)
 
 
-def test_weights_keep_the_order_of_the_memory() -> None:
-    z = torch.tensor([[-0.5, 0.9, 0.1, 0.7]])
-    assert torch.allclose(sparsemax(z), torch.tensor([[0.0, 0.6, 0.0, 0.4]]), atol=1e-6)
-    shuffled = torch.tensor([2, 0, 3, 1])
-    for lookup in LOOKUPS.values():
-        assert torch.allclose(lookup(z[:, shuffled]), lookup(z)[:, shuffled], atol=1e-6)
+def test_patches_that_are_not_kept_are_not_compared() -> None:
+    memory, query = bank(2), list(tokens(1, 1)[0])
+    how = Comparison(GRID, scales=(1, 3))
+    kept = torch.arange(GRID**2) % 3 == 0
+    rows = kept.repeat(2)
+    found = Matcher(memory.patches, how, rows).distances(query, kept)
+    assert (found[:, ~kept] == 0).all()
+    other = [torch.where(kept[:, None], layer, layer.flip(0)) for layer in query]
+    assert torch.equal(Matcher(memory.patches, how, rows).distances(other, kept), found)
 
 
-def test_negative_similarities() -> None:
-    z = torch.tensor([[-0.9, -0.95, -1.0]])
-    assert torch.allclose(sparsemax(z).sum(), torch.tensor(1.0))
-    assert torch.allclose(sparsemax(z), sparsemax(z + 1.5), atol=1e-6)
+@pytest.mark.parametrize(
+    "options", [{"lookup": "best"}, {"sharpness": 0.0}, {"scales": ()}, {"scales": (1, 2)}]
+)
+def test_what_cannot_be_compared_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Comparison(GRID, **options)
 
 
-@pytest.mark.parametrize("name", LOOKUPS)
-def test_every_lookup_lies_on_the_simplex(name: str) -> None:
-    z = torch.rand(50, 777, generator=torch.Generator().manual_seed(1)) * 2 - 1
-    weights = LOOKUPS[name](z)
-    assert weights.shape == z.shape
-    assert (weights >= 0).all()
-    assert torch.allclose(weights.sum(dim=1), torch.ones(50), atol=1e-4)
+def test_the_average_is_the_sum_written_out() -> None:
+    grid, width = 4, 6
+    tokens = torch.randn(2 * grid**2, width, generator=torch.Generator().manual_seed(0))
+    found = at_scale(tokens, grid, 3).reshape(2, grid, grid, width)
+    for image, maps in enumerate(tokens.reshape(2, grid, grid, width)):
+        for row in range(grid):
+            for column in range(grid):
+                total = torch.zeros(width)
+                for down in (-1, 0, 1):
+                    for right in (-1, 0, 1):
+                        y, x = row + down, column + right
+                        if 0 <= y < grid and 0 <= x < grid:
+                            total += (2 - abs(down)) * (2 - abs(right)) * maps[y, x]
+                expected = torch.nn.functional.normalize(total, dim=0)
+                assert torch.allclose(found[image, row, column], expected, atol=1e-6)
 
 
-def test_the_dense_and_hard_lookups() -> None:
-    z = torch.rand(4, 250, generator=torch.Generator().manual_seed(2))
-    assert torch.allclose(softmax(z), z.exp() / z.exp().sum(dim=1, keepdim=True), atol=1e-6)
-    assert ((top_1(z) > 0).sum(dim=1) == 1).all()
-    assert torch.equal(top_1(z).argmax(dim=1), z.argmax(dim=1))
-    kept = math.ceil(0.01 * 250)
-    assert ((top_p(z) > 0).sum(dim=1) == kept).all()
-    best = z[0].topk(kept).values
-    assert torch.allclose(top_p(z)[0].max(), torch.softmax(best, dim=0).max())
-    assert float(top_1(torch.tensor([[0.5, 0.5]]))[0, 0]) == 1  # the first of equals
+def test_the_finest_scale_is_the_patch_itself() -> None:
+    tokens = torch.randn(9, 5)
+    assert at_scale(tokens, 3, 1) is tokens
 
 
-def unit(count: int, dim: int, seed: int) -> Tensor:
-    noise = torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
-    return torch.nn.functional.normalize(noise, dim=-1)
-
-
-@pytest.mark.parametrize("name", LOOKUPS)
-def test_chunks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    queries, memory = unit(70, 16, 3), unit(200, 16, 4)
-    whole = LOOKUPS[name](queries @ memory.T) @ memory
-    monkeypatch.setattr(matching, "CHUNK", 200 * 16)
-    assert torch.allclose(reconstruct(queries, memory, name), whole, atol=1e-6)
-
-
-def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """10,000 queries against 64 images: no lookup ever sees more than a chunk of similarities."""
-    seen = []
-
-    def watched(z: Tensor) -> Tensor:
-        seen.append(z.numel())
-        return top_1(z)
-
-    monkeypatch.setitem(LOOKUPS, "watched", watched)
-    queries, memory = unit(10_000, 8, 5), unit(64 * 256, 8, 6)
-    assert reconstruct(queries, memory, "watched").shape == (10_000, 8)
-    assert len(seen) > 1
-    assert max(seen) <= matching.CHUNK
-
-
-def test_a_memory_larger_than_a_chunk_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "CHUNK", 10)
-    assert reconstruct(unit(3, 8, 7), unit(40, 8, 8)).shape == (3, 8)
+def test_one_patch_has_no_neighbours() -> None:
+    tokens = torch.nn.functional.normalize(torch.randn(3, 5), dim=1)
+    assert torch.allclose(at_scale(tokens, 1, 3), tokens)

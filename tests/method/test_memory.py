@@ -46,6 +46,6 @@ def test_leaving_one_out() -> None:
 def test_views_of_an_image_count_once() -> None:
     turned = MemoryBank.joined([bank(1, 1, 1), bank(2, 2, 2)])
     assert len(turned) == 6
-    assert turned.views == [[0, 1, 2], [3, 4, 5]]
+    assert turned.entries == [[0, 1, 2], [3, 4, 5]]
     assert turned.normal_images == bank(1, 2).images
-    assert equal(turned.without(*turned.views[0]), bank(2, 2, 2))
+    assert equal(turned.without(*turned.entries[0]), bank(2, 2, 2))

@@ -4,7 +4,16 @@ import pytest
 import torch
 
 from hyperfsad.errors import UsageError
-from hyperfsad.method.scoring import Pooling, cls_score, image_score, patch_scores
+from hyperfsad.method.scoring import (
+    BRANCHES,
+    BranchScores,
+    ImageScoring,
+    Pooling,
+    branch_weights,
+    cls_distances,
+    cls_score,
+    patch_scores,
+)
 
 
 def unit(*shape: int, seed: int) -> torch.Tensor:
@@ -58,10 +67,25 @@ def test_unknown_pooling_is_refused(name: str) -> None:
         Pooling.parse(name)
 
 
-def test_fusion_weighs_the_branches() -> None:
-    assert image_score(0.4, 0.1, 0.5) == pytest.approx(0.25)
-    assert image_score(0.4, 0.1, 1.0) == 0.4
-    assert image_score(0.4, 0.1, 0.0) == 0.1
+@pytest.mark.parametrize(("lam", "expected"), [(0.5, 0.25), (1.0, 0.4), (0.0, 0.1), (0.2, 0.16)])
+def test_the_image_score_is_the_weighted_sum_of_the_branches(lam: float, expected: float) -> None:
+    branches = BranchScores({"map": 0.4, "cls": 0.1}, branch_weights(lam))
+    assert branches.total == pytest.approx(expected)
+    assert list(branches.values) == list(branch_weights(lam)) == list(BRANCHES)
+    higher = branches.with_values(map=0.5)
+    assert higher.total == pytest.approx(expected + 0.1 * lam)
+    assert higher.values["cls"] == 0.1
+
+
+def test_both_branches_come_from_the_tokens() -> None:
+    patches, query, memory = torch.rand(36), unit(3, 8, seed=7), unit(4, 3, 8, seed=8)
+    found = ImageScoring(Pooling.parse("top-4"), 0.3)(patches, query, memory)
+    score_map = float(patches.sort().values[-4:].mean())
+    score_cls = float(cls_distances(query, memory).mean())
+    assert found.values == pytest.approx({"map": score_map, "cls": score_cls})
+    assert found.total == pytest.approx(0.3 * score_map + 0.7 * score_cls)
+    with pytest.raises(UsageError, match="λ lies between 0 and 1"):
+        ImageScoring(Pooling.parse("max"), 1.5)
 
 
 def test_a_share_may_be_one_of_another_number_of_patches() -> None:

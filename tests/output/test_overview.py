@@ -13,6 +13,7 @@ from hyperfsad import AnomalyResult
 from hyperfsad.decisions.regions import find_regions
 from hyperfsad.decisions.routing import Route
 from hyperfsad.images.loading import NormalImage, load_image
+from hyperfsad.method.scoring import BranchScores
 from hyperfsad.output.folder import OutputFolder
 from hyperfsad.output.report.overview import BOTH_LINES, Learnt, overview_html
 from tests.browser import started_browser
@@ -27,7 +28,7 @@ def result(name: str, product: str, score: float, peak: float, similarity: float
     anomaly_map = np.full((6, 6), 0.1, np.float32)
     anomaly_map[2, 3] = peak
     route = Route(product, similarity, 0.9, None, None)
-    made = AnomalyResult(name, score, score, 0.0, anomaly_map, (96, 80), (0.2, 0.6), name)
+    made = AnomalyResult(name, BranchScores.of_map(score), anomaly_map, (96, 80), (0.2, 0.6), name)
     return dataclasses.replace(
         made,
         threshold=LINES[product],

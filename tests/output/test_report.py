@@ -16,6 +16,7 @@ import pytest
 from hyperfsad import AnomalyResult
 from hyperfsad.decisions.regions import find_regions
 from hyperfsad.images.loading import NormalImage, load_image
+from hyperfsad.method.scoring import BranchScores
 from hyperfsad.output.folder import OutputFolder
 from hyperfsad.output.report import page as report
 from tests.browser import started_browser
@@ -59,7 +60,7 @@ def _result(name: str, index: int, threshold: float | None) -> AnomalyResult:
     if index % 4 == 0:
         anomaly_map[2, 3] = 0.9
     score = float(anomaly_map.max()) - index / 10000
-    made = AnomalyResult(name, score, score, 0.0, anomaly_map, (96, 80), (0.2, 0.6), name)
+    made = AnomalyResult(name, BranchScores.of_map(score), anomaly_map, (96, 80), (0.2, 0.6), name)
     if threshold is None:
         return made
     regions = find_regions(anomaly_map, (96, 80), threshold)

@@ -7,20 +7,20 @@ import pytest
 import torch
 
 from hyperfsad import UsageError
-from hyperfsad.detector.base import FewShotDetector
 from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.peers import PEERS, make_peer
+from hyperfsad.peers.peer import Peer
 from hyperfsad.peers.scale import good_scores
-from hyperfsad.views.colours import SPAN
+from hyperfsad.views.view import SPAN
 from tests.conftest import make_picture
 from tests.peers.samples import GRID, PATCHES, image_of, random_bank, random_image, unit
 
 SMOOTHING = {"nearest": 4.0, "patchcore": 4.0, "subspace": 4.0, "fastrecon": 4.0, "rad": 1.0}
 
 
-def peer(name: str, tiny: str, **options: object) -> FewShotDetector:
+def peer(name: str, tiny: str, **options: object) -> Peer:
     return make_peer(name, tiny, resolution=84, device="cpu", **options)
 
 

@@ -13,13 +13,17 @@ from PIL import Image
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.decisions.regions import Peak, Region
 from hyperfsad.decisions.routing import Route
-from hyperfsad.results.heatmap import draw_heatmap
+from hyperfsad.method.scoring import BranchScores, branch_weights
 from tests.conftest import make_picture
 
 
 def result(level: float = 0.2, **changes: object) -> AnomalyResult:
     made = AnomalyResult(
-        "a.png", 0.3, 0.5, 0.1, np.full((4, 4), level, np.float32), (96, 80), (0.2, 0.5)
+        "a.png",
+        BranchScores({"map": 0.5, "cls": 0.1}, branch_weights(0.5)),
+        np.full((4, 4), level, np.float32),
+        (96, 80),
+        (0.2, 0.5),
     )
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
 
@@ -40,7 +44,7 @@ def test_the_verdict_is_score_above_threshold() -> None:
         (0.29999, "anomalous: score 0.300000, above 0.299990"),
     ],
 )
-def test_the_verdict_is_told_with_its_line(threshold: float | None, words: str) -> None:
+def test_the_verdict_names_its_threshold(threshold: float | None, words: str) -> None:
     assert result(threshold=threshold).verdict == words
 
 
@@ -111,10 +115,10 @@ def body(picture: Image.Image) -> np.ndarray:
 def test_a_good_part_looks_calm_and_a_defect_glows() -> None:
     image = make_picture(1)
     original = np.asarray(image).astype(int)
-    assert (body(draw_heatmap(image, result(0.19))) == original).all()
+    assert (body(result(0.19).heat_map().draw(image)) == original).all()
     glowing = result(0.1)
     glowing.anomaly_map[1, 2] = 0.6
-    change = np.abs(body(draw_heatmap(image, glowing)) - original).sum(axis=2)
+    change = np.abs(body(glowing.heat_map().draw(image)) - original).sum(axis=2)
     assert change[25:35, 55:65].mean() > 50
     assert change[60:, :40].max() == 0
 
@@ -124,13 +128,13 @@ def test_the_scale_does_not_stretch_with_the_image() -> None:
     image = Image.new("RGB", (96, 80), "gray")
     alone, beside = result(0.3), result(0.3)
     beside.anomaly_map[3, 3] = 5.0
-    first, second = body(draw_heatmap(image, alone)), body(draw_heatmap(image, beside))
+    first, second = body(alone.heat_map().draw(image)), body(beside.heat_map().draw(image))
     assert (first[:35, :40] == second[:35, :40]).all()
 
 
 def test_pictures_keep_the_size_of_the_image_and_add_a_legend() -> None:
     for size in ((800, 500), (96, 80), (8, 8)):
-        picture = draw_heatmap(Image.new("RGB", size), result())
+        picture = result().heat_map().draw(Image.new("RGB", size))
         assert picture.width == max(size[0], 480)
         assert picture.height > size[1] + 20
         legend = np.asarray(picture.crop((0, size[1], picture.width, picture.height)))
@@ -140,11 +144,12 @@ def test_pictures_keep_the_size_of_the_image_and_add_a_legend() -> None:
 @pytest.mark.parametrize("width", [96, 480, 1200])
 def test_words_stay_in_the_picture_and_clear_of_the_colour_bar(width: int) -> None:
     stranger = Route("bolt", 0.5, 0.9, None, None)
-    longest = result(score=0.3000001, threshold=0.3, route=stranger)
+    barely = BranchScores({"map": 0.5000002, "cls": 0.1}, branch_weights(0.5))
+    longest = result(branches=barely, threshold=0.3, route=stranger)
 
     def inked(found: AnomalyResult) -> tuple[np.ndarray, np.ndarray]:
         """Where there is ink from left to right: in the line of the verdict, and in the bar's."""
-        picture = draw_heatmap(Image.new("RGB", (width, 80)), found)
+        picture = found.heat_map().draw(Image.new("RGB", (width, 80)))
         legend = np.asarray(picture.crop((0, 80, picture.width, picture.height)).convert("L")) < 200
         upper, lower = np.vsplit(legend, 2)
         return np.flatnonzero(upper.any(axis=0)), np.flatnonzero(lower.any(axis=0))
@@ -177,7 +182,7 @@ def test_regions_are_outlined() -> None:
     image = Image.new("RGB", (96, 80), "gray")
     square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0), (20.0, 60.0))
     found = result(0.1, regions=(Region((20, 20, 50, 40), 2000.0, 0.5, None, square),))
-    change = np.abs(body(draw_heatmap(image, found)) - 128).sum(axis=2)
+    change = np.abs(body(found.heat_map().draw(image)) - 128).sum(axis=2)
     assert (change[20, 22:68] > 100).all()
     assert (change[22:58, 70] > 100).all()
     assert change[30:50, 30:60].max() == 0  # only the outline

@@ -12,9 +12,9 @@ from torch import Tensor
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.errors import UsageError
 from hyperfsad.images.loading import NormalImage
-from hyperfsad.method.matching import reconstruct
+from hyperfsad.method.lookups import reconstruct
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.method.scoring import cls_score, image_score, patch_scores
+from hyperfsad.method.scoring import BranchScores, branch_weights, cls_score, patch_scores
 from hyperfsad.theory.certificates import REASONS, Certificates, certify_tokens
 from hyperfsad.theory.ranking import layer_margins
 
@@ -28,7 +28,8 @@ def reference_score(bank: MemoryBank, image: ImageTokens, lam: float, lookup: st
         for query, memory in zip(image.patches, bank.patches, strict=True)
     ]
     peak = float(patch_scores(image.patches, rebuilt).max())
-    return image_score(peak, float(cls_score(image.cls, bank.cls)), lam)
+    values = {"map": peak, "cls": float(cls_score(image.cls, bank.cls))}
+    return BranchScores(values, branch_weights(lam)).total
 
 
 worlds = st.builds(

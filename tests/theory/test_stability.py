@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hyperfsad.encoders.tokens import ImageTokens
-from hyperfsad.method.matching import reconstruct, softmax, sparsemax
+from hyperfsad.method.lookups import reconstruct, softmax, sparsemax
 from hyperfsad.theory import active
 from hyperfsad.theory.active import active_sets, softmax_mass, spectral_gain
 from hyperfsad.theory.noise import disturb, moved_by

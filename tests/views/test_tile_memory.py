@@ -1,5 +1,7 @@
 """Tile-wise memory: exact near a place and everywhere, on disk, and never all in memory."""
 
+import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +11,10 @@ from torch import Tensor
 
 from hyperfsad.errors import DetectorFileError, HyperfsadError
 from hyperfsad.images.loading import NormalImage
-from hyperfsad.method.matcher import Comparison, Matcher
+from hyperfsad.method.matching import Comparison, Matcher
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.method.pruning import WORTHWHILE
-from hyperfsad.views import tile_files, tile_memory
+from hyperfsad.views import tile_memory
 from hyperfsad.views.tile_files import NormalTiles, SavedFile, Spool, TileWriter
 from hyperfsad.views.tile_memory import TileMemory
 from hyperfsad.views.tiling import Tiling
@@ -44,7 +46,7 @@ def plainly(images: list[NormalTiles], places: list[tuple[int, int]], query: Ten
     patches = tuple(torch.cat(layer) for layer in zip(*tiles, strict=True))
     names = tuple(NormalImage(str(number), str(number)) for number in range(len(tiles)))
     bank = MemoryBank(patches, torch.zeros(len(tiles), LAYERS, WIDTH), names)
-    return Matcher(bank, HOW).distances(tuple(query))
+    return Matcher(bank.patches, HOW).distances(tuple(query))
 
 
 def test_tokens_come_back_as_they_were_but_for_half_precision() -> None:
@@ -111,12 +113,11 @@ def test_tiles_are_read_when_needed_and_only_so_many_are_held(
     query = tuple(random_tokens(9))
     memory.distances(query, 0.5, 0.5)
     assert len(read) <= tile_memory.SAMPLE + 9
-    tile = next(iter(memory._held.values()))
-    monkeypatch.setattr(tile_memory, "HELD", 12 * tile.size)
+    monkeypatch.setattr(tile_memory, "HELD", 12 * memory.held_bytes // memory.held_tiles)
     read.clear()
     for number in range(len(image)):
         memory.distances(query, *image.tiling.centre(number))
-        assert len(memory._held) <= 12
+        assert memory.held_tiles <= 12
     columns = image.tiling.shape[1]
     assert len(read) <= 3 * (columns + 2) * image.tiling.shape[0]  # three new ones at each step
 
@@ -135,7 +136,7 @@ def test_a_lone_image_against_itself_leaves_out_what_shares_pixels() -> None:
     memory = TileMemory([image], HOW, CPU)
     itself = memory.distances(tuple(image.tokens(1)), *tiling.centre(1))
     assert float(itself[0].amax()) < 0.01
-    assert float(memory.against_itself(0, 1)[0].amin()) > 0.1
+    assert float(memory.self_distances(0, 1)[0].amin()) > 0.1
 
 
 def test_a_full_disk_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,5 +196,9 @@ def test_numbers_that_are_none_are_refused(value: float) -> None:
         writer.finish().tokens(0)
 
 
-def test_temporary_files_go_to_a_disk() -> None:
-    assert tile_files._roomy() in (None, "/var/tmp")
+def test_temporary_files_go_to_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(os, "access", lambda path, mode: path == "/var/tmp")
+    assert Spool().name == "The temporary file in /var/tmp"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert Spool().name == f"The temporary file in {tempfile.gettempdir()}"

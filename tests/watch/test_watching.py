@@ -216,11 +216,11 @@ def test_a_file_that_is_written_to_while_it_is_read_is_judged_as_it_is_then(
 
         calls = 0
 
-        def look(self, images: Any) -> Any:
+        def score_images(self, images: Any) -> Any:
             self.calls += 1
             if self.calls == 1:
                 put(folder / "latest.png", 2, 2 * 10**18)
-            return super().look(images)
+            return super().score_images(images)
 
     detector = Slow(tiny, recipe="paper-offline", resolution=84, device="cpu").fit(
         make_picture(100)

@@ -7,7 +7,7 @@ from inspect import signature
 from ..detector.recipes import PAPER_OFFLINE
 from ..encoders import EncoderSettings
 from ..errors import UsageError
-from ..method.matching import LOOKUPS
+from ..method.lookups import LOOKUPS
 from ..peers import PEERS
 from ..peers.turning import check_rotations
 from .protocol import Record, summarise

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .. import __version__
 from ..detector.base import FewShotDetector
 from ..detector.hyperfsad import HyperFSAD
 from ..detector.recipes import PAPER_OFFLINE
@@ -22,8 +21,9 @@ from ..encoders import EncoderSettings
 from ..encoders.tokens import ImageTokens, Tokens
 from ..images.loading import NormalImage
 from ..method.memory import MemoryBank
-from ..method.scoring import Pooling, image_score
+from ..method.scoring import BranchScores, Pooling, branch_weights
 from ..peers import PEERS
+from ..version import __version__
 from .sharing import SharedMatcher
 from .tokens import TokenStore
 
@@ -165,9 +165,12 @@ class Scorer:
         places = [available.index(layer) for layer in variant.layers or available]
         grid = self._store.settings.grid
         anomaly_map = distances[places].mean(dim=0).clamp(min=0).reshape(grid, grid)
-        score_map = float(Pooling.parse(variant.pooling)(anomaly_map))
-        score_cls = float(self._matcher.cls_distances(image, subset)[places].mean())
-        return image_score(score_map, score_cls, variant.lam), anomaly_map.cpu().numpy()
+        values = {
+            "map": float(Pooling.parse(variant.pooling)(anomaly_map)),
+            "cls": float(self._matcher.cls_distances(image, subset)[places].mean()),
+        }
+        branches = BranchScores(values, branch_weights(variant.lam))
+        return branches.total, anomaly_map.cpu().numpy()
 
 
 def in_parallel(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..encoders.tokens import ImageTokens
-from ..method.matching import project_sorted, rebuild, trimmed, weighted_rows
+from ..method.lookups import project_sorted, rebuild, trimmed, weighted_rows
 
 CANDIDATES = 64
 """Kept of each support image; rows that need more are computed from all similarities."""

@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeAlias
 
-from .. import __version__
 from ..detector.recipes import PAPER_OFFLINE, RECIPES
 from ..encoders import ENGINES
+from ..version import __version__
 from . import commands, options, values
 from .commands.benchmark import benchmark
 from .commands.watching import add_arguments as add_watch_arguments

@@ -38,7 +38,11 @@ SPECK = 0.15
 
 @dataclass(frozen=True, eq=False)
 class Foreground:
-    """What tells the part from its surroundings."""
+    """What tells the part from its surroundings.
+
+    It restricts the patches of a query, never the memory: what is taken for the part by mistake
+    then finds its like. (On cookie PRO is 0.1 and P-AP 4 points higher than with parts alone.)
+    """
 
     mean: Tensor
     axis: Tensor
@@ -49,10 +53,6 @@ class Foreground:
     def patches(self, layers: Sequence[Tensor], grid: int) -> Tensor:
         """Which patches of an image show the part, (N,)."""
         return self._found(layers[-1], grid)
-
-    def rows(self, bank: MemoryBank, grid: int) -> None:
-        """All are compared with: what is taken for the part by mistake then finds its like. (On
-        cookie PRO is 0.1 and P-AP 4 points higher than with the parts alone.)"""
 
     def _found(self, tokens: Tensor, grid: int) -> Tensor:
         along = _smoothed((tokens - self.mean) @ self.axis, grid)

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..images.grid import PatchGrid
+
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
 
@@ -87,13 +89,12 @@ def find_regions(
         for label, peak in enumerate(peaks, start=1)
         if areas[label] >= min_area
     )
-    width, height = size
-    rows, columns = heights.shape
+    grid = PatchGrid.of(anomaly_map, size)
     regions = []
     for _, (row, column), label in found[:MOST_REGIONS]:
         polygon = outline.polygon(label)
         value = float(anomaly_map[row, column])
-        x, y = (int(column) + 0.5) * width / columns, (int(row) + 0.5) * height / rows
+        x, y = grid.centre(int(row), int(column))
         area = float(areas[label])
         regions.append(Region(_box(polygon, size), area, value, Peak(x, y, value), polygon))
     return tuple(regions)

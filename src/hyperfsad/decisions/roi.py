@@ -23,14 +23,11 @@ from ..images.loading import FORMATS, ImageSource, LoadedImage, load_image
 from ..images.rotation import angle_of, turn
 from ..method.memory import MemoryBank
 
-Points: TypeAlias = "Sequence[tuple[float, float]]"
+Points: TypeAlias = Sequence[tuple[float, float]]
 
-RoiSource: TypeAlias = "ImageSource | Points"
+RoiSource: TypeAlias = ImageSource | Points
 """A mask (bright, or of a cut-out opaque: look here), or the corners of a polygon in pixels of the
 first normal image."""
-
-AUTO = "auto"
-"""The part itself, found in each picture (see `foreground`)."""
 
 LONGEST = 1024
 """Pixels of a stored mask's longer side; several for each patch of any encoder."""
@@ -39,7 +36,7 @@ TOLERANCE = 0.05
 """By how much the shapes of a mask and of a picture may differ: thumbnails are rounded."""
 
 FEWEST = 4
-"""Patches in a region: a lone one is like itself, and a line drawn from that would be at 0."""
+"""Patches in a region: a lone one is like itself, and a threshold from that would be 0."""
 
 _POINT = r"-?\d+(?:\.\d+)?,-?\d+(?:\.\d+)?"
 
@@ -70,18 +67,14 @@ class Roi:
         hidden.paste(image.pixels, (0, 0), mask)
         return LoadedImage(image.name, hidden)
 
-    def patches(self, layers: Sequence[Tensor], grid: int) -> Tensor:
-        """Which patches of an image touch the region, (N,)."""
-        return self.touched(grid).to(layers[0].device)
-
     def rows(self, bank: MemoryBank, grid: int) -> Tensor:
         """Which rows of a memory bank show something of the region, (K·N,).
 
         A turned view shows what was inside before it was turned, and is looked at only inside.
         """
-        turns = [len(places) for places in bank.views]
+        turns = [len(places) for places in bank.entries]
         inside = torch.empty(len(bank), grid * grid, dtype=torch.bool)
-        for places, count in zip(bank.views, turns, strict=True):
+        for places, count in zip(bank.entries, turns, strict=True):
             for view, place in enumerate(places):
                 inside[place] = self.touched(grid) & self.touched(grid, angle_of(view, count))
         return inside.flatten().to(bank.cls.device)

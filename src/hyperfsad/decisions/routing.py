@@ -164,7 +164,7 @@ def look_alikes(products: Mapping[str, MemoryBank]) -> list[Likeness]:
     across = 1 - _nearest(similarities(cls, cls), sizes)
     alike = []
     for name, rows in zip(products, torch.split(across, sizes), strict=True):
-        places = [views[0] for views in products[name].views]
+        places = [views[0] for views in products[name].entries]
         for other, distances in zip(products, rows[places].T.tolist(), strict=True):
             level = widest.get(other, anywhere)
             nearer = sum(
@@ -178,7 +178,7 @@ def look_alikes(products: Mapping[str, MemoryBank]) -> list[Likeness]:
 
 def _apart(bank: MemoryBank) -> dict[int, float]:
     """For the place of each good part its distance from the nearest other; empty of a lone one."""
-    views = bank.views
+    views = bank.entries
     if len(views) < 2:
         return {}
     found = similarities(bank.cls, bank.cls)

@@ -1,9 +1,9 @@
-"""Where to draw the line between good and anomalous, from good parts alone.
+"""The threshold between good and anomalous, from good parts alone.
 
-Three ways, told apart in every result:
+Three methods; every result says which one it was:
 
-- `support`: the line is guessed from the normal images themselves (see `rehearsal`), which are few
-  and were not drawn at random: an estimate.
+- `support`: estimated from the normal images themselves by leave-one-out (see `views`), which are
+  few and were not drawn at random.
 - `conformal`: from further good parts that the detector has not learnt. Split-conformal prediction
   bounds the false-alarm rate for any distribution, on average over the draw of these parts.
 - `few`: there were further good parts, but fewer than the bound needs: an estimate from them.
@@ -39,7 +39,7 @@ METHODS = ("support", "conformal", "few")
 
 @dataclass(frozen=True)
 class Calibration:
-    """The lines of a detector, and how they came about."""
+    """The thresholds of a detector, and how they came about."""
 
     method: str
     threshold: float
@@ -67,7 +67,7 @@ class Calibration:
 
     @property
     def words(self) -> str:
-        """How the line came about, in a few words."""
+        """How the threshold came about, in a few words."""
         percent = f"{100 * self.rate:g} %"
         of = f"{self.images} good part{'' if self.images == 1 else 's'}"
         if self.method == "conformal":
@@ -82,7 +82,7 @@ class Calibration:
         return text + ("; stale, normal images were added since" if self.stale else "")
 
     def outdated(self) -> "Calibration":
-        """The same lines, marked as older than the memory bank."""
+        """The same thresholds, marked as older than the memory bank."""
         return replace(self, stale=True)
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,32 +94,32 @@ class Calibration:
         """What `to_dict` gave; anything else is a ValueError, KeyError or TypeError."""
         scores = tuple(float(score) for score in stored["scores"])
         rate, images = float(stored["rate"]), int(stored["images"])
-        lines = float(stored["threshold"]), float(stored["map_threshold"])
+        thresholds = float(stored["threshold"]), float(stored["map_threshold"])
         if stored["method"] not in METHODS or not 0 < rate < 1 or images < 1:
-            raise ValueError("its calibration is none")
-        if not all(map(math.isfinite, (*lines, *scores))) or list(scores) != sorted(scores):
-            raise ValueError("its calibration holds no scores")
-        return cls(str(stored["method"]), *lines, rate, images, scores, bool(stored["stale"]))
+            raise ValueError("its calibration is not one that hyperfsad writes")
+        if not all(map(math.isfinite, (*thresholds, *scores))) or list(scores) != sorted(scores):
+            raise ValueError("the scores of its calibration are not finite and ascending")
+        return cls(str(stored["method"]), *thresholds, rate, images, scores, bool(stored["stale"]))
 
 
 @dataclass(frozen=True)
-class Showing:
-    """How good parts showed themselves in one number: the image's score, or the map's peak."""
+class SupportScores:
+    """How the normal images score in one number: the image's score, or the map's peak."""
 
-    changed: tuple[float, ...]
-    """Of each normal image the worst of its changed copies, while the image is remembered."""
+    perturbed: tuple[float, ...]
+    """Of each image the worst of its perturbed copies, while the image is remembered."""
     held_out: tuple[float, ...]
-    """Of each normal image the worst of itself and its changed copies, while it is left out."""
+    """Of each image the worst of itself and its perturbed copies, while it is left out."""
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class LeaveOneOut:
     """What the normal images of a detector show without further good parts."""
 
-    scores: Showing
-    peaks: Showing
-    unlike: tuple[float, ...]
-    """How little the places of each image are like one another: its highest hundredths."""
+    scores: SupportScores
+    peaks: SupportScores
+    self_distances: tuple[float, ...]
+    """How far the places of each image are from one another: the mean of its largest hundredths."""
     total: int
     """K, the number of normal images."""
     remembered: int
@@ -138,23 +138,23 @@ def check_rate(rate: float) -> None:
 
 
 def from_good_parts(scores: Sequence[float], peaks: Sequence[float], rate: float) -> Calibration:
-    """Lines from further good parts: their scores, and the peaks of their maps."""
+    """Thresholds from further good parts: their scores, and the peaks of their maps."""
     check_rate(rate)
     if not scores:
         raise UsageError("There is no good part to calibrate with.")
     enough = len(scores) >= needed(rate)
-    line = conformal_line if enough else _few_line
+    threshold = conformal_threshold if enough else _few_threshold
     return Calibration(
         "conformal" if enough else "few",
-        line(scores, rate),
-        line(peaks, rate),
+        threshold(scores, rate),
+        threshold(peaks, rate),
         rate,
         len(scores),
         tuple(sorted(scores)),
     )
 
 
-def conformal_line(values: Sequence[float], rate: float) -> float:
+def conformal_threshold(values: Sequence[float], rate: float) -> float:
     """The ⌈(n + 1)(1 − α)⌉-th smallest: a further good part lies above it with chance α at most.
 
     That holds on average over the draw of the n, if all are exchangeable (Vovk, Gammerman and
@@ -164,42 +164,42 @@ def conformal_line(values: Sequence[float], rate: float) -> float:
     return sorted(values)[place - 1]
 
 
-def from_support(rehearsal: Rehearsal, rate: float) -> Calibration:
-    """Lines from the normal images alone."""
+def from_support(found: LeaveOneOut, rate: float) -> Calibration:
+    """Thresholds from the normal images alone."""
     check_rate(rate)
     return Calibration(
         "support",
-        _support_line(rehearsal, rehearsal.scores, rate),
-        _support_line(rehearsal, rehearsal.peaks, rate, LONE_MAP),
+        _support_threshold(found, found.scores, rate),
+        _support_threshold(found, found.peaks, rate, LONE_MAP),
         rate,
-        len(rehearsal.scores.changed),
+        len(found.scores.perturbed),
     )
 
 
-def _support_line(
-    rehearsal: Rehearsal, showing: Showing, rate: float, factor: float = 1.0
+def _support_threshold(
+    found: LeaveOneOut, scores: SupportScores, rate: float, factor: float = 1.0
 ) -> float:
-    """Between two guesses, on a scale of logarithms; the more images, the more the second counts.
+    """Between two estimates of the logarithm; the more images, the more the second counts.
 
-    A single image says two things: its changed copies are closer to it than other good parts are,
-    and its places are less like one another than good parts are like it. The line is drawn half-way
-    between. Several images say how good parts score that were not learnt: the mean of those left
-    out and a multiple of their spread above.
+    A single image says two things: its perturbed copies are closer to it than other good parts
+    are, and its places are less like one another than good parts are like it. The threshold lies
+    half-way between. Several images say how good parts score that were not learnt: the mean of
+    those left out and a multiple of their spread above.
     """
-    total = rehearsal.total
-    lone = math.log(factor) + (_mean_log(showing.changed) + _mean_log(rehearsal.unlike)) / 2
+    total = found.total
+    lone = math.log(factor) + (_mean_log(scores.perturbed) + _mean_log(found.self_distances)) / 2
     spread = USUAL_SPREAD
-    line = lone - LEARNING * math.log(total)
-    if showing.held_out:
-        centre = _mean_log(showing.held_out)
-        spread = _spread(showing.held_out, centre)
-        fewer = LEARNING * math.log(rehearsal.remembered / total)
-        line = line / total + (1 - 1 / total) * (centre + MARGIN * spread + fewer)
+    level = lone - LEARNING * math.log(total)
+    if scores.held_out:
+        centre = _mean_log(scores.held_out)
+        spread = _spread(scores.held_out, centre)
+        fewer = LEARNING * math.log(found.remembered / total)
+        level = level / total + (1 - 1 / total) * (centre + MARGIN * spread + fewer)
     usual = NormalDist().inv_cdf(1 - FALSE_ALARM_RATE)
-    return math.exp(line + spread * (NormalDist().inv_cdf(1 - rate) - usual))
+    return math.exp(level + spread * (NormalDist().inv_cdf(1 - rate) - usual))
 
 
-def _few_line(values: Sequence[float], rate: float) -> float:
+def _few_threshold(values: Sequence[float], rate: float) -> float:
     """The quantile of a log-normal distribution of which only a few values were seen."""
     centre = _mean_log(values)
     wider = math.sqrt(1 + 1 / len(values))

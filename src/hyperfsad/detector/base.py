@@ -1,42 +1,143 @@
-"""What every few-shot detector on frozen tokens shares: learning from good parts, and asking.
+"""What every few-shot detector on frozen tokens shares: learning from good parts, and predicting.
 
-A method says two things of its own: the score of each patch of an image, and how the image's score
-follows from them.
+A method adds how tokens are scored, and the colour scale of its maps.
 """
 
+import os
 import weakref
-from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from copy import copy
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
-import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+from PIL import Image
 
 from ..decisions.regions import Region, find_regions
 from ..decisions.thresholds import Calibration
-from ..encoders import SUBSTITUTE, find_spec
+from ..encoders import SUBSTITUTE, EncoderSettings, find_spec
 from ..encoders.encoder import Encoder, load_encoder
-from ..encoders.prepared import PreparedImage
-from ..encoders.tokens import ImageTokens, Tokens
-from ..errors import DetectorFileError, UsageError
-from ..images.loading import NormalImage
-from ..images.reading import Images
-from ..messages import Notify, silent
+from ..encoders.prepared import PreparedImage, prepared
+from ..encoders.tokens import Tokens
+from ..errors import DetectorFileError, ImageError, UsageError
+from ..evidence.evidence import Evidence
+from ..images.loading import ImageSource, LoadedImage, NormalImage, batched
+from ..images.pipeline import AHEAD, ahead
+from ..images.reading import Images, is_one_image, single_images
+from ..messages import Notify, Progress, no_progress, silent
 from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore
 from ..results.result import AnomalyResult
-from .learning import Learner, unseen
+from ..views import Plain
+from .support import SupportReader
 
 Self = TypeVar("Self", bound="FewShotDetector")
 
 
-class FewShotDetector(Learner):
+class Predictor(ABC):
+    """Answers with an `AnomalyResult` for each image, one by one or lazily each of several."""
+
+    settings: EncoderSettings
+    batch_size: int | None
+
+    @property
+    @abstractmethod
+    def encoder_(self) -> Encoder:
+        """The encoder, loaded when it is first needed."""
+
+    @abstractmethod
+    def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
+        """The results of a few images that were read, as one batch."""
+
+    @abstractmethod
+    def require_fitted(self) -> None:
+        """Refuses to answer before it has learnt a good part."""
+
+    @property
+    def _sight(self) -> Plain:
+        """What is shown to the encoder."""
+        return Plain()
+
+    @overload  # an array could be iterated too, but is always one image
+    def predict(  # type: ignore[overload-overlap]
+        self, images: "Image.Image | NDArray[Any]", *, keep_pictures: bool = ...
+    ) -> AnomalyResult: ...
+    @overload
+    def predict(self, images: str | os.PathLike[str], *, keep_pictures: bool = ...) -> Any: ...
+    @overload
+    def predict(
+        self, images: "Iterable[ImageSource]", *, keep_pictures: bool = ...
+    ) -> Iterator[AnomalyResult]: ...
+    def predict(self, images: Images, *, keep_pictures: bool = False) -> Any:
+        """Scores one image, or lazily each of several.
+
+        One image gives an `AnomalyResult` or raises `ImageError`. An iterable, a folder or a glob
+        gives an iterator, in their order; there an image that cannot be read gives a result with
+        `error` set, and the others go on. A thread of its own reads a few images ahead of the
+        encoder; it ends with the iterator. `keep_pictures` leaves the decoded image in each
+        result, so that `plot` need not read it again; large ones are never kept.
+        """
+        self.require_fitted()
+        if is_one_image(images):
+            return self._results([self._prepared(images, keep_pictures)])[0]
+        return self._predict_each(single_images(images), keep_pictures)
+
+    def _predict_each(
+        self, sources: Iterable[ImageSource], keep_pictures: bool
+    ) -> Iterator[AnomalyResult]:
+        def read(source: ImageSource) -> PreparedImage | AnomalyResult:
+            try:
+                return self._prepared(source, keep_pictures)
+            except ImageError as error:
+                name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
+                return AnomalyResult.failed(name, str(error))
+
+        size = self._batch
+        with closing(ahead(read, sources, max(self._read_ahead, size))) as images:
+            for batch in batched(images, size):
+                yield from self._judged(batch)
+
+    def _prepared(
+        self, source: ImageSource | LoadedImage, keep_picture: bool = False
+    ) -> PreparedImage:
+        sight = self._sight
+        return prepared(
+            source,
+            self.settings,
+            sight.visible,
+            keep_picture=keep_picture,
+            keep_whole=sight.needs_pictures,
+        )
+
+    def _judged(self, batch: list[PreparedImage | AnomalyResult]) -> list[AnomalyResult]:
+        """A result for each; the list is emptied, so that pictures go before others are read."""
+        readable = [image for image in batch if isinstance(image, PreparedImage)]
+        results = iter(self._results(readable) if readable else ())
+        found = [image if isinstance(image, AnomalyResult) else next(results) for image in batch]
+        batch.clear()
+        return found
+
+    @property
+    def _batch(self) -> int:
+        """Images that are encoded at once; of several large pictures memory would run out."""
+        if self._sight.needs_pictures:
+            return 1
+        return self.batch_size or self.encoder_.usual_batch
+
+    @property
+    def _read_ahead(self) -> int:
+        """Images that are read before they are asked for."""
+        return 1 if self._sight.needs_pictures else AHEAD
+
+
+class FewShotDetector(Predictor):
     """Fits on a few good parts, predicts on others; subclasses score tokens."""
 
     smoothing: float = 0.0
     """σ in pixels of the Gaussian that the method's authors lay over the upsampled map."""
+    memory_: MemoryBank
+    """The memory bank; there after `fit` or `load`."""
 
     def __init__(
         self,
@@ -56,7 +157,8 @@ class FewShotDetector(Learner):
         self.engine = engine
         self.batch_size = batch_size
         self.notify = notify
-        self.follow = unseen
+        self.progress: Progress = no_progress
+        """How long work on images shows how far it is; commands have a bar."""
         if batch_size is not None and batch_size < 1:
             raise UsageError(f"The batch size is at least 1, not {batch_size}.")
         self.settings = find_spec(backbone).settings(self.layers, resolution)
@@ -64,47 +166,49 @@ class FewShotDetector(Learner):
         self._fingerprint: str | None = None
         self._scale: tuple[float, float] | None = None
         self.calibration_: Calibration | None = None
-        """How the two lines came about; None where they were set by hand, or there are none."""
+        """How the thresholds came about; None where they were set by hand, or there are none."""
         self.threshold_: float | None = None
         self.map_threshold_: float | None = None
         """Above it a place of the map counts as a defect; without it results have no regions."""
         self.min_area = 0.0
         """Regions of fewer pixels of the image are left out."""
-        self._in_hand = {}
-        self.skipped_ = []
-
-    memory_: MemoryBank
-    """The memory bank; there after `fit` or `load`."""
+        self.skipped_: list[ImageError] = []
+        """Normal images of the last `fit` or `extend` that could not be read."""
+        self._reader: SupportReader | None = None
 
     @abstractmethod
-    def patch_scores(self, image: ImageTokens) -> Tensor:
-        """The score of each patch, (N,), higher is more anomalous; or (scales, N), finest first."""
-
-    @abstractmethod
-    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> tuple[float, float, float]:
-        """The image's score, and its two parts: of the map at its finest scale, and of the CLS
-        token."""
+    def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
+        """The scores of each image of an encoded batch."""
 
     @abstractmethod
     def colour_scale(self) -> tuple[float, float]:
         """Where pictures of a map begin to glow, and the top of their scale."""
 
-    def inside(self, image: ImageTokens) -> Tensor | None:
-        """Which patches of an image are looked at, (N,); None means all."""
-        return None
-
     def learn(self) -> None:  # most methods derive nothing
         """Whatever a method derives from the memory bank before the first question."""
 
+    def orientations(self, image: LoadedImage) -> list[LoadedImage]:
+        """What is remembered of a normal image: the image itself, first, and perhaps turned copies.
+
+        Each counts as one entry of the memory bank, under the name and hash of its image.
+        """
+        return [image]
+
     def fit(self: Self, images: Images) -> Self:
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
-        return self.remember(self._joined(self._new_banks(images, known=())))
+        reader = self._new_reader()
+        return self.remember(reader.joined(reader.banks(images, (), self.orientations)))
 
     def extend(self: Self, images: Images) -> Self:
         """Remembers more good parts; the same as fitting on all of them at once."""
-        self._require_fitted()
-        banks = self._new_banks(images, self.memory_.images)
+        self.require_fitted()
+        banks = self._new_reader().banks(images, self.memory_.images, self.orientations)
         return self.remember(MemoryBank.joined([self.memory_, *banks])) if banks else self
+
+    def _new_reader(self) -> SupportReader:
+        reader = SupportReader(self._sight, self.encoder_, self._batch, self._read_ahead)
+        self._reader, self.skipped_ = reader, reader.skipped
+        return reader
 
     def remember(self: Self, bank: MemoryBank) -> Self:
         """Takes a memory bank that was made elsewhere with the same encoder and settings."""
@@ -113,13 +217,9 @@ class FewShotDetector(Learner):
         self.learn()
         return self
 
-    def look(self, images: Sequence[PreparedImage]) -> list[TokenScore]:
-        """The scores of a few images that were read, as one batch."""
-        return self.score_tokens(self.encoder_.encode_prepared([image.pixels for image in images]))
-
-    def leaving_out(self: Self, views: Sequence[int]) -> Self:
-        """A copy that has never seen a normal image, given as the places of its views."""
-        return copy(self).remember(self.memory_.without(*views))
+    def leaving_out(self: Self, entries: Sequence[int]) -> Self:
+        """A copy that has never seen a normal image, given by its entries in the memory bank."""
+        return copy(self).remember(self.memory_.without(*entries))
 
     def unfitted(self: Self) -> Self:
         """A copy with the same settings and encoder that has seen no normal image."""
@@ -128,20 +228,9 @@ class FewShotDetector(Learner):
         fresh.threshold_ = fresh.map_threshold_ = fresh._scale = fresh.calibration_ = None
         return fresh
 
-    def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
-        """The scores of each image of an encoded batch."""
-        grid = self.settings.grid
-        scores = []
-        for patches, cls in zip(tokens.patches, tokens.cls, strict=True):
-            image = ImageTokens(tuple(patches), cls)
-            scales = self.patch_scores(image).reshape(-1, grid, grid)
-            anomaly_map = scales.mean(dim=0)
-            score, score_map, score_cls = self.image_score(scales[0], image)
-            inside = self.inside(image)
-            looked_at = None if inside is None else inside.reshape(grid, grid).cpu().numpy()
-            values = anomaly_map.cpu().numpy()
-            scores.append(TokenScore(values, score, score_map, score_cls, looked_at))
-        return scores
+    def score_images(self, images: Sequence[PreparedImage]) -> list[TokenScore]:
+        """The scores of a few images that were read, as one batch."""
+        return self.score_tokens(self.encoder_.encode_prepared([image.pixels for image in images]))
 
     @property
     def support_(self) -> tuple[NormalImage, ...]:
@@ -160,7 +249,7 @@ class FewShotDetector(Learner):
     def scale_(self) -> tuple[float, float]:
         """The colour scale of pictures, from the normal images alone."""
         if self._scale is None:
-            self._require_fitted()
+            self.require_fitted()
             self._scale = self.colour_scale()
         return self._scale
 
@@ -174,8 +263,10 @@ class FewShotDetector(Learner):
             assert self._encoder is not None
         return self._encoder
 
-    def use_encoder(self, encoder: Encoder) -> None:
-        """Takes an encoder that was loaded elsewhere, with the same settings."""
+    def use_encoder(self, encoder: Encoder) -> bool:
+        """Takes an encoder that was loaded elsewhere, with the same settings; says if it is new."""
+        if self._encoder is encoder:
+            return False
         if self._fingerprint not in (None, encoder.fingerprint):
             raise DetectorFileError(
                 f"This detector was made with other weights of {self.settings.name} than those"
@@ -186,26 +277,34 @@ class FewShotDetector(Learner):
             scale = self._scale
             self.remember(self.memory_)  # on the encoder's device, with all derived from it
             self._scale = scale
+        return True
+
+    def evidence(
+        self, image: ImageSource | LoadedImage, x: float | None = None, y: float | None = None
+    ) -> Evidence:
+        """Which normal patches rebuilt the patch at x, y (default: the map's peak) of an image."""
+        raise UsageError(f"{type(self).__name__} rebuilds no patches; only HyperFSAD explains.")
 
     def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
-        return [
-            self.result(image, scored)
-            for image, scored in zip(images, self.look(images), strict=True)
-        ]
+        scores = self.score_images(images)
+        return [self.result(image, score) for image, score in zip(images, scores, strict=True)]
 
     def result(self, image: PreparedImage, scored: TokenScore) -> AnomalyResult:
         """What is said of an image, given its scores."""
+        regions: tuple[Region, ...] = ()
+        if self.map_threshold_ is not None:
+            regions = find_regions(
+                scored.anomaly_map, image.size, self.map_threshold_, self.min_area
+            )
         return AnomalyResult(
             image.name,
-            scored.score,
-            scored.score_map,
-            scored.score_cls,
+            scored.branches,
             scored.anomaly_map,
             image.size,
             self.scale_,
             image.source,
             self.threshold_,
-            self._regions(scored.anomaly_map, image.size),
+            regions,
             picture=image.picture,
             map_threshold=self.map_threshold_,
             threshold_from=self.threshold_from_,
@@ -214,13 +313,7 @@ class FewShotDetector(Learner):
             detector=weakref.ref(self),
         )
 
-    def _regions(
-        self, anomaly_map: NDArray[np.float32], size: tuple[int, int]
-    ) -> tuple[Region, ...]:
-        if self.map_threshold_ is None:
-            return ()
-        return find_regions(anomaly_map, size, self.map_threshold_, self.min_area)
-
-    def _require_fitted(self) -> None:
+    def require_fitted(self) -> None:
+        """Refuses to answer before it has learnt a good part."""
         if not hasattr(self, "memory_"):
             raise UsageError("This detector has seen no normal image yet; call fit first.")

@@ -1,38 +1,53 @@
 """HyperFSAD: the only class most users meet. Show it good parts, then ask about others."""
 
+import hashlib
+import json
+import os
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from torch import Tensor
+from PIL import Image
 
-from ..decisions.foreground import Foreground, find_foreground
-from ..decisions.roi import AUTO, Roi, RoiSource, make_roi, parse_polygon
-from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration, check_rate
+from ..decisions.interest import AUTO, FixedRegion, make_interest
+from ..decisions.roi import Roi, RoiSource
+from ..decisions.thresholds import (
+    FALSE_ALARM_RATE,
+    Calibration,
+    check_rate,
+    from_good_parts,
+    from_support,
+)
 from ..encoders.prepared import PreparedImage
-from ..encoders.tokens import ImageTokens
-from ..errors import HyperfsadWarning, UsageError
+from ..encoders.tokens import Tokens
+from ..errors import DetectorFileError, HyperfsadWarning, UsageError
 from ..evidence.evidence import Evidence
-from ..evidence.explaining import explain
 from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
-from ..images.reading import Images
-from ..images.rotation import angle_of, turned
+from ..images.reading import Images, distinct_images
+from ..images.rotation import turned
 from ..messages import Notify, silent
-from ..method.matcher import Comparison, Matcher
+from ..method.matching import Comparison
 from ..method.memory import MemoryBank
-from ..method.scoring import Pooling, TokenScore, cls_score, image_score
-from ..views import tiled
-from ..views.colours import colour_scale
-from ..views.rehearsal import calibrated_on_good_parts, calibrated_on_support
-from ..views.tile_files import Spool
-from ..views.tile_memory import TileMemory
-from .archive import ArchivedDetector
-from .orientation import check_rotations, learnt_in_orientations
-from .recipes import DEFAULT_RECIPE, find_recipe, recipe_layers
+from ..method.scoring import ImageScoring, Pooling, TokenScore
+from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
+from . import storage
+from .base import FewShotDetector
+from .orientation import check_rotations, read_in_orientations
+from .recipes import (
+    DEFAULT_RECIPE,
+    PAPER,
+    PAPER_OFFLINE,
+    find_recipe,
+    recipe_layers,
+    stored_recipe,
+)
 
 
-class HyperFSAD(ArchivedDetector):
-    """Few-shot anomaly detector: frozen tokens, sparse reconstruction, two scores.
+class HyperFSAD(FewShotDetector):
+    """Few-shot anomaly detector: frozen tokens, sparse reconstruction, two branches.
 
     >>> detector = HyperFSAD().fit("good/")
     >>> detector.predict("part.png").score
@@ -58,16 +73,15 @@ class HyperFSAD(ArchivedDetector):
         batch_size: int | None = None,
         notify: Notify = silent,
     ) -> None:
-        """`recipe` (default, paper) says what the other choices are unless they are given.
+        """`recipe` (default, paper, paper-offline) sets every choice that is not given.
 
         `lam` is the paper's λ, the weight of the map in the score. `rotations` remembers each good
-        part in so many orientations; `auto` finds out whether that helps. `roi` says where to look:
-        a mask, the corners of a polygon in pixels of the first good part, or `auto`, the part
-        itself. `tiles` cuts images into tiles of so many pixels a side (True: as many as the
+        part in that many orientations; `auto` finds out whether that helps. `roi` says where to
+        look: a mask, the corners of a polygon in pixels of the first good part, or `auto`, the part
+        itself. `tiles` cuts images into tiles of that many pixels a side (True: as many as the
         encoder takes, so that no detail is lost), for large images and small defects. `notify`
-        takes messages.
-        `device` and `engine` (auto, torch, openvino) say where and how the encoder runs, and are no
-        part of the detector: it is saved without them.
+        takes messages. `device` and `engine` (auto, torch, openvino) say where and how the encoder
+        runs; they are not saved with the detector.
         """
         chosen = find_recipe(recipe)
         encoder, usual = recipe_layers(recipe, backbone)
@@ -86,32 +100,38 @@ class HyperFSAD(ArchivedDetector):
         self.lam = chosen.lam if lam is None else lam
         self.sharpness = chosen.sharpness if sharpness is None else sharpness
         self.scales = chosen.scales if scales is None else tuple(scales)
-        if not 0 <= self.lam <= 1:
-            raise UsageError(f"λ lies between 0 and 1, not at {self.lam}.")
         check_rotations(rotations)
         self.rotations = rotations
         self.rotations_ = rotations if isinstance(rotations, int) else 1
         """In how many orientations each normal image is remembered."""
         self.roi = roi
-        self.roi_: Roi | None = None
-        """Where to look, if that is the same place in all images; known after the first one."""
-        self._foreground: Foreground | None = None
-        if roi is not None:
-            parse_polygon(roi)  # refuses what is neither
-        self.tile_side = tiled.tile_side(tiles, self.settings.resolution, self.settings.grid)
+        self.tile_side = tile_side(tiles, self.settings.resolution, self.settings.grid)
         """Of a tile in pixels of the image; None: images are looked at as a whole."""
-        self.needs_pictures = self.tile_side is not None
-        if self.needs_pictures:
-            tiled.refuse_together(rotations, roi)
-        self._spool: Spool | None = None
-        self.comparison  # noqa: B018 (refuses what cannot be compared)
-        self._pool = Pooling.parse(self.pooling)
+        refuse_with_tiles(self.tile_side, rotations, roi)
+        self.view_ = self._new_view()
+        """How images are looked at; after `fit` it knows the memory bank."""
+
+    def _new_view(self) -> View:
+        return make_view(self._rules(), make_interest(self.roi), self.tile_side)
+
+    def _rules(self) -> Rules:
+        return Rules(
+            self.settings,
+            Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales),
+            ImageScoring(Pooling.parse(self.pooling), self.lam),
+            self.rotations_,
+            self.batch_size,
+            self.notify,
+        )
 
     @property
-    def comparison(self) -> Comparison:
-        """How patches are compared with normal ones."""
-        inside = self.roi_ or self._foreground
-        return Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales, inside)
+    def _sight(self) -> View:
+        return self.view_
+
+    @property
+    def roi_(self) -> Roi | None:
+        """The region of interest, where it is the same in all images; known after the first one."""
+        return self.view_.interest.roi
 
     def fit(
         self,
@@ -122,57 +142,85 @@ class HyperFSAD(ArchivedDetector):
     ) -> "HyperFSAD":
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays.
 
-        Then it draws the line from them alone, which takes the time of five further images for
-        each of the first six, or of up to 85 tiles for each of the first four; `threshold=False`
-        leaves that out.
+        Then it estimates the thresholds from them alone. That takes the time of five further images
+        for each of the first six, or of up to 85 tiles for each of the first four;
+        `threshold=False` leaves it out.
         """
         check_rate(false_alarm_rate)
-        self.roi_ = None  # a mask or a polygon is measured by the first image
+        self.view_ = self._new_view()  # a mask or a polygon is measured by the first image
         if isinstance(self.rotations, int):
             super().fit(images)
         else:
-            self.remember(learnt_in_orientations(self, images))
-        if self.looks_for_parts and self._foreground is None:
-            self.notify(
-                "No part stands out from its surroundings in these pictures; the region of interest"
-                " is the whole picture."
-            )
-        self._draw(None)
+            self._fit_orientations(images)
+        if note := self.view_.interest.note:
+            self.notify(note)
+        self._decide(None)
         return self.calibrate(false_alarm_rate=false_alarm_rate) if threshold else self
+
+    def _fit_orientations(self, images: Images) -> None:
+        reader = self._new_reader()
+
+        def read(some: Images, known: tuple[NormalImage, ...], rotations: int) -> list[MemoryBank]:
+            return reader.banks(some, known, partial(self._turned, rotations=rotations))
+
+        self.rotations_, banks = read_in_orientations(images, read, self.notify)
+        self.remember(reader.joined(banks))
+
+    def orientations(self, image: LoadedImage) -> list[LoadedImage]:
+        """A normal image in all orientations that are remembered, itself first."""
+        return self._turned(image, self.rotations_)
+
+    def _turned(self, image: LoadedImage, rotations: int) -> list[LoadedImage]:
+        return turned(image, rotations, 2 * self.settings.resolution)
+
+    def learn(self) -> None:
+        """Prepares the memory bank for matching."""
+        view = make_view(self._rules(), self.view_.interest, self.tile_side)
+        self.view_ = view.fitted(self.memory_)
+
+    def unfitted(self) -> "HyperFSAD":
+        """A copy with the same settings and encoder that has seen no normal image."""
+        fresh = super().unfitted()
+        fresh.view_ = fresh._new_view()
+        return fresh
 
     def extend(self, images: Images) -> "HyperFSAD":
         """Remembers more good parts; the same as fitting on all of them at once.
 
-        A line that was drawn from the normal images is drawn again, where their files are still
-        there; one from further good parts is marked as stale.
+        Thresholds that came from the normal images are estimated again, where their files are still
+        there; those from further good parts are marked as stale.
         """
-        self._require_fitted()
-        before, lines = len(self.support_), self.calibration_
+        self.require_fitted()
+        before, calibration = len(self.support_), self.calibration_
         super().extend(images)
-        if lines is None or len(self.support_) == before:
+        if calibration is None or len(self.support_) == before:
             return self
-        if lines.method == "support":
-            return self.calibrate(false_alarm_rate=lines.rate)
-        self.calibration_ = lines.outdated()
+        if calibration.method == "support":
+            return self.calibrate(false_alarm_rate=calibration.rate)
+        self.calibration_ = calibration.outdated()
         return self
 
     def calibrate(
         self, images: "Images | None" = None, *, false_alarm_rate: float = FALSE_ALARM_RATE
     ) -> "HyperFSAD":
-        """Draws the line between good and anomalous.
+        """Sets the thresholds between good and anomalous.
 
         `images` are good parts that were not learnt: with 1/α − 1 of them or more (19 for 5 %) at
         most a share α of good parts is called anomalous, on average over the draw of these images.
-        Without them the line is an estimate from the normal images.
+        Without them the thresholds are an estimate from the normal images.
         """
-        self._require_fitted()
+        self.require_fitted()
+        check_rate(false_alarm_rate)
         if images is not None:
-            self._draw(calibrated_on_good_parts(self, images, false_alarm_rate))
+            found = self._further(images)
+            scores, peaks = [one.score for one in found], [one.peak for one in found]
+            self._decide(from_good_parts(scores, peaks, false_alarm_rate))
             return self
-        lines = calibrated_on_support(self, self._in_hand, false_alarm_rate)
-        self._in_hand = {}
-        if lines is not None:
-            self._draw(lines)
+        reader = self._reader or self._new_reader()
+        left_out = self.view_.leave_one_out(reader.read_again, self.encoder_, self.progress)
+        reader.pictures.clear()
+        if left_out is not None:
+            self._decide(from_support(left_out, false_alarm_rate))
             return self
         warnings.warn(
             "No normal image could be read again, so no threshold was found from them; calibrate"
@@ -184,105 +232,153 @@ class HyperFSAD(ArchivedDetector):
             self.calibration_ = self.calibration_.outdated()
         return self
 
-    def _draw(self, lines: Calibration | None) -> None:
-        self.calibration_ = lines
-        self.threshold_ = None if lines is None else lines.threshold
-        self.map_threshold_ = None if lines is None else lines.map_threshold
+    def _further(self, images: Images) -> list[TokenScore]:
+        """The scores of good parts; a learnt one is left out with a warning."""
+        known = {image.sha256: image.name for image in self.memory_.images}
+        found = distinct_images(
+            images,
+            self._prepared,
+            self.skipped_,
+            known,
+            kind="A good part",
+            count=self._read_ahead,
+        )
+        scores: list[TokenScore] = []
+        for _, image in found:
+            scores += self.score_images([image])
+            del image  # a large picture goes before the next is read
+        return scores
 
-    def seen(self, image: LoadedImage) -> LoadedImage:
-        """The image without what lies outside the region of interest."""
-        if self.roi is None or self.looks_for_parts:
-            return image
-        if self.roi_ is None:
-            self.roi_ = make_roi(self.roi, image.size, self.settings.grid)
-        return self.roi_.hide(image, self.settings.mean)
+    def _decide(self, calibration: Calibration | None) -> None:
+        self.calibration_ = calibration
+        self.threshold_ = None if calibration is None else calibration.threshold
+        self.map_threshold_ = None if calibration is None else calibration.map_threshold
 
-    def inside(self, image: ImageTokens) -> Tensor | None:
-        """Which patches of an image lie in the region of interest, (N,); None means all."""
-        return self.comparison.patches(image.patches)
+    def score_images(self, images: Sequence[PreparedImage]) -> list[TokenScore]:
+        """The scores of a few images that were read, as one batch."""
+        return self.view_.score(images, self.encoder_)
 
-    @property
-    def looks_for_parts(self) -> bool:
-        """Whether the region of interest is found in each picture."""
-        return isinstance(self.roi, str) and self.roi == AUTO
-
-    def support_views(self, image: LoadedImage) -> list[LoadedImage]:
-        """A normal image in all orientations that are remembered, itself first."""
-        return turned(image, self.rotations_, 2 * self.settings.resolution)
-
-    def angle_of_view(self, view: int) -> float:
-        """Degrees, against the clock, by which a view of a normal image is turned."""
-        return angle_of(view, self.rotations_) if self.rotations_ > 1 else 0.0
-
-    def learn(self) -> None:
-        """Prepares each layer of the memory bank for matching."""
-        if self.looks_for_parts:
-            self._foreground = find_foreground(self.memory_, self.settings.grid)
-        bank = self.memory_
-        self._matcher = Matcher(bank, self.comparison)
-        if len(bank.tiles) != (len(bank) if self.needs_pictures else 0):
-            raise UsageError("This memory bank was made with other tiles than the detector's.")
-        self.tile_memory_ = TileMemory(bank.tiles, self.comparison, bank.cls.device)
-
-    def _new_banks(self, images: Images, known: tuple[NormalImage, ...]) -> list[MemoryBank]:
-        try:
-            return super()._new_banks(images, known)
-        finally:
-            self._spool = None  # from here on it lives as long as the tiles in it
-
-    def closer(self, bank: MemoryBank, pictures: Sequence[LoadedImage]) -> MemoryBank:
-        """Adds the tiles of normal images."""
-        if not self.needs_pictures:
-            return bank
-        self._spool = spool = self._spool or Spool()
-        return replace(bank, tiles=tuple(tiled.remembered(self, p, spool) for p in pictures))
-
-    def look(self, images: Sequence[PreparedImage]) -> list[TokenScore]:
-        """The scores of a few images that were read; where there are tiles, from theirs."""
-        found = super().look(images)
-        if not self.needs_pictures:
-            return found
-        return [tiled.look_closer(self, *pair) for pair in zip(images, found, strict=True)]
-
-    def unfitted(self) -> "HyperFSAD":
-        """A copy with the same settings and encoder that has seen no normal image."""
-        fresh = super().unfitted()
-        for derived in ("_matcher", "tile_memory_"):
-            fresh.__dict__.pop(derived, None)
-        return fresh
-
-    def patch_scores(self, image: ImageTokens) -> Tensor:
-        """Sparse Hyper Matching: how far each patch is from its reconstruction, at each scale."""
-        return self._matcher.distances(image.patches)
-
-    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> tuple[float, float, float]:
-        """Dual-Branch Image Scoring."""
-        inside = self.inside(image)
-        values = anomaly_map.flatten() if inside is None else anomaly_map.flatten()[inside]
-        score_map = self.pooled(values)
-        score_cls = float(cls_score(image.cls, self.memory_.cls))
-        return image_score(score_map, score_cls, self.lam), score_map, score_cls
-
-    def pooled(self, values: Tensor) -> float:
-        """What the map says of the image as a whole.
-
-        Where there are tiles, a share is one of a tile's patches, wherever in the image they lie:
-        of a hundred million pixels 2 % would be a thousand times a small defect, which would drown.
-        """
-        return float(self._pool(values, self.settings.grid**2 if self.needs_pictures else None))
+    def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
+        """The scores of images of which only the tokens as a whole are known."""
+        return self.view_.score_tokens(tokens)
 
     def colour_scale(self) -> tuple[float, float]:
         """From how well the normal images explain each other."""
-        if self.needs_pictures:
-            return tiled.colour_scale(self.memory_, self.comparison)
-        return colour_scale(self.memory_, self.comparison)
+        return self.view_.colour_scale()
 
     def evidence(
-        self, image: ImageSource, x: float | None = None, y: float | None = None
+        self, image: ImageSource | LoadedImage, x: float | None = None, y: float | None = None
     ) -> Evidence:
         """Which normal patches rebuilt the patch at x, y (default: the map's peak) of an image."""
-        self._require_fitted()
-        return explain(self, load_image(image), x, y)
+        self.require_fitted()
+        found = self.view_.evidence(load_image(image), x, y, self.encoder_)
+        return replace(found, orientations=self.orientations)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything but the encoder's weights into one file."""
+        header, target, view = self.header(), Path(path), self.view_
+        reads_from_it = view.reads_from(target)
+        storage.write_detector(target, self.memory_, header, view)
+        if reads_from_it:  # from here on it reads from the new file
+            stored = storage.read_detector(target)[0]
+            self.memory_ = replace(self.memory_, extras=stored.extras)
+            self.learn()
+
+    def identity(self) -> str:
+        """A hash of all that its scores depend on: equal detectors, equal results.
+
+        Devices and engines are left out: they differ by rounding (below 1e-4 in a score), so a run
+        may be resumed with another one. Results are the same bytes only with the same one.
+        """
+        header = self.header()
+        if header["recipe"] == PAPER_OFFLINE:  # as earlier versions call it in their journals
+            header["recipe"] = PAPER
+        images = [image.sha256 for image in self.memory_.normal_images]
+        text = json.dumps([header, images], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def header(self) -> dict[str, Any]:
+        """All that a file says of it beside the memory bank."""
+        self.require_fitted()
+        fingerprint = self._fingerprint or self.encoder_.fingerprint
+        return {
+            "encoder": {**asdict(self.settings), "fingerprint": fingerprint},
+            "recipe": self.recipe,
+            "lookup": self.lookup,
+            "sharpness": self.sharpness,
+            "scales": list(self.scales),
+            "pooling": self.pooling,
+            "lambda": self.lam,
+            "rotations": self.rotations_,
+            "roi": self.view_.interest.described(),
+            "tiles": self.view_.described(),
+            "scale": list(self.scale_),
+            "threshold": self.threshold_,
+            "map_threshold": self.map_threshold_,
+            "calibration": self.calibration_.to_dict() if self.calibration_ else None,
+        }
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, backbone: str | None = None, **machine: Any
+    ) -> "HyperFSAD":
+        """Reads a detector file; safe with files from strangers. Weights load at the first image.
+
+        `backbone` names the encoder's folder where it lies elsewhere than on the machine that
+        wrote the file; its weights must be the same. `device`, `engine`, `batch_size` and `notify`
+        as in `HyperFSAD`.
+        """
+        bank, header = storage.read_detector(Path(path))
+        return cls.restored(bank, header, os.fspath(path), backbone=backbone, **machine)
+
+    @classmethod
+    def restored(
+        cls,
+        bank: MemoryBank,
+        header: dict[str, Any],
+        path: str,
+        *,
+        backbone: str | None,
+        **machine: Any,
+    ) -> "HyperFSAD":
+        """A detector from its memory bank and what `header` said of it; `path` names the file."""
+        try:
+            settings, fingerprint = storage.stored_encoder(header, path, backbone)
+            tiles, roi = header.get("tiles"), header.get("roi")
+            detector = cls(
+                settings.name,
+                recipe=stored_recipe(header.get("recipe"), settings.name),
+                layers=settings.layers,
+                resolution=settings.resolution,
+                lookup=header["lookup"],
+                sharpness=header.get("sharpness", 1.0),
+                scales=header.get("scales", (1,)),
+                pooling=header["pooling"],
+                lam=header["lambda"],
+                rotations=int(header.get("rotations", 1)),
+                roi=AUTO if roi == AUTO else None,
+                tiles=None if tiles is None else tiles["side"],
+                **machine,
+            )
+            if isinstance(roi, dict):
+                mask = storage.read_tensor(Path(path), header, "roi")
+                detector.roi = Image.fromarray(mask.numpy() * 255)
+                detector.view_.interest = FixedRegion(Roi.stored(mask, roi))
+            low, high = map(float, header["scale"])
+            detector.threshold_ = header["threshold"]
+            level = header.get("map_threshold")  # detectors of format 1 have none
+            detector.map_threshold_ = None if level is None else float(level)
+            stored = header.get("calibration")
+            detector.calibration_ = None if stored is None else Calibration.from_dict(stored)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, UsageError):
+                raise
+            raise DetectorFileError(f"{path} is damaged: {error!r}.") from error
+        detector.settings = settings
+        detector.remember(bank)
+        detector._scale = (low, high)
+        detector._fingerprint = fingerprint
+        return detector
 
     def __repr__(self) -> str:
         count = len(self.memory_.normal_images) if hasattr(self, "memory_") else 0

@@ -1,21 +1,19 @@
 """How many orientations of a normal image to remember: as told, or found from the support alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from PIL import Image
 
 from ..errors import UsageError
-from ..images.loading import ImageSource
+from ..images.loading import ImageSource, NormalImage
 from ..images.reading import Images, single_images
+from ..messages import Notify
 from ..method.memory import MemoryBank
-
-if TYPE_CHECKING:
-    from .hyperfsad import HyperFSAD
 
 AUTO = "auto"
 
@@ -25,8 +23,8 @@ MOST_ROTATIONS = 72
 AUTO_ROTATIONS = 8
 """What `auto` takes for parts that lie at any angle."""
 
-LOOKED_AT = 4
-"""Normal images that `auto` looks at; each is encoded in all orientations before it is known
+TRIED = 4
+"""Normal images that `auto` tries; each is encoded in all orientations before it is known
 whether that helps."""
 
 CLEARLY_LESS = 0.85
@@ -46,27 +44,26 @@ def check_rotations(rotations: int | str) -> None:
     )
 
 
-def learnt_in_orientations(detector: "HyperFSAD", images: Images) -> MemoryBank:
-    """The bank of good parts, in as many orientations as the first few of them ask for."""
+Read: TypeAlias = Callable[[Images, tuple[NormalImage, ...], int], list[MemoryBank]]
+"""Reads images that are not known yet, each in so many orientations."""
+
+
+def read_in_orientations(
+    images: Images, read: Read, notify: Notify
+) -> tuple[int, list[MemoryBank]]:
+    """How many orientations the first few images ask for, and the banks of all in so many."""
     sources = single_images(images)
     first = first_few(sources)
-    detector.rotations_ = AUTO_ROTATIONS if len(first) > 1 else 1
-    looked_at = detector._new_banks(first, known=())
-    skipped, in_hand = detector.skipped_, detector._in_hand
-    choice = choose_rotations(looked_at)
-    detector.rotations_ = choice.rotations
-    detector.notify(choice.reason)
+    choice = choose_rotations(read(first, (), AUTO_ROTATIONS if len(first) > 1 else 1))
+    notify(choice.reason)
     known = tuple(image for bank in choice.banks for image in bank.images)
-    banks = [*choice.banks, *detector._new_banks(sources, known)]
-    detector._in_hand = {**in_hand, **detector._in_hand}
-    detector.skipped_ = skipped + detector.skipped_
-    return detector._joined(banks)
+    return choice.rotations, [*choice.banks, *read(sources, known, choice.rotations)]
 
 
 def first_few(sources: Iterator[ImageSource]) -> list[ImageSource]:
-    """The images that `auto` looks at; a source may use its buffer again, so they are copied."""
+    """The images that `auto` tries; a source may use its buffer again, so they are copied."""
     found: list[ImageSource] = []
-    for source in islice(sources, LOOKED_AT):
+    for source in islice(sources, TRIED):
         own = isinstance(source, np.ndarray | Image.Image)
         found.append(source.copy() if own else source)  # type: ignore[union-attr]
     return found
@@ -80,13 +77,13 @@ class Choice:
     reason: str
     """One sentence."""
     banks: list[MemoryBank]
-    """The images that were looked at, in so many views."""
+    """The images that were tried, in so many orientations."""
 
 
-def choose_rotations(looked_at: list[MemoryBank]) -> Choice:
+def choose_rotations(tried: list[MemoryBank]) -> Choice:
     """Whether to remember all orientations, from the banks of a few normal images in several."""
-    bank = MemoryBank.joined(looked_at) if looked_at else None
-    if bank is None or len(bank.views) < 2:
+    bank = MemoryBank.joined(tried) if tried else None
+    if bank is None or len(bank.entries) < 2:
         reason = (
             "One good part cannot tell whether parts lie at any angle; it is remembered as it is."
         )
@@ -100,8 +97,8 @@ def choose_rotations(looked_at: list[MemoryBank]) -> Choice:
 
 
 def as_they_are(bank: MemoryBank) -> MemoryBank:
-    """The bank without turned views."""
-    return bank.without(*(place for places in bank.views for place in places[1:]))
+    """The bank without turned copies."""
+    return bank.without(*(place for places in bank.entries for place in places[1:]))
 
 
 def left_by_turning(bank: MemoryBank) -> float:
@@ -110,10 +107,10 @@ def left_by_turning(bank: MemoryBank) -> float:
     Of each pair the CLS token of one against that of the other at the best angle, over that of the
     other as it is. 1 means that all lie alike, or that no angle is better.
     """
-    views = bank.views
+    entries = bank.entries
     ratios = []
-    for one in views:
-        for other in views:
+    for one in entries:
+        for other in entries:
             if one is not other:
                 alike = torch.einsum("ld,kld->kl", bank.cls[one[0]], bank.cls[other])
                 distances = (1 - alike).clamp(min=0).mean(dim=1)

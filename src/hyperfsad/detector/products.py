@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..decisions.roi import AUTO
+from ..decisions.interest import AUTO
 from ..decisions.routing import Route, Router, empty_pictures, least_similarities, look_alikes
 from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..encoders.encoder import Encoder
@@ -20,15 +20,13 @@ from ..encoders.prepared import PreparedImage
 from ..encoders.tokens import Tokens
 from ..errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
 from ..evidence.evidence import Evidence
-from ..evidence.explaining import explain
 from ..images.finding import product_folders
 from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
 from ..images.reading import Images
-from ..messages import Notify, silent
 from ..results.result import AnomalyResult
 from . import storage
+from .base import Predictor
 from .hyperfsad import HyperFSAD
-from .predicting import Predictor
 
 
 class ProductDetector(Predictor):
@@ -46,7 +44,7 @@ class ProductDetector(Predictor):
                 "A mask or polygon is the region of one product; with several, the region of"
                 " interest is auto, or each product has a detector of its own."
             )
-        if plain.needs_pictures:
+        if plain.view_.needs_pictures:
             raise UsageError(
                 "Images of several products are not cut into tiles; fit a detector with tiles for"
                 " each product."
@@ -85,8 +83,7 @@ class ProductDetector(Predictor):
         """The encoder of all products, loaded when it is first needed."""
         encoder = self._plain.encoder_
         for detector in self.products_.values():
-            if detector._encoder is not encoder:
-                detector.use_encoder(encoder)
+            if detector.use_encoder(encoder):
                 self._router = None  # on the encoder's device
         return encoder
 
@@ -116,7 +113,7 @@ class ProductDetector(Predictor):
 
     def extend(self, product: str, images: Images) -> "ProductDetector":
         """Remembers more good parts of a product, or those of a new one."""
-        self._require_fitted()
+        self.require_fitted()
         self.skipped_ = []
         self.encoder_  # noqa: B018 (a new product shares it)
         if product in self.products_:
@@ -133,25 +130,25 @@ class ProductDetector(Predictor):
         return self._route(load_image(image))
 
     def evidence(
-        self, image: ImageSource, x: float | None = None, y: float | None = None
+        self, image: ImageSource | LoadedImage, x: float | None = None, y: float | None = None
     ) -> Evidence:
         """Which normal patches of its product rebuilt the patch at x, y of an image."""
         picture = load_image(image)
         route = self._route(picture)
-        return replace(explain(self.products_[route.nearest], picture, x, y), route=route)
+        return replace(self.products_[route.nearest].evidence(picture, x, y), route=route)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""
-        self._require_fitted()
+        self.require_fitted()
         products = {
-            name: (detector.memory_, {**detector._header(), "least_similarity": self.least_[name]})
+            name: (detector.memory_, {**detector.header(), "least_similarity": self.least_[name]})
             for name, detector in self.products_.items()
         }
         storage.write_products(Path(path), products)
 
     def identity(self) -> str:
         """A hash of all that its results depend on: equal detectors, equal results."""
-        self._require_fitted()
+        self.require_fitted()
         parts = [(name, d.identity(), self.least_[name]) for name, d in self.products_.items()]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -212,7 +209,7 @@ class ProductDetector(Predictor):
                 )
 
     def _route(self, picture: LoadedImage) -> Route:
-        self._require_fitted()
+        self.require_fitted()
         return self._routes(self.encoder_.encode([picture]))[0]
 
     def _routes(self, tokens: Tokens) -> list[Route]:
@@ -231,32 +228,22 @@ class ProductDetector(Predictor):
             results.append(replace(detector.result(image, scored), route=route))
         return results
 
-    def _require_fitted(self) -> None:
+    def require_fitted(self) -> None:
+        """Refuses to answer before it has learnt a product."""
         if not self.products_:
             raise UsageError("This detector has seen no product yet; call fit first.")
 
 
 def load_detector(
-    path: str | os.PathLike[str],
-    *,
-    backbone: str | None = None,
-    device: str = "auto",
-    engine: str = "auto",
-    batch_size: int | None = None,
-    notify: Notify = silent,
+    path: str | os.PathLike[str], *, backbone: str | None = None, **machine: Any
 ) -> HyperFSAD | ProductDetector:
-    """Reads a detector file, whether of one product or of several."""
+    """Reads a detector file, whether of one product or of several.
+
+    `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
+    """
     several = storage.holds_products(storage.read_header(Path(path)))
-    load = ProductDetector.load if several else HyperFSAD.load
-    found: HyperFSAD | ProductDetector = load(
-        path,
-        backbone=backbone,
-        device=device,
-        engine=engine,
-        batch_size=batch_size,
-        notify=notify,
-    )
-    return found
+    kind: type[HyperFSAD | ProductDetector] = ProductDetector if several else HyperFSAD
+    return kind.load(path, backbone=backbone, **machine)
 
 
 def _warn(sentence: str) -> None:

@@ -1,15 +1,16 @@
 """The detector file: one safetensors file, its settings as JSON in the header. No code, no pickle.
 
-Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32; an image that is remembered
-in several views counts as often in K, and stands once in the header. A detector with a region of
-interest also has `roi`; one that cuts images into tiles has theirs (see `tile_storage`). The header
-keeps one JSON string under one key, since safetensors does not keep the order of several. A file of
-several products has the tensors of each under `products.<number>.`, and a list of their headers.
+Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
+in several orientations counts as often in K and stands once in the header. A detector with a region
+of interest also has `roi`; one that cuts images into tiles has theirs (see `views.tile_files`). The
+header keeps one JSON string under one key, since safetensors does not keep the order of several. A
+file of several products has the tensors of each under `products.<number>.`, and their headers.
 """
 
 import json
+import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,41 +20,33 @@ from safetensors import SafetensorError, safe_open
 
 from ..disk.atomic import atomic_path
 from ..disk.tensors import StreamedTensor, write_tensors
-from ..errors import DetectorFileError, first_line
+from ..encoders import REGISTRY, EncoderSettings
+from ..errors import DetectorFileError, UsageError, first_line
 from ..images.loading import NormalImage
 from ..method.memory import MemoryBank
-from ..views.tile_files import NormalTiles
-from ..views.tile_storage import replaced_files, stored_tiles, tile_streams
+from ..views import View, stored_extras
 
 FORMAT = 3
-"""1 had no recipe, sharpness or scales: all were the paper's. 2 had one product, one view of each
-image, and no tiles."""
+"""1 had no recipe, sharpness or scales: all were the paper's. 2 had one product, one orientation of
+each image, and no tiles."""
 KEY = "hyperfsad"
 
-MOST_VIEWS = 1000
-"""Views of one image; a file that claims more is damaged."""
+MOST_ORIENTATIONS = 1000
+"""Orientations of one image; a file that claims more is damaged."""
 
 _DAMAGES = (SafetensorError, OSError, KeyError, TypeError, ValueError, ZeroDivisionError)
 """What reading a damaged file may raise."""
 _MISMATCH = "its content does not match its description"
 
 
-def write_detector(
-    path: Path,
-    bank: MemoryBank,
-    settings: dict[str, Any],
-    further: dict[str, torch.Tensor] | None = None,
-) -> None:
+def write_detector(path: Path, bank: MemoryBank, settings: dict[str, Any], view: View) -> None:
     """Writes the file at once or not at all; the same detector always gives the same bytes.
 
-    `further` tensors have names of their own.
+    The view adds what it keeps beside the memory bank.
     """
-    tensors, description = _described(bank, settings, further or {})
-    if bank.tiles:
-        sizes = [list(image.tiling.size) for image in bank.tiles]
-        description["tiles"] = {"side": settings["tiles"]["side"], "sizes": sizes}
-        tensors |= tile_streams(bank.tiles)
-    _write(path, tensors, {"format": FORMAT, **description}, bank.tiles)
+    tensors, description = _described(bank, {**settings, "tiles": view.stored()}, view)
+    header = {"format": FORMAT, **description}
+    _write(path, {**tensors, **view.tensors()}, header, lambda: view.release(path))
 
 
 def write_products(path: Path, products: Mapping[str, tuple[MemoryBank, dict[str, Any]]]) -> None:
@@ -61,15 +54,16 @@ def write_products(path: Path, products: Mapping[str, tuple[MemoryBank, dict[str
     tensors: dict[str, StreamedTensor] = {}
     headers = []
     for number, (name, (bank, own)) in enumerate(products.items()):
-        found, description = _described(bank, own, {})
+        found, description = _described(bank, own)
         tensors |= {f"{_prefix(number)}{key}": tensor for key, tensor in found.items()}
         headers.append({"name": name, **description})
     _write(path, tensors, {"format": FORMAT, "products": headers})
 
 
 def _described(
-    bank: MemoryBank, settings: dict[str, Any], further: dict[str, torch.Tensor]
+    bank: MemoryBank, settings: dict[str, Any], view: View | None = None
 ) -> tuple[dict[str, StreamedTensor], dict[str, Any]]:
+    further = {} if view is None else view.interest.tensors()
     tensors = {**further, **_tensors(bank, settings["encoder"]["layers"])}
     streams = {name: StreamedTensor.of(tensor) for name, tensor in tensors.items()}
     return streams, {
@@ -83,12 +77,12 @@ def _write(
     path: Path,
     tensors: Mapping[str, StreamedTensor],
     header: dict[str, Any],
-    tiles: Sequence[NormalTiles] = (),
+    release: Callable[[], None] = lambda: None,
 ) -> None:
+    """`release` lets the file at the path be replaced."""
     with atomic_path(path) as temporary:
         write_tensors(temporary, tensors, {KEY: json.dumps(header)})
-        for file in replaced_files(tiles, path):
-            file.close()
+        release()
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -134,9 +128,7 @@ def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             bank = _checked_bank(file, header)
-            if header.get("tiles") is not None:
-                bank = replace(bank, tiles=stored_tiles(path, file, bank, header))
-            return bank, header
+            return replace(bank, extras=stored_extras(path, file, bank, header)), header
     except _DAMAGES as error:
         raise DetectorFileError(f"{path} is damaged{_how(error)}.") from error
 
@@ -196,7 +188,7 @@ def _prefix(number: int) -> str:
     return f"products.{number}."
 
 
-def read_further(path: Path, header: dict[str, Any], name: str) -> torch.Tensor:
+def read_tensor(path: Path, header: dict[str, Any], name: str) -> torch.Tensor:
     """A further tensor of a detector file, checked."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -216,7 +208,7 @@ def _listed(bank: MemoryBank) -> list[dict[str, Any]]:
             **({} if image.size is None else {"size": list(image.size)}),
             **({} if len(places) == 1 else {"views": len(places)}),
         }
-        for places in bank.views
+        for places in bank.entries
     ]
 
 
@@ -228,7 +220,7 @@ def _images(described: list[dict[str, Any]]) -> tuple[NormalImage, ...]:
         if size is not None and min(size) < 1:
             raise ValueError(f"an image has the size {size}")
         views = image.get("views", 1)
-        if not 1 <= int(views) <= MOST_VIEWS:
+        if not 1 <= int(views) <= MOST_ORIENTATIONS:
             raise ValueError(f"an image has {views} views")
         images += [NormalImage(image["name"], image["sha256"], size)] * int(views)
     return tuple(images)
@@ -246,3 +238,27 @@ def _crc32(tensor: torch.Tensor) -> int:
 def _finite(tensor: torch.Tensor) -> bool:
     """One number that is not finite spoils the sum, which is faster than asking each."""
     return bool(tensor.sum().isfinite())
+
+
+def stored_encoder(
+    header: dict[str, Any], path: str, backbone: str | None
+) -> tuple[EncoderSettings, str]:
+    """The settings of a detector's encoder, perhaps at another place, and its fingerprint."""
+    stored = dict(header["encoder"])
+    fingerprint = str(stored.pop("fingerprint"))
+    if backbone is not None:
+        if stored["name"] in REGISTRY and backbone != stored["name"]:
+            raise UsageError(
+                f"{path} was made with {stored['name']} and works with no other encoder;"
+                " --backbone only names the place of a folder that moved."
+            )
+        stored["name"] = backbone
+    for name in ("layers", "mean", "std"):
+        stored[name] = tuple(stored[name])
+    settings = EncoderSettings(**stored)
+    if settings.name not in REGISTRY and not os.path.isdir(settings.name):
+        raise UsageError(
+            f"{path} needs the encoder folder {settings.name}, which is not there;"
+            " give its place as backbone (--backbone FOLDER)."
+        )
+    return settings, fingerprint

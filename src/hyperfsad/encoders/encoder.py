@@ -11,7 +11,7 @@ from ..images.loading import LoadedImage
 from ..messages import Notify, silent
 from . import folders, store
 from .engines import Engine, TokenModel, TorchEngine, choose_engine, named_engine
-from .specs import EncoderSettings, find_spec
+from .specs import EncoderSettings
 from .tokens import Tokens
 
 
@@ -30,6 +30,11 @@ class Encoder:
     def encode_prepared(self, images: Sequence[NDArray[np.float32]]) -> Tokens:
         """The tokens of a few prepared images, as one batch."""
         return Tokens(*self._engine.tokens(np.stack(images)))
+
+    @property
+    def usual_batch(self) -> int:
+        """On a CPU one image at a time is as fast, and its tokens never depend on its company."""
+        return 1 if self.device.type == "cpu" else 8
 
     @property
     def engine(self) -> str:
@@ -80,7 +85,7 @@ def load_encoder(
 
 
 def _torch_engine(settings: EncoderSettings, device: torch.device, notify: Notify) -> TorchEngine:
-    spec = find_spec(settings.name)
+    spec = folders.find_spec(settings.name)
     depth = settings.layers[-1]
     folder = store.weights_folder(spec, notify)
     try:

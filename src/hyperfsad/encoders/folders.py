@@ -1,16 +1,27 @@
 """Local folders with weights: Hugging Face's format, or timm's for DINOv3."""
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EncoderError, UsageError, first_line
 from .convert import timm_dinov3
-from .specs import FAMILIES, EncoderSpec, quarter_depths
+from .specs import FAMILIES, REGISTRY, EncoderSpec, quarter_depths
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+
+def find_spec(backbone: str) -> EncoderSpec:
+    """The entry of a registered name, or the spec of a local folder."""
+    if backbone in REGISTRY:
+        return REGISTRY[backbone]
+    if os.path.isdir(backbone):
+        return read_spec(backbone)
+    known = ", ".join(REGISTRY)
+    raise UsageError(f"{backbone} is neither a known encoder ({known}) nor a local folder.")
 
 
 def read_spec(folder: str) -> EncoderSpec:

@@ -25,14 +25,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .. import __version__
 from ..disk.atomic import atomic_folder
 from ..errors import EncoderError, HyperfsadError, first_line
 from ..messages import Notify, silent
+from ..version import __version__
 from . import folders, store
 from .engines import TorchEngine
+from .folders import find_spec
 from .graph import ConversionError, Graph, convert, import_openvino, last_line
-from .specs import EncoderSettings, find_spec
+from .specs import EncoderSettings
 
 GRAPH, CONSTANTS, NOTES = "model.xml", "model.bin", "notes.json"
 TOLERANCE = 3e-4

@@ -26,44 +26,25 @@ class PreparedImage:
     """The image itself, where a detector cuts tiles from it."""
 
 
-Sight = Callable[[LoadedImage], LoadedImage]
+Visible = Callable[[LoadedImage], LoadedImage]
 """What an encoder may see of a picture."""
 
 
-def everything(image: LoadedImage) -> LoadedImage:
-    """An encoder may see all of it."""
-    return image
-
-
 def prepared(
-    source: ImageSource,
+    source: ImageSource | LoadedImage,
     settings: EncoderSettings,
-    keep_picture: bool,
-    seen: Sight = everything,
+    visible: Visible,
     *,
-    keep_whole: bool = False,
-) -> PreparedImage:
-    """All that can be done for an image before the encoder sees it; `seen` is what it may see."""
-    return prepared_picture(
-        load_image(source), settings, keep_picture, seen, source, keep_whole=keep_whole
-    )
-
-
-def prepared_picture(
-    loaded: LoadedImage,
-    settings: EncoderSettings,
     keep_picture: bool = False,
-    seen: Sight = everything,
-    source: "ImageSource | None" = None,
-    *,
     keep_whole: bool = False,
 ) -> PreparedImage:
-    """The same for a picture that was read already."""
+    """All that can be done for an image before the encoder sees it."""
+    loaded = load_image(source)
     return PreparedImage(
-        loaded.pixels if source is None else source,
+        loaded.pixels if isinstance(source, LoadedImage) else source,
         loaded.name,
         loaded.size,
-        prepare(seen(loaded), settings),
+        prepare(visible(loaded), settings),
         loaded.reduced(LARGEST_DRAWN) if keep_picture else None,
         loaded if keep_whole else None,
     )

@@ -1,6 +1,5 @@
 """The registry: one entry holds all that is particular to an encoder. Nothing heavy is imported."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -243,15 +242,3 @@ REGISTRY: dict[str, EncoderSpec] = {
         ),
     )
 }
-
-
-def find_spec(backbone: str) -> EncoderSpec:
-    """The entry of a registered name, or the spec of a local folder."""
-    if backbone in REGISTRY:
-        return REGISTRY[backbone]
-    if os.path.isdir(backbone):
-        from .folders import read_spec
-
-        return read_spec(backbone)
-    known = ", ".join(REGISTRY)
-    raise UsageError(f"{backbone} is neither a known encoder ({known}) nor a local folder.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from PIL import Image, ImageDraw, ImageFont
 
 from ..errors import HyperfsadWarning
-from .evidence import Evidence, LayerEvidence, Neighbour
+from .patch import LayerEvidence, Neighbour, PatchEvidence
 from .support import SupportPictures
 
 _INK, _PALE, _LINE, _PAPER = (30, 30, 30), (110, 110, 110), (215, 215, 215), (255, 255, 255)
@@ -52,7 +52,9 @@ class _Page:
         self.draw.rectangle((x, y, x1, y1), outline=colour, width=line)
 
 
-def draw_evidence(evidence: Evidence, normal: Sequence[str | os.PathLike[str]] = ()) -> Image.Image:
+def draw_evidence(
+    evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]] = ()
+) -> Image.Image:
     """The whole page."""
     support = SupportPictures(evidence, normal)
     query = evidence.picture.rgb()
@@ -101,7 +103,7 @@ def _tell_missing(page: _Page, names: list[str], top: int) -> None:
     )
 
 
-def _draw_query(page: _Page, evidence: Evidence, query: Image.Image, top: int) -> None:
+def _draw_query(page: _Page, evidence: PatchEvidence, query: Image.Image, top: int) -> None:
     shown = _fitted(query, _SIDE, _SIDE)
     page.canvas.paste(shown, (_MARGIN, top))
     scale_x, scale_y = shown.width / query.width, shown.height / query.height
@@ -119,7 +121,7 @@ def _draw_query(page: _Page, evidence: Evidence, query: Image.Image, top: int) -
 
 def _draw_layer(
     page: _Page,
-    evidence: Evidence,
+    evidence: PatchEvidence,
     layer: LayerEvidence,
     query: Image.Image,
     support: SupportPictures,
@@ -166,7 +168,7 @@ def _draw_layer(
 
 def _draw_support(
     page: _Page,
-    evidence: Evidence,
+    evidence: PatchEvidence,
     used: list[tuple[Neighbour, float]],
     support: SupportPictures,
     top: int,
@@ -199,7 +201,7 @@ def _draw_support(
         x += side + 22
 
 
-def _heaviest(evidence: Evidence) -> list[tuple[Neighbour, float]]:
+def _heaviest(evidence: PatchEvidence) -> list[tuple[Neighbour, float]]:
     """One neighbour of each support image, and the image's share of all weight."""
     shares: dict[tuple[str, int], tuple[Neighbour, float]] = {}
     for layer in evidence.layers:
@@ -210,14 +212,16 @@ def _heaviest(evidence: Evidence) -> list[tuple[Neighbour, float]]:
     return sorted(shares.values(), key=lambda pair: -pair[1])[:_MOST_SUPPORT]
 
 
-def _of(evidence: Evidence, one: Neighbour) -> Iterable[Neighbour]:
+def _of(evidence: PatchEvidence, one: Neighbour) -> Iterable[Neighbour]:
     for layer in evidence.layers:
         for neighbour in layer.neighbours:
             if (neighbour.sha256, neighbour.view) == (one.sha256, one.view):
                 yield neighbour
 
 
-def _mixture(evidence: Evidence, layer: LayerEvidence, support: SupportPictures) -> Image.Image:
+def _mixture(
+    evidence: PatchEvidence, layer: LayerEvidence, support: SupportPictures
+) -> Image.Image:
     """The crops of all neighbours that can be seen, mixed with their weights."""
     mixed, total = Image.new("RGB", (_CROP, _CROP), _NOTHING), 0.0
     for neighbour in layer.neighbours[:64]:
@@ -231,7 +235,7 @@ def _mixture(evidence: Evidence, layer: LayerEvidence, support: SupportPictures)
 
 
 def _crop(
-    picture: Image.Image | None, patch: Evidence | Neighbour, span: int, side: int
+    picture: Image.Image | None, patch: PatchEvidence | Neighbour, span: int, side: int
 ) -> Image.Image:
     """A patch with its surroundings; grey beyond the picture's edge, and where there is none."""
     tile = Image.new("RGB", (side, side), _NOTHING)

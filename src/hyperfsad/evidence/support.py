@@ -8,14 +8,14 @@ from PIL import Image
 from ..errors import ImageError, UsageError
 from ..images.finding import find_images
 from ..images.loading import LoadedImage, load_image
-from .evidence import Evidence, Neighbour
+from .patch import Neighbour, PatchEvidence
 
 
 class SupportPictures:
     """The pictures of support images, as far as they are still on disk."""
 
-    def __init__(self, evidence: Evidence, normal: Sequence[str | os.PathLike[str]]) -> None:
-        self._views = evidence.views
+    def __init__(self, evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]]) -> None:
+        self._views = evidence.orientations
         self._normal = normal
         self._known: dict[str, list[Image.Image] | None] = {}
         self._elsewhere: dict[str, str] | None = None

@@ -18,7 +18,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ..errors import ImageError, UsageError, first_line, reason
 
-ImageSource: TypeAlias = "str | os.PathLike[str] | Image.Image | NDArray[Any]"
+ImageSource: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[Any]
 
 # What Pillow may try. Formats that start other programs (EPS) or are no pictures stay out.
 FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "WEBP", "GIF", "PPM")
@@ -100,8 +100,10 @@ class LoadedImage:
         return np.ascontiguousarray(normalised.transpose(2, 0, 1))
 
 
-def load_image(source: ImageSource, name: str | None = None) -> LoadedImage:
+def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> LoadedImage:
     """Opens a path, a PIL image or an array (H×W or H×W×3, uint8, uint16 or float in [0, 1])."""
+    if isinstance(source, LoadedImage):
+        return source
     if isinstance(source, np.ndarray):
         name = name or "array"
         pixels = _from_array(source, name)

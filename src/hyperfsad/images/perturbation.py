@@ -24,7 +24,7 @@ BLUR = 0.7
 Values = NDArray[np.float32]
 
 
-def changed_copies(image: LoadedImage) -> list[LoadedImage]:
+def perturbed(image: LoadedImage) -> list[LoadedImage]:
     """A picture of the same good part for each of five small changes; always the same ones."""
     small = shrunk(image, LARGEST)
     return [

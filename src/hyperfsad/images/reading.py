@@ -14,7 +14,7 @@ from .finding import find_images, is_collection
 from .loading import ImageSource, LoadedImage, NormalImage, load_image
 from .pipeline import AHEAD, ahead
 
-Images: TypeAlias = "ImageSource | Iterable[ImageSource]"
+Images: TypeAlias = ImageSource | Iterable[ImageSource]
 
 Item = TypeVar("Item")
 

@@ -1,173 +1,152 @@
-"""Sparse Hyper Matching (Section 4.2 of the paper) and the lookups it is compared with.
+"""Sparse Hyper Matching (Section 4.2): from patches to their distances from normal, 1 − cos(q, ε).
 
-A lookup ρ turns the similarities z of one query patch to the M normal patches into weights w on the
-simplex; the reconstruction is ε = w·P. Rows of `z` are queries, columns are rows of the memory, and
-every lookup returns its weights in that same order.
+A distance is a mean over the layers (Equation 9). The paper compares patches as they are; a second
+scale compares each averaged with its neighbours.
 """
 
-import math
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-Lookup: TypeAlias = Callable[[Tensor], Tensor]
-"""From similarities (N, M) to weights (N, M)."""
+from ..errors import UsageError
+from .lookups import LOOKUPS, rebuild
+from .pruning import MemoryLayer
+from .scoring import mean_of_layers, patch_scores
 
-Candidates: TypeAlias = Iterator[tuple[Tensor, Tensor, Tensor]]
-"""Weights without most zeros: groups of rows, for each its candidates and their weights."""
-
-TOP_P = 0.01
-"""The share of the memory that the top-p lookup keeps (Table 2 of the paper)."""
-
-FIRST_CANDIDATES = 128
-"""Where sparsemax starts: of 4 × 1,024 real patches 17 to 42 were active on average, 74 at most."""
-
-CHUNK = 1 << 22
-"""Similarities held at once: 16 MB in float32, so that no memory size needs more."""
+SCALES = (1, 3)
 
 
-def sparsemax(z: Tensor) -> Tensor:
-    """Euclidean projection of each row onto the simplex (Equation 1): w = [z − τ]₊ with Σw = 1."""
-    return _dense(z, sparsemax_candidates(z))
+@dataclass(frozen=True)
+class Comparison:
+    """How patches are compared with normal ones."""
+
+    grid: int
+    """Patches along one side of what the encoder sees at once."""
+    lookup: str = "sparsemax"
+    sharpness: float = 1.0
+    """Similarities are multiplied by it before the lookup: the larger, the fewer normal patches
+    rebuild a patch."""
+    scales: tuple[int, ...] = (1,)
+
+    def __post_init__(self) -> None:
+        if self.lookup not in LOOKUPS:
+            raise UsageError(f"The lookup is one of {', '.join(LOOKUPS)}, not {self.lookup!r}.")
+        if not 0 < self.sharpness <= 1000:
+            raise UsageError(f"The sharpness lies between 0 and 1000, not at {self.sharpness}.")
+        if not self.scales or not set(self.scales) <= set(SCALES):
+            raise UsageError(f"The scales are 1 and 3, not {list(self.scales)}.")
+
+    def tokens(
+        self, layers: Iterable[Tensor], scale: int, kept: Tensor | None = None
+    ) -> list[Tensor]:
+        """The tokens of each layer at a scale; `kept` masks those that are compared at all."""
+        found = [at_scale(layer, self.grid, scale, kept) for layer in layers]
+        return found if kept is None else [layer[kept] for layer in found]
+
+    def memory_layers(
+        self, layers: Sequence[Tensor], kept: Tensor | None = None
+    ) -> list[list[MemoryLayer]]:
+        """The memory of each scale and layer, ready to be asked."""
+        return [
+            [
+                MemoryLayer(tokens, self.lookup, self.sharpness)
+                for tokens in self.tokens(layers, scale, kept)
+            ]
+            for scale in self.scales
+        ]
 
 
-def sparsemax_candidates(z: Tensor) -> Candidates:
-    """Sparsemax without its zeros.
+class Matcher:
+    """The patches of a memory bank, ready to be asked."""
 
-    Algorithm 1 on the best k candidates of a row. If the last of them gets no weight, then by
-    Proposition 1 neither does any other, and the row is exact; the remaining rows go on with more
-    candidates, up to all of them, so that active sets of any size come out right.
+    def __init__(
+        self, memory: Sequence[Tensor], how: Comparison, kept: Tensor | None = None
+    ) -> None:
+        """`memory` is P^l for each layer, (K·N, D); `kept` masks the rows that are used, (K·N,)."""
+        self._how = how
+        self._scales = how.memory_layers(memory, kept)
+
+    def distances(self, patches: Sequence[Tensor], kept: Tensor | None = None) -> Tensor:
+        """1 − cos(q, ε) of each patch, averaged over the layers: (scales, N).
+
+        `kept` masks the patches that are compared, (N,); the distance of others is 0.
+        """
+        found = distances(self._scales, patches, self._how, kept)
+        if kept is None:
+            return found
+        whole = found.new_zeros(len(found), len(kept))
+        whole[:, kept] = found
+        return whole
+
+
+def distances(
+    scales: Sequence[Iterable[MemoryLayer]],
+    patches: Sequence[Tensor],
+    how: Comparison,
+    kept: Tensor | None = None,
+) -> Tensor:
+    """1 − cos(q, ε) of each kept patch from the layers of each scale, one after the other."""
+    return torch.stack(
+        [
+            mean_of_layers(
+                layer.distances(query)
+                for query, layer in zip(how.tokens(patches, scale, kept), layers, strict=True)
+            )
+            for scale, layers in zip(how.scales, scales, strict=True)
+        ]
+    )
+
+
+def distances_apart(
+    queries: Sequence[Sequence[Tensor]],
+    memory: Sequence[Sequence[Tensor]],
+    apart: Tensor,
+    how: Comparison,
+) -> Tensor:
+    """The distances of an image from itself, each patch without those that share pixels with it.
+
+    `queries` and `memory` hold the tokens of each scale and layer; `apart` says how many patches
+    apart the places of a query and of a row are. (scales, queries)
     """
-    rows = _all_rows(z)
-    candidates = FIRST_CANDIDATES
-    while len(rows):
-        candidates = min(candidates, z.shape[1])
-        values, index = (z if len(rows) == z.shape[0] else z[rows]).topk(candidates, dim=-1)
-        weights = project_sorted(values)
-        exact = (weights[:, -1] == 0) | (candidates == z.shape[1])
-        yield rows[exact], *trimmed(index[exact], weights[exact])
-        rows = rows[~exact]
-        candidates *= 4
+    found = []
+    for scale, of_queries, of_memory in zip(how.scales, queries, memory, strict=True):
+        rebuilt = [
+            rebuild(
+                (how.sharpness * query @ rows.T).masked_fill(apart <= scale, -how.sharpness),
+                rows,
+                how.lookup,
+            )
+            for query, rows in zip(of_queries, of_memory, strict=True)
+        ]
+        found.append(patch_scores(of_queries, rebuilt))
+    return torch.stack(found)
 
 
-def trimmed(index: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Candidates and weights up to the last that any row uses."""
-    width = max(1, int((weights > 0).sum(dim=-1).amax())) if len(weights) else 1
-    return index[:, :width], weights[:, :width]
+def at_scale(tokens: Tensor, grid: int, scale: int, kept: Tensor | None = None) -> Tensor:
+    """Unit tokens (images·N, D), patches row by row, as they are or averaged over 3×3 patches.
 
-
-def project_sorted(z: Tensor) -> Tensor:
-    """Algorithm 1 on rows that fall from left to right.
-
-    The sums are taken less the row's maximum and in float64: half a million equal similarities
-    would lose the 1 in a plain float32 sum.
+    The neighbours weigh 1 2 1 along both axes, so that the patch itself counts most; what lies
+    outside the image does not count, nor do rows that are not `kept`, (images·N,).
     """
-    wide = _wide(z)
-    shifted = z.to(wide) - z[:, :1].to(wide)
-    sums = shifted.cumsum(dim=-1)
-    count = torch.arange(1, z.shape[1] + 1, device=z.device, dtype=wide)
-    size = (1 + count * shifted > sums).sum(dim=-1, keepdim=True)
-    threshold = (sums.gather(-1, size - 1) - 1) / size
-    return (shifted - threshold).clamp(min=0).to(z.dtype)
+    if scale == 1:
+        return tokens
+    if kept is not None:
+        tokens = tokens * kept[:, None]  # their weight goes with the length of the mean
+    maps = tokens.reshape(-1, grid, grid, tokens.shape[-1])
+    mean = _smoothed(_smoothed(maps, 1), 2)
+    return torch.nn.functional.normalize(mean, dim=-1).reshape(tokens.shape)
 
 
-def _wide(z: Tensor) -> torch.dtype:
-    """The widest float that the device of z has."""
-    return torch.float32 if z.device.type == "mps" else torch.float64
-
-
-def softmax(z: Tensor) -> Tensor:
-    """Dense lookup: every normal patch gets some weight."""
-    return torch.softmax(z, dim=-1)
-
-
-def top_1(z: Tensor) -> Tensor:
-    """Nearest neighbour: all weight on the most similar patch (the first of equals)."""
-    return _dense(z, top_1_candidates(z))
-
-
-def top_1_candidates(z: Tensor) -> Candidates:
-    """The nearest neighbour alone."""
-    yield _all_rows(z), z.argmax(dim=-1, keepdim=True), z.new_ones(len(z), 1)
-
-
-def top_p(z: Tensor) -> Tensor:
-    """Softmax over the most similar 1 % of the memory."""
-    return _dense(z, top_p_candidates(z))
-
-
-def top_p_candidates(z: Tensor) -> Candidates:
-    """The most similar 1 % alone."""
-    kept, index = z.topk(max(1, math.ceil(TOP_P * z.shape[-1])), dim=-1)
-    yield _all_rows(z), index, torch.softmax(kept, dim=-1)
-
-
-def entmax_15(z: Tensor) -> Tensor:
-    """α-entmax for α = 1.5 (Peters et al., 2019): w = [z/2 − τ]₊² with Σw = 1, without sorting.
-
-    ‖[z/2 − τ]₊‖ is convex and falls with τ, so Newton's steps from the left reach 1 and never pass
-    it; three or four do on real patches, where hundreds are active and a sort costs forty times as
-    much.
-    """
-    gaps = (z - z.amax(dim=-1, keepdim=True)) / 2
-    threshold = gaps.new_full((len(z), 1), -1.0)
-    smallest_step = 4 * torch.finfo(z.dtype).eps
-    while True:
-        above = (gaps - threshold).clamp_(min=0)
-        total = above.sum(dim=-1, keepdim=True)
-        norm = above.square_().sum(dim=-1, keepdim=True).sqrt()
-        step = norm * (norm - 1) / total
-        threshold += step
-        if not (step > smallest_step).any():
-            return (gaps - threshold).clamp_(min=0).square_()
-
-
-def _dense(z: Tensor, candidates: Candidates) -> Tensor:
-    weights = torch.zeros_like(z)
-    for rows, index, active in candidates:
-        weights[rows] = weights[rows].scatter_(-1, index, active)
-    return weights
-
-
-def _all_rows(z: Tensor) -> Tensor:
-    return torch.arange(len(z), device=z.device)
-
-
-LOOKUPS: dict[str, Lookup] = {
-    "sparsemax": sparsemax,
-    "softmax": softmax,
-    "top-1": top_1,
-    "top-p": top_p,
-    "entmax-1.5": entmax_15,
-}
-
-SPARSE: dict[str, Callable[[Tensor], Candidates]] = {
-    "sparsemax": sparsemax_candidates,
-    "top-1": top_1_candidates,
-    "top-p": top_p_candidates,
-}
-"""The lookups that leave most of the memory out, and need no dense product."""
-
-
-def reconstruct(queries: Tensor, memory: Tensor, lookup: str = "sparsemax") -> Tensor:
-    """E = ρ(Q·Pᵀ)·P: each query patch (N, D) rebuilt from the memory (M, D), in bounded memory."""
-    rows = max(1, CHUNK // memory.shape[0])
-    parts = [queries[start : start + rows] for start in range(0, len(queries), rows)]
-    return torch.cat([rebuild(part @ memory.T, memory, lookup) for part in parts])
-
-
-def rebuild(z: Tensor, memory: Tensor, lookup: str = "sparsemax") -> Tensor:
-    """E = ρ(z)·P for similarities that are known already."""
-    if lookup not in SPARSE:
-        return LOOKUPS[lookup](z) @ memory
-    rebuilt = torch.empty(z.shape[0], memory.shape[1], dtype=memory.dtype, device=memory.device)
-    for rows, index, weights in SPARSE[lookup](z):
-        rebuilt[rows] = weighted_rows(memory, index, weights)
-    return rebuilt
-
-
-def weighted_rows(memory: Tensor, index: Tensor, weights: Tensor) -> Tensor:
-    """Σ_j w_j·p_j over the candidates of each query: a dense product would mostly add zeros."""
-    return torch.nn.functional.embedding_bag(index, memory, per_sample_weights=weights, mode="sum")
+def _smoothed(maps: Tensor, axis: int) -> Tensor:
+    size = maps.shape[axis]
+    total, weight = 2 * maps, maps.new_full((size,), 4.0)
+    weight[0] -= 1
+    weight[-1] -= 1
+    inner = size - 1
+    total.narrow(axis, 1, inner).add_(maps.narrow(axis, 0, inner))
+    total.narrow(axis, 0, inner).add_(maps.narrow(axis, 1, inner))
+    shape = [1] * maps.ndim
+    shape[axis] = size
+    return total / weight.reshape(shape)

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..encoders.tokens import Tokens
 from ..images.loading import NormalImage
-from ..views.tile_files import NormalTiles
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,9 @@ class MemoryBank:
     cls: Tensor
     """The tokens C^l of all layers, (K, layers, D)."""
     images: tuple[NormalImage, ...]
-    """Of each entry: an image stands here once for each of its views."""
-    tiles: tuple[NormalTiles, ...] = ()
-    """Of each image its tiles, where a detector cuts images into tiles; their tokens stay on
-    disk."""
+    """Of each entry: an image stands here once for each of its orientations."""
+    extras: tuple[Any, ...] = ()
+    """What a view keeps of each entry beside these tokens; carried along, never read here."""
 
     @classmethod
     def of(cls, tokens: Tokens, images: Sequence[NormalImage]) -> "MemoryBank":
@@ -40,7 +39,7 @@ class MemoryBank:
         never need twice their memory.
         """
         images = tuple(image for bank in banks for image in bank.images)
-        tiles = tuple(each for bank in banks for each in bank.tiles)
+        extras = tuple(each for bank in banks for each in bank.extras)
         tokens = torch.cat([bank.cls for bank in banks])
         layers = [list(layer) for layer in zip(*(bank.patches for bank in banks), strict=True)]
         banks.clear()
@@ -48,38 +47,48 @@ class MemoryBank:
         for layer in layers:
             patches.append(torch.cat(layer))
             layer.clear()
-        return cls(tuple(patches), tokens, images, tiles)
+        return cls(tuple(patches), tokens, images, extras)
 
     def __len__(self) -> int:
-        """The number of entries; K, unless images are remembered in several views."""
+        """The number of entries; K, unless images are remembered in several orientations."""
         return len(self.images)
 
     @property
     def normal_images(self) -> tuple[NormalImage, ...]:
         """The K normal images, each once."""
-        return tuple(self.images[views[0]] for views in self.views)
+        return tuple(self.images[entries[0]] for entries in self.entries)
 
     @property
-    def views(self) -> list[list[int]]:
-        """The places in the bank of each normal image: itself first, then its turned views."""
+    def entries(self) -> list[list[int]]:
+        """The entries of each normal image: itself first, then its other orientations."""
         groups: dict[str, list[int]] = {}
         for index, image in enumerate(self.images):
             groups.setdefault(image.sha256, []).append(index)
         return list(groups.values())
 
-    def without(self, *places: int) -> "MemoryBank":
-        """The bank as if the images at these places had never been in it."""
-        kept = [index for index in range(len(self)) if index not in places]
+    def without(self, *entries: int) -> "MemoryBank":
+        """The bank as if these entries had never been in it."""
+        kept = [index for index in range(len(self)) if index not in entries]
         return MemoryBank(
             tuple(torch.cat([self._rows(bank, index) for index in kept]) for bank in self.patches),
             self.cls[kept],
             tuple(self.images[index] for index in kept),
-            tuple(self.tiles[index] for index in kept if self.tiles),
+            tuple(self.extras[index] for index in kept if self.extras),
         )
 
-    def patches_of(self, place: int) -> tuple[Tensor, ...]:
-        """The patch tokens of the image at a place, (N, D) for each layer."""
-        return tuple(self._rows(bank, place) for bank in self.patches)
+    def patches_of(self, entry: int) -> tuple[Tensor, ...]:
+        """The patch tokens of an entry, (N, D) for each layer."""
+        return tuple(self._rows(bank, entry) for bank in self.patches)
+
+    def tokens_of(self, entry: int) -> Tokens:
+        """The tokens of an entry, as a batch of one image."""
+        return Tokens(torch.stack(self.patches_of(entry))[None], self.cls[entry : entry + 1])
+
+    def only(self, entry: int) -> "MemoryBank":
+        """The bank of one entry alone."""
+        return MemoryBank(
+            self.patches_of(entry), self.cls[entry : entry + 1], (self.images[entry],)
+        )
 
     def first(self, count: int) -> "MemoryBank":
         """The bank of its first entries alone."""
@@ -87,13 +96,13 @@ class MemoryBank:
             return self
         rows = count * (self.patches[0].shape[0] // len(self))
         patches = tuple(bank[:rows] for bank in self.patches)
-        return MemoryBank(patches, self.cls[:count], self.images[:count], self.tiles[:count])
+        return MemoryBank(patches, self.cls[:count], self.images[:count], self.extras[:count])
 
     def to(self, device: torch.device) -> "MemoryBank":
         """The bank on another device."""
         patches = tuple(bank.to(device) for bank in self.patches)
-        return MemoryBank(patches, self.cls.to(device), self.images, self.tiles)
+        return MemoryBank(patches, self.cls.to(device), self.images, self.extras)
 
-    def _rows(self, layer: Tensor, place: int) -> Tensor:
+    def _rows(self, layer: Tensor, entry: int) -> Tensor:
         size = layer.shape[0] // len(self)
-        return layer[place * size : (place + 1) * size]
+        return layer[entry * size : (entry + 1) * size]

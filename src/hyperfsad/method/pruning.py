@@ -1,4 +1,4 @@
-"""Sparse Hyper Matching at speed: the same distances as `matching`, with most of the work left out.
+"""Sparse Hyper Matching at speed: the same distances as `lookups`, with most of the work left out.
 
 A row p of the memory cannot be active for a query q unless ⟨q, p⟩ exceeds the threshold τ
 (Proposition 1). Rotated onto the memory's leading axes, both split into a head and a tail, and
@@ -20,7 +20,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from .matching import reconstruct
+from .lookups import reconstruct
 
 kernel: ModuleType | None
 try:

@@ -1,9 +1,13 @@
-"""Dual-Branch Image Scoring (Section 4.3 of the paper): the map, its pooling, and the fusion."""
+"""Dual-Branch Image Scoring (Section 4.3): the map, its pooling, the branches, their fusion.
+
+The image score is a sum over named branches. `BRANCHES` lists them, `ImageScoring` computes them,
+and everything else (results, tables, the report, the benchmark) reads them from `BranchScores`.
+"""
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -55,18 +59,69 @@ def mean_of_layers(distances: Iterable[Tensor]) -> Tensor:
     return torch.stack(list(distances)).mean(dim=0).clamp(min=0)
 
 
-def cls_score(query: Tensor, memory: Tensor) -> Tensor:
-    """S_cls: 1 − max_k⟨c, c_k⟩, averaged over the layers (Equation 4).
-
-    `query` is (layers, D), `memory` is (K, layers, D).
-    """
+def cls_distances(query: Tensor, memory: Tensor) -> Tensor:
+    """1 − max_k⟨c, c_k⟩ of each layer (Equation 4), from (layers, D) and (K, layers, D)."""
     similarities = torch.einsum("ld,kld->kl", query, memory)
-    return (1 - similarities.amax(dim=0)).clamp(min=0).mean()
+    return (1 - similarities.amax(dim=0)).clamp(min=0)
 
 
-def image_score(score_map: float, score_cls: float, weight: float) -> float:
-    """S_image = λ·S_map + (1 − λ)·S_cls (Equation 5)."""
-    return weight * score_map + (1 - weight) * score_cls
+def cls_score(query: Tensor, memory: Tensor) -> Tensor:
+    """S_cls: the mean of these distances over the layers (Equation 4)."""
+    return cls_distances(query, memory).mean()
+
+
+BRANCHES = {"map": "map", "cls": "CLS token"}
+"""The branches of the image score by name, and what people read."""
+
+
+@dataclass(frozen=True)
+class BranchScores:
+    """The scores of the branches, and their weights in the image score."""
+
+    values: Mapping[str, float]
+    weights: Mapping[str, float]
+
+    @classmethod
+    def of_map(cls, score: float) -> "BranchScores":
+        """For methods that know the map alone."""
+        return cls(
+            {name: score if name == "map" else 0.0 for name in BRANCHES},
+            {name: float(name == "map") for name in BRANCHES},
+        )
+
+    @property
+    def total(self) -> float:
+        """S_image, the weighted sum (Equation 5)."""
+        return sum(self.weights[name] * self.values[name] for name in self.values)
+
+    def with_values(self, **values: float) -> "BranchScores":
+        """The same with other scores of some branches."""
+        return replace(self, values={**self.values, **values})
+
+
+def branch_weights(lam: float) -> dict[str, float]:
+    """λ for the map and 1 − λ for the CLS token (Equation 5)."""
+    return {"map": lam, "cls": 1 - lam}
+
+
+@dataclass(frozen=True)
+class ImageScoring:
+    """How an image score comes about."""
+
+    pooling: Pooling
+    lam: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.lam <= 1:
+            raise UsageError(f"λ lies between 0 and 1, not at {self.lam}.")
+
+    def __call__(self, patches: Tensor, cls: Tensor, normal_cls: Tensor) -> BranchScores:
+        """From the distances of the patches that count, and the CLS tokens c and c_k."""
+        values = {
+            "map": float(self.pooling(patches)),
+            "cls": float(cls_score(cls, normal_cls)),
+        }
+        return BranchScores(values, branch_weights(self.lam))
 
 
 @dataclass(frozen=True)
@@ -74,8 +129,16 @@ class TokenScore:
     """What a detector says of the tokens of one image."""
 
     anomaly_map: NDArray[np.float32]
-    score: float
-    score_map: float
-    score_cls: float
+    branches: BranchScores
     inside: NDArray[np.bool_] | None = None
-    """The patches that were looked at; None means all. The map is 0 at others."""
+    """The patches that were compared; None means all. The map is 0 at others."""
+
+    @property
+    def score(self) -> float:
+        """The image score."""
+        return self.branches.total
+
+    @property
+    def peak(self) -> float:
+        """The largest value of the map."""
+        return float(self.anomaly_map.max())

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .. import __version__
+from ..version import __version__
 
 Line = dict[str, Any]
 

@@ -19,7 +19,7 @@ from ..disk.atomic import atomic_path, explain_os_errors
 from ..disk.jsonl import encoded, read_objects
 from ..errors import UsageError
 from ..images.loading import NormalImage
-from ..results.heatmap import draw_heatmap, save_picture
+from ..images.saving import save_picture
 from ..results.result import AnomalyResult
 from .exports import coco_json, regions_csv, results_csv
 from .journal import Entry, Journal, stamp
@@ -185,7 +185,7 @@ def written_line(
     line["error"] = line.pop("error")  # last, as in the contract
     if picture is not None:
         line["heatmap"] = f"heatmaps/{name}.jpg"
-        save_picture(draw_heatmap(picture, result), folder / line["heatmap"])
+        save_picture(result.heat_map().draw(picture), folder / line["heatmap"])
     if maps and result.error is None:
         line["map"] = f"maps/{name}.npy"
         with atomic_path(folder / line["map"]) as temporary, temporary.open("wb") as file:

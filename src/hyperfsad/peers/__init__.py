@@ -9,10 +9,11 @@ from ..errors import UsageError
 from .fastrecon import FastRecon
 from .nearest import NearestNeighbour
 from .patchcore import PatchCore
+from .peer import Peer
 from .rad import RAD
 from .subspace import SubspaceAD
 
-PEERS: dict[str, type[FewShotDetector]] = {
+PEERS: dict[str, type[Peer]] = {
     "nearest": NearestNeighbour,
     "patchcore": PatchCore,
     "subspace": SubspaceAD,
@@ -21,7 +22,7 @@ PEERS: dict[str, type[FewShotDetector]] = {
 }
 
 
-def make_peer(name: str, backbone: str = SUBSTITUTE, **options: Any) -> FewShotDetector:
+def make_peer(name: str, backbone: str = SUBSTITUTE, **options: Any) -> Peer:
     """The peer of that name; the options are its own and those of every detector."""
     if name not in PEERS:
         raise UsageError(f"The peer is one of {', '.join(PEERS)}, not {name!r}.")

@@ -77,10 +77,9 @@ class FastRecon(Peer):
         distances: Tensor = torch.linalg.vector_norm(queries - rebuilt, dim=1)
         return distances
 
-    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> tuple[float, float, float]:
+    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
         """The largest distance."""
-        score = float(anomaly_map.max())
-        return score, score, 0.0
+        return float(anomaly_map.max())
 
 
 def span(rows: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ class NearestNeighbour(Peer):
         check_rotations(rotations)
         self.rotations = rotations
 
-    def support_views(self, image: LoadedImage) -> list[LoadedImage]:
+    def orientations(self, image: LoadedImage) -> list[LoadedImage]:
         """The image in each orientation."""
         return turned(image, self.rotations)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ..method.matching import CHUNK
+from ..method.lookups import CHUNK
 
 
 def best_similarity(queries: Tensor, memory: Tensor) -> Tensor:

@@ -68,7 +68,7 @@ class PatchCore(Peer):
         """min_m‖q − m‖ over the coreset."""
         return nearest(local_features(image.patches, self.settings.grid), self.coreset_)[0]
 
-    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> tuple[float, float, float]:
+    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
         """The largest distance, lower where its nearest member has close neighbours."""
         features = local_features(image.patches, self.settings.grid)
         query = features[anomaly_map.flatten().argmax()]
@@ -78,5 +78,4 @@ class PatchCore(Peer):
         count = min(self.neighbours, len(around))
         crowd = distances[around.topk(count, largest=False).indices]
         weight = 1 - torch.exp(distances[closest] - crowd.logsumexp(dim=0))
-        score = float(weight * distances[closest])
-        return score, score, 0.0
+        return float(weight * distances[closest])

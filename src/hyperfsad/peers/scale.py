@@ -1,44 +1,46 @@
 """The colour scale of any method, from the normal images alone."""
 
 from copy import copy
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from ..detector.base import FewShotDetector
 from ..encoders.tokens import ImageTokens
 from ..method.memory import MemoryBank
-from ..views.colours import LEVEL_IMAGES, LEVEL_QUANTILE, SPAN
+from ..views.view import LEVEL_IMAGES, scale_of
+
+if TYPE_CHECKING:
+    from .peer import Peer
 
 
-def good_scale(detector: FewShotDetector) -> tuple[float, float]:
+def good_scale(detector: "Peer") -> tuple[float, float]:
     """Where pictures begin to glow, at the score that 99 % of good patches stay below, and the top.
 
     See `colours.colour_scale`, which does the same for Sparse Hyper Matching alone.
     """
-    low = max(float(good_scores(detector).quantile(LEVEL_QUANTILE)), 1e-6)
-    return low, SPAN * low
+    return scale_of(good_scores(detector))
 
 
-def good_scores(detector: FewShotDetector) -> Tensor:
+def good_scores(detector: "Peer") -> Tensor:
     """The scores of patches of good parts.
 
     Each normal image is scored by a copy of the method that has never seen it, nor any turned view
     of it; of a lone image, one half of its patches by a copy that knows the other half.
     """
-    views = detector.memory_.views
+    views = detector.memory_.entries
     if len(views) == 1:
         return _half_by_half(detector)
     return torch.cat([_left_out(detector, group) for group in views[:LEVEL_IMAGES]])
 
 
-def _left_out(detector: FewShotDetector, views: list[int]) -> Tensor:
+def _left_out(detector: "Peer", views: list[int]) -> Tensor:
     bank = detector.memory_
     image = ImageTokens(bank.patches_of(views[0]), bank.cls[views[0]])
     return detector.leaving_out(views).patch_scores(image)
 
 
-def _half_by_half(detector: FewShotDetector) -> Tensor:
+def _half_by_half(detector: "Peer") -> Tensor:
     """The white squares of a chessboard scored by what is known of the black ones.
 
     Methods may expect whole grids, so each half fills the places of the other with the patch next

@@ -26,7 +26,7 @@ from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from ..images.loading import LoadedImage
 from ..images.rotation import turned
-from ..method.matching import CHUNK
+from ..method.lookups import CHUNK
 from .features import mean_of_layers
 from .peer import Peer
 from .turning import check_rotations
@@ -58,7 +58,7 @@ class SubspaceAD(Peer):
         self.variance = variance
         self.rotations = rotations
 
-    def support_views(self, image: LoadedImage) -> list[LoadedImage]:
+    def orientations(self, image: LoadedImage) -> list[LoadedImage]:
         """The image in each orientation."""
         return turned(image, self.rotations)
 

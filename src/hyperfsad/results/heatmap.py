@@ -1,15 +1,12 @@
 """Pictures: the heat map over the image, on one fixed scale, so that good parts look calm."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
-
-from ..disk.atomic import atomic_path
-from ..errors import UsageError
-from .result import AnomalyResult
 
 # From pale yellow to dark red, ever darker: legible for the colour-blind and in grey.
 _COLOURS = ((255, 225, 90), (254, 180, 60), (244, 90, 40), (190, 10, 40), (95, 0, 45))
@@ -19,13 +16,30 @@ _EDGE = (0, 150, 200)
 _INK, _PAPER = (30, 30, 30), (255, 255, 255)
 
 
-def draw_heatmap(image: Image.Image, result: AnomalyResult) -> Image.Image:
-    """The map and the regions over the image, with a legend below.
+@dataclass(frozen=True)
+class HeatMap:
+    """A map over an image, and what is drawn and written around it."""
 
-    The picture has the image's own size, or is a reduced one of a large image.
-    """
-    picture = overlay(image, result.anomaly_map, result.scale)
-    return _with_legend(_outlined(picture, result), result)
+    anomaly_map: NDArray[np.float32]
+    scale: tuple[float, float]
+    """Where the map begins to glow, and the top of the scale."""
+    size: tuple[int, int]
+    """Width and height of the image that contours are given for."""
+    contours: Sequence[Sequence[tuple[float, float]]] = ()
+    """The outlines of regions, in pixels of the image."""
+    inside: NDArray[np.bool_] | None = None
+    """The patches in the region of interest; None means all."""
+    verdict: str = ""
+    note: str = ""
+    """Follows the map's peak in the legend."""
+
+    def draw(self, image: Image.Image) -> Image.Image:
+        """The map and the contours over the image, with a legend below.
+
+        The picture has the image's own size, or is a reduced one of a large image.
+        """
+        picture = overlay(image, self.anomaly_map, self.scale)
+        return _with_legend(_outlined(picture, self), self)
 
 
 def overlay(
@@ -40,48 +54,38 @@ def overlay(
     return Image.composite(glow, image, shown.point(opacity.tolist()))
 
 
-def _outlined(picture: Image.Image, result: AnomalyResult) -> Image.Image:
-    """Each region's outline, light on dark, so that it shows on any picture."""
+def _outlined(picture: Image.Image, heat_map: HeatMap) -> Image.Image:
+    """Each contour light on dark, so that it shows on any picture."""
     draw = ImageDraw.Draw(picture)
-    line = max(1, round(min(picture.size) / 400))
-    for edge in _edges(result.inside, picture.size):
-        draw.line(edge, fill=_EDGE, width=line)
-    across, down = (shown / own for shown, own in zip(picture.size, result.size, strict=True))
-    for region in result.regions:
-        corners = [(x * across, y * down) for x, y in region.polygon]
-        outline = [*corners, *corners[:2]]  # once around, and over the first corner
-        draw.line(outline, fill=_INK, width=3 * line, joint="curve")
-        draw.line(outline, fill=_PAPER, width=line, joint="curve")
+    width = max(1, round(min(picture.size) / 400))
+    for edge in _edges(heat_map.inside, picture.size):
+        draw.line(edge, fill=_EDGE, width=width)
+    across, down = (shown / own for shown, own in zip(picture.size, heat_map.size, strict=True))
+    for contour in heat_map.contours:
+        corners = [(x * across, y * down) for x, y in contour]
+        closed = [*corners, *corners[:2]]  # once around, and over the first corner
+        draw.line(closed, fill=_INK, width=3 * width, joint="curve")
+        draw.line(closed, fill=_PAPER, width=width, joint="curve")
     return picture
 
 
 def _edges(
     inside: NDArray[np.bool_] | None, size: tuple[int, int]
 ) -> list[tuple[float, float, float, float]]:
-    """The outline of the region of interest, a line for each side of a patch."""
+    """The outline of the region of interest, one piece for each side of a patch."""
     if inside is None:
         return []
     rows, columns = inside.shape
     across, down = size[0] / columns, size[1] / rows
     padded = np.pad(inside, 1)
-    lines = []
+    pieces = []
     for row, column in np.argwhere(padded[:-1, 1:-1] != padded[1:, 1:-1]):
         if 0 < row < rows:
-            lines.append((column * across, row * down, (column + 1) * across, row * down))
+            pieces.append((column * across, row * down, (column + 1) * across, row * down))
     for row, column in np.argwhere(padded[1:-1, :-1] != padded[1:-1, 1:]):
         if 0 < column < columns:
-            lines.append((column * across, row * down, column * across, (row + 1) * down))
-    return lines
-
-
-def save_picture(picture: Image.Image, path: Path) -> None:
-    """Writes a picture at once or not at all."""
-    options = {"quality": 92, "subsampling": 0} if path.suffix.lower() in (".jpg", ".jpeg") else {}
-    kind = Image.registered_extensions().get(path.suffix.lower())
-    if kind is None:
-        raise UsageError(f"{path.name}: a picture's name ends with .jpg or .png.")
-    with atomic_path(path) as temporary:
-        picture.save(temporary, format=kind, **options)
+            pieces.append((column * across, row * down, column * across, (row + 1) * down))
+    return pieces
 
 
 @lru_cache(maxsize=1)
@@ -96,7 +100,7 @@ def palette() -> "tuple[np.ndarray, np.ndarray]":
     return np.rint(colours).astype(int), np.rint(opacity).astype(int)
 
 
-def _with_legend(picture: Image.Image, result: AnomalyResult) -> Image.Image:
+def _with_legend(picture: Image.Image, heat_map: HeatMap) -> Image.Image:
     width = max(picture.width, _MIN_WIDTH)
     unit = max(12, round(min(width, 2 * picture.height) / 45))
     band = 4 * unit
@@ -105,12 +109,11 @@ def _with_legend(picture: Image.Image, result: AnomalyResult) -> Image.Image:
     draw = ImageDraw.Draw(canvas)
     font = ImageFont.load_default(size=unit)
     first, middle = picture.height + round(1.2 * unit), picture.height + round(2.8 * unit)
-    draw.text((unit, first), result.verdict, _INK, font, anchor="lm")
-    stranger = ", fits no product" if result.unknown_product else ""
-    words = f"map up to {result.anomaly_map.max():.2f}{stranger}"
+    draw.text((unit, first), heat_map.verdict, _INK, font, anchor="lm")
+    words = f"map up to {heat_map.anomaly_map.max():.2f}{heat_map.note}"
     draw.text((unit, middle), words, _INK, font, anchor="lm")
 
-    low, high = result.scale
+    low, high = heat_map.scale
     bar_width, bar_height = width // 4, unit
     right = width - unit
     high_text, low_text = f"{high:.2f}", f"map {low:.2f}"

@@ -6,20 +6,37 @@ import os
 import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from ..decisions.regions import Region
+from ..decisions.routing import Route, route_fields
+from ..errors import UsageError
+from ..evidence.evidence import Evidence
+from ..images.grid import PatchGrid
+from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image
+from ..images.saving import save_picture
+from ..method.scoring import BRANCHES, BranchScores
+from .heatmap import HeatMap
 
-if TYPE_CHECKING:
-    from PIL import Image
+BRANCH_FIELDS = {name: f"score_{name}" for name in BRANCHES}
+"""What records call the scores of the branches."""
 
-    from ..decisions.routing import Route
-    from ..detector.base import FewShotDetector
-    from ..evidence.evidence import Evidence
-    from ..images.loading import ImageSource, LoadedImage
+SAME = 1e-3
+"""An image or a detector has changed when the map now differs by more than rounding explains."""
+
+
+class Explainer(Protocol):
+    """What a result asks for its evidence: the detector that made it."""
+
+    def evidence(
+        self, image: ImageSource | LoadedImage, x: float | None = None, y: float | None = None
+    ) -> Evidence:
+        """The evidence at x, y of an image."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -27,24 +44,20 @@ class AnomalyResult:
     """What a detector says of one image. Higher is more anomalous."""
 
     image: str
-    score: float
-    """The fused image score; NaN where the image could not be read."""
-    score_map: float
-    """The spatial evidence branch: the pooled map."""
-    score_cls: float
-    """The global semantic branch."""
+    branches: BranchScores
+    """The scores of the branches, and their weights in the image's score."""
     anomaly_map: NDArray[np.float32]
     """On the patch grid: how far each patch is from its reconstruction out of normal patches."""
     size: tuple[int, int]
     """Width and height of the image."""
     scale: tuple[float, float]
     """The detector's fixed colour scale: where pictures of the map begin to glow, and their top."""
-    source: "ImageSource | None" = None
+    source: ImageSource | None = None
     threshold: float | None = None
     regions: tuple[Region, ...] = ()
     error: str | None = None
     """One sentence, where the image could not be scored."""
-    picture: "LoadedImage | None" = field(compare=False, default=None)
+    picture: LoadedImage | None = field(compare=False, default=None)
     """The decoded image, reduced where it is large, if `predict` was asked to keep it; otherwise
     `plot` reads it again."""
     map_threshold: float | None = None
@@ -53,19 +66,35 @@ class AnomalyResult:
     """How the threshold came about, in a few words."""
     p_value: float | None = None
     """The chance that a good part scores as high; None without good parts to compare with."""
-    detector: "weakref.ref[FewShotDetector] | None" = field(compare=False, default=None)
+    detector: "weakref.ref[Explainer] | None" = field(compare=False, default=None)
     """What made the result; a result keeps no memory bank alive."""
     inside: NDArray[np.bool_] | None = field(compare=False, default=None)
     """The patches in the region of interest; None means all. The map is 0 at others."""
 
-    route: "Route | None" = None
+    route: Route | None = None
     """Which product the image shows, where the detector knows several."""
 
     @classmethod
     def failed(cls, image: str, error: str) -> "AnomalyResult":
         """The result of an image that could not be read."""
+        unknown = BranchScores(dict.fromkeys(BRANCHES, math.nan), dict.fromkeys(BRANCHES, 1.0))
         empty = np.empty((0, 0), dtype=np.float32)
-        return cls(image, math.nan, math.nan, math.nan, empty, (0, 0), (0.0, 1.0), error=error)
+        return cls(image, unknown, empty, (0, 0), (0.0, 1.0), error=error)
+
+    @property
+    def score(self) -> float:
+        """The image's score; NaN where the image could not be read."""
+        return self.branches.total
+
+    @property
+    def score_map(self) -> float:
+        """The spatial evidence branch: the pooled map."""
+        return self.branches.values["map"]
+
+    @property
+    def score_cls(self) -> float:
+        """The global semantic branch."""
+        return self.branches.values["cls"]
 
     @property
     def anomalous(self) -> bool | None:
@@ -81,12 +110,12 @@ class AnomalyResult:
             return f"failed: {self.error}"
         if self.threshold is None:
             return f"score {self.score:.3f}"
-        score, line = f"{self.score:.3f}", f"{self.threshold:.3f}"
+        score, threshold = f"{self.score:.3f}", f"{self.threshold:.3f}"
         if not self.anomalous:
-            return f"good: score {score}, not above {line}"
-        if score == line:  # one that is barely above must not look as if it were not
-            score, line = f"{self.score:.6f}", f"{self.threshold:.6f}"
-        return f"anomalous: score {score}, above {line}"
+            return f"good: score {score}, not above {threshold}"
+        if score == threshold:  # one that is barely above must not look as if it were not
+            score, threshold = f"{self.score:.6f}", f"{self.threshold:.6f}"
+        return f"anomalous: score {score}, above {threshold}"
 
     @property
     def product(self) -> str | None:
@@ -98,58 +127,77 @@ class AnomalyResult:
         """Whether the image fits none of the products; the nearest has judged it all the same."""
         return None if self.route is None else self.route.unknown
 
-    def plot(self) -> "Image.Image":
+    def plot(self) -> Image.Image:
         """The heat map over the image, on the detector's fixed colour scale, with a legend."""
-        from .heatmap import draw_heatmap
+        return self.heat_map().draw(self.shown())
 
-        return draw_heatmap(self.shown(), self)
+    def heat_map(self) -> HeatMap:
+        """What `plot` draws over the image."""
+        return HeatMap(
+            self.anomaly_map,
+            self.scale,
+            self.size,
+            [region.polygon for region in self.regions],
+            self.inside,
+            self.verdict,
+            ", fits no product" if self.unknown_product else "",
+        )
 
-    def original(self) -> "Image.Image":
+    def original(self) -> Image.Image:
         """The image itself, upright and RGB; read again where it was not kept."""
         return self.loaded().rgb()
 
-    def shown(self) -> "Image.Image":
+    def shown(self) -> Image.Image:
         """The image to draw upon: reduced where it has over 16 million pixels."""
-        from ..images.loading import LARGEST_DRAWN
-
         return (self.picture or self.loaded()).reduced(LARGEST_DRAWN).rgb()
 
-    def loaded(self) -> "LoadedImage":
+    def loaded(self) -> LoadedImage:
         """The image as it was judged; read again where it was not kept."""
-        from ..images.loading import load_image
-
         if self.error is not None or self.source is None:
             raise ValueError(f"There is nothing to draw for {self.image}: {self.error}")
         if self.picture is not None and self.picture.size == self.size:
             return self.picture
         return load_image(self.source, self.image)
 
-    def evidence(self, x: float | None = None, y: float | None = None) -> "Evidence":
+    def evidence(self, x: float | None = None, y: float | None = None) -> Evidence:
         """Which normal patches rebuilt the patch at x, y of the image, and what they leave over.
 
         Without a place: at the map's peak. The image is encoded again, since results keep no
         tokens; that needs the image and the detector as they were.
         """
-        from ..evidence.explaining import evidence_of
-
-        return evidence_of(self, x, y)
+        if self.error is not None or self.source is None:
+            raise UsageError(f"There is nothing to explain for {self.image}: {self.error}")
+        detector = self.detector() if self.detector is not None else None
+        if detector is None:
+            raise UsageError(
+                f"The detector that judged {self.image} is gone; keep it while you ask its results,"
+                " or call the evidence method of a loaded one with the image."
+            )
+        if x is None and y is None:
+            row, column = divmod(int(self.anomaly_map.argmax()), self.anomaly_map.shape[1])
+            x, y = PatchGrid.of(self.anomaly_map, self.size).centre(row, column)
+        found = detector.evidence(self.loaded(), x, y)
+        if abs(found.shown - float(self.anomaly_map[found.row, found.column])) > SAME:
+            raise UsageError(
+                f"{self.image} or the detector has changed since the result was made;"
+                " predict again."
+            )
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the picture of `plot()`; the kind of file follows from the name."""
-        from .heatmap import save_picture
-
         save_picture(self.plot(), Path(path))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields of a line in results.jsonl, but for the paths of written files."""
-        from ..decisions.routing import route_fields
-
+        """The fields of a record in results.jsonl, but for the paths of written files."""
         failed = self.error is not None
         return {
             "image": self.image,
             "score": None if failed else self.score,
-            "score_map": None if failed else self.score_map,
-            "score_cls": None if failed else self.score_cls,
+            **{
+                field: None if failed else self.branches.values[name]
+                for name, field in BRANCH_FIELDS.items()
+            },
             "threshold": self.threshold,
             "anomalous": self.anomalous,
             "size": None if failed else list(self.size),

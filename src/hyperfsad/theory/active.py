@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..method.matching import sparsemax_candidates
+from ..method.lookups import sparsemax_candidates
 from .tokens import Array, in_parts, numbers
 
 PATCHES_AT_ONCE = 128

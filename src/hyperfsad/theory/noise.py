@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from ..method.matching import sparsemax
+from ..method.lookups import sparsemax
 from .tokens import in_parts
 
 

@@ -16,7 +16,7 @@ from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from ..images.loading import NormalImage
 from ..images.reading import Images, distinct_images
-from ..method.matching import CHUNK, LOOKUPS, SPARSE
+from ..method.lookups import CHUNK, LOOKUPS, SPARSE
 from ..method.memory import MemoryBank
 from ..method.pruning import MemoryLayer
 
@@ -135,7 +135,7 @@ def numbers(values: Tensor) -> Array:
 
 def on_device(detector: FewShotDetector) -> MemoryBank:
     """The memory bank of a fitted detector where its encoder works."""
-    detector._require_fitted()
+    detector.require_fitted()
     return detector.memory_.to(detector.encoder_.device)
 
 

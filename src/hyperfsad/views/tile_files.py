@@ -1,8 +1,9 @@
 """The tiles of normal images: their tokens stay on disk, and are read tile by tile.
 
 Those of one image of 12,000×9,000 pixels take 3.5 GB at half precision, which keeps maps the same
-to four digits. While a detector learns they go to a temporary file; in a saved detector they are
-tensors of its file, read at their place, since pages that are mapped count as memory.
+to four digits. While a detector learns they go to a temporary file, the spool. In a saved detector
+they are tensors of its file, read at their place, since pages that are mapped count as memory:
+`tiles.<k>` (tiles, layers, N, D), float16, for each normal image, and `tiles.<k>.crc32` (tiles,).
 """
 
 import errno
@@ -10,17 +11,22 @@ import os
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..disk.tensors import StoredTensor, StreamedTensor, stored_tensors
 from ..errors import DetectorFileError, HyperfsadError, reason
+from ..method.memory import MemoryBank
 from .tiling import Tiling
+
+LONGEST_SIDE = 1_000_000
+"""Pixels along a side of a normal image; whoever claims more only wants our memory."""
 
 
 class TileFile(Protocol):
@@ -196,6 +202,48 @@ class TileWriter:
         assert len(self._starts) == len(self._tiling)
         crc32 = tuple(self._crc32)
         return NormalTiles(self._tiling, self._spool, self._starts[0], self._shape, crc32)
+
+
+def tile_streams(images: Sequence[NormalTiles]) -> dict[str, StreamedTensor]:
+    """The tiles of each image, read one by one while they are written."""
+    streams = {}
+    for number, image in enumerate(images):
+        shape = (len(image), *image.shape)
+        crc32 = np.array(image.crc32, dtype="<i8").tobytes()
+        streams[f"tiles.{number}.crc32"] = StreamedTensor("I64", (len(image),), [crc32])
+        streams[f"tiles.{number}"] = StreamedTensor("F16", shape, image.contents())
+    return streams
+
+
+def replaced_files(images: Sequence[NormalTiles], path: Path) -> list[SavedFile]:
+    """The files that tiles are read from and that writing to a path would replace."""
+    files = {id(image.file): image.file for image in images}.values()
+    return [file for file in files if isinstance(file, SavedFile) and file.is_at(path)]
+
+
+def stored_tiles(
+    path: Path, tensors: Any, bank: MemoryBank, header: dict[str, Any]
+) -> tuple[NormalTiles, ...]:
+    """Where the tiles lie; each is checked when it is read. `tensors` is the opened file."""
+    side, sizes = int(header["tiles"]["side"]), header["tiles"]["sizes"]
+    grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
+    one = (bank.cls.shape[1], grid**2, bank.cls.shape[2])
+    places, file = stored_tensors(path), SavedFile(path)
+    found = []
+    for number, (width, height) in enumerate(sizes):
+        if not (side >= grid and 0 < min(width, height) <= max(width, height) <= LONGEST_SIDE):
+            raise ValueError("it speaks of tiles that no image has")
+        tiling = Tiling.of((int(width), int(height)), side, grid)
+        place = places[f"tiles.{number}"]
+        if place != StoredTensor("F16", (len(tiling), *one), place.start):
+            raise ValueError(f"its tensor tiles.{number} does not fit its settings")
+        crc32 = tuple(map(int, tensors.get_tensor(f"tiles.{number}.crc32").tolist()))
+        if len(crc32) != len(tiling):
+            raise ValueError(f"its tensor tiles.{number}.crc32 does not fit its settings")
+        found.append(NormalTiles(tiling, file, place.start, one, crc32))
+    if len(found) != len(bank):
+        raise ValueError("it has tiles of other images than it remembers")
+    return tuple(found)
 
 
 def _roomy() -> str | None:

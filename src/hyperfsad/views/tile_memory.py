@@ -12,11 +12,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from ..method.matcher import Comparison, distances
-from ..method.matching import rebuild
+from ..method.matching import Comparison, distances, distances_apart
 from ..method.pruning import WORTHWHILE, Bound, MemoryLayer, can_prune
-from ..method.scoring import patch_scores
 from .tile_files import NormalTiles
+from .view import cells, distance_of_places
 
 EVERYWHERE = 64
 """Normal tiles that are all held, up to 630 MB with all that is derived from them."""
@@ -94,13 +93,7 @@ class TileMemory:
         tiles = [self._read(place).unbind() for place in self.places(0, 0)]
         layers = [torch.cat(layer) for layer in zip(*tiles, strict=True)]
         del tiles
-        return [
-            [
-                MemoryLayer(tokens, self._how.lookup, self._how.sharpness)
-                for tokens in self._how.tokens(layers, scale)
-            ]
-            for scale in self._how.scales
-        ]
+        return self._how.memory_layers(layers)
 
     def _nearby(self, tiles: Sequence["_Prepared"], scale: int) -> Iterator[MemoryLayer]:
         how = self._how
@@ -128,6 +121,16 @@ class TileMemory:
         self._held.move_to_end(key)
         return tile
 
+    @property
+    def held_tiles(self) -> int:
+        """Tiles that are held in memory because they may be needed again."""
+        return len(self._held)
+
+    @property
+    def held_bytes(self) -> int:
+        """What they take."""
+        return sum(tile.size for tile in self._held.values())
+
     def _read(self, place: tuple[int, int]) -> Tensor:
         image, number = place
         return self.images[image].tokens(number).to(self._device)
@@ -144,31 +147,23 @@ class TileMemory:
             for scale in self._how.scales
         ]
 
-    def against_itself(self, image: int, number: int) -> Tensor:
-        """The distances of a normal image's tile from its own image around it, each patch without
-        itself and those near enough to share pixels with it, in whatever tile, (scales, N)."""
+    def self_distances(self, image: int, number: int) -> Tensor:
+        """The distances of a normal image's tile from its own image around it, (scales, N)."""
         tiling, here = self.images[image].tiling, [(image, number)]
-        places = [(image, n) for n in tiling.around(*tiling.centre(number))]
-        own, others = self._cells(here), self._cells(places)
-        apart = (own[:, None] - others[None]).abs().amax(dim=-1).to(self._device)
-        how, found = self._how, []
-        for scale in how.scales:
-            layers = range(self.images[image].shape[0])
-            queries = [self.rows(here, scale, layer) for layer in layers]
-            rebuilt = []
-            for layer, query in enumerate(queries):
-                memory = self.rows(places, scale, layer)
-                z = (how.sharpness * query @ memory.T).masked_fill(apart <= scale, -how.sharpness)
-                rebuilt.append(rebuild(z, memory, how.lookup))
-            found.append(patch_scores(queries, rebuilt))
-        return torch.stack(found)
+        around = [(image, n) for n in tiling.around(*tiling.centre(number))]
+        apart = distance_of_places(self._cells(here), self._cells(around)).to(self._device)
+        return distances_apart(self._tokens(here), self._tokens(around), apart, self._how)
+
+    def _tokens(self, places: Sequence[tuple[int, int]]) -> list[list[Tensor]]:
+        """The tokens of some tiles at each scale and layer, (tiles·N, D)."""
+        layers = range(self.images[0].shape[0])
+        return [[self.rows(places, scale, n) for n in layers] for scale in self._how.scales]
 
     def _cells(self, places: Sequence[tuple[int, int]]) -> Tensor:
         """Row and column of each patch on its image's grid, (tiles·N, 2)."""
-        grid = torch.arange(self._how.grid)
-        cells = torch.cartesian_prod(grid, grid)
+        of_tile = cells(self._how.grid)
         tiles = [self.images[image].tiling[number] for image, number in places]
-        return torch.cat([cells + torch.tensor([tile.row, tile.column]) for tile in tiles])
+        return torch.cat([of_tile + torch.tensor([tile.row, tile.column]) for tile in tiles])
 
 
 class _Prepared:

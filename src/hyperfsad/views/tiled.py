@@ -1,168 +1,339 @@
-"""An image tile by tile: cut, encoded, remembered or compared, and laid together."""
+"""The image in tiles: each is cut out, encoded and compared near its place, and their maps joined.
+
+A small defect stands out in its tile, a large one in the image as a whole; so that is looked at as
+well.
+"""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..decisions.interest import Interest
+from ..decisions.thresholds import LeaveOneOut
+from ..disk.tensors import StreamedTensor
 from ..encoders.encoder import Encoder
 from ..encoders.prepared import PreparedImage
+from ..encoders.tokens import Tokens
 from ..errors import UsageError
+from ..evidence.active import Namer, layer_evidence
+from ..evidence.patch import Neighbour
+from ..images.grid import PatchGrid
 from ..images.loading import LoadedImage, batched, load_image
-from ..messages import Notify, silent
-from ..method.matcher import Comparison
+from ..images.perturbation import perturbed
+from ..messages import Progress, no_progress
 from ..method.memory import MemoryBank
-from ..method.scoring import TokenScore, image_score
-from .colours import LEVEL_BANK, LEVEL_IMAGES, LEVEL_QUANTILE, SPAN
-from .tile_files import NormalTiles, Spool, TileWriter
+from ..method.scoring import TokenScore
+from .tile_files import NormalTiles, Spool, TileWriter, replaced_files, tile_streams
 from .tile_memory import TileMemory
+from .tile_sample import beyond, decided, sample, spread
 from .tiling import Maps, Tiling
+from .view import LEVEL_IMAGES, SELF_DISTANCE, Place, ReadAgain, Rules, Shown, View, left_out
+from .whole import LEVEL_BANK, WholeView
 
-if TYPE_CHECKING:
-    from ..detector.hyperfsad import HyperFSAD
-
-TELL_AFTER = 60.0
-"""Seconds."""
+NOTIFY_AFTER = 60.0
+"""Seconds between two messages on how far a large image is."""
 
 LEVEL_TILES = 4
-"""Tiles of a normal image that set the level of its map."""
+"""Tiles of a normal image that set the level of the colour scale."""
+
+PERTURBED = 4
+"""Normal images that are perturbed for a threshold."""
 
 
-def tile_side(given: int | bool | None, resolution: int, grid: int) -> int | None:
-    """A tile's side in pixels of the image: True stands for the encoder's own resolution."""
-    if given is None or given is False:
-        return None
-    if given is True:
-        return resolution
-    if not isinstance(given, int | np.integer) or given < grid:
-        raise UsageError(
-            f"A tile's side is a whole number of pixels, at least {grid}, not {given!r}."
+@dataclass(frozen=True)
+class _Perturbed:
+    """One normal image in the leave-one-out."""
+
+    remembered: Shown
+    held_out: Shown | None
+    self_distance: float
+
+
+class TiledView(View):
+    """Cuts images into tiles of so many pixels a side, and looks at them as a whole too."""
+
+    needs_pictures = True
+
+    def __init__(self, rules: Rules, side: int) -> None:
+        super().__init__(rules)
+        self.side = side
+        self.interest = Interest()
+        self._whole = WholeView(rules, self.interest)
+        self._spool: Spool | None = None
+
+    _memory: TileMemory
+
+    def fitted(self, bank: MemoryBank) -> "TiledView":
+        if len(bank.extras) != len(bank):
+            raise UsageError("This memory bank was made without tiles; fit it again.")
+        view = TiledView(self.rules, self.side)
+        view.bank = bank
+        view._whole = self._whole.fitted(bank)
+        view._memory = TileMemory(bank.extras, self.rules.comparison, bank.cls.device)
+        return view
+
+    def tiling(self, size: tuple[int, int]) -> Tiling:
+        """How an image of this size is cut."""
+        return Tiling.of(size, self.side, self.rules.comparison.grid)
+
+    def remember(
+        self, bank: MemoryBank, pictures: Sequence[LoadedImage], encoder: Encoder
+    ) -> MemoryBank:
+        """Adds the tiles of normal images; their tokens go to the spool."""
+        self._spool = spool = self._spool or Spool()
+        return replace(bank, extras=tuple(self._written(p, spool, encoder) for p in pictures))
+
+    def _written(self, picture: LoadedImage, spool: Spool, encoder: Encoder) -> NormalTiles:
+        tiling = self.tiling(picture.size)
+        writer = TileWriter(spool, tiling)
+        for tokens in self._encoded(picture, tiling, encoder):
+            writer.add(tokens)
+        return writer.finish()
+
+    def _encoded(self, picture: LoadedImage, tiling: Tiling, encoder: Encoder) -> Iterator[Tensor]:
+        """The patch tokens of each tile, (layers, N, D), a few tiles at a time.
+
+        A large image takes minutes, so now and then a message says how far it is.
+        """
+        said = time.monotonic()
+        for numbers in batched(range(len(tiling)), self.rules.batch_size or encoder.usual_batch):
+            pixels = [self._pixels(picture, tiling, number) for number in numbers]
+            yield from encoder.encode_prepared(pixels).patches
+            if time.monotonic() - said >= NOTIFY_AFTER:
+                said = time.monotonic()
+                self.rules.notify(f"{picture.name}: {numbers[-1] + 1} of {len(tiling)} tiles.")
+
+    def _pixels(self, picture: LoadedImage, tiling: Tiling, number: int) -> NDArray[np.float32]:
+        settings, box = self.rules.settings, tiling.box(number)
+        return picture.to_array(settings.resolution, settings.mean, settings.std, box)
+
+    def score(self, images: Sequence[PreparedImage], encoder: Encoder) -> list[TokenScore]:
+        wholes = self._whole.score(images, encoder)
+        return [
+            self._closer(_picture(image), whole, encoder)
+            for image, whole in zip(images, wholes, strict=True)
+        ]
+
+    def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
+        return self._whole.score_tokens(tokens)
+
+    def _closer(self, picture: LoadedImage, whole: TokenScore, encoder: Encoder) -> TokenScore:
+        """The map of the tiles; the score also has what stands out in the image as a whole.
+
+        On real parts, enlarged three times, the larger of the two orders good and bad parts better
+        than either (docs/tiles.md).
+        """
+        scales = self.maps(picture, encoder)
+        branches = whole.branches.with_values(
+            map=max(whole.branches.values["map"], self._pooled(scales[0]))
         )
-    return int(given)
+        return TokenScore(scales.mean(axis=0), branches)
 
+    def _pooled(self, values: Maps) -> float:
+        """What the map of the tiles says of the image.
 
-def refuse_together(rotations: int | str, roi: object) -> None:
-    """Refuses what does not go with tiles."""
-    if rotations != 1:
-        raise UsageError(
-            "Tiles are compared near their own place and parts that lie at any angle have none;"
-            " take tiles or rotations, not both."
+        A share is one of a tile's patches, wherever in the image they lie: of a hundred million
+        pixels 2 % would be a thousand times a small defect, which would drown.
+        """
+        pooling = self.rules.scoring.pooling
+        return float(pooling(torch.from_numpy(values), self.rules.comparison.grid**2))
+
+    def maps(self, picture: LoadedImage, encoder: Encoder) -> Maps:
+        """The map of an image at each scale, (scales, rows, columns)."""
+        tiling = self.tiling(picture.size)
+        tiles = self._encoded(picture, tiling, encoder)
+        return tiling.joined(
+            _tile_map(self._memory, tokens, tiling, number) for number, tokens in enumerate(tiles)
         )
-    if roi is not None:
-        raise UsageError(
-            "A region of interest is not known to tiles; take tiles or a region, not both."
+
+    def normal_distances(self) -> Tensor:
+        """A few tiles of each normal image against the others, or of a lone one against itself."""
+        bank = self.bank.first(LEVEL_BANK)
+        how, device, entries = self.rules.comparison, bank.cls.device, bank.entries
+        found = []
+        if len(entries) == 1:
+            lone = TileMemory(bank.extras[:1], how, device)
+            numbers = spread(len(bank.extras[0]), 2 * LEVEL_TILES)
+            found = [lone.self_distances(0, number) for number in numbers]
+        else:
+            for of_image in entries[:LEVEL_IMAGES]:
+                others = TileMemory(bank.without(*of_image).extras, how, device)
+                image: NormalTiles = bank.extras[of_image[0]]
+                for number in spread(len(image), LEVEL_TILES):
+                    tokens = image.tokens(number).to(device)
+                    found.append(others.distances(tuple(tokens), *image.tiling.centre(number)))
+        return torch.cat([scales.mean(dim=0) for scales in found])
+
+    def leave_one_out(
+        self, read_again: ReadAgain, encoder: Encoder, progress: Progress = no_progress
+    ) -> LeaveOneOut | None:
+        """As the whole view does, from a sample of the tiles of the first few images."""
+        count = len(self.bank)
+        asked = []
+        for entry in range(min(count, PERTURBED)):
+            picture = read_again(self.bank.images[entry])
+            if picture is not None:
+                asked.append(self._perturbed(entry, picture, encoder, progress))
+            del picture  # before the next is read
+        if not asked:
+            return None
+        return left_out(
+            [image.remembered for image in asked],
+            [image.held_out for image in asked if image.held_out is not None],
+            [image.self_distance for image in asked],
+            count,
+            count - 1,
         )
 
+    def _perturbed(
+        self, entry: int, picture: LoadedImage, encoder: Encoder, progress: Progress
+    ) -> _Perturbed:
+        bank, tiles = self.bank, self.bank.extras[entry]
+        tiling, numbers = tiles.tiling, sample(tiles.tiling)
+        others = self._memory.without(entry) if len(bank) > 1 else None
+        wholes = [encoder.encode([copy]) for copy in perturbed(picture)]
+        remembered: list[list[Maps]] = []
+        held_out: list[list[Maps]] = []
+        apart: list[Tensor] = []
+        for number in progress(numbers, f"threshold, image {entry + 1}"):
+            cut = perturbed(_cut(picture, tiling, number))
+            copies = [encoder.encode([copy]).patches[0] for copy in cut]
+            remembered.append([_tile_map(self._memory, t, tiling, number) for t in copies])
+            if others is not None:
+                versions = (tiles.tokens(number).to(bank.cls.device), *copies)
+                held_out.append([_tile_map(others, t, tiling, number) for t in versions])
+            apart.append(self._memory.self_distances(entry, number)[0])
 
-def encoded_tile(encoder: Encoder, picture: LoadedImage, tiling: Tiling, number: int) -> Tensor:
-    """The patch tokens of one tile, (layers, N, D)."""
-    return encoder.encode_prepared([_cut(encoder, picture, tiling, number)]).patches[0]
+        def worst(view: WholeView, tokens: Sequence[Tokens], maps: list[list[Maps]]) -> Shown:
+            """Over the copies: `maps` has for each tile the map of each copy."""
+            scores = [score for batch in tokens for score in view.score_tokens(batch)]
+            return Shown.worst(
+                self._shown(tiling, numbers, of_copy, whole)
+                for of_copy, whole in zip(zip(*maps, strict=True), scores, strict=True)
+            )
+
+        left = None
+        if others is not None:
+            stranger = self._whole.fitted(bank.without(entry))
+            left = worst(stranger, [bank.tokens_of(entry), *wholes], held_out)
+        distance = float(SELF_DISTANCE(torch.cat(apart)))
+        return _Perturbed(worst(self._whole, wholes, remembered), left, distance)
+
+    def _shown(
+        self, tiling: Tiling, numbers: Sequence[int], maps: Sequence[Maps], whole: TokenScore
+    ) -> Shown:
+        """Of one copy: its score and its peak as they would be with all of its tiles."""
+        values = decided(tiling, numbers, maps)
+        missing = tiling.rows * tiling.columns / values.shape[1]
+        finest, mean = values[0], values.mean(axis=0)
+        close = self._pooled(finest) + beyond(finest, missing)
+        branches = whole.branches.with_values(map=max(whole.branches.values["map"], close))
+        return Shown(branches.total, float(mean.max()) + beyond(mean, missing))
+
+    def grid_over(self, size: tuple[int, int]) -> PatchGrid:
+        tiling = self.tiling(size)
+        return PatchGrid(tiling.rows, tiling.columns, size)
+
+    def place(
+        self, picture: LoadedImage, at: tuple[float, float] | None, encoder: Encoder
+    ) -> Place:
+        """Where tiles overlap, several of them cover a patch. Explained is the one whose centre is
+        nearest, which weighs most; the map shows the weighted mean of all."""
+        how, tiling = self.rules.comparison, self.tiling(picture.size)
+        if at is None:
+            mean = self.maps(picture, encoder).mean(axis=0)
+            row, column = divmod(int(mean.argmax()), tiling.columns)
+        else:
+            row, column = self.grid_over(picture.size).cell(*at)
+        nearest, shown, value = tiling.nearest(row, column), 0.0, 0.0
+        for number in tiling.over(row, column):
+            tile = tiling[number]
+            tokens = encoder.encode_prepared([self._pixels(picture, tiling, number)]).patches[0]
+            cell = row - tile.row, column - tile.column
+            found = float(_tile_map(self._memory, tokens, tiling, number).mean(axis=0)[cell])
+            shown += float(tiling.weight(number)[cell]) * found
+            if number == nearest:
+                value, query, patch = found, tuple(tokens), cell[0] * how.grid + cell[1]
+        places = self._memory.places(*tiling.centre(nearest))
+        named = self._namer(places)
+        layers = [
+            layer_evidence(
+                layer,
+                scale,
+                how.tokens(query, scale)[index][patch],
+                self._memory.rows(places, scale, index),
+                how,
+                named,
+            )
+            for scale in how.scales
+            for index, layer in enumerate(self.rules.settings.layers)
+        ]
+        return Place(row, column, value, shown, tuple(layers))
+
+    def _namer(self, places: Sequence[tuple[int, int]]) -> Namer:
+        """Names rows of the tiles at these places."""
+        grid = self.rules.comparison.grid
+
+        def named(row: int, weight: float, similarity: float) -> Neighbour:
+            which, cell = divmod(row, grid**2)
+            number, tile_number = places[which]
+            tiling = self._memory.images[number].tiling
+            tile, (down, across) = tiling[tile_number], divmod(cell, grid)
+            image, at = self.bank.images[number], (tile.row + down, tile.column + across)
+            return Neighbour(
+                image=image.name,
+                sha256=image.sha256,
+                view=0,
+                row=at[0],
+                column=at[1],
+                weight=weight,
+                similarity=similarity,
+                rows=tiling.rows,
+                columns=tiling.columns,
+                centre=((at[1] + 0.5) / tiling.columns, (at[0] + 0.5) / tiling.rows),
+            )
+
+        return named
+
+    def described(self) -> Any:
+        return {"side": self.side}
+
+    def stored(self) -> Any:
+        return {"side": self.side, "sizes": [list(t.tiling.size) for t in self.bank.extras]}
+
+    def tensors(self) -> dict[str, StreamedTensor]:
+        return tile_streams(self.bank.extras)
+
+    def reads_from(self, path: Path) -> bool:
+        return bool(replaced_files(self.bank.extras, path))
+
+    def release(self, path: Path) -> None:
+        for file in replaced_files(self.bank.extras, path):
+            file.close()
 
 
-def encoded_tiles(
-    encoder: Encoder, picture: LoadedImage, tiling: Tiling, batch: int, notify: Notify = silent
-) -> Iterator[Tensor]:
-    """The patch tokens of each tile, (layers, N, D), a few tiles at a time.
-
-    A large image takes minutes, so now and then it is told how far it is.
-    """
-    told = time.monotonic()
-    for numbers in batched(range(len(tiling)), batch):
-        pixels = [_cut(encoder, picture, tiling, number) for number in numbers]
-        yield from encoder.encode_prepared(pixels).patches
-        if time.monotonic() - told >= TELL_AFTER:
-            told = time.monotonic()
-            notify(f"{picture.name}: {numbers[-1] + 1} of {len(tiling)} tiles.")
-
-
-def _cut(
-    encoder: Encoder, picture: LoadedImage, tiling: Tiling, number: int
-) -> NDArray[np.float32]:
-    settings = encoder.settings
-    box = tiling.box(number)
-    return picture.to_array(settings.resolution, settings.mean, settings.std, box)
-
-
-def remembered(detector: "HyperFSAD", picture: LoadedImage, spool: Spool) -> NormalTiles:
-    """The tiles of a normal image, on disk."""
-    encoder, batch = detector.encoder_, detector._batch_size
-    tiling = tiling_of(detector, picture.size)
-    writer = TileWriter(spool, tiling)
-    for tokens in encoded_tiles(encoder, picture, tiling, batch, detector.notify):
-        writer.add(tokens)
-    return writer.finish()
-
-
-def look_closer(detector: "HyperFSAD", image: PreparedImage, whole: TokenScore) -> TokenScore:
-    """What the tiles of an image say, given what the image as a whole says."""
+def _picture(image: PreparedImage) -> LoadedImage:
+    """The image itself, read again where it was not kept."""
     picture = image.whole or image.picture
     if picture is None or picture.size != image.size:
-        picture = load_image(image.source, image.name)
-    return score_tiles(detector, compared(detector, picture), whole)
+        return load_image(image.source, image.name)
+    return picture
 
 
-def score_tiles(detector: "HyperFSAD", scales: Maps, whole: TokenScore) -> TokenScore:
-    """The map of the tiles; the image's score also has what stands out in the image as a whole.
-
-    A small defect stands out in its tile, a large one in the whole. On real parts, enlarged three
-    times, the larger of the two orders good and bad parts better than either (docs/tiles.md).
-    """
-    score_map = max(whole.score_map, detector.pooled(torch.from_numpy(scales[0])))
-    score = image_score(score_map, whole.score_cls, detector.lam)
-    return TokenScore(scales.mean(axis=0), score, score_map, whole.score_cls)
+def _cut(picture: LoadedImage, tiling: Tiling, number: int) -> LoadedImage:
+    """A tile as a picture, at its own scale."""
+    left, upper, right, lower = map(round, tiling.box(number))
+    return LoadedImage(picture.name, picture.pixels.crop((left, upper, right, lower)))
 
 
-def compared(detector: "HyperFSAD", picture: LoadedImage) -> Maps:
-    """The map of an image at each scale, (scales, rows, columns)."""
-    tiling = tiling_of(detector, picture.size)
-    tiles = encoded_tiles(detector.encoder_, picture, tiling, detector._batch_size, detector.notify)
-    return joined_map(detector.tile_memory_, tiling, tiles)
-
-
-def joined_map(memory: TileMemory, tiling: Tiling, tiles: Iterable[Tensor]) -> Maps:
-    """The map of an image at each scale, given the tokens of its tiles."""
-    return tiling.joined(
-        tile_map(memory, tokens, tiling, number) for number, tokens in enumerate(tiles)
-    )
-
-
-def tile_map(memory: TileMemory, tokens: Tensor, tiling: Tiling, number: int) -> Maps:
+def _tile_map(memory: TileMemory, tokens: Tensor, tiling: Tiling, number: int) -> Maps:
     """The map of a tile at its place, (scales, grid, grid)."""
     found = memory.distances(tuple(tokens), *tiling.centre(number))
     return found.reshape(-1, tiling.grid, tiling.grid).cpu().numpy()
-
-
-def tiling_of(detector: "HyperFSAD", size: tuple[int, int]) -> Tiling:
-    """How a detector cuts an image of this size."""
-    assert detector.tile_side is not None
-    return Tiling.of(size, detector.tile_side, detector.settings.grid)
-
-
-def colour_scale(bank: MemoryBank, how: Comparison) -> tuple[float, float]:
-    """As `colours.colour_scale`, but from a few tiles of the normal images."""
-    bank, device = bank.first(LEVEL_BANK), bank.cls.device
-    views = bank.views
-    found = []
-    if len(views) == 1:
-        lone = TileMemory(bank.tiles[:1], how, device)
-        found = [lone.against_itself(0, n) for n in spread(len(bank.tiles[0]), 2 * LEVEL_TILES)]
-    else:
-        for of_image in views[:LEVEL_IMAGES]:
-            others = TileMemory(bank.without(*of_image).tiles, how, device)
-            image = bank.tiles[of_image[0]]
-            for number in spread(len(image), LEVEL_TILES):
-                tokens = image.tokens(number).to(device)
-                found.append(others.distances(tuple(tokens), *image.tiling.centre(number)))
-    level = torch.cat([scales.mean(dim=0) for scales in found]).quantile(LEVEL_QUANTILE)
-    low = max(float(level), 1e-6)
-    return low, SPAN * low
-
-
-def spread(count: int, most: int) -> Sequence[int]:
-    """At most so many of the numbers below `count`, evenly spread."""
-    kept = min(count, most)
-    return [(2 * i + 1) * count // (2 * kept) for i in range(kept)]

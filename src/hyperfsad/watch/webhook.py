@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .. import __version__
 from ..errors import UsageError, reason
+from ..version import __version__
 
 OCCASIONS = ("anomalous", "error", "all")
 

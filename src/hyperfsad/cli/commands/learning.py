@@ -42,7 +42,7 @@ def fit(options: argparse.Namespace) -> int:
 def learnt(options: argparse.Namespace) -> "tuple[HyperFSAD, bool]":
     """A detector of the good parts that the options name, and whether all could be read."""
     detector = new_detector(options)
-    detector.follow = progress
+    detector.progress = progress
     found = found_images(options.normal)
     rate = asked_rate(options)
     good = found_images(options.calibrate) if options.calibrate else None

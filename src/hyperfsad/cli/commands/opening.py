@@ -57,7 +57,7 @@ def any_detector(options: argparse.Namespace) -> "HyperFSAD | ProductDetector":
 
     detector = load_detector(options.detector, **_machine(options))
     for one in by_product(detector).values():
-        one.follow = progress
+        one.progress = progress
     return detector
 
 

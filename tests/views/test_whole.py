@@ -1,14 +1,21 @@
-"""The colour scale comes from the normal images alone, for one image and for several."""
+"""The image as a whole: the colour scale comes from the normal images alone."""
 
 import pytest
 import torch
 
+from hyperfsad.decisions.interest import Interest
+from hyperfsad.encoders import EncoderSettings
 from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.images.loading import NormalImage
-from hyperfsad.method.matcher import Comparison
-from hyperfsad.method.matching import LOOKUPS
+from hyperfsad.method.lookups import LOOKUPS
+from hyperfsad.method.matching import Comparison
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.views.colours import SPAN, colour_scale
+from hyperfsad.method.scoring import ImageScoring, Pooling
+from hyperfsad.views import Rules
+from hyperfsad.views.view import SPAN
+from hyperfsad.views.whole import WholeView
+
+SETTINGS = EncoderSettings("none", (1, 2), 84, 14, (0.5,) * 3, (0.2,) * 3, False)
 
 
 def bank(images: int, noise: float) -> MemoryBank:
@@ -19,6 +26,11 @@ def bank(images: int, noise: float) -> MemoryBank:
     patches = torch.nn.functional.normalize(patches, dim=-1)
     names = [NormalImage(str(index), str(index)) for index in range(images)]
     return MemoryBank.of(Tokens(patches, patches[:, :, 0]), names)
+
+
+def colour_scale(memory: MemoryBank, how: Comparison) -> tuple[float, float]:
+    rules = Rules(SETTINGS, how, ImageScoring(Pooling.parse("max"), 0.5))
+    return WholeView(rules, Interest()).fitted(memory).colour_scale()
 
 
 def test_the_scale_grows_with_the_variation_of_good_parts() -> None:

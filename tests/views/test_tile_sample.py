@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from hyperfsad.detector.products import ProductDetector
 from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.errors import HyperfsadWarning, UsageError
 from hyperfsad.images.loading import LoadedImage, load_image
-from hyperfsad.views.tile_rehearsal import DECIDED, TILES, beyond, cut, decided, sample
+from hyperfsad.views.tile_sample import TILES, beyond, decided, sample
 from hyperfsad.views.tiling import Tiling
 
 Maker = Callable[[], HyperFSAD]
@@ -42,7 +43,7 @@ def stripes(seed: int, *, turned: bool = False) -> Image.Image:
 @pytest.mark.parametrize("count", [1, 3])
 def test_good_cloth_is_good_and_other_cloth_is_not(tiled: Maker, count: int) -> None:
     detector = tiled().fit([stripes(seed) for seed in range(count)])
-    assert len(detector.memory_.tiles[0]) > TILES  # or there would be no sample
+    assert len(detector.memory_.extras[0]) > TILES  # or there would be no sample
     assert detector.threshold_from_ is not None
     assert detector.threshold_from_.startswith(f"estimate from the {count} good part")
     for seed in range(10, 16):
@@ -54,7 +55,7 @@ def test_good_cloth_is_good_and_other_cloth_is_not(tiled: Maker, count: int) -> 
     assert other.regions
 
 
-def test_the_same_good_parts_give_the_same_line(tiled: Maker, tmp_path: Path) -> None:
+def test_the_same_good_parts_give_the_same_threshold(tiled: Maker, tmp_path: Path) -> None:
     paths = [tmp_path / f"{seed}.png" for seed in range(3)]
     for seed, path in enumerate(paths):
         stripes(seed).save(path)
@@ -90,7 +91,7 @@ def test_only_a_few_tiles_of_a_few_images_are_encoded_again(
         return load_image(name)
 
     monkeypatch.setattr(detector.encoder_, "encode_prepared", counted)
-    monkeypatch.setattr("hyperfsad.views.rehearsal.load_image", noted)
+    monkeypatch.setattr("hyperfsad.detector.support.load_image", noted)
     detector.calibrate()
     assert read == [str(path) for path in paths[:4]]
     assert sum(encoded) == 4 * 5 * (TILES + 1)
@@ -115,7 +116,7 @@ def test_images_that_are_gone_are_told(tiled: Maker, tmp_path: Path) -> None:
     assert detector.threshold_ is None
 
 
-def test_a_line_of_tiles_that_cover_the_image_is_that_without_tiles(tiny: str) -> None:
+def test_the_threshold_of_a_tile_that_covers_the_image_is_that_without_tiles(tiny: str) -> None:
     pictures = [stripes(seed) for seed in range(2)]
     plain = HyperFSAD(tiny, resolution=84, device="cpu").fit(pictures)
     one_tile = HyperFSAD(tiny, resolution=84, device="cpu", tiles=max(SIZE)).fit(pictures)
@@ -139,15 +140,6 @@ def test_a_sample_is_spread_over_the_image(size: tuple[int, int], side: int) -> 
     for count, found in ((rows, down), (columns, across)):
         gaps = np.diff([-1, *sorted(found), count])
         assert gaps.max() <= math.ceil(count / len(found)) + 1
-    for number in numbers:
-        picture = cut(_blank(size), tiling, number)
-        left, upper, right, lower = tiling.box(number)
-        assert abs(picture.size[0] - (right - left)) <= 1
-        assert abs(picture.size[1] - (lower - upper)) <= 1
-
-
-def _blank(size: tuple[int, int]) -> LoadedImage:
-    return LoadedImage("blank", Image.new("RGB", size))
 
 
 @settings(max_examples=40, deadline=None)
@@ -164,7 +156,6 @@ def test_tiles_say_what_they_say_in_the_map(size: tuple[int, int], side: int, se
     part = decided(tiling, numbers, [maps[number] for number in numbers])
     assert part.shape[1] <= whole.shape[1]
     assert part.shape[1] >= len(numbers)
-    assert 0 < DECIDED < 1
     assert part.min() >= maps.min()
     assert part.max() <= maps.max()
 
@@ -184,9 +175,12 @@ def test_the_peak_of_an_exponential_tail_is_found_from_a_sample() -> None:
     assert beyond(np.full(50, 0.25, dtype=np.float32), 10) == 0
 
 
-def test_what_does_not_go_with_tiles_is_refused(tiny: str) -> None:
-    for wrong in ({"rotations": 4}, {"rotations": "auto"}, {"roi": "auto"}):
-        with pytest.raises(UsageError, match="not both"):
-            HyperFSAD(tiny, tiles=60, **wrong)
+@pytest.mark.parametrize("wrong", [{"rotations": 4}, {"rotations": "auto"}, {"roi": "auto"}])
+def test_what_does_not_go_with_tiles_is_refused(tiny: str, wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="not both"):
+        HyperFSAD(tiny, tiles=60, **wrong)
+
+
+def test_several_products_are_not_cut_into_tiles(tiny: str) -> None:
     with pytest.raises(UsageError, match="several products are not cut into tiles"):
         ProductDetector(tiny, tiles=60)

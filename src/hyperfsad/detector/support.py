@@ -1,0 +1,98 @@
+"""Reading good parts: each is checked, encoded in its orientations, and remembered."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..encoders.encoder import Encoder, prepare
+from ..errors import ImageError, UsageError
+from ..images.loading import LARGEST_DRAWN, LoadedImage, NormalImage, batched, load_image
+from ..images.reading import Images, distinct_images
+from ..method.memory import MemoryBank
+from ..views import Plain
+
+MOST_KEPT = 6
+"""Normal images that are kept as pictures while a detector is fitted."""
+
+Orientations: TypeAlias = Callable[[LoadedImage], list[LoadedImage]]
+"""What is remembered of a normal image: itself first, and perhaps turned copies."""
+
+
+class SupportReader:
+    """Makes memory banks of good parts, as a view looks at them."""
+
+    def __init__(self, view: Plain, encoder: Encoder, batch_size: int, read_ahead: int) -> None:
+        self._view, self._encoder = view, encoder
+        self._batch_size, self._read_ahead = batch_size, read_ahead
+        self.skipped: list[ImageError] = []
+        """Images that could not be read."""
+        self.pictures: dict[str, LoadedImage] = {}
+        """Images that cannot be read again, by their hash, while somebody may want to see them."""
+
+    def banks(
+        self, images: Images, known: tuple[NormalImage, ...], orientations: Orientations
+    ) -> list[MemoryBank]:
+        """A bank for each batch of normal images that are readable and new."""
+        hashes = {image.sha256: image.name for image in known}
+        banks = []
+        for batch in batched(self._new_images(images, hashes, orientations), self._batch_size):
+            tokens = self._encoder.encode_prepared([pixels for pixels, _, _ in batch])
+            bank = MemoryBank.of(tokens, [normal for _, normal, _ in batch])
+            pictures = [picture for _, _, picture in batch if picture is not None]
+            banks.append(self._view.remember(bank, pictures, self._encoder))
+            batch.clear()  # a picture goes before another is read
+            pictures.clear()
+        return banks
+
+    def joined(self, banks: list[MemoryBank]) -> MemoryBank:
+        """One bank of all, of which there must be one."""
+        if not banks:
+            reason = "none could be read" if self.skipped else "none was given"
+            raise UsageError(f"There is no normal image to learn from: {reason}.")
+        return MemoryBank.joined(banks)
+
+    def read_again(self, image: NormalImage) -> LoadedImage | None:
+        """The picture of a normal image, unless its file is gone or shows something else by now."""
+        if image.sha256 in self.pictures:
+            return self.pictures[image.sha256]
+        try:
+            picture = load_image(image.name)
+        except ImageError:
+            return None
+        return picture if picture.sha256() == image.sha256 else None
+
+    def _new_images(
+        self, images: Images, hashes: dict[str, str], orientations: Orientations
+    ) -> Iterator[tuple[NDArray[np.float32], NormalImage, LoadedImage | None]]:
+        """The encoder's input for each entry, the image it shows, and its picture if needed."""
+        view, settings = self._view, self._encoder.settings
+
+        def entries(
+            image: LoadedImage,
+        ) -> tuple[list[tuple[NDArray[np.float32], LoadedImage | None]], LoadedImage | None]:
+            shown = [view.visible(copy) for copy in orientations(view.visible(image))]
+            found = [
+                (prepare(copy, settings), copy if view.needs_pictures else None) for copy in shown
+            ]
+            return found, image if _cannot_be_read_again(image) else None
+
+        found = distinct_images(
+            images, entries, self.skipped, hashes, kind="A normal image", count=self._read_ahead
+        )
+        for normal, (of_image, picture) in found:
+            if picture is not None and len(self.pictures) < MOST_KEPT:
+                self.pictures[normal.sha256] = picture
+            of_image.reverse()
+            while of_image:
+                pixels, whole = of_image.pop()
+                yield pixels, normal, whole
+                del whole
+
+
+def _cannot_be_read_again(image: LoadedImage) -> bool:
+    """Whether it is no file; large ones are let go all the same, as they would fill the memory."""
+    width, height = image.size
+    return width * height <= LARGEST_DRAWN and not os.path.isfile(image.name)

@@ -1,0 +1,161 @@
+"""Evidence: the normal patches that rebuilt a patch, their weights, and what they leave over.
+
+Sparse Hyper Matching rebuilds a patch from a few normal ones, ε = w·P; the map shows 1 − cos(q, ε).
+The active rows of w are the whole reason for the number, so they can be shown. Results keep no
+tokens (of a thousand images they would take gigabytes): the image is encoded again when it is
+asked about, by the detector that judged it.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..decisions.routing import Route, route_fields
+from ..images.loading import LoadedImage
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An active normal patch."""
+
+    image: str
+    """The support image's name, as it was given when the detector learnt."""
+    sha256: str
+    """The hash of its pixels."""
+    view: int
+    """0 is the image itself; others are the copies that the detector makes of it, such as turns."""
+    row: int
+    column: int
+    """On the patch grid of that view."""
+    weight: float
+    similarity: float
+    """Its cosine to the query patch."""
+    rows: int
+    columns: int
+    """Of that patch grid."""
+    angle: float = 0.0
+    """Degrees, against the clock, by which the view is turned."""
+    centre: tuple[float, float] = (0.0, 0.0)
+    """x and y of the patch's centre in the support image as it is on disk, as parts of its width
+    and height."""
+
+    @property
+    def copy(self) -> str:
+        """Which view of the image it is, in brackets; nothing for the image itself."""
+        if self.angle:
+            return f" (turned {self.angle:g}°)"
+        return f" (copy {self.view})" if self.view else ""
+
+
+@dataclass(frozen=True)
+class LayerEvidence:
+    """What one layer of the encoder says of the patch."""
+
+    layer: int
+    unexplained: float
+    """1 − cos of the patch and its reconstruction."""
+    neighbours: tuple[Neighbour, ...]
+    """By weight, the largest first."""
+    rest: float = 0.0
+    """The weight of all further patches; 0 but for dense lookups."""
+    scale: int = 1
+    """1: the patch and its neighbours by themselves; 3: each averaged over 3×3 patches."""
+
+    @property
+    def name(self) -> str:
+        """The layer, and whether the patch was averaged with its neighbours."""
+        return f"layer {self.layer}" + (f", {self.scope}" if self.scope else "")
+
+    @property
+    def scope(self) -> str:
+        """What was compared where it was more than the patch by itself."""
+        return "neighbourhood" if self.scale > 1 else ""
+
+
+def as_it_is(image: LoadedImage) -> list[LoadedImage]:
+    """Remembers a support image in one orientation."""
+    return [image]
+
+
+@dataclass(frozen=True)
+class PatchEvidence:
+    """Why the map has its value at one patch of an image."""
+
+    image: str
+    x: float
+    y: float
+    row: int
+    column: int
+    grid: int
+    """Patches along each side of what the encoder sees at once: the image, or a tile."""
+    bbox: tuple[float, float, float, float]
+    """The patch: x, y, width and height in the image's own pixels."""
+    value: float
+    """The mean of what the layers leave unexplained, at all scales: the map's value, or that of
+    the tile whose centre is nearest."""
+    layers: tuple[LayerEvidence, ...]
+    picture: LoadedImage = field(repr=False, compare=False)
+    shown: float
+    """The map's value; where tiles overlap, the weighted mean of theirs."""
+    rows: int
+    columns: int
+    """Of the patch grid over the whole image."""
+    orientations: Callable[[LoadedImage], list[LoadedImage]] = field(
+        repr=False, compare=False, default=as_it_is
+    )
+    """What the detector remembers of a support image: itself, and perhaps turned copies."""
+    route: Route | None = None
+    """The image's product, where the detector knows several; its good parts are the support."""
+
+    def place(self, neighbour: Neighbour) -> tuple[float, float, float, float]:
+        """A neighbour's x, y, width and height as parts of its view's width and height."""
+        width, height = 1 / neighbour.columns, 1 / neighbour.rows
+        return neighbour.column * width, neighbour.row * height, width, height
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it but the pictures; `place` is a box in the view that was matched, `centre` its
+        middle in the support image as it is on disk, both as parts of width and height."""
+        layers = [
+            {
+                "layer": layer.layer,
+                "scale": layer.scale,
+                "unexplained": layer.unexplained,
+                "rest": layer.rest,
+                "neighbours": [{**asdict(n), "place": self.place(n)} for n in layer.neighbours],
+            }
+            for layer in self.layers
+        ]
+        names = ["image", "x", "y", "row", "column", "grid", "bbox", "value"]
+        names += ["shown", "rows", "columns"]
+        fields = {name: getattr(self, name) for name in names}
+        return {**fields, "layers": layers, **route_fields(self.route)}
+
+    def to_json(self) -> str:
+        """`to_dict()` as JSON."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    def to_text(self, most: int = 5) -> str:
+        """A table for people, with the `most` heaviest neighbours of each layer."""
+        lines = [
+            f"{self.image} at {self.x:.0f}, {self.y:.0f}"
+            f" (patch row {self.row}, column {self.column} of {self.rows}×{self.columns}):"
+            f" {self.value:.3f} unexplained"
+        ]
+        if self.route is not None:
+            lines.append(self.route.to_text())
+        for layer in self.layers:
+            count = len(layer.neighbours)
+            patches = "1 normal patch" if count == 1 else f"{count} normal patches"
+            lines.append(
+                f"{layer.name}: rebuilt from {patches}, {layer.unexplained:.3f} unexplained"
+            )
+            lines.append("   weight  similarity  place        support image")
+            for n in layer.neighbours[:most]:
+                place = f"{100 * n.centre[0]:.0f} %, {100 * n.centre[1]:.0f} %"
+                numbers = f"  {100 * n.weight:5.1f} %{n.similarity:12.3f}"
+                lines.append(f"{numbers}  {place:12} {n.image}{n.copy}")
+            left = sum(n.weight for n in layer.neighbours[most:]) + layer.rest
+            if left > 0:
+                lines.append(f"  {100 * left:5.1f} %              of all others")
+        return "\n".join(lines)

@@ -1,0 +1,236 @@
+"""How an image is looked at: one interface, as a whole (`whole`) or in tiles (`tiled`).
+
+A view is made unfitted; `fitted` gives one that knows a memory bank and can be asked. It knows
+nothing of the detector that uses it, only its rules.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..decisions.interest import Interest
+from ..decisions.thresholds import LeaveOneOut, SupportScores
+from ..disk.tensors import StreamedTensor
+from ..encoders import EncoderSettings
+from ..encoders.encoder import Encoder
+from ..encoders.prepared import PreparedImage
+from ..encoders.tokens import Tokens
+from ..errors import UsageError
+from ..evidence.evidence import Evidence
+from ..evidence.patch import LayerEvidence
+from ..images.grid import PatchGrid
+from ..images.loading import LoadedImage, NormalImage
+from ..messages import Notify, Progress, no_progress, silent
+from ..method.matching import Comparison
+from ..method.memory import MemoryBank
+from ..method.scoring import ImageScoring, Pooling, TokenScore
+
+LEVEL_QUANTILE = 0.99
+
+LEVEL_IMAGES = 4
+"""Normal images that set the level of the colour scale; more cost time and move it little."""
+
+SPAN = 2.5
+"""The scale ends at this multiple of its start. On five real products (bottle, tile, bracket,
+cookie, chest X-ray) good parts then stay in its lower third; clear defects reach its upper half."""
+
+SELF_DISTANCE = Pooling.parse("top-2%")
+"""How far the places of a good part are from one another, in one number."""
+
+ReadAgain = Callable[[NormalImage], LoadedImage | None]
+"""The picture of a normal image; None where it is gone."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All that a view needs to know of its detector."""
+
+    settings: EncoderSettings
+    comparison: Comparison
+    scoring: ImageScoring
+    rotations: int = 1
+    """Orientations in which the memory bank holds each normal image."""
+    batch_size: int | None = None
+    notify: Notify = silent
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What one normal image showed at its worst: its score, and the peak of its map."""
+
+    score: float
+    peak: float
+
+    @classmethod
+    def worst(cls, found: "Iterable[Shown | TokenScore]") -> "Shown":
+        """The highest score and the highest peak, perhaps of different copies."""
+        every = list(found)
+        return cls(max(one.score for one in every), max(one.peak for one in every))
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a view found at one patch."""
+
+    row: int
+    column: int
+    value: float
+    """What is explained: the mean of what the layers leave over."""
+    shown: float
+    """What the map shows there."""
+    layers: tuple[LayerEvidence, ...]
+
+
+class Plain:
+    """Images as they are: nothing is hidden, nothing is kept beside their tokens."""
+
+    needs_pictures = False
+    """Whether it cuts up pictures itself: then one at a time is held."""
+
+    def visible(self, image: LoadedImage) -> LoadedImage:
+        """What the encoder may see of an image."""
+        return image
+
+    def remember(
+        self, bank: MemoryBank, pictures: Sequence[LoadedImage], encoder: Encoder
+    ) -> MemoryBank:
+        """The bank of a few good parts with all that is kept of their pictures."""
+        return bank
+
+
+class View(Plain, ABC):
+    """Remembers good parts, and says of other images how far they are from them."""
+
+    interest: Interest
+    bank: MemoryBank
+    """The memory bank; there once it is fitted."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+
+    @abstractmethod
+    def fitted(self, bank: MemoryBank) -> "View":
+        """The same view with a memory bank, ready to be asked."""
+
+    @abstractmethod
+    def score(self, images: Sequence[PreparedImage], encoder: Encoder) -> list[TokenScore]:
+        """The scores of a few images, as one batch."""
+
+    @abstractmethod
+    def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
+        """The scores of images of which only the tokens as a whole are known."""
+
+    @abstractmethod
+    def normal_distances(self) -> Tensor:
+        """Distances of patches of good parts from other good parts: a sample, (n,)."""
+
+    @abstractmethod
+    def leave_one_out(
+        self, read_again: ReadAgain, encoder: Encoder, progress: Progress = no_progress
+    ) -> LeaveOneOut | None:
+        """How the normal images score, perturbed and left out; None where none can be read."""
+
+    @abstractmethod
+    def grid_over(self, size: tuple[int, int]) -> PatchGrid:
+        """The patches of the map over an image of a size."""
+
+    @abstractmethod
+    def place(
+        self, picture: LoadedImage, at: tuple[float, float] | None, encoder: Encoder
+    ) -> Place:
+        """What it finds at a pixel of an image; without one, at the map's peak."""
+
+    def colour_scale(self) -> tuple[float, float]:
+        """Where pictures of a map begin to glow, and the top of their scale.
+
+        It begins at the level that 99 % of the patches of a good part stay below (measured on
+        those five products: 0.19 to 0.25, where further good parts have 0.19 to 0.31).
+        """
+        return scale_of(self.normal_distances())
+
+    def evidence(
+        self, picture: LoadedImage, x: float | None, y: float | None, encoder: Encoder
+    ) -> Evidence:
+        """Which normal patches rebuilt the patch at x, y; without a place, at the map's peak."""
+        width, height = picture.size
+        if (x is None) != (y is None):
+            raise UsageError("A place is given by both x and y.")
+        if x is not None and y is not None and not (0 <= x < width and 0 <= y < height):
+            raise UsageError(
+                f"{x:g}, {y:g} lies outside {picture.name}, which has {width}×{height} pixels."
+            )
+        at = None if x is None or y is None else (x, y)
+        found, grid = self.place(picture, at, encoder), self.grid_over(picture.size)
+        x, y = grid.centre(found.row, found.column) if at is None else at
+        return Evidence(
+            image=picture.name,
+            x=x,
+            y=y,
+            row=found.row,
+            column=found.column,
+            grid=self.rules.comparison.grid,
+            bbox=grid.box(found.row, found.column),
+            value=found.value,
+            layers=found.layers,
+            picture=picture,
+            shown=found.shown,
+            rows=grid.rows,
+            columns=grid.columns,
+        )
+
+    def described(self) -> Any:
+        """How images are cut up, as a detector's header says it; None: not at all."""
+        return None
+
+    def stored(self) -> Any:
+        """The same with what the memory bank adds to it."""
+        return self.described()
+
+    def tensors(self) -> dict[str, StreamedTensor]:
+        """What a detector file keeps beside the memory bank and the region of interest."""
+        return {}
+
+    def reads_from(self, path: Path) -> bool:
+        """Whether tokens are read from this file while images are scored."""
+        return False
+
+    def release(self, path: Path) -> None:
+        """Lets a file be replaced that tokens are read from."""
+
+
+def scale_of(distances: Tensor) -> tuple[float, float]:
+    """The colour scale that distances of good patches set."""
+    low = max(float(distances.quantile(LEVEL_QUANTILE)), 1e-6)
+    return low, SPAN * low
+
+
+def left_out(
+    perturbed: Sequence[Shown],
+    held_out: Sequence[Shown],
+    self_distances: Sequence[float],
+    total: int,
+    remembered: int,
+) -> LeaveOneOut:
+    """What each normal image showed, as thresholds need it."""
+    return LeaveOneOut(
+        SupportScores(tuple(s.score for s in perturbed), tuple(s.score for s in held_out)),
+        SupportScores(tuple(s.peak for s in perturbed), tuple(s.peak for s in held_out)),
+        tuple(self_distances),
+        total,
+        remembered,
+    )
+
+
+def cells(grid: int) -> Tensor:
+    """Row and column of each patch of a square grid, (N, 2)."""
+    return torch.cartesian_prod(torch.arange(grid), torch.arange(grid))
+
+
+def distance_of_places(own: Tensor, others: Tensor) -> Tensor:
+    """How many patches apart two sets of places are, (own, others)."""
+    return (own[:, None] - others[None]).abs().amax(dim=-1)
