@@ -40,7 +40,7 @@ def test_the_report_holds_every_stage_and_ratio(
 def test_the_bank_is_that_of_a_fitted_detector(tiny: str) -> None:
     """What is timed is the real thing: two drawn parts learnt in place, as by `fit`."""
     from hyperfsad.bench.speed import IMAGES
-    from hyperfsad.demo.parts import draw
+    from hyperfsad.demo.drawing import draw
 
     timed = HyperFSAD(tiny, device="cpu", engine="torch")
     measure(timed, [2], rounds=1)

@@ -8,7 +8,7 @@ from PIL import Image
 from hyperfsad.images.loading import LoadedImage
 from hyperfsad.images.rotation import turned
 from hyperfsad.peers import NearestNeighbour
-from hyperfsad.peers import neighbours as search
+from hyperfsad.peers import peer as search
 from hyperfsad.peers.peer import top_percent
 from tests.conftest import make_picture
 from tests.peers.samples import PATCHES, random_bank, random_image, unit

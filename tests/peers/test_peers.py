@@ -12,7 +12,7 @@ from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.peers import PEERS, make_peer
-from hyperfsad.peers.scale import good_scores
+from hyperfsad.peers.peer import good_scores
 from hyperfsad.views.colours import SPAN
 from tests.conftest import make_picture
 from tests.peers.samples import GRID, PATCHES, image_of, random_bank, random_image, unit

@@ -15,7 +15,7 @@ from .galleries import GalleryRow, qualitative_grid, truth_over_map
 from .presets import PRESETS
 from .protocol import Protocol, Record, read_maps, summarise
 from .published import PublishedRow, published, six_set_average
-from .tokens import TokenStore
+from .token_cache import TokenCache
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ def draw_figures(
     preset: str,
     categories: Sequence[Category],
     protocol: Protocol,
-    store: TokenStore,
+    cache: TokenCache,
     work: Path,
     out: Path,
 ) -> list[Path]:
@@ -48,7 +48,7 @@ def draw_figures(
     for page, start in enumerate(range(0, len(many), TILES), start=1):
         figure = truth_over_map(many[start : start + TILES], ours)
         paths += save_figure(figure, out, f"{preset}-truth-over-map-{page}")
-    paths += save_figure(_tsne(categories, store), out, "tsne-cls")
+    paths += save_figure(_tsne(categories, cache), out, "tsne-cls")
     paths += save_figure(accuracy_efficiency(published_points()), out, "accuracy-efficiency")
     return paths
 
@@ -113,14 +113,14 @@ def _mask(image: TestImage) -> NDArray[np.bool_] | None:
     return load_mask(image, MASK_SIZE) if image.mask else None
 
 
-def _tsne(categories: Sequence[Category], store: TokenStore) -> "Figure":
+def _tsne(categories: Sequence[Category], cache: TokenCache) -> "Figure":
     groups = {}
     for category in categories[:TSNE_CATEGORIES]:
         step = max(1, len(category.test) // TSNE_IMAGES)
         images = category.test[::step]
-        tokens = np.stack([store.tokens(image.path).cls.cpu().numpy() for image in images])
+        tokens = np.stack([cache.tokens(image.path).cls.cpu().numpy() for image in images])
         groups[category.name] = (tokens, np.array([image.anomalous for image in images]))
-    return tsne_cls(groups, store.settings.layers)
+    return tsne_cls(groups, cache.settings.layers)
 
 
 def _series(

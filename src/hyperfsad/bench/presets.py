@@ -9,7 +9,7 @@ from ..encoders import EncoderSettings
 from ..errors import UsageError
 from ..method.matching import LOOKUPS
 from ..peers import PEERS
-from ..peers.turning import check_rotations
+from ..peers.peer import check_peer_rotations
 from .protocol import Record, summarise
 from .published import SIX_SETS, PublishedRow, published
 from .scorer import Variant
@@ -100,7 +100,7 @@ def with_rotations(variants: tuple[Variant, ...], rotations: int) -> tuple[Varia
     """The variants, and those of the peers that can remember turned support once more with it."""
     if rotations == 1:
         return variants
-    check_rotations(rotations)
+    check_peer_rotations(rotations)
     able = [v for v in variants if v.peer and "rotations" in signature(PEERS[v.peer]).parameters]
     if not able:
         raise UsageError("Only peers remember turned support; --rotations needs --preset peers.")

@@ -21,7 +21,7 @@ from ..peers import PEERS
 from .datasets import Category, load_mask
 from .metrics import image_metrics, pixel_metrics
 from .scorer import Scorer, Variant
-from .tokens import TokenStore
+from .token_cache import TokenCache
 
 BLOCK = 16
 """Images scored between two writes to disk: what a killed run may lose."""
@@ -57,7 +57,7 @@ class Record:
     metrics: dict[str, float | None]
 
 
-def support_order(category: Category, run: int, seed: int, store: TokenStore) -> list[str]:
+def support_order(category: Category, run: int, seed: int, cache: TokenCache) -> list[str]:
     """The good images of a category in the order of a run; a copy of another is passed over."""
 
     def rank(path: str) -> str:
@@ -67,14 +67,14 @@ def support_order(category: Category, run: int, seed: int, store: TokenStore) ->
 
     distinct: dict[str, str] = {}
     for path in sorted(category.normal, key=rank):
-        distinct.setdefault(store.content_hash(path), path)
+        distinct.setdefault(cache.content_hash(path), path)
     return list(distinct.values())
 
 
 def evaluate(
     category: Category,
     protocol: Protocol,
-    store: TokenStore,
+    cache: TokenCache,
     work: Path,
     advance: Callable[[int], None],
 ) -> list[Record]:
@@ -82,13 +82,13 @@ def evaluate(
 
     Scores go to `work` block by block, so that a killed run goes on where it stopped.
     """
-    supports = _supports(category, protocol, store)
+    supports = _supports(category, protocol, cache)
     pool = sorted({path for paths in supports.values() for path in paths})
     places = {path: place for place, path in enumerate(pool)}
     subsets = [
         tuple(places[path] for path in supports[pair]) for pair in protocol.settings_of_runs()
     ]
-    scorer = Scorer(protocol.variants, pool, subsets, store)
+    scorer = Scorer(protocol.variants, pool, subsets, cache)
     scores, maps = [], []
     for number, start in enumerate(range(0, len(category.test), BLOCK)):
         paths = [image.path for image in category.test[start : start + BLOCK]]
@@ -97,7 +97,7 @@ def evaluate(
         maps.append(found[1])
         advance(len(paths))
     return _records(
-        category, protocol, store, supports, np.concatenate(scores, 2), np.concatenate(maps, 2)
+        category, protocol, cache, supports, np.concatenate(scores, 2), np.concatenate(maps, 2)
     )
 
 
@@ -116,12 +116,12 @@ def _block_path(category: Category, work: Path, number: int) -> Path:
 
 
 def _supports(
-    category: Category, protocol: Protocol, store: TokenStore
+    category: Category, protocol: Protocol, cache: TokenCache
 ) -> dict[tuple[int, int], tuple[str, ...]]:
     most = max(protocol.shots)
     supports = {}
     for run in range(protocol.runs):
-        order = support_order(category, run, protocol.seed, store)
+        order = support_order(category, run, protocol.seed, cache)
         if len(order) < most:
             raise UsageError(
                 f"{category.dataset}/{category.name} has {len(order)} different good images;"
@@ -135,7 +135,7 @@ def _supports(
 def _records(
     category: Category,
     protocol: Protocol,
-    store: TokenStore,
+    cache: TokenCache,
     supports: dict[tuple[int, int], tuple[str, ...]],
     scores: NDArray[np.float64],
     maps: NDArray[np.float32],
@@ -159,8 +159,8 @@ def _records(
                 Record(
                     category.dataset,
                     category.name,
-                    store.settings.name,
-                    store.settings.resolution,
+                    cache.settings.name,
+                    cache.settings.resolution,
                     variant.label,
                     shots,
                     run,

@@ -17,7 +17,7 @@ from .illustrate import draw_curves, draw_figures
 from .presets import PRESETS, build_tables, with_recipe, with_rotations
 from .protocol import Protocol, Record, evaluate, record_lines
 from .tables import Table, write_table
-from .tokens import DEFAULT_LIMIT, TokenStore
+from .token_cache import DEFAULT_LIMIT, TokenCache
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def run_benchmark(
         for size in sizes:
             _, layers = recipe_layers(recipe, encoder)
             settings = find_spec(encoder).settings(layers, size)
-            store = TokenStore(
+            cache = TokenCache(
                 settings, device=device, engine=engine, limit=cache_limit, notify=notify
             )
             variants = with_recipe(preset_name, preset.variants(settings), recipe)
@@ -130,11 +130,11 @@ def run_benchmark(
             work = out / "work" / f"{preset_name}-{label}"
             measured: list[Record] = []
             for category in categories:
-                measured += evaluate(category, protocol, store, work, advance)
+                measured += evaluate(category, protocol, cache, work, advance)
             records += measured
             if figures:
                 folder = out / "figures" / label
-                draw_figures(preset_name, categories, protocol, store, work, folder)
+                draw_figures(preset_name, categories, protocol, cache, work, folder)
     if figures:
         draw_curves(preset_name, records, out / "figures")
     tables = build_tables(preset_name, records)

@@ -25,7 +25,7 @@ from ..method.memory import MemoryBank
 from ..method.scoring import Pooling, image_score
 from ..peers import PEERS
 from .sharing import SharedMatcher
-from .tokens import TokenStore
+from .token_cache import TokenCache
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -67,9 +67,9 @@ class Scorer:
         variants: Sequence[Variant],
         pool: Sequence[str],
         subsets: Sequence[tuple[int, ...]],
-        store: TokenStore,
+        cache: TokenCache,
     ) -> None:
-        self._variants, self._pool, self._subsets, self._store = variants, pool, subsets, store
+        self._variants, self._pool, self._subsets, self._cache = variants, pool, subsets, cache
         self._lookups = sorted({variant.lookup for variant in variants if variant.shared})
         self._others: dict[tuple[Variant, int], FewShotDetector] = {}
 
@@ -88,29 +88,29 @@ class Scorer:
 
     def identity(self, paths: Sequence[str]) -> str:
         """A hash of all that the scores of a block depend on."""
-        store = self._store
+        cache = self._cache
         values = {
             "version": __version__,
-            "encoder": store.encoder.fingerprint,
-            "engine": store.encoder.engine,
-            "settings": asdict(store.settings),
+            "encoder": cache.encoder.fingerprint,
+            "engine": cache.encoder.engine,
+            "settings": asdict(cache.settings),
             "variants": [asdict(variant) for variant in self._variants],
             "subsets": self._subsets,
-            "pool": [store.content_hash(path) for path in self._pool],
-            "images": [store.content_hash(path) for path in paths],
+            "pool": [cache.content_hash(path) for path in self._pool],
+            "images": [cache.content_hash(path) for path in paths],
         }
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
     def scores(self, paths: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Scores (variants, subsets, images) and maps (…, grid, grid)."""
-        grid = self._store.settings.grid
+        grid = self._cache.settings.grid
         shape = (len(self._variants), len(self._subsets), len(paths))
         scores = np.zeros(shape)
         maps = np.zeros((*shape, grid, grid), dtype=np.float32)
         self._prepare()
 
         def fill(column: int) -> None:
-            image = self._store.tokens(paths[column])
+            image = self._cache.tokens(paths[column])
             distances = self._matcher.distances(image, self._subsets, self._lookups)
             for row, variant in enumerate(self._variants):
                 for place, subset in enumerate(self._subsets):
@@ -122,7 +122,7 @@ class Scorer:
                         found = scored.score, scored.anomaly_map
                     scores[row, place, column], maps[row, place, column] = found
 
-        in_parallel(fill, range(len(paths)), self._store.encoder.device)
+        in_parallel(fill, range(len(paths)), self._cache.encoder.device)
         return scores, maps
 
     def _prepare(self) -> None:
@@ -141,16 +141,16 @@ class Scorer:
                     for index in subset
                     for view in banks[variant.rotations][index]
                 ]
-                detector = variant.detector(self._store.settings)
+                detector = variant.detector(self._cache.settings)
                 self._others[variant, place] = detector.remember(MemoryBank.joined(views))
 
     def _banks(self, rotations: int) -> list[list[ImageTokens]]:
         """The tokens of each image of the pool in that many orientations."""
         angles = [360 * turn / rotations for turn in range(rotations)]
         views = in_parallel(
-            lambda view: self._store.tokens(*view),
+            lambda view: self._cache.tokens(*view),
             [(path, angle) for path in self._pool for angle in angles],
-            self._store.encoder.device,
+            self._cache.encoder.device,
         )
         return [views[first : first + rotations] for first in range(0, len(views), rotations)]
 
@@ -161,9 +161,9 @@ class Scorer:
         image: ImageTokens,
         subset: tuple[int, ...],
     ) -> tuple[float, NDArray[np.float32]]:
-        available = self._store.settings.layers
+        available = self._cache.settings.layers
         places = [available.index(layer) for layer in variant.layers or available]
-        grid = self._store.settings.grid
+        grid = self._cache.settings.grid
         anomaly_map = distances[places].mean(dim=0).clamp(min=0).reshape(grid, grid)
         score_map = float(Pooling.parse(variant.pooling)(anomaly_map))
         score_cls = float(self._matcher.cls_distances(image, subset)[places].mean())

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from ..demo.parts import draw
+from ..demo.drawing import draw
 from ..detector.hyperfsad import HyperFSAD
 from ..encoders.encoder import prepare
 from ..encoders.tokens import Tokens

@@ -17,7 +17,7 @@ from ..lazy import loader
 if TYPE_CHECKING:
     from .certificates import Certificates, certify
     from .coverage import Coverage
-    from .drift import DriftMonitor, DriftReport, watch
+    from .drift import DriftMonitor, DriftReport, monitor_drift
     from .radii import cover_normal
     from .ranking import LayerReport, rank_layers
     from .stability import StabilityReport, Unaffected, check_extension, check_stability
@@ -35,7 +35,7 @@ _HOMES = {
     "check_stability": "stability",
     "cover_normal": "radii",
     "rank_layers": "ranking",
-    "watch": "drift",
+    "monitor_drift": "drift",
 }
 
 __all__ = [
@@ -50,8 +50,8 @@ __all__ = [
     "check_extension",
     "check_stability",
     "cover_normal",
+    "monitor_drift",
     "rank_layers",
-    "watch",
 ]
 
 

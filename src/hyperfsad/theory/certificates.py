@@ -21,11 +21,11 @@ from ..errors import UsageError
 from ..images.reading import Images
 from ..method.memory import MemoryBank
 from .hull import Cone
-from .tokens import (
+from .layerwise import (
     ROUNDING,
     Array,
-    Bench,
-    Evidence,
+    Discrepancies,
+    LayerwiseMatcher,
     encoded,
     numbers,
     on_device,
@@ -42,8 +42,8 @@ class Certificates:
     """Theorem 1 for every pair; arrays are (good, layers), (bad, layers) or (good, bad)."""
 
     lam: float
-    good: tuple[Evidence, ...]
-    bad: tuple[Evidence, ...]
+    good: tuple[Discrepancies, ...]
+    bad: tuple[Discrepancies, ...]
     epsilon: Array
     """ε: how far the normal patches that a good image draws on may be."""
     gamma: Array
@@ -156,17 +156,17 @@ def certify_tokens(
     rounding: float = ROUNDING,
 ) -> Certificates:
     """Theorem 1 for all pairs of good and bad images, from their tokens."""
-    bench = Bench(bank, lookup)
-    normal: list[Evidence] = []
+    matcher = LayerwiseMatcher(bank, lookup)
+    normal: list[Discrepancies] = []
     reach = []
     for name, image in good:
-        normal.append(bench.evidence(name, image))
-        reach.append(bench.reach(image))
+        normal.append(matcher.discrepancies(name, image))
+        reach.append(matcher.reach(image))
     cones = [Cone(layer.detach().cpu().numpy()) for layer in bank.patches]
-    anomalous: list[Evidence] = []
+    anomalous: list[Discrepancies] = []
     bounds = []
     for name, image in bad:
-        anomalous.append(bench.evidence(name, image))
+        anomalous.append(matcher.discrepancies(name, image))
         bounds.append(_hull_bounds(cones, image, anomalous[-1].peak))
     for images, what in ((normal, "good"), (anomalous, "bad")):
         if not images:
@@ -201,7 +201,7 @@ def _hull_bounds(cones: Sequence[Cone], image: ImageTokens, peak: int) -> list[t
     return [(bound.gamma, bound.gap) for bound in found]
 
 
-def _distances(images: Sequence[Evidence]) -> Array:
+def _distances(images: Sequence[Discrepancies]) -> Array:
     """√(2g): how far each image's CLS token is from the memory, (images, layers)."""
     return np.asarray(np.sqrt(2 * np.maximum(np.stack([image.cls for image in images]), 0)))
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from .cover import Flags, greedy_cover, held_out_share
 from .intervals import share_interval
-from .tokens import Array
+from .layerwise import Array
 
 Shots = NDArray[np.int64]
 """Numbers K of support images."""

@@ -19,7 +19,7 @@ from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError
 from ..images.reading import Images
 from .cover import greedy_cover
-from .tokens import Array, encoded, numbers, on_device
+from .layerwise import Array, encoded, numbers, on_device
 
 HIGH = (0.75, 0.5, 0.25, 0.1)
 """Bets that the next score is among the highest three quarters, …, the highest tenth."""
@@ -190,7 +190,7 @@ class DriftReport:
         }
 
 
-def watch_scores(
+def monitor_scores(
     calibration: Sequence[float],
     stream: Sequence[tuple[str, float]],
     *,
@@ -242,7 +242,7 @@ def _to_add(places: list[int], scores: Array, tokens: Array | None, level: float
     return [places[found] for found in greedy_cover((apart <= level)[None], most=NAMED)]
 
 
-def watch(
+def monitor_drift(
     detector: HyperFSAD,
     calibration: Images,
     stream: Images,
@@ -258,7 +258,7 @@ def watch(
         for _, image in encoded(detector, calibration, distinct=True, known=detector.memory_.images)
     ]
     seen = [(name, numbers(image.cls)) for name, image in encoded(detector, stream)]
-    return watch_scores(
+    return monitor_scores(
         before,
         [(name, _score(token, memory)) for name, token in seen],
         tokens=np.stack([token for _, token in seen]) if seen else None,

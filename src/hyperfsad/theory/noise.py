@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..method.matching import sparsemax
-from .tokens import in_parts
+from .layerwise import in_chunks
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def disturb(
     queries, memory, token, normal = (t.cpu().double() for t in (queries, memory, token, normal))
     moved = moved_by(queries, noise, random)
     weights = rebuilt = 0.0
-    for before, after in zip(in_parts(queries, memory), in_parts(moved, memory), strict=True):
+    for before, after in zip(in_chunks(queries, memory), in_chunks(moved, memory), strict=True):
         z, changed = before @ memory.T, after @ memory.T
         w, other = sparsemax(z), sparsemax(changed)
         apart = (before - after).norm(dim=1)

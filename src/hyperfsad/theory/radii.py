@@ -16,7 +16,7 @@ from ..images.loading import NormalImage
 from ..images.reading import Images
 from ..method.memory import MemoryBank
 from .coverage import Coverage, cover_tokens, token_distances
-from .tokens import Array, Bench, encoded, numbers, require_plain
+from .layerwise import Array, LayerwiseMatcher, encoded, numbers, require_plain
 
 LEVEL_IMAGES = 16
 """Normal images whose maps against each other tell the ordinary level; more cost time and room."""
@@ -56,9 +56,9 @@ def map_level(bank: MemoryBank, lookup: str) -> float:
     size = bank.patches[0].shape[0] // len(bank)
     peaks = []
     for index in range(len(bank)):
-        bench = Bench(bank.without(index), lookup)
+        matcher = LayerwiseMatcher(bank.without(index), lookup)
         rows = slice(index * size, (index + 1) * size)
-        peaks.append(bench.peak([layer[rows] for layer in bank.patches]))
+        peaks.append(matcher.peak([layer[rows] for layer in bank.patches]))
     return float(np.median(peaks))
 
 

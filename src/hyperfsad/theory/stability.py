@@ -21,8 +21,8 @@ from ..errors import UsageError
 from ..images.reading import Images
 from ..method.memory import MemoryBank
 from .active import ActiveSets, active_sets, spectral_gain
+from .layerwise import ROUNDING, Array, encoded, in_chunks, numbers, on_device, require_plain
 from .noise import Disturbed, disturb
-from .tokens import ROUNDING, Array, encoded, in_parts, numbers, on_device, require_plain
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Unaffected:
 def unaffected_patches(queries: Tensor, memory: Tensor, new: Tensor) -> NDArray[np.bool_]:
     """Which query patches of a layer no new row can reach: all its similarities at most τ."""
     tau = active_sets(queries, memory, gains=False).tau
-    highest = [(part @ new.T).amax(dim=1) for part in in_parts(queries, new)]
+    highest = [(part @ new.T).amax(dim=1) for part in in_chunks(queries, new)]
     return np.asarray(numbers(torch.cat(highest)) <= tau - ROUNDING)
 
 

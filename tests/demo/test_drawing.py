@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hyperfsad.demo.parts import PRODUCTS, draw
+from hyperfsad.demo.drawing import PRODUCTS, draw
 
 
 @pytest.mark.parametrize("product", PRODUCTS)

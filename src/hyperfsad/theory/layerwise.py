@@ -57,7 +57,7 @@ def encoded(
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Discrepancies:
     """The layer-wise discrepancies of one image (Equation 24 of the paper) and its places."""
 
     name: str
@@ -78,7 +78,7 @@ class Evidence:
         return lam * peak + (1 - lam) * float(self.cls[chosen].mean())
 
 
-class Bench:
+class LayerwiseMatcher:
     """A memory bank, ready to say what it makes of an image layer by layer."""
 
     def __init__(self, bank: MemoryBank, lookup: str = "sparsemax") -> None:
@@ -86,11 +86,11 @@ class Bench:
         self.lookup = lookup
         self._layers = [MemoryLayer(layer, lookup) for layer in bank.patches]
 
-    def evidence(self, name: str, image: ImageTokens) -> Evidence:
+    def discrepancies(self, name: str, image: ImageTokens) -> Discrepancies:
         """d of every patch and g of the image, in every layer."""
         distances = self._distances(image.patches)
         similar = torch.einsum("ld,kld->kl", image.cls, self.bank.cls).amax(dim=0)
-        return Evidence(name, distances, 1 - numbers(similar))
+        return Discrepancies(name, distances, 1 - numbers(similar))
 
     def peak(self, patches: Sequence[Tensor]) -> float:
         """S_map with max pooling."""
@@ -112,7 +112,7 @@ class Bench:
 def least_active(queries: Tensor, memory: Tensor, lookup: str) -> float:
     """The smallest similarity of any query to a row that it gives weight to."""
     least = math.inf
-    for part in in_parts(queries, memory):
+    for part in in_chunks(queries, memory):
         z = part @ memory.T
         if lookup in SPARSE:
             for rows, index, weights in SPARSE[lookup](z):
@@ -123,7 +123,7 @@ def least_active(queries: Tensor, memory: Tensor, lookup: str) -> float:
     return least
 
 
-def in_parts(queries: Tensor, memory: Tensor) -> Iterator[Tensor]:
+def in_chunks(queries: Tensor, memory: Tensor) -> Iterator[Tensor]:
     """Queries in parts whose similarities to the whole memory fit into bounded room."""
     yield from torch.split(queries, max(1, CHUNK // len(memory)))
 
