@@ -16,7 +16,7 @@ from PIL import Image
 from sklearn.metrics import roc_auc_score
 
 from hyperfsad import HyperFSAD
-from hyperfsad.bench.categories import Category
+from hyperfsad.bench.datasets import Category
 from hyperfsad.bench.protocol import support_order
 from hyperfsad.bench.run import Suite
 from hyperfsad.bench.token_cache import TokenCache

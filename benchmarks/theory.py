@@ -22,7 +22,8 @@ from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.images.finding import find_images
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.theory.certificates import Certificates, certify_tokens
-from hyperfsad.theory.coverage import cover_tokens, token_distances
+from hyperfsad.theory.coverage import cover_tokens
+from hyperfsad.theory.covering import left_out_scores, token_distances
 from hyperfsad.theory.drift import monitor_drift
 from hyperfsad.theory.layerwise import Discrepancies, LayerwiseMatcher, encoded, numbers
 from hyperfsad.theory.plots import (
@@ -31,7 +32,6 @@ from hyperfsad.theory.plots import (
     drift_figure,
     stability_figure,
 )
-from hyperfsad.theory.radii import left_out_scores
 from hyperfsad.theory.ranking import LayerReport, cantelli, layer_margins, rank_layers, score_gaps
 from hyperfsad.theory.stability import check_tokens, quantiles, unaffected_patches
 

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from hyperfsad import HyperFSAD
-from hyperfsad.bench.categories import Category
+from hyperfsad.bench.datasets import Category
 from hyperfsad.bench.protocol import support_order
 from hyperfsad.bench.run import Suite
 from hyperfsad.bench.token_cache import TokenCache

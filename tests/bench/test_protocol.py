@@ -9,10 +9,12 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from hyperfsad.bench import protocol as room
-from hyperfsad.bench.datasets import Category, load_dataset, load_mask
+from hyperfsad.bench.datasets import Category, load_mask
+from hyperfsad.bench.layouts import load_dataset
 from hyperfsad.bench.metrics import image_metrics, pixel_metrics
 from hyperfsad.bench.protocol import Protocol, Record, evaluate, summarise, support_order, upsampled
 from hyperfsad.bench.scorer import Variant
+from hyperfsad.bench.tables import Cell
 from hyperfsad.bench.token_cache import TokenCache
 from hyperfsad.detector.base import FewShotDetector
 from hyperfsad.encoders import find_spec
@@ -188,12 +190,13 @@ def record(category: str, run: int, value: float | None) -> Record:
 
 def test_summaries_average_categories_per_run_and_then_runs() -> None:
     records = [record("a", 0, 0.5), record("b", 0, 0.7), record("a", 1, 0.6), record("b", 1, 1.0)]
-    summary = summarise(records, "I-AUROC")
-    assert summary.mean == pytest.approx(70)
-    assert summary.std == pytest.approx(np.std([60, 80], ddof=1))
-    assert summarise(records[:2], "I-AUROC").std is None
-    assert summarise(records, "P-AUROC").mean is None
-    assert summarise([*records, record("c", 0, None)], "I-AUROC") == summary
+    figure = summarise(records, "I-AUROC")
+    assert figure is not None
+    assert figure.mean == pytest.approx(70)
+    assert figure.std == pytest.approx(np.std([60, 80], ddof=1))
+    assert summarise(records[:2], "I-AUROC") == Cell(60.0)
+    assert summarise(records, "P-AUROC") is None
+    assert summarise([*records, record("c", 0, None)], "I-AUROC") == figure
 
 
 def test_maps_are_upsampled_with_half_pixel_centres() -> None:

@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from hyperfsad.bench.published import SIX_SETS, Figure, PublishedRow, published, six_set_average
+from hyperfsad.bench.published import SIX_SETS, PublishedRow, published, six_set_average
+from hyperfsad.bench.tables import Cell
 from hyperfsad.errors import UsageError
 from hyperfsad.method.matching import LOOKUPS
 from hyperfsad.method.scoring import Pooling
@@ -58,7 +59,7 @@ def test_figures_of_other_methods(
     method: str, shots: int, dataset: str, metric: str, value: float
 ) -> None:
     row = one("main", method=method, shots=shots, dataset=dataset)
-    assert row.metrics[metric] == Figure(value, None)
+    assert row.metrics[metric] == Cell(value)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_figures_of_hyper_fsad(
     backbone: str, shots: int, dataset: str, metric: str, value: float, std: float
 ) -> None:
     row = one("main", method="Hyper-FSAD", backbone=backbone, shots=shots, dataset=dataset)
-    assert row.metrics[metric] == Figure(value, std)
+    assert row.metrics[metric] == Cell(value, std)
     assert row.venue is None
 
 
@@ -122,7 +123,7 @@ def test_figures_of_the_ablations(
     kind: str, variant: str, shots: int, dataset: str, metric: str, value: float
 ) -> None:
     row = one(kind, variant=variant, shots=shots, dataset=dataset)
-    assert row.metrics[metric] == Figure(value, None)
+    assert row.metrics[metric] == Cell(value)
     assert (row.method, row.backbone) == ("Hyper-FSAD", DINOV3)
 
 
@@ -142,7 +143,7 @@ def test_figures_of_the_efficiency_table(
 ) -> None:
     row = one("efficiency", method=method)
     assert (row.backbone, row.variant, row.shots) == (backbone, resolution, 1)
-    assert row.metrics == {"GB": Figure(gigabytes, None), "ms": Figure(milliseconds, None)}
+    assert row.metrics == {"GB": Cell(gigabytes), "ms": Cell(milliseconds)}
 
 
 def test_the_main_tables_are_complete() -> None:

@@ -11,7 +11,7 @@ from hyperfsad.bench.illustrate import published_points
 from hyperfsad.bench.presets import PRESETS, build_tables
 from hyperfsad.bench.protocol import Record
 from hyperfsad.bench.published import SIX_SETS
-from hyperfsad.bench.run import Suite, read_records
+from hyperfsad.bench.run import Suite
 from hyperfsad.cli.main import main
 from hyperfsad.errors import UsageError
 from tests.bench.trees import mvtec_tree
@@ -27,6 +27,13 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def benchmark(root: Path, tiny: str, out: Path, *more: str) -> int:
     command = ["benchmark", "--dataset", "mvtec", "--root", str(root), "--backbone", tiny]
     return main([*command, "--shots", "1,2", "--runs", "2", "-o", str(out), *more])
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records that a run has written."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    fields = [json.loads(line) for line in lines]
+    return [Record(**{**record, "support": tuple(record["support"])}) for record in fields]
 
 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name != "resolution"])

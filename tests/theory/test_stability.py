@@ -13,8 +13,13 @@ from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.method.matching import reconstruct, softmax, sparsemax
 from hyperfsad.theory import active
 from hyperfsad.theory.active import active_sets, softmax_mass, spectral_gain
-from hyperfsad.theory.noise import disturb, moved_by
-from hyperfsad.theory.stability import check_tokens, cls_distance, unaffected_patches
+from hyperfsad.theory.stability import (
+    check_tokens,
+    cls_distance,
+    disturb,
+    moved_by,
+    unaffected_patches,
+)
 
 from .samples import World, unit
 

@@ -6,11 +6,9 @@ So the supports of 1, 2 and 4 shots are nested within a run, and every method ge
 """
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +19,7 @@ from ..peers import PEERS
 from .datasets import Category, load_mask
 from .metrics import image_metrics, pixel_metrics
 from .scorer import Scorer, Variant
+from .tables import Cell
 from .token_cache import TokenCache
 
 BLOCK = 16
@@ -184,18 +183,10 @@ def upsampled(maps: NDArray[np.float32], size: int, smoothing: float = 0.0) -> N
     return large
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Mean and sample standard deviation over runs of the mean over categories, in percent."""
+def summarise(records: Sequence[Record], metric: str) -> Cell | None:
+    """The mean over categories of each run, then mean and sample deviation over runs, in percent.
 
-    mean: float | None
-    std: float | None
-
-
-def summarise(records: Sequence[Record], metric: str) -> Summary:
-    """The paper's figure: the mean over categories per run, then mean and deviation over runs.
-
-    Categories without the metric (no masks, no defect) do not count.
+    Categories without the metric (no masks, no defect) do not count; None where all lack it.
     """
     runs: dict[int, list[float]] = {}
     for record in records:
@@ -204,13 +195,6 @@ def summarise(records: Sequence[Record], metric: str) -> Summary:
             runs.setdefault(record.run, []).append(value)
     means = [100 * sum(values) / len(values) for _, values in sorted(runs.items())]
     if not means:
-        return Summary(None, None)
+        return None
     deviation = float(np.std(means, ddof=1)) if len(means) > 1 else None
-    return Summary(float(np.mean(means)), deviation)
-
-
-def record_lines(records: Sequence[Record]) -> Iterator[str]:
-    """Each record as a line of JSON."""
-    for record in records:
-        fields: dict[str, Any] = asdict(record)
-        yield json.dumps(fields, ensure_ascii=False)
+    return Cell(float(np.mean(means)), deviation)

@@ -33,14 +33,14 @@ def encoded(
     distinct: bool = False,
     known: Iterable[NormalImage] = (),
 ) -> Iterator[tuple[str, ImageTokens]]:
-    """Name and tokens of each readable image, in their order; the others are warned about.
+    """Name and tokens of each readable image, in order; the others cause a warning.
 
-    `distinct` passes over pictures that were there before: a copy would count as a neighbour. Also
-    passed over are the known ones, where images count that the detector has not learnt.
+    `distinct` leaves out copies of earlier pictures: a copy would count as a neighbour. `known`
+    pictures are left out too, where only images count that the detector has not learnt.
     """
     if isinstance(detector, HyperFSAD) and detector.roi is not None:
         raise UsageError(
-            "The theory speaks of whole pictures, and this detector has a region of interest; ask"
+            "The theory holds for whole pictures, and this detector has a region of interest; use"
             " one that was fitted without --roi."
         )
     learnt = {image.sha256: image.name for image in known}
@@ -79,7 +79,7 @@ class Discrepancies:
 
 
 class LayerwiseMatcher:
-    """A memory bank, ready to say what it makes of an image layer by layer."""
+    """Compares images with a memory bank, layer by layer."""
 
     def __init__(self, bank: MemoryBank, lookup: str = "sparsemax") -> None:
         self.bank = bank
@@ -124,7 +124,7 @@ def least_active(queries: Tensor, memory: Tensor, lookup: str) -> float:
 
 
 def in_chunks(queries: Tensor, memory: Tensor) -> Iterator[Tensor]:
-    """Queries in parts whose similarities to the whole memory fit into bounded room."""
+    """Queries in chunks whose similarities to the whole memory take bounded room."""
     yield from torch.split(queries, max(1, CHUNK // len(memory)))
 
 
@@ -133,28 +133,29 @@ def numbers(values: Tensor) -> Array:
     return values.detach().cpu().double().numpy()
 
 
-def on_device(detector: FewShotDetector) -> MemoryBank:
-    """The memory bank of a fitted detector where its encoder works."""
-    detector._require_fitted()
+def fitted_bank(detector: FewShotDetector) -> MemoryBank:
+    """The memory bank of a detector, on the device of its encoder."""
+    if not hasattr(detector, "memory_"):
+        raise UsageError("This detector has seen no normal image yet; call fit first.")
     return detector.memory_.to(detector.encoder_.device)
 
 
 def require_plain(detector: HyperFSAD) -> None:
-    """The theory speaks of patches by themselves, and of their similarities as they are."""
+    """The theory holds for single patches and for plain similarities."""
     if detector.sharpness != 1 or detector.scales != (1,):
         raise UsageError(
-            f"The theory is the paper's, not that of the recipe {detector.recipe};"
+            f"The theory holds for the paper's algorithm, not for the recipe {detector.recipe};"
             " take --recipe paper-offline."
         )
     if detector.tile_side is not None:
-        raise UsageError("The theory speaks of whole images; take a detector without tiles.")
+        raise UsageError("The theory holds for whole images; use a detector without tiles.")
 
 
 def require_max_pooling(detector: HyperFSAD) -> None:
-    """The theorems speak of the largest value of the map and of no other pooling."""
+    """The theorems hold for the largest value of the map and for no other pooling."""
     require_plain(detector)
-    pooling = detector.pooling
-    if pooling != "max":
+    if detector.pooling != "max":
         raise UsageError(
-            f"The theorems are proven for max pooling, not for {pooling}; fit with --pooling max."
+            f"The theorems are proven for max pooling, not for {detector.pooling};"
+            " fit with --pooling max."
         )

@@ -6,7 +6,8 @@ import numpy as np
 
 from ..bench.canvas import INK, new_figure, style
 from .certificates import Certificates
-from .coverage import Coverage, curve, exponential, jensen_curve
+from .coverage import Coverage
+from .covering import curve, exponential, jensen_curve
 from .drift import DriftReport
 from .ranking import LayerReport
 from .stability import StabilityReport

@@ -9,7 +9,7 @@ variance of the layers' mean (Cantelli). Over a finite set of pairs that is a fa
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -129,13 +129,7 @@ class LayerReport:
         """Everything, as plain numbers."""
 
         def plain(ranked: RankingBound) -> dict[str, Any]:
-            return {
-                "layers": [self.blocks[place] for place in ranked.layers],
-                "mean": ranked.mean,
-                "variance": ranked.variance,
-                "bound": ranked.bound,
-                "misranked": ranked.misranked,
-            }
+            return asdict(ranked) | {"layers": [self.blocks[place] for place in ranked.layers]}
 
         return {
             "layers": list(self.blocks),

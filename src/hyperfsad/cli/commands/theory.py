@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def coverage(options: argparse.Namespace) -> int:
     """Says how many good pictures cover a new good part, and which to take."""
-    from ...theory.radii import cover_normal
+    from ...theory.coverage import cover_normal
     from ...theory.text import coverage_text
 
     found = opening.found_images(options.normal)
@@ -81,8 +81,13 @@ def stability(options: argparse.Namespace) -> int:
 
 def drift(options: argparse.Namespace) -> int:
     """Says whether normal has moved over a stream of inspections."""
-    from ...theory.drift import DriftReport, monitor_drift, monitor_scores
-    from ...theory.streams import is_results, read_stream
+    from ...theory.drift import (
+        DriftReport,
+        is_results,
+        monitor_drift,
+        monitor_scores,
+        read_stream,
+    )
 
     sources = [*options.calibration, *options.stream]
     settings = {"false_alarms": options.false_alarms, "defects": options.defects}
