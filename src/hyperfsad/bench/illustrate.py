@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..images.loading import load_image
+from .canvas import save_figure
 from .datasets import Category, load_mask
-from .figures import Point, ablation_curves, accuracy_efficiency, save_figure, tsne_cls
+from .figures import Point, ablation_curves, accuracy_efficiency, tsne_cls
 from .galleries import GalleryRow, qualitative_grid, truth_over_map
 from .presets import OURS, PRESETS
 from .protocol import Protocol, Record, read_maps, summarise

@@ -6,7 +6,7 @@ from functools import partial
 from inspect import signature
 from typing import TypeAlias
 
-from ..detector.recipes import PAPER_OFFLINE
+from ..detector.recipes import PAPER, PAPER_OFFLINE
 from ..encoders import EncoderSettings
 from ..errors import UsageError
 from ..method.matching import LOOKUPS
@@ -28,7 +28,7 @@ CATEGORIES = {"mvtec": 15, "visa": 12, "mpdd": 6, "btad": 3, "resc": 1, "brats":
 
 @dataclass(frozen=True)
 class Preset:
-    """One command's worth of the paper."""
+    """One of the paper's comparisons: what it varies, and the tables that show it."""
 
     title: str
     variants: Callable[[EncoderSettings], tuple[Variant, ...]]
@@ -90,11 +90,14 @@ PRESETS: dict[str, Preset] = {
 
 
 def with_recipe(preset: str, variants: tuple[Variant, ...], recipe: str) -> tuple[Variant, ...]:
-    """Our own row by another recipe than the paper's; ablations are the paper's alone."""
-    if recipe == PAPER_OFFLINE:
+    """Our own row by a recipe; `paper` and `paper-offline` differ in the encoder alone."""
+    if recipe in (PAPER, PAPER_OFFLINE):
         return variants
     if preset not in ("main", "peers"):
-        raise UsageError(f"The preset {preset} belongs to the paper's recipe, not to {recipe}.")
+        raise UsageError(
+            f"The preset {preset} varies the paper's algorithm; use --recipe {PAPER_OFFLINE} or"
+            f" {PAPER}, not {recipe}."
+        )
     return tuple(
         replace(v, label=f"{v.label}, {recipe} recipe", recipe=recipe) if v.shared else v
         for v in variants

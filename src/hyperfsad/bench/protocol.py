@@ -60,8 +60,7 @@ def support_order(category: Category, run: int, seed: int, cache: TokenCache) ->
     """The good images of a category in the order of a run; a copy of another is passed over."""
 
     def rank(path: str) -> str:
-        name = path.replace("\\", "/").rpartition("/")[2]
-        text = f"{seed}/{run}/{category.dataset}/{category.name}/{name}"
+        text = f"{seed}/{run}/{category.dataset}/{category.name}/{_file_name(path)}"
         return hashlib.sha256(text.encode("utf-8", errors="surrogateescape")).hexdigest()
 
     distinct: dict[str, str] = {}
@@ -151,9 +150,6 @@ def _records(
             if masks is not None:
                 shown = upsampled(maps[row, place], protocol.eval_size, smoothing)
                 metrics |= pixel_metrics(shown, masks)
-            names = tuple(
-                path.replace("\\", "/").rpartition("/")[2] for path in supports[run, shots]
-            )
             records.append(
                 Record(
                     category.dataset,
@@ -163,11 +159,15 @@ def _records(
                     variant.label,
                     shots,
                     run,
-                    names,
+                    tuple(map(_file_name, supports[run, shots])),
                     metrics,
                 )
             )
     return records
+
+
+def _file_name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def upsampled(maps: NDArray[np.float32], size: int, smoothing: float = 0.0) -> NDArray[np.float32]:
