@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import torch
 
 from hyperfsad.bench.token_cache import TokenCache
 from hyperfsad.encoders import find_spec
-from hyperfsad.images.loading import load_image
+from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.images.loading import LoadedImage, load_image
 from hyperfsad.images.rotation import turn
 from tests.conftest import make_picture
 
@@ -23,20 +25,22 @@ def cache_of(tiny: str, layers: tuple[int, ...] = (2, 4), limit: int = 1 << 30) 
     return TokenCache(find_spec(tiny).settings(layers), device="cpu", limit=limit)
 
 
-def encoded(cache: TokenCache) -> list[str]:
-    """Counts what is encoded from now on."""
-    calls: list[str] = []
-    original = cache._encode
+def encoded(cache: TokenCache, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all images that are encoded from now on."""
+    names: list[str] = []
+    original = cache.encoder.encode
 
-    def counted(path: str, angle: float, file: Path) -> object:
-        calls.append(path)
-        return original(path, angle, file)
+    def counted(images: Sequence[LoadedImage]) -> Tokens:
+        names.extend(image.name for image in images)
+        return original(images)
 
-    cache._encode = counted  # type: ignore[method-assign, assignment]
-    return calls
+    monkeypatch.setattr(cache.encoder, "encode", counted)
+    return names
 
 
-def test_a_turned_image_has_tokens_of_its_own(tiny: str, photos: Path) -> None:
+def test_a_turned_image_has_tokens_of_its_own(
+    tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = str(photos / "0.png")
     cache = cache_of(tiny)
     upright, turned = cache.tokens(path), cache.tokens(path, 90.0)
@@ -44,7 +48,7 @@ def test_a_turned_image_has_tokens_of_its_own(tiny: str, photos: Path) -> None:
     assert torch.equal(turned.cls, expected.cls[0])
     assert not torch.equal(turned.cls, upright.cls)
     again = cache_of(tiny)
-    calls = encoded(again)
+    calls = encoded(again, monkeypatch)
     assert torch.equal(again.tokens(path, 90.0).cls, turned.cls)
     assert torch.equal(again.tokens(path).cls, upright.cls)
     assert calls == []
@@ -61,11 +65,13 @@ def test_engines_share_no_tokens(tiny: str, photos: Path) -> None:
     assert torch.allclose(first.cls, second.cls, atol=1e-5)
 
 
-def test_tokens_are_those_of_the_encoder_and_are_made_once(tiny: str, photos: Path) -> None:
+def test_tokens_are_those_of_the_encoder_and_are_made_once(
+    tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = str(photos / "0.png")
     first = cache_of(tiny).tokens(path)
     again = cache_of(tiny)
-    calls = encoded(again)
+    calls = encoded(again, monkeypatch)
     second = again.tokens(path)
     assert calls == []
     expected = again.encoder.encode([load_image(path)])
@@ -74,15 +80,17 @@ def test_tokens_are_those_of_the_encoder_and_are_made_once(tiny: str, photos: Pa
         assert torch.equal(tokens.cls, expected.cls[0])
 
 
-def test_a_subset_of_the_layers_is_read_and_a_new_layer_is_encoded(tiny: str, photos: Path) -> None:
+def test_a_subset_of_the_layers_is_read_and_a_new_layer_is_encoded(
+    tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = str(photos / "0.png")
     whole = cache_of(tiny, (2, 4)).tokens(path)
     part = cache_of(tiny, (4,))
-    calls = encoded(part)
+    calls = encoded(part, monkeypatch)
     assert torch.equal(part.tokens(path).patches[0], whole.patches[1])
     assert calls == []
     more = cache_of(tiny, (3, 4))
-    calls = encoded(more)
+    calls = encoded(more, monkeypatch)
     more.tokens(path)
     assert calls == [path]
 
@@ -95,11 +103,13 @@ def test_a_changed_image_is_encoded_again(tiny: str, photos: Path) -> None:
     assert not torch.equal(before.patches[0], after.patches[0])
 
 
-def test_a_copy_under_another_name_is_not_encoded(tiny: str, photos: Path) -> None:
+def test_a_copy_under_another_name_is_not_encoded(
+    tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache_of(tiny).tokens(str(photos / "0.png"))
     shutil.copy(photos / "0.png", photos / "copy.png")
     cache = cache_of(tiny)
-    calls = encoded(cache)
+    calls = encoded(cache, monkeypatch)
     cache.tokens(str(photos / "copy.png"))
     assert calls == []
 
@@ -115,7 +125,7 @@ def test_damage_and_deletion_cost_only_time(tiny: str, photos: Path) -> None:
 
 
 def test_the_cache_stays_below_its_limit_and_keeps_what_was_used_last(
-    tiny: str, photos: Path
+    tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = cache_of(tiny)
     paths = [str(photos / f"{index}.png") for index in range(5)]
@@ -130,7 +140,7 @@ def test_the_cache_stays_below_its_limit_and_keeps_what_was_used_last(
     kept = sum(file.stat().st_size for file in bounded.folder.glob("*.safetensors"))
     assert kept <= 3.5 * size
     last = cache_of(tiny)
-    calls = encoded(last)
+    calls = encoded(last, monkeypatch)
     last.tokens(paths[4])
     assert calls == []
 
