@@ -16,10 +16,10 @@ from PIL import Image
 from sklearn.metrics import roc_auc_score
 
 from hyperfsad import HyperFSAD
-from hyperfsad.bench.categories import Category
+from hyperfsad.bench.datasets import Category
 from hyperfsad.bench.protocol import support_order
 from hyperfsad.bench.run import Suite
-from hyperfsad.bench.tokens import TokenStore
+from hyperfsad.bench.token_cache import TokenCache
 from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.images.loading import LoadedImage, load_image
 from hyperfsad.views.tiled import encoded_tiles, joined_map, score_tiles, tiling_of
@@ -39,10 +39,10 @@ def measured(
 ) -> dict[tuple[int, str], float]:
     """I-AUROC for each number of shots and way, a mean over the runs."""
     shots = [int(part) for part in options.shots.split(",")]
-    store = TokenStore(blank.settings, engine=options.engine, limit=0)
+    cache = TokenCache(blank.settings, engine=options.engine, limit=0)
     detectors = []
     for run in range(options.runs):
-        order = support_order(category, run, 0, store)
+        order = support_order(category, run, 0, cache)
         for count in shots:
             pictures = [enlarged(path, options.times).pixels for path in order[:count]]
             detectors.append(blank.unfitted().fit(pictures, threshold=False))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from hyperfsad import AnomalyResult, HyperFSAD
-from hyperfsad.demo.parts import draw
+from hyperfsad.demo.drawing import draw
 from hyperfsad.images.loading import load_image
 from hyperfsad.images.pipeline import Behind
 from hyperfsad.output.folder import OutputFolder

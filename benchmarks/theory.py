@@ -22,18 +22,18 @@ from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.images.finding import find_images
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.theory.certificates import Certificates, certify_tokens
-from hyperfsad.theory.coverage import cover_tokens, token_distances
-from hyperfsad.theory.drift import watch
+from hyperfsad.theory.coverage import cover_tokens
+from hyperfsad.theory.covering import left_out_scores, token_distances
+from hyperfsad.theory.drift import monitor_drift
+from hyperfsad.theory.layerwise import Discrepancies, LayerwiseMatcher, encoded, numbers
 from hyperfsad.theory.plots import (
     certificate_figure,
     coverage_figure,
     drift_figure,
     stability_figure,
 )
-from hyperfsad.theory.radii import left_out_scores
 from hyperfsad.theory.ranking import LayerReport, cantelli, layer_margins, rank_layers, score_gaps
 from hyperfsad.theory.stability import check_tokens, quantiles, unaffected_patches
-from hyperfsad.theory.tokens import Bench, Evidence, encoded, numbers
 
 SHOTS = (1, 2, 4)
 DEPTH = tuple(range(1, 13))
@@ -59,8 +59,8 @@ def cut_bank(bank: MemoryBank, shots: int) -> MemoryBank:
     return MemoryBank(patches, first.cls[:, list(PLACES)], first.images)
 
 
-def cut_evidence(image: Evidence) -> Evidence:
-    return Evidence(image.name, image.distances[list(PLACES)], image.cls[list(PLACES)])
+def cut_discrepancies(image: Discrepancies) -> Discrepancies:
+    return Discrepancies(image.name, image.distances[list(PLACES)], image.cls[list(PLACES)])
 
 
 class Product:
@@ -74,16 +74,16 @@ class Product:
         self.normal_cls = [numbers(image.cls) for _, image in self._encoded(train)]
         self.normal_names = list(train)
         self.tokens: dict[str, list[Named]] = {"good": [], "bad": []}
-        self.evidence: dict[int, dict[str, list[Evidence]]] = {
+        self.discrepancies: dict[int, dict[str, list[Discrepancies]]] = {
             shots: {"good": [], "bad": []} for shots in SHOTS
         }
-        benches = {shots: Bench(self.bank.first(shots)) for shots in SHOTS}
+        matchers = {shots: LayerwiseMatcher(self.bank.first(shots)) for shots in SHOTS}
         for path in find_images([str(root / "test")]).paths:
             kind = "good" if Path(path).parent.name == "good" else "bad"
             for name, image in self._encoded([path]):
                 self.tokens[kind].append((name, cut(image)))
-                for shots, bench in benches.items():
-                    self.evidence[shots][kind].append(bench.evidence(name, image))
+                for shots, matcher in matchers.items():
+                    self.discrepancies[shots][kind].append(matcher.discrepancies(name, image))
                 if kind == "good":
                     self.normal_cls.append(numbers(image.cls))
                     self.normal_names.append(path)
@@ -183,7 +183,7 @@ def depth_row(name: str, shots: int, report: LayerReport) -> str:
 
 def set_row(product: Product, shots: int) -> str:
     """What sets of layers misrank, with their bounds."""
-    good, bad = product.evidence[shots]["good"], product.evidence[shots]["bad"]
+    good, bad = product.discrepancies[shots]["good"], product.discrepancies[shots]["bad"]
     cells = []
     for chosen in SETS:
         places = [layer - 1 for layer in chosen]
@@ -250,7 +250,7 @@ def drift_lines(root: Path, product: Product, out: Path, draw: bool) -> list[str
             darker.append(f"{folder}/darker-{place:02}.png")
             with Image.open(path) as picture:
                 ImageEnhance.Brightness(picture.convert("RGB")).enhance(0.8).save(darker[-1])
-        report = watch(detector, rest[::2], [*rest[1::2], *darker])
+        report = monitor_drift(detector, rest[::2], [*rest[1::2], *darker])
     if draw:
         save_figure(drift_figure(report), out, "theory-drift")
     return [
@@ -296,10 +296,10 @@ def main() -> None:
             report = certify_tokens(cut_bank(product.bank, shots), good, bad, LAM)
             assert (report.margin <= report.gap).all()
             tables["certificates"].append(certificate_row(product, shots, report))
-            found = product.evidence[shots]
+            found = product.discrepancies[shots]
             layers = rank_layers(
-                [cut_evidence(image) for image in found["good"]],
-                [cut_evidence(image) for image in found["bad"]],
+                [cut_discrepancies(image) for image in found["good"]],
+                [cut_discrepancies(image) for image in found["bad"]],
                 LAM,
                 DEFAULT,
             )

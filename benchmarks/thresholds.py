@@ -18,12 +18,12 @@ import torch
 from numpy.typing import NDArray
 
 from hyperfsad import HyperFSAD
-from hyperfsad.bench.categories import Category
+from hyperfsad.bench.datasets import Category
 from hyperfsad.bench.protocol import support_order
 from hyperfsad.bench.run import Suite
-from hyperfsad.bench.tokens import TokenStore
+from hyperfsad.bench.token_cache import TokenCache
 from hyperfsad.decisions.thresholds import conformal_line
-from hyperfsad.demo.parts import PRODUCTS, draw
+from hyperfsad.demo.drawing import PRODUCTS, draw
 from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.images.loading import load_image
@@ -92,9 +92,9 @@ def thresholds(options: argparse.Namespace) -> None:
     found: dict[tuple[str, int, str], list[tuple[float, float, float]]] = {}
     for category in categories:
         measured = Measured(category, options.recipe, options.engine)
-        store = TokenStore(measured.detector.settings, engine=options.engine, limit=0)
+        cache = TokenCache(measured.detector.settings, engine=options.engine, limit=0)
         for run in range(options.runs):
-            order = support_order(category, run, 0, store)
+            order = support_order(category, run, 0, cache)
             for count in shots:
                 for rule, row in measured.run(order[:count]).items():
                     found.setdefault((category.name, count, rule), []).append(row)

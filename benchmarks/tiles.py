@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from hyperfsad.demo.parts import draw
+from hyperfsad.demo.drawing import draw
 from hyperfsad.detector.recipes import recipe_layers
 from hyperfsad.encoders import find_spec
 from hyperfsad.views.tiling import Tiling

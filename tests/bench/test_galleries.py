@@ -13,7 +13,7 @@ from PIL import Image
 
 from hyperfsad.bench.canvas import save_figure
 from hyperfsad.bench.galleries import GalleryRow, map_scale, qualitative_grid, truth_over_map
-from hyperfsad.demo.parts import draw
+from hyperfsad.demo.drawing import draw
 from hyperfsad.errors import UsageError
 
 GREY = Image.new("RGB", (80, 80), (128, 128, 128))

@@ -9,11 +9,13 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from hyperfsad.bench import protocol as room
-from hyperfsad.bench.datasets import Category, load_dataset, load_mask
+from hyperfsad.bench.datasets import Category, load_mask
+from hyperfsad.bench.layouts import load_dataset
 from hyperfsad.bench.metrics import image_metrics, pixel_metrics
 from hyperfsad.bench.protocol import Protocol, Record, evaluate, summarise, support_order, upsampled
 from hyperfsad.bench.scorer import Variant
-from hyperfsad.bench.tokens import TokenStore
+from hyperfsad.bench.tables import Cell
+from hyperfsad.bench.token_cache import TokenCache
 from hyperfsad.detector.base import FewShotDetector
 from hyperfsad.encoders import find_spec
 from hyperfsad.encoders.tokens import ImageTokens
@@ -24,9 +26,9 @@ from tests.bench.trees import mvtec_tree
 
 
 @pytest.fixture
-def store(tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenStore:
+def cache(tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenCache:
     monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
-    return TokenStore(find_spec(tiny).settings(), device="cpu")
+    return TokenCache(find_spec(tiny).settings(), device="cpu")
 
 
 @pytest.fixture
@@ -39,28 +41,28 @@ def done(_: int) -> None:
     """Nobody watches."""
 
 
-def test_supports_follow_the_rule_and_nothing_else(category: Category, store: TokenStore) -> None:
-    order = support_order(category, 0, 0, store)
+def test_supports_follow_the_rule_and_nothing_else(category: Category, cache: TokenCache) -> None:
+    order = support_order(category, 0, 0, cache)
     shuffled = list(category.normal)
     random.Random(1).shuffle(shuffled)
     assert (
-        support_order(dataclasses.replace(category, normal=tuple(shuffled)), 0, 0, store) == order
+        support_order(dataclasses.replace(category, normal=tuple(shuffled)), 0, 0, cache) == order
     )
-    assert support_order(category, 1, 0, store) != order
-    assert support_order(category, 0, 1, store) != order
+    assert support_order(category, 1, 0, cache) != order
+    assert support_order(category, 0, 1, cache) != order
     assert sorted(order) == sorted(category.normal)
 
 
-def test_a_copy_of_a_good_image_is_never_drawn(category: Category, store: TokenStore) -> None:
+def test_a_copy_of_a_good_image_is_never_drawn(category: Category, cache: TokenCache) -> None:
     first = Path(category.normal[0])
     copy = first.with_name("copy.png")
     copy.write_bytes(first.read_bytes())
     doubled = dataclasses.replace(category, normal=(*category.normal, str(copy)))
-    assert len(support_order(doubled, 0, 0, store)) == len(category.normal)
+    assert len(support_order(doubled, 0, 0, cache)) == len(category.normal)
 
 
 def test_records_are_what_the_detector_gives(
-    category: Category, store: TokenStore, tiny: str, tmp_path: Path
+    category: Category, cache: TokenCache, tiny: str, tmp_path: Path
 ) -> None:
     """Every variant, run and number of shots equals a detector fitted and asked on its own."""
     variants = (
@@ -73,7 +75,7 @@ def test_records_are_what_the_detector_gives(
         *(Variant(f"{name}, turned", peer=name, rotations=8) for name in ("nearest", "subspace")),
     )
     protocol = Protocol(shots=(1, 3), runs=2, variants=variants, eval_size=64)
-    records = evaluate(category, protocol, store, tmp_path / "work", done)
+    records = evaluate(category, protocol, cache, tmp_path / "work", done)
     assert len(records) == len(variants) * 4
     anomalous = np.array([image.anomalous for image in category.test])
     for record in records:
@@ -83,7 +85,7 @@ def test_records_are_what_the_detector_gives(
             turning = {} if variant.rotations == 1 else {"rotations": variant.rotations}
             detector = make_peer(variant.peer, tiny, device="cpu", **turning)
         elif variant.recipe:
-            layers = store.settings.layers
+            layers = cache.settings.layers
             detector = HyperFSAD(tiny, recipe=variant.recipe, layers=layers, device="cpu")
         else:
             detector = HyperFSAD(
@@ -95,8 +97,11 @@ def test_records_are_what_the_detector_gives(
                 lam=variant.lam,
                 device="cpu",
             )
-        folder = Path(category.normal[0]).parent
-        detector.fit([folder / name for name in record.support])
+        support = [Path(category.normal[0]).parent / name for name in record.support]
+        if isinstance(detector, HyperFSAD):
+            detector.fit(support, threshold=False)  # its threshold takes no part in the metrics
+        else:
+            detector.fit(support)
         results = list(detector.predict([image.path for image in category.test]))
         expected = image_metrics(anomalous, np.array([result.score for result in results]))
         for name, value in expected.items():
@@ -108,12 +113,12 @@ def test_records_are_what_the_detector_gives(
 
 
 def test_shots_are_nested_and_shared_by_all_methods(
-    category: Category, store: TokenStore, tmp_path: Path
+    category: Category, cache: TokenCache, tmp_path: Path
 ) -> None:
     protocol = Protocol(
         shots=(1, 2, 4), runs=2, variants=(Variant("a"), Variant("b", peer="nearest")), eval_size=32
     )
-    records = evaluate(category, protocol, store, tmp_path / "work", done)
+    records = evaluate(category, protocol, cache, tmp_path / "work", done)
     support = {(r.method, r.run, r.shots): r.support for r in records}
     for run in range(2):
         whole = support["a", run, 4]
@@ -123,11 +128,11 @@ def test_shots_are_nested_and_shared_by_all_methods(
 
 
 def test_a_killed_run_goes_on_where_it_stopped(
-    category: Category, store: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    category: Category, cache: TokenCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "BLOCK", 2)
     protocol = Protocol(shots=(1, 2), runs=2, eval_size=32)
-    whole = evaluate(category, protocol, store, tmp_path / "whole", done)
+    whole = evaluate(category, protocol, cache, tmp_path / "whole", done)
 
     class Killed(BaseException):
         pass
@@ -141,44 +146,44 @@ def test_a_killed_run_goes_on_where_it_stopped(
             raise Killed
 
     with pytest.raises(Killed):
-        evaluate(category, protocol, store, tmp_path / "work", kill)
+        evaluate(category, protocol, cache, tmp_path / "work", kill)
     finished = sorted((tmp_path / "work").glob("*.npz"))
     assert len(finished) == 2
     finished[1].write_bytes(finished[1].read_bytes()[:50])  # cut by the kill
 
     asked: list[str] = []
-    original = store.tokens
+    original = cache.tokens
 
     def watched(path: str, angle: float = 0.0) -> ImageTokens:
         asked.append(path)
         return original(path, angle)
 
-    monkeypatch.setattr(store, "tokens", watched)
-    assert evaluate(category, protocol, store, tmp_path / "work", done) == whole
+    monkeypatch.setattr(cache, "tokens", watched)
+    assert evaluate(category, protocol, cache, tmp_path / "work", done) == whole
     assert category.test[0].path not in asked
     assert category.test[2].path in asked
 
 
 def test_other_settings_do_not_reuse_old_scores(
-    category: Category, store: TokenStore, tmp_path: Path
+    category: Category, cache: TokenCache, tmp_path: Path
 ) -> None:
-    first = evaluate(category, Protocol((1,), 1, eval_size=32), store, tmp_path / "work", done)
+    first = evaluate(category, Protocol((1,), 1, eval_size=32), cache, tmp_path / "work", done)
     other = Protocol((1,), 1, eval_size=32, variants=(Variant("sparsemax", lookup="softmax"),))
-    second = evaluate(category, other, store, tmp_path / "work", done)
+    second = evaluate(category, other, cache, tmp_path / "work", done)
     assert first[0].metrics != second[0].metrics
 
 
-def test_too_few_good_images_are_one_sentence(category: Category, store: TokenStore) -> None:
+def test_too_few_good_images_are_one_sentence(category: Category, cache: TokenCache) -> None:
     with pytest.raises(UsageError, match="mvtec/bolt has 6 different good images; 9 shots need 9"):
-        evaluate(category, Protocol((9,), 1), store, Path("unused"), done)
+        evaluate(category, Protocol((9,), 1), cache, Path("unused"), done)
 
 
 def test_without_masks_there_are_image_metrics_only(
-    category: Category, store: TokenStore, tmp_path: Path
+    category: Category, cache: TokenCache, tmp_path: Path
 ) -> None:
     bare = tuple(dataclasses.replace(image, mask=None) for image in category.test)
     unmasked = dataclasses.replace(category, test=bare)
-    records = evaluate(unmasked, Protocol((1,), 1), store, tmp_path / "work", done)
+    records = evaluate(unmasked, Protocol((1,), 1), cache, tmp_path / "work", done)
     assert set(records[0].metrics) == {"I-AUROC", "I-F1", "I-AP"}
 
 
@@ -188,12 +193,13 @@ def record(category: str, run: int, value: float | None) -> Record:
 
 def test_summaries_average_categories_per_run_and_then_runs() -> None:
     records = [record("a", 0, 0.5), record("b", 0, 0.7), record("a", 1, 0.6), record("b", 1, 1.0)]
-    summary = summarise(records, "I-AUROC")
-    assert summary.mean == pytest.approx(70)
-    assert summary.std == pytest.approx(np.std([60, 80], ddof=1))
-    assert summarise(records[:2], "I-AUROC").std is None
-    assert summarise(records, "P-AUROC").mean is None
-    assert summarise([*records, record("c", 0, None)], "I-AUROC") == summary
+    figure = summarise(records, "I-AUROC")
+    assert figure is not None
+    assert figure.mean == pytest.approx(70)
+    assert figure.std == pytest.approx(np.std([60, 80], ddof=1))
+    assert summarise(records[:2], "I-AUROC") == Cell(60.0)
+    assert summarise(records, "P-AUROC") is None
+    assert summarise([*records, record("c", 0, None)], "I-AUROC") == figure
 
 
 def test_maps_are_upsampled_with_half_pixel_centres() -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from hyperfsad.bench.illustrate import published_points
-from hyperfsad.bench.presets import PRESETS, build_tables
+from hyperfsad.bench.illustrate import draw_curves, published_points
+from hyperfsad.bench.presets import PRESETS, build_tables, with_recipe
 from hyperfsad.bench.protocol import Record
 from hyperfsad.bench.published import SIX_SETS
-from hyperfsad.bench.run import Suite, read_records
+from hyperfsad.bench.run import Suite
+from hyperfsad.bench.scorer import Variant
 from hyperfsad.cli.main import main
 from hyperfsad.errors import UsageError
 from tests.bench.trees import mvtec_tree
@@ -27,6 +28,13 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def benchmark(root: Path, tiny: str, out: Path, *more: str) -> int:
     command = ["benchmark", "--dataset", "mvtec", "--root", str(root), "--backbone", tiny]
     return main([*command, "--shots", "1,2", "--runs", "2", "-o", str(out), *more])
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records that a run has written."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    fields = [json.loads(line) for line in lines]
+    return [Record(**{**record, "support": tuple(record["support"])}) for record in fields]
 
 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name != "resolution"])
@@ -71,10 +79,14 @@ def test_resolutions_are_rows_of_one_table_and_one_curve(
     small = replace(PRESETS["resolution"], resolutions=(56, 84))
     monkeypatch.setitem(PRESETS, "resolution", small)
     out = tmp_path / "out"
-    assert benchmark(root, tiny, out, "--preset", "resolution", "--figures") == 0
-    assert {record.resolution for record in read_records(out / "records.jsonl")} == {56, 84}
-    curves = {path.name for path in (out / "figures").glob("resolution-*.png")}
-    assert curves == {"resolution-tiny-i-auroc.png", "resolution-tiny-p-auroc.png"}
+    assert benchmark(root, tiny, out, "--preset", "resolution") == 0
+    records = read_records(out / "records.jsonl")
+    assert {record.resolution for record in records} == {56, 84}
+    curves = [path.name for path in draw_curves("resolution", records, tmp_path / "figures")]
+    metrics = ("i-auroc", "p-auroc")
+    assert curves == [
+        f"resolution-tiny-{m}{suffix}" for m in metrics for suffix in (".png", ".pdf")
+    ]
 
 
 def test_turned_support_is_a_row_of_its_own(
@@ -161,6 +173,22 @@ def test_bad_arguments_are_one_sentence(
     assert errors.count("hyperfsad: ") == 5
     assert "Traceback" not in errors
     assert not (tmp_path / "out" / "records.jsonl").exists()
+
+
+@pytest.mark.parametrize("recipe", ["paper", "paper-offline"])
+def test_both_recipes_of_the_paper_run_its_algorithm(recipe: str) -> None:
+    variants = (Variant("top-1", lookup="top-1"), Variant("sparsemax"))
+    assert with_recipe("lookup", variants, recipe) == variants
+
+
+def test_our_recipe_is_a_row_of_its_own_and_has_no_ablation() -> None:
+    ours, peer = with_recipe(
+        "peers", (Variant("Hyper-FSAD"), Variant("rad", peer="rad")), "default"
+    )
+    assert (ours.label, ours.recipe) == ("Hyper-FSAD, default recipe", "default")
+    assert peer == Variant("rad", peer="rad")
+    with pytest.raises(UsageError, match="use --recipe paper-offline or paper, not default"):
+        with_recipe("lookup", (Variant("sparsemax"),), "default")
 
 
 def test_a_part_of_a_data_set_does_not_compete_with_published_figures() -> None:

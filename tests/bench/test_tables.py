@@ -99,7 +99,7 @@ def test_what_looks_equal_is_equal() -> None:
 def test_what_is_missing_or_text_takes_no_part() -> None:
     assert marks(one_column(None, 1.0, "3.0", 2.0)) == [None, "second", None, "best"]
     assert marks(one_column(math.nan, 1.0, math.inf, 2.0)) == [None, "second", None, "best"]
-    table = Table("One", (Column("I"),), (Row("a", (Cell(None),)), Row("b", (Cell(1.0),))))
+    table = Table("One", (Column("I"),), (Row("a", (Cell(math.nan),)), Row("b", (Cell(1.0),))))
     assert marks(table) == [None, None]
 
 
@@ -124,17 +124,20 @@ def test_marks_of_several_columns() -> None:
     assert set(won) - best == {(0, 2), (0, 4), (2, 1), (2, 3), (3, 2), (4, 1), (4, 4)}
 
 
-def test_marks_are_those_of_the_paper() -> None:
-    """BTAD, image level: two share the first place at 1 shot, and a second is still named."""
-    for shots, best, second in (
+@pytest.mark.parametrize(
+    ("shots", "best", "second"),
+    [
         (1, {"DINOv2 ViT-B/14", "DINOv3 ViT-B/16"}, {"SubspaceAD"}),
         (4, {"SubspaceAD"}, {"DINOv2 ViT-B/14"}),
-    ):
-        rows = published("main", shots=shots, dataset="btad")
-        won = marks(one_column(*(row.metrics["I-AUROC"].mean for row in rows)))
-        names = [row.backbone or row.method for row in rows]
-        assert {name for name, place in zip(names, won, strict=True) if place == "best"} == best
-        assert {name for name, place in zip(names, won, strict=True) if place == "second"} == second
+    ],
+)
+def test_marks_are_those_of_the_paper(shots: int, best: set[str], second: set[str]) -> None:
+    """BTAD, image level: two share the first place at 1 shot, and a second is still named."""
+    rows = published("main", shots=shots, dataset="btad")
+    won = marks(one_column(*(row.metrics["I-AUROC"].mean for row in rows)))
+    names = [row.backbone or row.method for row in rows]
+    assert {name for name, place in zip(names, won, strict=True) if place == "best"} == best
+    assert {name for name, place in zip(names, won, strict=True) if place == "second"} == second
 
 
 def test_a_row_must_fit_its_columns() -> None:
@@ -246,7 +249,11 @@ def test_json_gives_back_the_table() -> None:
 def test_json_and_csv_take_numpy_and_what_is_not_finite() -> None:
     cells = (Cell(np.float32(0.5), np.float64(0.1)), Cell(math.nan, 1.0), Cell(1.0, math.nan))
     table = Table("T", (Column("a"), Column("b"), Column("c")), (Row("r", cells),))
-    assert from_json(to_json(table)).rows[0].cells == (Cell(0.5, 0.1), Cell(None), Cell(1.0))
+    assert json.loads(to_json(table))["rows"][0]["cells"] == [
+        {"mean": 0.5, "std": 0.1},
+        {"mean": None, "std": None},
+        {"mean": 1.0, "std": None},
+    ]
     assert to_csv(table).splitlines()[1] == ",r,false,false,0.5,0.1,,,1.0,"
     assert markdown_cells(to_markdown(table))[2][1:] == ["0.5 ± 0.1", "–", "1.0"]
 

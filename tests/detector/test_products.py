@@ -21,7 +21,7 @@ from hyperfsad import (
     load_detector,
 )
 from hyperfsad.decisions.routing import Router, least_similarities, look_alikes
-from hyperfsad.demo.parts import PRODUCTS, draw
+from hyperfsad.demo.drawing import PRODUCTS, draw
 from hyperfsad.detector.storage import FORMAT, KEY, read_header
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.errors import HyperfsadWarning

@@ -153,7 +153,7 @@ def test_the_recipe_is_an_option(
 
 def test_the_default_encoder_finds_a_defect(tmp_path: Path) -> None:
     """The real default, from its real weights, on parts that it draws."""
-    from hyperfsad.demo.parts import draw
+    from hyperfsad.demo.drawing import draw
 
     detector = HyperFSAD(device="cpu").fit([draw("plate", seed=seed).image for seed in range(2)])
     good, bad = (

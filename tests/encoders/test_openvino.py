@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
-from hyperfsad.demo.parts import draw
+from hyperfsad.demo.drawing import draw
 from hyperfsad.encoders import find_spec
 from hyperfsad.encoders import openvino as room
 from hyperfsad.encoders.encoder import Encoder, load_encoder

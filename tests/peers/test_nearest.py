@@ -8,7 +8,7 @@ from PIL import Image
 from hyperfsad.images.loading import LoadedImage
 from hyperfsad.images.rotation import turned
 from hyperfsad.peers import NearestNeighbour
-from hyperfsad.peers import neighbours as search
+from hyperfsad.peers import peer as search
 from hyperfsad.peers.peer import top_percent
 from tests.conftest import make_picture
 from tests.peers.samples import PATCHES, random_bank, random_image, unit
@@ -35,16 +35,16 @@ def test_the_image_score_is_the_mean_of_the_largest_hundredth() -> None:
     assert top_percent(values[:6, :6]) == values[5, 5]  # fewer than a hundred: the largest
 
 
-def test_searches_in_parts_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chunk", [1, 300, 1 << 22])
+def test_searches_in_chunks_are_those_at_once(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     queries, memory = unit(50, 8, seed=1), 3 * unit(70, 8, seed=2)
     pairs = torch.cdist(queries.double(), memory.double())
-    for chunk in (1, 300, 1 << 22):
-        monkeypatch.setattr(search, "CHUNK", chunk)
-        distances, index = search.nearest(queries, memory)
-        assert torch.allclose(distances.double(), pairs.min(dim=1).values, atol=1e-6)
-        assert torch.equal(index, pairs.argmin(dim=1))
-        best = search.best_similarity(queries, memory)
-        assert torch.allclose(best, (queries @ memory.T).max(dim=1).values, atol=1e-6)
+    monkeypatch.setattr(search, "CHUNK", chunk)
+    distances, index = search.nearest(queries, memory)
+    assert torch.allclose(distances.double(), pairs.min(dim=1).values, atol=1e-6)
+    assert torch.equal(index, pairs.argmin(dim=1))
+    best = search.best_similarity(queries, memory)
+    assert torch.allclose(best, (queries @ memory.T).max(dim=1).values, atol=1e-6)
 
 
 def test_eight_rotations_are_remembered(tiny: str) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from hyperfsad.peers import PatchCore
 from hyperfsad.peers.coreset import greedy_coreset
-from hyperfsad.peers.features import local_features
+from hyperfsad.peers.peer import local_features
 from tests.peers.samples import GRID, PATCHES, pooled_by_hand, random_bank, random_image
 
 

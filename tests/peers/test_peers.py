@@ -11,8 +11,7 @@ from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.peers import PEERS, make_peer
-from hyperfsad.peers.peer import Peer
-from hyperfsad.peers.scale import good_scores
+from hyperfsad.peers.peer import Peer, good_scores
 from hyperfsad.views.view import SPAN
 from tests.conftest import make_picture
 from tests.peers.samples import GRID, PATCHES, image_of, random_bank, random_image, unit

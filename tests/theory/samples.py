@@ -7,7 +7,7 @@ from torch import Tensor
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.theory.tokens import Evidence
+from hyperfsad.theory.layerwise import Discrepancies
 
 
 def unit(rows: Tensor) -> Tensor:
@@ -59,10 +59,12 @@ class World:
         return ImageTokens(tuple(layer.to(dtype) for layer in image.patches), cls.to(dtype))
 
 
-def some_evidence(seed: int, images: int, layers: int, shift: float = 0.0) -> list[Evidence]:
+def some_discrepancies(
+    seed: int, images: int, layers: int, shift: float = 0.0
+) -> list[Discrepancies]:
     """Discrepancies of images, without tokens behind them."""
     random = np.random.default_rng(seed)
     return [
-        Evidence(str(index), random.random((layers, 5)) + shift, random.random(layers) + shift)
+        Discrepancies(str(index), random.random((layers, 5)) + shift, random.random(layers) + shift)
         for index in range(images)
     ]

@@ -9,7 +9,7 @@ import pytest
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
 from hyperfsad.errors import UsageError
-from hyperfsad.theory import certify, check_extension, check_stability, cover_normal, watch
+from hyperfsad.theory import certify, check_extension, check_stability, cover_normal, monitor_drift
 from tests.conftest import make_picture
 
 
@@ -232,10 +232,10 @@ def test_watching_leaves_out_what_was_learnt(detector: HyperFSAD, good: Path) ->
     files = sorted(good.glob("*"))
     detector.fit(files[:2])
     with pytest.warns(UserWarning, match="learnt already"):
-        report = watch(detector, files[:7], files[7:])
+        report = monitor_drift(detector, files[:7], files[7:])
     assert len(report.names) == 5
     with (
         pytest.warns(UserWarning, match="learnt already"),
         pytest.raises(UsageError, match="at least 4 calibration images, not 3"),
     ):
-        watch(detector, files[:5], files[5:])
+        monitor_drift(detector, files[:5], files[5:])

@@ -11,21 +11,26 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hyperfsad.errors import UsageError
-from hyperfsad.theory import coverage
-from hyperfsad.theory.cover import Flags, covered_by, greedy_cover, held_out_share
-from hyperfsad.theory.coverage import (
-    cover_tokens,
+from hyperfsad.theory import covering
+from hyperfsad.theory.coverage import cover_tokens
+from hyperfsad.theory.covering import (
+    Flags,
+    budget_of_threshold,
     curve,
+    divergence,
     exponential,
+    greedy_cover,
+    held_out_share,
     jensen_curve,
     joint_miss,
+    left_out_scores,
     measured_miss,
     neighbour_shares,
     neighbours,
+    radii_for_budget,
+    share_interval,
     token_distances,
 )
-from hyperfsad.theory.intervals import divergence, share_interval
-from hyperfsad.theory.radii import budget_of_threshold, left_out_scores, radii_for_budget
 
 Array = NDArray[np.float64]
 
@@ -156,7 +161,7 @@ def test_a_greedy_cover_covers_with_few(seed: int, images: int, layers: int, rad
     chosen = greedy_cover(near)
     itself = near | np.eye(images, dtype=bool)
     assert len(set(chosen)) == len(chosen)
-    assert all(covered_by(itself, chosen, image) for image in range(images))
+    assert itself[:, :, chosen].any(axis=2).all()
     best = next(
         size
         for size in range(1, images + 1)
@@ -206,7 +211,7 @@ def test_isolated_parts_are_told() -> None:
 
 
 def test_many_layers_fall_back_to_the_union_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coverage, "MOST_LAYERS", 2)
+    monkeypatch.setattr(covering, "MOST_LAYERS", 2)
     report = cover_tokens(tokens(0, 6, 3), np.full(3, 0.8), names="abcdef", blocks=[1, 2, 3])
     assert report.joint is None
     assert (report.missed == report.union).all()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hyperfsad.errors import UsageError
-from hyperfsad.theory.drift import DriftMonitor, payouts, watch_scores
+from hyperfsad.theory.drift import DriftMonitor, monitor_scores, payouts
 
 SCORES = np.random.default_rng(7)
 
@@ -80,7 +80,7 @@ def test_a_move_is_seen_and_placed(start: int) -> None:
     before = random.normal(1.0, 0.1, 40)
     scores = [*random.normal(1.0, 0.1, start), *random.normal(1.6, 0.1, 40)]
     stream = [(f"{place}.png", float(score)) for place, score in enumerate(scores)]
-    report = watch_scores(before.tolist(), stream)
+    report = monitor_scores(before.tolist(), stream)
     assert report.alarm_at is not None
     assert report.moved_at is not None
     assert start <= report.alarm_at < start + 20
@@ -97,7 +97,7 @@ def test_a_move_is_seen_and_placed(start: int) -> None:
 def test_lower_scores_are_no_reason_for_an_alarm() -> None:
     random = np.random.default_rng(2)
     stream = [("x", float(score)) for score in random.normal(0.5, 0.1, 100)]
-    report = watch_scores(random.normal(1, 0.1, 30).tolist(), stream)
+    report = monitor_scores(random.normal(1, 0.1, 30).tolist(), stream)
     assert report.alarm_at is None
     assert report.covered == 1
     assert "has not moved" in report.answer()
@@ -111,14 +111,14 @@ def test_images_to_add_cover_each_kind_of_the_new() -> None:
     tokens = np.stack(kinds)[:, None]
     stream = [(f"{place}", 1.0) for place in range(40)]
     calibration = np.linspace(0.0, 0.02, 40).tolist()
-    report = watch_scores(calibration, stream, tokens=tokens)
+    report = monitor_scores(calibration, stream, tokens=tokens)
     assert len(report.add) == 2
     assert int(report.add[0]) < 30 <= int(report.add[1])
 
 
 def test_the_same_stream_gives_the_same_report() -> None:
     stream = [(str(place), float(score)) for place, score in enumerate(SCORES.random(50))]
-    first, second = (watch_scores([0.1, 0.2, 0.5, 0.9], stream).to_json() for _ in range(2))
+    first, second = (monitor_scores([0.1, 0.2, 0.5, 0.9], stream).to_json() for _ in range(2))
     assert first == second
 
 
@@ -135,9 +135,9 @@ def test_what_cannot_be_tested_is_refused(
     calibration: list[float], settings: dict[str, float], text: str
 ) -> None:
     with pytest.raises(UsageError, match=text):
-        watch_scores(calibration, [("x", 0.5)], **settings)  # type: ignore[arg-type]
+        monitor_scores(calibration, [("x", 0.5)], **settings)  # type: ignore[arg-type]
 
 
 def test_an_empty_stream_is_refused() -> None:
     with pytest.raises(UsageError, match="no inspection"):
-        watch_scores([0.1] * 9, [])
+        monitor_scores([0.1] * 9, [])

@@ -13,8 +13,13 @@ from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.method.lookups import reconstruct, softmax, sparsemax
 from hyperfsad.theory import active
 from hyperfsad.theory.active import active_sets, softmax_mass, spectral_gain
-from hyperfsad.theory.noise import disturb, moved_by
-from hyperfsad.theory.stability import check_tokens, cls_distance, unaffected_patches
+from hyperfsad.theory.stability import (
+    check_tokens,
+    cls_distance,
+    disturb,
+    moved_by,
+    unaffected_patches,
+)
 
 from .samples import World, unit
 
@@ -133,11 +138,11 @@ def test_some_patches_are_quiet_and_some_are_not() -> None:
 
 
 def test_parts_of_the_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hyperfsad.theory import tokens
+    from hyperfsad.theory import layerwise
 
     memory, queries = crowd(0, 300, 6, 0.4), crowd(1, 50, 6, 0.4)
     whole = active_sets(queries, memory)
-    monkeypatch.setattr(tokens, "CHUNK", 2100)
+    monkeypatch.setattr(layerwise, "CHUNK", 2100)
     monkeypatch.setattr(active, "PATCHES_AT_ONCE", 3)
     parts = active_sets(queries, memory)
     for name in ("size", "tau", "gain", "room", "log_mass"):

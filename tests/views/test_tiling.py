@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from hyperfsad import HyperFSAD
-from hyperfsad.demo.parts import draw
+from hyperfsad.demo.drawing import draw
 from hyperfsad.views.tiling import Tiling
 
 sizes = st.tuples(st.integers(8, 20_000), st.integers(8, 20_000))

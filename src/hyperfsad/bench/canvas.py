@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 DPI = 200
 INK = "#333333"
+# Okabe and Ito's colours, told apart by the colour-blind; without their yellow, too pale on white.
+BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
+COLOURS = (VERMILION, BLUE, GREEN, "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 FONT_SIZE = 8
 _STYLE = {
     "font.family": "DejaVu Sans",

@@ -1,11 +1,7 @@
-"""Public anomaly-detection sets on disk: which images are normal, which are tested, which masks.
+"""What a data set is made of: categories, each with normal images, test images and masks."""
 
-Folders are listed and names are matched; no pixel is read before `load_mask`.
-"""
-
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -14,38 +10,38 @@ from PIL import ExifTags, Image, ImageOps
 
 from ..errors import ImageError, UsageError, reason
 from ..images.loading import FORMATS
-from .categories import Category, TestImage
-from .layouts import DATASETS
-
-__all__ = ["DATASETS", "Category", "TestImage", "load_dataset", "load_mask"]
 
 _T = TypeVar("_T")
 _ASPECT_TOLERANCE = 0.01
 _SIDEWAYS = (5, 6, 7, 8)  # the EXIF orientations that swap width and height
 
 
-def load_dataset(
-    name: str, root: str | os.PathLike[str], categories: Sequence[str] | None = None
-) -> list[Category]:
-    """The categories on disk (or the named ones), sorted by name, their images sorted by path."""
-    if name not in DATASETS:
-        raise UsageError(f"There is no data set named {name}; known are {', '.join(DATASETS)}.")
-    home, loader = Path(root), DATASETS[name]
-    if not os.path.isdir(home):
-        raise UsageError(f"{home} is not a folder; name the folder that holds the data set {name}.")
-    found = loader.search(name, home)
-    if not found:
-        also = f", there or in {' or '.join(loader.folders)} below it" if loader.folders else ""
-        raise UsageError(
-            f"{home} does not hold the data set {name}: expected {loader.expected}{also}."
-        )
-    unknown = sorted(set(categories or ()) - set(found))
-    if unknown:
-        raise UsageError(
-            f"{home} has no category {', '.join(unknown)} of {name}; there are {', '.join(found)}."
-        )
-    wanted = found if categories is None else set(categories)
-    return [found[category]() for category in sorted(wanted)]
+@dataclass(frozen=True)
+class TestImage:
+    """One image to be judged, and the truth about it."""
+
+    __test__ = False  # or pytest would take it for a class of tests
+
+    path: str
+    anomalous: bool
+    defect: str
+    mask: str | None
+
+
+@dataclass(frozen=True)
+class Category:
+    """One kind of object: its normal images, from which support is drawn, and its test images."""
+
+    dataset: str
+    name: str
+    normal: tuple[str, ...]
+    test: tuple[TestImage, ...]
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether there are anomalous test images, and each of them has a mask."""
+        masks = [image.mask for image in self.test if image.anomalous]
+        return bool(masks) and None not in masks
 
 
 def load_mask(image: TestImage, size: int) -> NDArray[np.bool_]:

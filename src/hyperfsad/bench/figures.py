@@ -9,7 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from .canvas import DPI, FONT_SIZE, INK, missing, new_figure, save_figure, style
+from .canvas import (
+    BLUE,
+    COLOURS,
+    DPI,
+    FONT_SIZE,
+    GREEN,
+    INK,
+    VERMILION,
+    missing,
+    new_figure,
+    style,
+)
 from .labels import Disc, place_labels
 from .speed import SpeedReport
 
@@ -17,13 +28,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Point", "ablation_curves", "accuracy_efficiency", "save_figure", "tsne_cls"]
-
-# Okabe and Ito's colours, told apart by the colour-blind; without their yellow, too pale on white.
-_BLUE, _VERMILION = "#0072B2", "#D55E00"
-_COLOURS = (_VERMILION, _BLUE, "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _DASHES = ("-", "--", ":", "-.")
+_PEN: dict[str, Any] = {
+    "linewidth": 1.4,
+    "markersize": 6,
+    "markeredgecolor": "white",
+    "markeredgewidth": 0.5,
+}
 
 _SMALLEST, _LARGEST = 64.0, 784.0  # areas of the bubbles of the fastest and the slowest method
 _PERPLEXITY = 30.0
@@ -66,7 +78,7 @@ def accuracy_efficiency(points: Sequence[Point]) -> "Figure":
             point.i_auroc,
             point.p_auroc,
             s=area(point.milliseconds),
-            facecolor=_VERMILION if point.ours else _BLUE,
+            facecolor=VERMILION if point.ours else BLUE,
             edgecolor=INK if point.ours else "white",
             linewidth=1.4 if point.ours else 0.6,
         )
@@ -95,7 +107,7 @@ def _bubble_legend(
 
     times = [point.milliseconds for point in points]
     middle = math.sqrt(min(times) * max(times))
-    shown = sorted({_rounded(time) for time in (min(times), middle, max(times))})
+    shown = sorted({float(f"{time:.0e}") for time in (min(times), middle, max(times))})
     handles = [Line2D([], [], linestyle="", label="time per image,\narea on a log scale:")]
     for time in shown:
         circle = Line2D([], [], linestyle="", marker="o", markersize=math.sqrt(area(time)))
@@ -110,11 +122,6 @@ def _bubble_legend(
         borderpad=room / 2 - 0.5,
         columnspacing=0.8,
     )
-
-
-def _rounded(time: float) -> float:
-    """To one significant digit."""
-    return float(f"{time:.0e}")
 
 
 def _duration(milliseconds: float) -> str:
@@ -181,16 +188,13 @@ def ablation_curves(
             mean,
             None if np.isnan(deviation).all() else deviation,
             label=label,
-            color=_COLOURS[index % len(_COLOURS)],
+            color=COLOURS[index % len(COLOURS)],
             marker=_MARKERS[index % len(_MARKERS)],
-            linestyle=_DASHES[index // len(_COLOURS) % len(_DASHES)],
-            linewidth=1.4,
-            markersize=6,
-            markeredgecolor="white",
-            markeredgewidth=0.5,
+            linestyle=_DASHES[index // len(COLOURS) % len(_DASHES)],
             capsize=2.5,
             capthick=0.9,
             elinewidth=0.9,
+            **_PEN,
         )
     places = sorted({x for values in series.values() for x, _, _ in values})
     if len(places) <= 8:
@@ -211,17 +215,11 @@ def cost_against_shots(report: SpeedReport) -> "Figure":
     match = [cost.match for cost in report.costs]
     textbook = [(c.shots, c.textbook) for c in report.costs if c.textbook is not None]
     linear = [match[0] * count / shots[0] for count in shots]
-    pen: dict[str, Any] = {
-        "linewidth": 1.4,
-        "markersize": 6,
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.5,
-    }
     axes.plot(shots, linear, ":", color="#999999", label="proportional")
-    axes.axhline(report.encode, color=_COLOURS[1], linestyle="--", label="encoder")
+    axes.axhline(report.encode, color=BLUE, linestyle="--", label="encoder")
     if textbook:
-        axes.plot(*zip(*textbook, strict=True), "s-", color=_COLOURS[2], label="textbook", **pen)
-    axes.plot(shots, match, "o-", color=_COLOURS[0], label="our matching", **pen)
+        axes.plot(*zip(*textbook, strict=True), "s-", color=GREEN, label="textbook", **_PEN)
+    axes.plot(shots, match, "o-", color=VERMILION, label="our matching", **_PEN)
     axes.set_xticks(shots, [str(count) for count in shots])
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axes.minorticks_off()
@@ -283,7 +281,7 @@ def _embed(tokens: NDArray[Any]) -> NDArray[np.float32]:
 def _scatter_groups(axes: "Axes", plane: NDArray[np.float32], anomalous: NDArray[np.bool_]) -> None:
     axes.set(xticks=[], yticks=[], box_aspect=1)
     axes.spines[:].set_visible(True)
-    looks = ((~anomalous, "normal", _BLUE, "o"), (anomalous, "anomalous", _VERMILION, "^"))
+    looks = ((~anomalous, "normal", BLUE, "o"), (anomalous, "anomalous", VERMILION, "^"))
     for chosen, label, colour, marker in looks:
         axes.scatter(
             plane[chosen, 0],

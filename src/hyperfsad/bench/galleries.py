@@ -60,17 +60,17 @@ def qualitative_grid(rows: Sequence[GalleryRow], methods: Sequence[str]) -> "Fig
         top=_EDGE + lines * _LINE,
     )
     for column, title in enumerate(titles):
-        sheet.write(sheet.left(column) + _TILE / 2, sheet.top(0) - 0.03, title, va="bottom")
+        sheet.write(sheet.lefts[column] + _TILE / 2, sheet.tops[0] - 0.03, title, va="bottom")
     for index, row in enumerate(rows):
-        middle = sheet.top(index) + sheet.heights[index] / 2
-        sheet.write(sheet.left(0) - _EDGE, middle, row.label, ha="right", va="center")
+        middle = sheet.tops[index] + sheet.heights[index] / 2
+        sheet.write(sheet.lefts[0] - _EDGE, middle, row.label, ha="right", va="center")
         image = _sized(row.image)
         tiles = [image, None if row.mask is None else _mask_tile(row.mask, image)]
         tiles += [_map_tile(image, row.maps.get(method), scales[method]) for method in methods]
         for column, tile in enumerate(tiles):
             _show(sheet.axes(index, column), tile)
     for column, method in enumerate(methods, start=2):
-        sheet.bar(sheet.left(column) + 0.05 * _TILE, 0.9 * _TILE, scales[method])
+        sheet.bar(sheet.lefts[column] + 0.05 * _TILE, 0.9 * _TILE, scales[method])
     return sheet.figure
 
 
@@ -92,10 +92,10 @@ def truth_over_map(rows: Sequence[GalleryRow], method: str) -> "Figure":
         _show(axes, _map_tile(image, row.maps.get(method), scale))
         if row.mask is not None and row.mask.any():
             _outline(axes, row.mask, image)
-        middle, foot = sheet.left(column) + _SMALL_TILE / 2, sheet.top(line) + sheet.heights[line]
+        middle, foot = sheet.lefts[column] + _SMALL_TILE / 2, sheet.tops[line] + sheet.heights[line]
         sheet.write(middle, foot + 0.02, "\n".join(caption), size=_SMALL)
-    sheet.bar(sheet.left(0), 1.5 * _SMALL_TILE, scale)
-    sheet.outline_legend(sheet.left(0) + 1.5 * _SMALL_TILE + 0.2)
+    sheet.bar(sheet.lefts[0], 1.5 * _SMALL_TILE, scale)
+    sheet.outline_legend(sheet.lefts[0] + 1.5 * _SMALL_TILE + 0.2)
     return sheet.figure
 
 
@@ -124,22 +124,16 @@ class _Sheet:
         caption: float = 0.0,
     ) -> None:
         self.heights, self._tile = heights, tile
-        self._lefts = [left + column * (tile + _GAP) for column in range(columns)]
+        self.lefts = [left + column * (tile + _GAP) for column in range(columns)]
         steps = [height + caption + _GAP for height in heights]
-        self._tops = [top + sum(steps[:row]) for row in range(len(steps))]
+        self.tops = [top + sum(steps[:row]) for row in range(len(steps))]
         self._foot = top + sum(steps)
-        self._width = self._lefts[-1] + tile + _EDGE
+        self._width = self.lefts[-1] + tile + _EDGE
         self._height = self._foot + _GAP + _BAR + _LINE + _EDGE
         self.figure = new_figure(self._width, self._height)
 
-    def left(self, column: int) -> float:
-        return self._lefts[column]
-
-    def top(self, row: int) -> float:
-        return self._tops[row]
-
     def axes(self, row: int, column: int) -> "Axes":
-        return self._axes(self.left(column), self.top(row), self._tile, self.heights[row])
+        return self._axes(self.lefts[column], self.tops[row], self._tile, self.heights[row])
 
     def write(
         self,

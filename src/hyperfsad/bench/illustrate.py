@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..images.loading import load_image
-from .datasets import Category, TestImage, load_mask
-from .figures import Point, ablation_curves, accuracy_efficiency, save_figure, tsne_cls
+from .canvas import save_figure
+from .datasets import Category, load_mask
+from .figures import Point, ablation_curves, accuracy_efficiency, tsne_cls
 from .galleries import GalleryRow, qualitative_grid, truth_over_map
-from .presets import PRESETS
+from .presets import OURS, PRESETS
 from .protocol import Protocol, Record, read_maps, summarise
-from .published import PublishedRow, published, six_set_average
-from .tokens import TokenStore
+from .published import published, six_set_average
+from .token_cache import TokenCache
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,23 +33,23 @@ def draw_figures(
     preset: str,
     categories: Sequence[Category],
     protocol: Protocol,
-    store: TokenStore,
+    cache: TokenCache,
     work: Path,
     out: Path,
 ) -> list[Path]:
     """Writes every figure that the run has the data for, as PNG and PDF."""
-    maps = {(c.dataset, c.name): read_maps(c, work) for c in categories}
     methods = [variant.label for variant in protocol.variants]
-    shown = [
-        row for c in categories for row in _rows(c, maps[c.dataset, c.name], methods, few=True)
-    ]
-    many = [row for c in categories for row in _rows(c, maps[c.dataset, c.name], methods)]
+    shown, many = [], []
+    for category in categories:
+        maps = read_maps(category, work)
+        shown += _rows(category, maps, methods, few=True)
+        many += _rows(category, maps, methods)
     paths = save_figure(qualitative_grid(shown, methods), out, f"{preset}-qualitative")
     ours = next((v.label for v in protocol.variants if v.peer is None), methods[0])
     for page, start in enumerate(range(0, len(many), TILES), start=1):
         figure = truth_over_map(many[start : start + TILES], ours)
         paths += save_figure(figure, out, f"{preset}-truth-over-map-{page}")
-    paths += save_figure(_tsne(categories, store), out, "tsne-cls")
+    paths += save_figure(_tsne(categories, cache), out, "tsne-cls")
     paths += save_figure(accuracy_efficiency(published_points()), out, "accuracy-efficiency")
     return paths
 
@@ -82,14 +83,9 @@ def published_points() -> list[Point]:
         average = six_set_average(rows)
         image, pixel = average.get("I-AUROC"), average.get("P-AUROC")
         if image is not None and pixel is not None:
-            points.append(
-                Point(timed.method, image, pixel, timed.metrics["ms"].mean, ours=_is_ours(timed))
-            )
+            ours = timed.method == OURS
+            points.append(Point(timed.method, image, pixel, timed.metrics["ms"].mean, ours))
     return points
-
-
-def _is_ours(row: PublishedRow) -> bool:
-    return row.method == "Hyper-FSAD"
 
 
 def _rows(
@@ -98,29 +94,24 @@ def _rows(
     """Gallery rows of the first run at the fewest shots; `few`: one of each kind of defect."""
     rows, kinds = [], set()
     for place, image in enumerate(category.test):
-        if few and image.defect in kinds:
-            continue
-        if not few and not image.anomalous:
+        if image.defect in kinds if few else not image.anomalous:
             continue
         kinds.add(image.defect)
         drawn = {method: maps[row, 0, place] for row, method in enumerate(methods)}
-        picture = load_image(image.path).rgb()
-        rows.append(GalleryRow(f"{category.name}\n{image.defect}", picture, _mask(image), drawn))
+        picture, label = load_image(image.path).rgb(), f"{category.name}\n{image.defect}"
+        mask = load_mask(image, MASK_SIZE) if image.mask else None
+        rows.append(GalleryRow(label, picture, mask, drawn))
     return rows
 
 
-def _mask(image: TestImage) -> NDArray[np.bool_] | None:
-    return load_mask(image, MASK_SIZE) if image.mask else None
-
-
-def _tsne(categories: Sequence[Category], store: TokenStore) -> "Figure":
+def _tsne(categories: Sequence[Category], cache: TokenCache) -> "Figure":
     groups = {}
     for category in categories[:TSNE_CATEGORIES]:
         step = max(1, len(category.test) // TSNE_IMAGES)
         images = category.test[::step]
-        tokens = np.stack([store.tokens(image.path).cls.cpu().numpy() for image in images])
+        tokens = np.stack([cache.tokens(image.path).cls.cpu().numpy() for image in images])
         groups[category.name] = (tokens, np.array([image.anomalous for image in images]))
-    return tsne_cls(groups, store.settings.layers)
+    return tsne_cls(groups, cache.settings.layers)
 
 
 def _series(
@@ -132,9 +123,9 @@ def _series(
         points = []
         for method in dict.fromkeys(record.method for record in records):
             chosen = [r for r in records if (r.shots, r.method) == (shots, method)]
-            summary = summarise(chosen, metric)
-            if summary.mean is not None:
-                points.append((float(method), summary.mean, summary.std))
+            figure = summarise(chosen, metric)
+            if figure:
+                points.append((float(method), figure.mean, figure.std))
         if points:
             series[f"{shots}-shot"] = sorted(points)
     return series

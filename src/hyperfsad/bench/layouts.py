@@ -1,13 +1,13 @@
-"""The folder layouts of public data sets: where each keeps its normal images, tests and masks.
+"""Public data sets on disk: where each keeps its normal images, test images and masks.
 
-A mask is looked up by the image's stem in the folder of masks: replacing words in a path would
-break on a root that holds the word.
+Folders are listed and names are matched; no pixel is read. A mask is looked up by the image's stem
+in the folder of masks: replacing words in a path would break on a root that holds the word.
 """
 
 import csv
 import os
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from ..errors import UsageError, reason
 from ..images.finding import SUFFIXES
-from .categories import Category, TestImage
+from .datasets import Category, TestImage
 
 GOOD = "good"
 
@@ -286,3 +286,27 @@ DATASETS: dict[str, Loader] = {
     ),
     "folder": Loader(_find_folder, "train/good or normal, or folders that hold these"),
 }
+
+
+def load_dataset(
+    name: str, root: str | os.PathLike[str], categories: Sequence[str] | None = None
+) -> list[Category]:
+    """The categories on disk (or the named ones), sorted by name, their images sorted by path."""
+    if name not in DATASETS:
+        raise UsageError(f"There is no data set named {name}; known are {', '.join(DATASETS)}.")
+    home, loader = Path(root), DATASETS[name]
+    if not os.path.isdir(home):
+        raise UsageError(f"{home} is not a folder; name the folder that holds the data set {name}.")
+    found = loader.search(name, home)
+    if not found:
+        also = f", there or in {' or '.join(loader.folders)} below it" if loader.folders else ""
+        raise UsageError(
+            f"{home} does not hold the data set {name}: expected {loader.expected}{also}."
+        )
+    unknown = sorted(set(categories or ()) - set(found))
+    if unknown:
+        raise UsageError(
+            f"{home} has no category {', '.join(unknown)} of {name}; there are {', '.join(found)}."
+        )
+    wanted = found if categories is None else set(categories)
+    return [found[category]() for category in sorted(wanted)]

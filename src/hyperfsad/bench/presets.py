@@ -2,20 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
+from typing import TypeAlias
 
-from ..detector.recipes import PAPER_OFFLINE
+from ..detector.recipes import PAPER, PAPER_OFFLINE
 from ..encoders import EncoderSettings
 from ..errors import UsageError
 from ..method.lookups import LOOKUPS
 from ..peers import PEERS
-from ..peers.turning import check_rotations
+from ..peers.peer import check_peer_rotations
 from .protocol import Record, summarise
-from .published import SIX_SETS, PublishedRow, published
+from .published import SIX_SETS, published
 from .scorer import Variant
 from .tables import Cell, Column, Row, Table
 
 OURS = "Hyper-FSAD"
+
+Figures: TypeAlias = "Callable[[str, str], Cell | None]"
+"""The figure of a row for a data set and a metric; None where there is none."""
 
 CATEGORIES = {"mvtec": 15, "visa": 12, "mpdd": 6, "btad": 3, "resc": 1, "brats": 1}
 """How many the published figures average over."""
@@ -23,7 +28,7 @@ CATEGORIES = {"mvtec": 15, "visa": 12, "mpdd": 6, "btad": 3, "resc": 1, "brats":
 
 @dataclass(frozen=True)
 class Preset:
-    """One command's worth of the paper."""
+    """One of the paper's comparisons: what it varies, and the tables that show it."""
 
     title: str
     variants: Callable[[EncoderSettings], tuple[Variant, ...]]
@@ -85,11 +90,14 @@ PRESETS: dict[str, Preset] = {
 
 
 def with_recipe(preset: str, variants: tuple[Variant, ...], recipe: str) -> tuple[Variant, ...]:
-    """Our own row by another recipe than the paper's; ablations are the paper's alone."""
-    if recipe == PAPER_OFFLINE:
+    """Our own row by a recipe; `paper` and `paper-offline` differ in the encoder alone."""
+    if recipe in (PAPER, PAPER_OFFLINE):
         return variants
     if preset not in ("main", "peers"):
-        raise UsageError(f"The preset {preset} belongs to the paper's recipe, not to {recipe}.")
+        raise UsageError(
+            f"The preset {preset} varies the paper's algorithm; use --recipe {PAPER_OFFLINE} or"
+            f" {PAPER}, not {recipe}."
+        )
     return tuple(
         replace(v, label=f"{v.label}, {recipe} recipe", recipe=recipe) if v.shared else v
         for v in variants
@@ -100,7 +108,7 @@ def with_rotations(variants: tuple[Variant, ...], rotations: int) -> tuple[Varia
     """The variants, and those of the peers that can remember turned support once more with it."""
     if rotations == 1:
         return variants
-    check_rotations(rotations)
+    check_peer_rotations(rotations)
     able = [v for v in variants if v.peer and "rotations" in signature(PEERS[v.peer]).parameters]
     if not able:
         raise UsageError("Only peers remember turned support; --rotations needs --preset peers.")
@@ -130,13 +138,26 @@ def _table(preset: Preset, metrics: tuple[str, ...], records: Sequence[Record]) 
         for dataset in datasets
     }
     whole = all(len(names) == CATEGORIES.get(dataset) for dataset, names in found.items())
+
+    def row(label: str, figure: Figures, group: str, measured: bool) -> Row:
+        cells = [figure(dataset, metric) for dataset in datasets for metric in metrics]
+        if averaged:
+            cells += [_average([figure(name, metric) for name in SIX_SETS]) for metric in metrics]
+        return Row(label, tuple(cells), group, ours=measured, published=not measured)
+
     rows = []
     for shots in sorted({record.shots for record in records}):
         group = f"{shots}-shot"
-        rows += _published_rows(preset, metrics, datasets, shots, averaged, group)
-        if not whole:
-            group = f"{group}, here"
-        rows += _measured_rows(metrics, datasets, shots, averaged, records, group)
+        printed = [
+            row(label, figure, group, measured=False)
+            for label, figure in _published_figures(preset, shots).items()
+        ]
+        rows += [shown for shown in printed if any(cell is not None for cell in shown.cells)]
+        group = group if whole else f"{group}, here"
+        rows += [
+            row(label, figure, group, measured=True)
+            for label, figure in _measured_figures(records, shots).items()
+        ]
     notes = [f"{dataset}: {', '.join(names)}." for dataset, names in found.items()]
     if not whole:
         notes.append(
@@ -148,67 +169,38 @@ def _table(preset: Preset, metrics: tuple[str, ...], records: Sequence[Record]) 
     return Table(preset.title, tuple(columns), tuple(rows), tuple(notes))
 
 
-def _measured_rows(
-    metrics: tuple[str, ...],
-    datasets: list[str],
-    shots: int,
-    averaged: bool,
-    records: Sequence[Record],
-    group: str,
-) -> list[Row]:
-    rows = []
-    chosen = [record for record in records if record.shots == shots]
-    encoders = list(dict.fromkeys(record.encoder for record in chosen))
-    for encoder in encoders:
-        for method in dict.fromkeys(r.method for r in chosen if r.encoder == encoder):
-            mine = [r for r in chosen if (r.encoder, r.method) == (encoder, method)]
-            cells = []
-            for dataset in datasets:
-                part = [record for record in mine if record.dataset == dataset]
-                for metric in metrics:
-                    summary = summarise(part, metric)
-                    cells.append(None if summary.mean is None else Cell(summary.mean, summary.std))
-            if averaged:
-                cells += _averages(cells, metrics)
-            rows.append(Row(f"{method} ({encoder})", tuple(cells), group, ours=True))
-    return rows
+def _measured_figures(records: Sequence[Record], shots: int) -> dict[str, Figures]:
+    """By the label of the row: our methods, encoder by encoder."""
+    mine: dict[tuple[str, str], list[Record]] = {}
+    for encoder in dict.fromkeys(record.encoder for record in records):
+        for record in records:
+            if (record.encoder, record.shots) == (encoder, shots):
+                mine.setdefault((encoder, record.method), []).append(record)
+
+    def figure(chosen: list[Record], dataset: str, metric: str) -> Cell | None:
+        return summarise([record for record in chosen if record.dataset == dataset], metric)
+
+    return {
+        f"{method} ({encoder})": partial(figure, chosen)
+        for (encoder, method), chosen in mine.items()
+    }
 
 
-def _averages(cells: "list[Cell | None]", metrics: tuple[str, ...]) -> "list[Cell | None]":
-    found: list[Cell | None] = []
-    for place in range(len(metrics)):
-        values = [
-            cell.mean for cell in cells[place :: len(metrics)] if cell and cell.mean is not None
-        ]
-        whole = len(values) == len(SIX_SETS)
-        found.append(Cell(sum(values) / len(values)) if whole else None)
-    return found
-
-
-def _published_rows(
-    preset: Preset,
-    metrics: tuple[str, ...],
-    datasets: list[str],
-    shots: int,
-    averaged: bool,
-    group: str,
-) -> list[Row]:
-    found: dict[str, dict[str, PublishedRow]] = {}
+def _published_figures(preset: Preset, shots: int) -> dict[str, Figures]:
+    """By the label of the row: what the paper prints."""
+    printed: dict[str, dict[str | None, dict[str, Cell]]] = {}
     for row in published(preset.published, shots=shots):
         name = row.variant or row.method
         label = f"{name} ({row.backbone})" if row.backbone else name
-        found.setdefault(label, {})[row.dataset or ""] = row
-    rows = []
-    for label, sets in found.items():
-        cells: list[Cell | None] = []
-        for dataset in [*datasets, *(SIX_SETS if averaged else ())]:
-            figures = sets[dataset].metrics if dataset in sets else {}
-            for metric in metrics:
-                figure = figures.get(metric)
-                cells.append(Cell(figure.mean, figure.std) if figure else None)
-        shown = len(datasets) * len(metrics)
-        if averaged:
-            cells = cells[:shown] + _averages(cells[shown:], metrics)
-        if any(cell is not None for cell in cells):
-            rows.append(Row(label, tuple(cells), group, published=True))
-    return rows
+        printed.setdefault(label, {})[row.dataset] = row.metrics
+
+    def figure(sets: dict[str | None, dict[str, Cell]], dataset: str, metric: str) -> Cell | None:
+        return sets.get(dataset, {}).get(metric)
+
+    return {label: partial(figure, sets) for label, sets in printed.items()}
+
+
+def _average(cells: Sequence[Cell | None]) -> Cell | None:
+    """None where a data set is missing: an average over fewer would look like a better method."""
+    means = [cell.mean for cell in cells if cell]
+    return Cell(sum(means) / len(means)) if len(means) == len(cells) else None

@@ -6,11 +6,9 @@ So the supports of 1, 2 and 4 shots are nested within a run, and every method ge
 """
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +19,8 @@ from ..peers import PEERS
 from .datasets import Category, load_mask
 from .metrics import image_metrics, pixel_metrics
 from .scorer import Scorer, Variant
-from .tokens import TokenStore
+from .tables import Cell
+from .token_cache import TokenCache
 
 BLOCK = 16
 """Images scored between two writes to disk: what a killed run may lose."""
@@ -57,24 +56,23 @@ class Record:
     metrics: dict[str, float | None]
 
 
-def support_order(category: Category, run: int, seed: int, store: TokenStore) -> list[str]:
+def support_order(category: Category, run: int, seed: int, cache: TokenCache) -> list[str]:
     """The good images of a category in the order of a run; a copy of another is passed over."""
 
     def rank(path: str) -> str:
-        name = path.replace("\\", "/").rpartition("/")[2]
-        text = f"{seed}/{run}/{category.dataset}/{category.name}/{name}"
+        text = f"{seed}/{run}/{category.dataset}/{category.name}/{_file_name(path)}"
         return hashlib.sha256(text.encode("utf-8", errors="surrogateescape")).hexdigest()
 
     distinct: dict[str, str] = {}
     for path in sorted(category.normal, key=rank):
-        distinct.setdefault(store.content_hash(path), path)
+        distinct.setdefault(cache.content_hash(path), path)
     return list(distinct.values())
 
 
 def evaluate(
     category: Category,
     protocol: Protocol,
-    store: TokenStore,
+    cache: TokenCache,
     work: Path,
     advance: Callable[[int], None],
 ) -> list[Record]:
@@ -82,13 +80,13 @@ def evaluate(
 
     Scores go to `work` block by block, so that a killed run goes on where it stopped.
     """
-    supports = _supports(category, protocol, store)
+    supports = _supports(category, protocol, cache)
     pool = sorted({path for paths in supports.values() for path in paths})
     places = {path: place for place, path in enumerate(pool)}
     subsets = [
         tuple(places[path] for path in supports[pair]) for pair in protocol.settings_of_runs()
     ]
-    scorer = Scorer(protocol.variants, pool, subsets, store)
+    scorer = Scorer(protocol.variants, pool, subsets, cache)
     scores, maps = [], []
     for number, start in enumerate(range(0, len(category.test), BLOCK)):
         paths = [image.path for image in category.test[start : start + BLOCK]]
@@ -97,7 +95,7 @@ def evaluate(
         maps.append(found[1])
         advance(len(paths))
     return _records(
-        category, protocol, store, supports, np.concatenate(scores, 2), np.concatenate(maps, 2)
+        category, protocol, cache, supports, np.concatenate(scores, 2), np.concatenate(maps, 2)
     )
 
 
@@ -116,12 +114,12 @@ def _block_path(category: Category, work: Path, number: int) -> Path:
 
 
 def _supports(
-    category: Category, protocol: Protocol, store: TokenStore
+    category: Category, protocol: Protocol, cache: TokenCache
 ) -> dict[tuple[int, int], tuple[str, ...]]:
     most = max(protocol.shots)
     supports = {}
     for run in range(protocol.runs):
-        order = support_order(category, run, protocol.seed, store)
+        order = support_order(category, run, protocol.seed, cache)
         if len(order) < most:
             raise UsageError(
                 f"{category.dataset}/{category.name} has {len(order)} different good images;"
@@ -135,7 +133,7 @@ def _supports(
 def _records(
     category: Category,
     protocol: Protocol,
-    store: TokenStore,
+    cache: TokenCache,
     supports: dict[tuple[int, int], tuple[str, ...]],
     scores: NDArray[np.float64],
     maps: NDArray[np.float32],
@@ -152,23 +150,24 @@ def _records(
             if masks is not None:
                 shown = upsampled(maps[row, place], protocol.eval_size, smoothing)
                 metrics |= pixel_metrics(shown, masks)
-            names = tuple(
-                path.replace("\\", "/").rpartition("/")[2] for path in supports[run, shots]
-            )
             records.append(
                 Record(
                     category.dataset,
                     category.name,
-                    store.settings.name,
-                    store.settings.resolution,
+                    cache.settings.name,
+                    cache.settings.resolution,
                     variant.label,
                     shots,
                     run,
-                    names,
+                    tuple(map(_file_name, supports[run, shots])),
                     metrics,
                 )
             )
     return records
+
+
+def _file_name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def upsampled(maps: NDArray[np.float32], size: int, smoothing: float = 0.0) -> NDArray[np.float32]:
@@ -184,18 +183,10 @@ def upsampled(maps: NDArray[np.float32], size: int, smoothing: float = 0.0) -> N
     return large
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Mean and sample standard deviation over runs of the mean over categories, in percent."""
+def summarise(records: Sequence[Record], metric: str) -> Cell | None:
+    """The mean over categories of each run, then mean and sample deviation over runs, in percent.
 
-    mean: float | None
-    std: float | None
-
-
-def summarise(records: Sequence[Record], metric: str) -> Summary:
-    """The paper's figure: the mean over categories per run, then mean and deviation over runs.
-
-    Categories without the metric (no masks, no defect) do not count.
+    Categories without the metric (no masks, no defect) do not count; None where all lack it.
     """
     runs: dict[int, list[float]] = {}
     for record in records:
@@ -204,13 +195,6 @@ def summarise(records: Sequence[Record], metric: str) -> Summary:
             runs.setdefault(record.run, []).append(value)
     means = [100 * sum(values) / len(values) for _, values in sorted(runs.items())]
     if not means:
-        return Summary(None, None)
+        return None
     deviation = float(np.std(means, ddof=1)) if len(means) > 1 else None
-    return Summary(float(np.mean(means)), deviation)
-
-
-def record_lines(records: Sequence[Record]) -> Iterator[str]:
-    """Each record as a line of JSON."""
-    for record in records:
-        fields: dict[str, Any] = asdict(record)
-        yield json.dumps(fields, ensure_ascii=False)
+    return Cell(float(np.mean(means)), deviation)

@@ -10,18 +10,10 @@ from dataclasses import dataclass, field, fields
 from importlib import resources
 
 from ..errors import UsageError
+from .tables import Cell
 
 SIX_SETS = ("mvtec", "visa", "mpdd", "btad", "resc", "brats")
 """The paper's data sets, in the order of its tables."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A printed number: a metric in percent, `ms` per image or `GB` of GPU memory."""
-
-    mean: float
-    std: float | None
-    """Over five runs; None where the paper gives none."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +29,9 @@ class PublishedRow:
     """None where the row stands for no single one: efficiency, averages."""
     variant: str | None
     """The setting under study, spelt as this package spells it: `top-1%`, `3,6,9,12`, `448`."""
-    metrics: dict[str, Figure] = field(hash=False)
+    metrics: dict[str, Cell] = field(hash=False)
+    """Printed numbers: metrics in percent, `ms` per image, `GB` of GPU memory; deviations are over
+    five runs, where the paper gives them."""
 
 
 def published(kind: str, **where: str | int | None) -> list[PublishedRow]:
@@ -81,16 +75,7 @@ def six_set_average(rows: Sequence[PublishedRow]) -> dict[str, float | None]:
 def _load() -> dict[str, tuple[PublishedRow, ...]]:
     file = resources.files("hyperfsad.bench") / "published.json"
     tables = json.loads(file.read_text(encoding="utf-8"))
-    return {
-        kind: tuple(
-            PublishedRow(
-                **{
-                    **row,
-                    "metrics": {name: Figure(**value) for name, value in row["metrics"].items()},
-                }
-            )
-            for row in rows
-        )
-        for kind, rows in tables.items()
-        if kind != "source"
-    }
+    del tables["source"]
+    for row in (row for rows in tables.values() for row in rows):
+        row["metrics"] = {name: Cell(**value) for name, value in row["metrics"].items()}
+    return {kind: tuple(PublishedRow(**row) for row in rows) for kind, rows in tables.items()}

@@ -3,21 +3,21 @@
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..detector.recipes import PAPER_OFFLINE, recipe_layers
 from ..disk.atomic import atomic_path
 from ..encoders import find_spec
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
-from .datasets import Category, load_dataset
+from .datasets import Category
 from .illustrate import draw_curves, draw_figures
+from .layouts import load_dataset
 from .presets import PRESETS, build_tables, with_recipe, with_rotations
-from .protocol import Protocol, Record, evaluate, record_lines
+from .protocol import Protocol, Record, evaluate
 from .tables import Table, write_table
-from .tokens import DEFAULT_LIMIT, TokenStore
+from .token_cache import DEFAULT_LIMIT, TokenCache
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,9 @@ class Suite:
             named = tuple(map(str, content.get("encoders", encoders)))
             sources = {}
             for name, value in content["datasets"].items():
-                layout, root = (name, value) if isinstance(value, str) else _pair(value)
-                sources[str(name)] = Source(layout, os.path.join(path.parent, root))
+                short = isinstance(value, str)
+                layout, root = (name, value) if short else (value["layout"], value["root"])
+                sources[str(name)] = Source(str(layout), os.path.join(path.parent, str(root)))
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
             raise UsageError(
                 f'{path} should be JSON such as {{"datasets": {{"mvtec": "folder"}}, "encoders":'
@@ -66,10 +67,6 @@ class Suite:
             for name, source in self.sources.items()
             for category in load_dataset(source.layout, source.root, self.categories)
         ]
-
-
-def _pair(value: dict[str, str]) -> tuple[str, str]:
-    return str(value["layout"]), str(value["root"])
 
 
 @dataclass(frozen=True)
@@ -120,7 +117,7 @@ def run_benchmark(
         for size in sizes:
             _, layers = recipe_layers(recipe, encoder)
             settings = find_spec(encoder).settings(layers, size)
-            store = TokenStore(
+            cache = TokenCache(
                 settings, device=device, engine=engine, limit=cache_limit, notify=notify
             )
             variants = with_recipe(preset_name, preset.variants(settings), recipe)
@@ -130,25 +127,17 @@ def run_benchmark(
             work = out / "work" / f"{preset_name}-{label}"
             measured: list[Record] = []
             for category in categories:
-                measured += evaluate(category, protocol, store, work, advance)
+                measured += evaluate(category, protocol, cache, work, advance)
             records += measured
             if figures:
                 folder = out / "figures" / label
-                draw_figures(preset_name, categories, protocol, store, work, folder)
+                draw_figures(preset_name, categories, protocol, cache, work, folder)
     if figures:
         draw_curves(preset_name, records, out / "figures")
     tables = build_tables(preset_name, records)
     with atomic_path(out / "records.jsonl") as temporary:
-        temporary.write_text("\n".join(record_lines(records)) + "\n", encoding="utf-8")
+        lines = [json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in records]
+        temporary.write_text("".join(lines), encoding="utf-8")
     for stem, table in tables.items():
         write_table(table, out, stem)
     return Outcome(records, tables)
-
-
-def read_records(path: Path) -> list[Record]:
-    """The records of an earlier run."""
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        fields: dict[str, Any] = json.loads(line)
-        records.append(Record(**{**fields, "support": tuple(fields["support"])}))
-    return records

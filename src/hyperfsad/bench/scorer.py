@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import BadZipFile
@@ -25,7 +26,7 @@ from ..method.scoring import BranchScores, Pooling, branch_weights
 from ..peers import PEERS
 from ..version import __version__
 from .sharing import SharedMatcher
-from .tokens import TokenStore
+from .token_cache import TokenCache
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -33,7 +34,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Variant:
-    """A method of a table: the paper's with some settings, another recipe of ours, or a peer."""
+    """A method of a table: the paper's algorithm with some settings, our recipe, or a peer."""
 
     label: str
     lookup: str = "sparsemax"
@@ -48,7 +49,7 @@ class Variant:
 
     @property
     def shared(self) -> bool:
-        """Whether it can share its similarities with others: the paper's method can."""
+        """Whether it can share its similarities with others: the paper's algorithm can."""
         return self.peer is None and self.recipe is None
 
     def detector(self, settings: EncoderSettings) -> FewShotDetector:
@@ -67,13 +68,10 @@ class Scorer:
         variants: Sequence[Variant],
         pool: Sequence[str],
         subsets: Sequence[tuple[int, ...]],
-        store: TokenStore,
+        cache: TokenCache,
     ) -> None:
-        self._variants, self._pool, self._subsets, self._store = variants, pool, subsets, store
+        self._variants, self._pool, self._subsets, self._cache = variants, pool, subsets, cache
         self._lookups = sorted({variant.lookup for variant in variants if variant.shared})
-        self._others: dict[tuple[Variant, int], FewShotDetector] = {}
-
-    _matcher: SharedMatcher
 
     def stored(
         self, paths: Sequence[str], file: Path
@@ -88,86 +86,81 @@ class Scorer:
 
     def identity(self, paths: Sequence[str]) -> str:
         """A hash of all that the scores of a block depend on."""
-        store = self._store
+        cache = self._cache
         values = {
             "version": __version__,
-            "encoder": store.encoder.fingerprint,
-            "engine": store.encoder.engine,
-            "settings": asdict(store.settings),
+            "encoder": cache.encoder.fingerprint,
+            "engine": cache.encoder.engine,
+            "settings": asdict(cache.settings),
             "variants": [asdict(variant) for variant in self._variants],
             "subsets": self._subsets,
-            "pool": [store.content_hash(path) for path in self._pool],
-            "images": [store.content_hash(path) for path in paths],
+            "pool": [cache.content_hash(path) for path in self._pool],
+            "images": [cache.content_hash(path) for path in paths],
         }
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
     def scores(self, paths: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Scores (variants, subsets, images) and maps (…, grid, grid)."""
-        grid = self._store.settings.grid
+        grid = self._cache.settings.grid
         shape = (len(self._variants), len(self._subsets), len(paths))
         scores = np.zeros(shape)
         maps = np.zeros((*shape, grid, grid), dtype=np.float32)
-        self._prepare()
+        matcher, others = self._prepared
 
         def fill(column: int) -> None:
-            image = self._store.tokens(paths[column])
-            distances = self._matcher.distances(image, self._subsets, self._lookups)
+            image = self._cache.tokens(paths[column])
+            distances = matcher.distances(image, self._subsets, self._lookups)
             for row, variant in enumerate(self._variants):
                 for place, subset in enumerate(self._subsets):
                     if variant.shared:
                         layers = distances[variant.lookup][place]
-                        found = self._scored(variant, layers, image, subset)
+                        found = self._scored(variant, layers, matcher.cls_distances(image, subset))
                     else:
-                        scored = self._others[variant, place].score_tokens(_batch(image))[0]
+                        scored = others[variant, place].score_tokens(_batch(image))[0]
                         found = scored.score, scored.anomaly_map
                     scores[row, place, column], maps[row, place, column] = found
 
-        in_parallel(fill, range(len(paths)), self._store.encoder.device)
+        in_parallel(fill, range(len(paths)), self._cache.encoder.device)
         return scores, maps
 
-    def _prepare(self) -> None:
-        """What all images share, made when the first of them needs it."""
-        if hasattr(self, "_matcher"):
-            return
+    @cached_property
+    def _prepared(self) -> tuple[SharedMatcher, dict[tuple[Variant, int], FewShotDetector]]:
+        """The matcher that variants share, and each other variant fitted on each subset."""
         turns = {1, *(variant.rotations for variant in self._variants)}
         banks = {count: self._banks(count) for count in turns}
-        self._matcher = SharedMatcher([images[0] for images in banks[1]])
-        for variant in self._variants:
-            if variant.shared:
-                continue
+        others = {}
+        for variant in (variant for variant in self._variants if not variant.shared):
             for place, subset in enumerate(self._subsets):
                 views = [
                     MemoryBank.of(_batch(view), [NormalImage(str(index), str(index))])
                     for index in subset
                     for view in banks[variant.rotations][index]
                 ]
-                detector = variant.detector(self._store.settings)
-                self._others[variant, place] = detector.remember(MemoryBank.joined(views))
+                detector = variant.detector(self._cache.settings)
+                others[variant, place] = detector.remember(MemoryBank.joined(views))
+        return SharedMatcher([images[0] for images in banks[1]]), others
 
     def _banks(self, rotations: int) -> list[list[ImageTokens]]:
         """The tokens of each image of the pool in that many orientations."""
         angles = [360 * turn / rotations for turn in range(rotations)]
         views = in_parallel(
-            lambda view: self._store.tokens(*view),
+            lambda view: self._cache.tokens(*view),
             [(path, angle) for path in self._pool for angle in angles],
-            self._store.encoder.device,
+            self._cache.encoder.device,
         )
         return [views[first : first + rotations] for first in range(0, len(views), rotations)]
 
     def _scored(
-        self,
-        variant: Variant,
-        distances: torch.Tensor,
-        image: ImageTokens,
-        subset: tuple[int, ...],
+        self, variant: Variant, distances: torch.Tensor, cls_distances: torch.Tensor
     ) -> tuple[float, NDArray[np.float32]]:
-        available = self._store.settings.layers
+        """The paper's score and map, from the distances of an image in all layers."""
+        available = self._cache.settings.layers
         places = [available.index(layer) for layer in variant.layers or available]
-        grid = self._store.settings.grid
+        grid = self._cache.settings.grid
         anomaly_map = distances[places].mean(dim=0).clamp(min=0).reshape(grid, grid)
         values = {
             "map": float(Pooling.parse(variant.pooling)(anomaly_map)),
-            "cls": float(self._matcher.cls_distances(image, subset)[places].mean()),
+            "cls": float(cls_distances[places].mean()),
         }
         branches = BranchScores(values, branch_weights(variant.lam))
         return branches.total, anomaly_map.cpu().numpy()

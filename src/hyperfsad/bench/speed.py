@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from ..demo.parts import draw
+from ..demo.drawing import draw
 from ..detector.hyperfsad import HyperFSAD
 from ..encoders.encoder import prepare
 from ..encoders.tokens import Tokens
@@ -91,7 +91,7 @@ class SpeedReport:
     def to_text(self) -> str:
         """The figures as an aligned table."""
         lines = [
-            f"{self.encoder}, {self.resolution} px, {self.engine}, " + f"{self.threads} threads",
+            f"{self.encoder}, {self.resolution} px, {self.engine}, {self.threads} threads",
             f"decode {self.decode:.1f} ms, prepare {self.prepare:.1f} ms, encode"
             f" {self.encode:.1f} ms ({self.encoder_gflop:.1f} GFLOP)",
             f"matrix product {self.peak_gflops:.0f} GFLOP/s; the encoder reaches"
@@ -130,11 +130,11 @@ def measure(
         encoder = detector.encoder_
         queries = [encoder.encode_prepared([array]) for array in arrays]
         bank = _Bank(detector, max(shots), queries[0].patches.shape)
-        peak = _Peak()
+        matrices = torch.rand(2, PEAK_SIDE, PEAK_SIDE)
+        products: list[float] = []
         costs, encodes = [], []
         for count in sorted(set(shots)):
             progress(f"learning from {count} parts")
-            bank.grow(count)
             detector.remember(bank.first(count))
             detector.scale_  # noqa: B018 (made once, before the clock starts)
             progress(f"inspecting with {count} normal images")
@@ -145,7 +145,7 @@ def measure(
                 stream += _stream(detector, paths)
                 encode += _laps(lambda array: encoder.encode_prepared([array]), arrays)
                 match += _laps(detector.score_tokens, queries)
-                peak.measure()
+                products += _laps(lambda _: matrices[0] @ matrices[1], range(10))
             encodes += encode
             known = detector.memory_
             costs.append(
@@ -176,7 +176,7 @@ def measure(
         shrink,
         statistics.median(encodes),
         encoder_gflop(settings.layers[-1], settings.grid**2, queries[0].cls.shape[-1]),
-        peak.gflops,
+        2 * PEAK_SIDE**3 / 1e6 / min(products),
         tuple(costs),
     )
 
@@ -222,7 +222,8 @@ class _Bank:
         self.cls = torch.empty(most, layers, width, device=device)
         self._detector, self._filled = detector, 0
 
-    def grow(self, count: int) -> None:
+    def first(self, count: int) -> MemoryBank:
+        """The bank of the first parts; those that are missing are drawn and encoded."""
         encoder, settings = self._detector.encoder_, self._detector.settings
         for place in range(self._filled, count):
             part = draw("plate", seed=IMAGES + place).image
@@ -232,27 +233,9 @@ class _Bank:
                 layer[rows] = patches
             self.cls[place] = tokens.cls[0]
         self._filled = max(self._filled, count)
-
-    def first(self, count: int) -> MemoryBank:
         images = tuple(NormalImage(f"part {place}", str(place)) for place in range(count))
-        rows = count * self.patches
-        return MemoryBank(tuple(layer[:rows] for layer in self.layers), self.cls[:count], images)
-
-
-class _Peak:
-    """The machine's best matrix product, tried again and again during a run."""
-
-    def __init__(self) -> None:
-        self._matrices = torch.rand(2, PEAK_SIDE, PEAK_SIDE)
-        self._best = float("inf")
-
-    def measure(self) -> None:
-        laps = _laps(lambda _: self._matrices[0] @ self._matrices[1], range(10))
-        self._best = min(self._best, *laps)
-
-    @property
-    def gflops(self) -> float:
-        return 2 * PEAK_SIDE**3 / 1e9 / (self._best / 1000)
+        patches = tuple(layer[: count * self.patches] for layer in self.layers)
+        return MemoryBank(patches, self.cls[:count], images)
 
 
 def _part(folder: Path, seed: int) -> str:
@@ -263,9 +246,7 @@ def _part(folder: Path, seed: int) -> str:
 
 def _stream(detector: HyperFSAD, paths: Sequence[str]) -> list[float]:
     """Milliseconds from result to result in a stream of files that has got going."""
-    ends = []
-    for _ in detector.predict([*paths[:WARM_UP], *paths]):
-        ends.append(time.perf_counter())
+    ends = [time.perf_counter() for _ in detector.predict([*paths[:WARM_UP], *paths])]
     return [1000 * (b - a) for a, b in zip(ends[WARM_UP - 1 :], ends[WARM_UP:], strict=False)]
 
 

@@ -20,9 +20,9 @@ Mark: TypeAlias = Literal["best", "second"]
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure and its standard deviation, in percent where the column is a metric."""
+    """A figure and its standard deviation over runs, in percent where the column is a metric."""
 
-    mean: float | None
+    mean: float
     std: float | None = None
 
 
@@ -246,7 +246,7 @@ def _body(
 
 def _finite(cell: Cell | str | None) -> tuple[float | None, float | None]:
     """Mean and deviation of a cell; None for what is missing, text or not finite."""
-    if not isinstance(cell, Cell) or cell.mean is None or not math.isfinite(cell.mean):
+    if not isinstance(cell, Cell) or not math.isfinite(cell.mean):
         return None, None
     std = math.nan if cell.std is None else float(cell.std)
     return float(cell.mean), std if math.isfinite(std) else None

@@ -8,7 +8,7 @@ from ..detector.hyperfsad import HyperFSAD
 from ..disk.atomic import atomic_path
 from ..output.folder import OutputFolder
 from ..results.result import AnomalyResult
-from .parts import PRODUCTS, draw
+from .drawing import PRODUCTS, draw
 
 SUPPORT = 4
 FIRST_PHOTO = 8

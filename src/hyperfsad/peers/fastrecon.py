@@ -31,8 +31,7 @@ from ..encoders import SUBSTITUTE
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from .coreset import greedy_coreset
-from .features import local_features
-from .peer import Peer
+from .peer import Peer, check_fraction, local_features
 
 
 class FastRecon(Peer):
@@ -55,8 +54,7 @@ class FastRecon(Peer):
     ) -> None:
         """`fraction` of the normal patches makes the coreset; `regularisation` is λ."""
         super().__init__(backbone, **common)
-        if not 0 < fraction <= 1:
-            raise UsageError(f"The coreset is a fraction above 0 and up to 1, not {fraction}.")
+        check_fraction(fraction)
         if not regularisation >= 0:
             raise UsageError(f"The regularisation is 0 or more, not {regularisation}.")
         self.fraction = fraction

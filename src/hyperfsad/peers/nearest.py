@@ -18,11 +18,7 @@ from torch import Tensor
 
 from ..encoders import SUBSTITUTE
 from ..encoders.tokens import ImageTokens
-from ..images.loading import LoadedImage
-from ..images.rotation import turned
-from .neighbours import best_similarity
-from .peer import Peer
-from .turning import check_rotations
+from .peer import Peer, best_similarity, check_peer_rotations
 
 
 class NearestNeighbour(Peer):
@@ -33,12 +29,8 @@ class NearestNeighbour(Peer):
     def __init__(self, backbone: str = SUBSTITUTE, *, rotations: int = 1, **common: Any) -> None:
         """`rotations` is 1, or 8 to remember each support image every 45 degrees."""
         super().__init__(backbone, **common)
-        check_rotations(rotations)
+        check_peer_rotations(rotations)
         self.rotations = rotations
-
-    def orientations(self, image: LoadedImage) -> list[LoadedImage]:
-        """The image in each orientation."""
-        return turned(image, self.rotations)
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """1 − max_m⟨q, m⟩, mean over the layers."""

@@ -28,9 +28,7 @@ from ..encoders import SUBSTITUTE
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from .coreset import greedy_coreset
-from .features import local_features
-from .neighbours import nearest
-from .peer import Peer
+from .peer import Peer, check_fraction, local_features, nearest
 
 
 class PatchCore(Peer):
@@ -51,8 +49,7 @@ class PatchCore(Peer):
     ) -> None:
         """`fraction` of the patches is kept; `neighbours` is b of Equation 7."""
         super().__init__(backbone, **common)
-        if not 0 < fraction <= 1:
-            raise UsageError(f"The coreset is a fraction above 0 and up to 1, not {fraction}.")
+        check_fraction(fraction)
         if neighbours < 2:
             raise UsageError(f"PatchCore weighs with at least 2 neighbours, not {neighbours}.")
         self.fraction = fraction

@@ -22,8 +22,7 @@ from torch import Tensor
 from ..encoders import SUBSTITUTE
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
-from .neighbours import best_similarity
-from .peer import Peer
+from .peer import Peer, best_similarity
 
 
 class RAD(Peer):

@@ -24,12 +24,8 @@ from torch import Tensor
 from ..encoders import SUBSTITUTE
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
-from ..images.loading import LoadedImage
-from ..images.rotation import turned
 from ..method.lookups import CHUNK
-from .features import mean_of_layers
-from .peer import Peer
-from .turning import check_rotations
+from .peer import Peer, check_peer_rotations
 
 
 class SubspaceAD(Peer):
@@ -54,22 +50,18 @@ class SubspaceAD(Peer):
         super().__init__(backbone, **common)
         if not 0 < variance < 1:
             raise UsageError(f"The share of variance lies between 0 and 1, not at {variance}.")
-        check_rotations(rotations)
+        check_peer_rotations(rotations)
         self.variance = variance
         self.rotations = rotations
 
-    def orientations(self, image: LoadedImage) -> list[LoadedImage]:
-        """The image in each orientation."""
-        return turned(image, self.rotations)
-
     def learn(self) -> None:
         """Fits the subspace."""
-        features = mean_of_layers(self.memory_.patches)
+        features = torch.stack(self.memory_.patches).mean(dim=0)
         self.mean_, self.components_ = principal_subspace(features, self.variance)
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """The squared norm of the residual."""
-        centred = mean_of_layers(image.patches) - self.mean_
+        centred = torch.stack(image.patches).mean(dim=0) - self.mean_
         residual = centred - (centred @ self.components_) @ self.components_.T
         return residual.square().sum(dim=1)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..method.lookups import sparsemax_candidates
-from .tokens import Array, in_parts, numbers
+from .layerwise import Array, in_chunks, numbers
 
 PATCHES_AT_ONCE = 128
 """Active sets whose spectra are taken at once: 128 of 74 rows of 384 are 29 MB in float64."""
@@ -65,7 +65,7 @@ def active_sets(queries: Tensor, memory: Tensor, gains: bool = True) -> ActiveSe
     """The active set of each query patch, and what Appendix A derives from it."""
     size, tau, gain, room, mass = (np.zeros(len(queries)) for _ in range(5))
     start = 0
-    for part in in_parts(queries, memory):
+    for part in in_chunks(queries, memory):
         z = part @ memory.T
         mass[start : start + len(part)] = numbers(torch.logsumexp(z, dim=1))
         for rows, index, weights in sparsemax_candidates(z):

@@ -21,16 +21,17 @@ from ..errors import UsageError
 from ..images.reading import Images
 from ..method.memory import MemoryBank
 from .hull import Cone
-from .tokens import (
+from .layerwise import (
     ROUNDING,
     Array,
-    Bench,
-    Evidence,
+    Discrepancies,
+    LayerwiseMatcher,
     encoded,
+    fitted_bank,
     numbers,
-    on_device,
     require_max_pooling,
 )
+from .ranking import score_gaps
 
 REASONS = ("certified", "misranked", "premise (i)", "premise (ii)", "either", "both")
 """Why a pair has no certificate. (iii) is never among them: it loses nothing, since for unit tokens
@@ -42,8 +43,8 @@ class Certificates:
     """Theorem 1 for every pair; arrays are (good, layers), (bad, layers) or (good, bad)."""
 
     lam: float
-    good: tuple[Evidence, ...]
-    bad: tuple[Evidence, ...]
+    good: tuple[Discrepancies, ...]
+    bad: tuple[Discrepancies, ...]
     epsilon: Array
     """ε: how far the normal patches that a good image draws on may be."""
     gamma: Array
@@ -71,9 +72,7 @@ class Certificates:
     @property
     def map_margin(self) -> Array:
         """Δ_map of each pair; −∞ where premise (i) itself fails."""
-        upper = (self.epsilon**2 / 2).mean(axis=1)
-        upper[~self.premise_holds] = math.inf
-        return np.asarray(self.gamma.mean(axis=1)[None, :] - upper[:, None])
+        return np.asarray(self.gamma.mean(axis=1)[None, :] - self._good_bound[:, None])
 
     @property
     def cls_margin(self) -> Array:
@@ -89,9 +88,7 @@ class Certificates:
     @property
     def gap(self) -> Array:
         """The real difference of the scores, which the margin never exceeds."""
-        good = np.array([image.score(self.lam) for image in self.good])
-        bad = np.array([image.score(self.lam) for image in self.bad])
-        return np.asarray(bad[None, :] - good[:, None])
+        return score_gaps(self.good, self.bad, self.lam)
 
     @property
     def certified(self) -> NDArray[np.bool_]:
@@ -108,9 +105,8 @@ class Certificates:
         """For each pair one of `REASONS`: which premise, made exact, would have certified it."""
         peak = np.array([image.distances.mean(axis=0).max() for image in self.good])
         height = np.array([image.distances[:, image.peak].mean() for image in self.bad])
-        bound = np.where(self.premise_holds, (self.epsilon**2 / 2).mean(axis=1), math.inf)
         first = self._margin(self.gamma.mean(axis=1)[None, :] - peak[:, None]) > 0
-        second = self._margin(height[None, :] - bound[:, None]) > 0
+        second = self._margin(height[None, :] - self._good_bound[:, None]) > 0
         return np.select(
             [self.certified, self.gap <= 0, first & second, first, second],
             ["certified", "misranked", "either", "premise (i)", "premise (ii)"],
@@ -123,7 +119,6 @@ class Certificates:
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain numbers."""
-        finite = [[_finite(value) for value in row] for row in self.margin]
         return {
             "lambda": self.lam,
             "good": [image.name for image in self.good],
@@ -133,18 +128,23 @@ class Certificates:
             "gamma_duality_gap": self.gamma_gap.tolist(),
             "r": self.r.tolist(),
             "delta": self.delta.tolist(),
-            "map_margin": [[_finite(value) for value in row] for row in self.map_margin],
+            "map_margin": _finite(self.map_margin),
             "cls_margin": self.cls_margin.tolist(),
-            "margin": finite,
+            "margin": _finite(self.margin),
             "gap": self.gap.tolist(),
             "certified": self.certified.tolist(),
             "share": self.share,
             "reasons": self.counts(),
         }
 
+    @property
+    def _good_bound(self) -> Array:
+        """What premise (i) leaves of the map of each good image; ∞ where it fails."""
+        return np.where(self.premise_holds, (self.epsilon**2 / 2).mean(axis=1), math.inf)
+
     def _margin(self, map_margin: Array) -> Array:
-        part = self.lam * map_margin if self.lam > 0 else np.zeros_like(map_margin)
-        return part + (1 - self.lam) * self.cls_margin - self.rounding
+        local = self.lam * map_margin if self.lam > 0 else np.zeros_like(map_margin)
+        return local + (1 - self.lam) * self.cls_margin - self.rounding
 
 
 def certify_tokens(
@@ -156,17 +156,17 @@ def certify_tokens(
     rounding: float = ROUNDING,
 ) -> Certificates:
     """Theorem 1 for all pairs of good and bad images, from their tokens."""
-    bench = Bench(bank, lookup)
-    normal: list[Evidence] = []
+    matcher = LayerwiseMatcher(bank, lookup)
+    normal: list[Discrepancies] = []
     reach = []
     for name, image in good:
-        normal.append(bench.evidence(name, image))
-        reach.append(bench.reach(image))
+        normal.append(matcher.discrepancies(name, image))
+        reach.append(matcher.reach(image))
     cones = [Cone(layer.detach().cpu().numpy()) for layer in bank.patches]
-    anomalous: list[Evidence] = []
+    anomalous: list[Discrepancies] = []
     bounds = []
     for name, image in bad:
-        anomalous.append(bench.evidence(name, image))
+        anomalous.append(matcher.discrepancies(name, image))
         bounds.append(_hull_bounds(cones, image, anomalous[-1].peak))
     for images, what in ((normal, "good"), (anomalous, "bad")):
         if not images:
@@ -184,7 +184,7 @@ def certify(detector: HyperFSAD, good: Images, bad: Images) -> Certificates:
     """
     require_max_pooling(detector)
     return certify_tokens(
-        on_device(detector),
+        fitted_bank(detector),
         encoded(detector, good, known=detector.memory_.images),
         encoded(detector, bad),
         detector.lam,
@@ -201,10 +201,11 @@ def _hull_bounds(cones: Sequence[Cone], image: ImageTokens, peak: int) -> list[t
     return [(bound.gamma, bound.gap) for bound in found]
 
 
-def _distances(images: Sequence[Evidence]) -> Array:
+def _distances(images: Sequence[Discrepancies]) -> Array:
     """√(2g): how far each image's CLS token is from the memory, (images, layers)."""
     return np.asarray(np.sqrt(2 * np.maximum(np.stack([image.cls for image in images]), 0)))
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def _finite(values: Array) -> list[list[float | None]]:
+    """A matrix for JSON, which knows no infinity."""
+    return [[float(value) if math.isfinite(value) else None for value in row] for row in values]

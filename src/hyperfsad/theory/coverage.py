@@ -1,108 +1,37 @@
-"""Few-shot coverage (Equation 7 of the paper): how many good pictures cover a new good part.
-
-A part is covered in a layer where some support image's CLS token lies within the radius r of its
-own. If one random support image does so with chance p, then K of them all miss with (1 − p)^K. The
-chance p differs from part to part; with α its mean, by Jensen the true miss rate lies above the
-curve of the averaged α:
-
-    E[(1 − p)^K] ≥ (1 − α)^K,    while (1 − α)^K ≤ e^(−Kα)
-"""
+"""How many good pictures cover a new good part (Equation 7 of the paper), and which to take."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError
-from .cover import Flags, greedy_cover, held_out_share
-from .intervals import share_interval
-from .tokens import Array
+from ..images.loading import NormalImage
+from ..images.reading import Images
+from ..method.memory import MemoryBank
+from .covering import (
+    Shots,
+    budget_of_threshold,
+    curve,
+    exponential,
+    greedy_cover,
+    held_out_share,
+    jensen_curve,
+    joint_miss,
+    left_out_scores,
+    measured_miss,
+    neighbour_shares,
+    neighbours,
+    radii_for_budget,
+    share_interval,
+    token_distances,
+)
+from .layerwise import Array, LayerwiseMatcher, encoded, numbers, require_plain
 
-Shots = NDArray[np.int64]
-"""Numbers K of support images."""
-
-MOST_LAYERS = 12
-"""Up to here the joint miss rate is summed exactly, over all 4,095 sets of layers."""
-
-
-def token_distances(cls: Array) -> Array:
-    """‖c_i − c_j‖ in every layer, (layers, images, images), from (images, layers, D)."""
-    gram = np.einsum("ild,jld->lij", cls, cls)
-    squares = np.diagonal(gram, axis1=1, axis2=2)
-    apart = squares[:, :, None] + squares[:, None, :] - 2 * gram
-    apart[:, np.arange(len(cls)), np.arange(len(cls))] = 0
-    return np.asarray(np.sqrt(np.maximum(apart, 0)))
-
-
-def neighbours(distances: Array, radii: Array) -> Flags:
-    """Which images lie within the radius of which, (layers, images, images); never of itself."""
-    near = distances <= radii[:, None, None]
-    places = np.arange(distances.shape[1])
-    near[:, places, places] = False
-    return np.asarray(near)
-
-
-def neighbour_shares(near: Flags) -> Array:
-    """p of each image, leave-one-out: the share of the others near it, (layers, images)."""
-    return np.asarray(near.sum(axis=2) / (near.shape[1] - 1))
-
-
-def curve(alpha: float, shots: Shots) -> Array:
-    """(1 − α)^K: the miss rate if every part were as easy to cover as the average one."""
-    return np.asarray((1 - alpha) ** shots)
-
-
-def exponential(alpha: float, shots: Shots) -> Array:
-    """e^(−Kα), above (1 − α)^K."""
-    return np.asarray(np.exp(-shots * alpha))
-
-
-def jensen_curve(shares: Array, shots: Shots) -> Array:
-    """The mean of (1 − p_i)^K, above (1 − α)^K with α the mean of p_i."""
-    return np.asarray(((1 - shares)[:, None] ** shots[None, :]).mean(axis=0))
-
-
-def all_outside(others: int, shots: Shots) -> Array:
-    """The chance that K images drawn from n others all lie outside, (n + 1, K).
-
-    Rows are the number of others that lie outside: C(outside, K)/C(n, K).
-    """
-    steps = np.arange(int(shots.max()))
-    outside = np.arange(others + 1)[:, None]
-    chances = np.cumprod(np.maximum(outside - steps, 0) / (others - steps), axis=1)
-    return np.asarray(chances[:, shots - 1])
-
-
-def measured_miss(near: Flags, shots: Shots) -> Array:
-    """The miss rate of each layer over all supports of K other images, (layers, K); K < images.
-
-    Counted, not sampled: of the supports that leave an image out, the share that lies outside its
-    radius. Unlike the mean of (1 − p_i)^K with estimated p_i it is right on average.
-    """
-    others = near.shape[1] - 1
-    return np.asarray(all_outside(others, shots)[others - near.sum(axis=2)].mean(axis=1))
-
-
-def joint_miss(near: Flags, shots: Shots) -> Array | None:
-    """The rate of being missed in some layer, over all supports of K other images.
-
-    By inclusion and exclusion over sets of layers: K images miss all layers of a set where none of
-    them is near in any. None where there are too many layers.
-    """
-    layers, images, _ = near.shape
-    if layers > MOST_LAYERS:
-        return None
-    chances = all_outside(images - 1, shots)
-    total = np.zeros(len(shots))
-    for size in range(1, layers + 1):
-        for chosen in combinations(range(layers), size):
-            inside = near[list(chosen)].any(axis=0).sum(axis=1)
-            missed = chances[images - 1 - inside].mean(axis=0)
-            total += missed if size % 2 else -missed
-    return np.clip(total, 0, 1)
+LEVEL_IMAGES = 16
+"""Normal images whose maps against each other tell the ordinary level; more cost time and room."""
 
 
 @dataclass(frozen=True)
@@ -111,16 +40,22 @@ class LayerCoverage:
 
     block: int
     radius: float
-    alpha: float
-    """The chance that a random normal image lies within the radius of another."""
     interval: tuple[float, float]
     """For α, at the report's confidence, for a radius that was fixed beforehand."""
     shares: Array = field(repr=False)
     """p of each image."""
     measured: Array = field(repr=False)
     """The miss rate for K = 1, 2, …, by counting supports."""
-    isolated: int
-    """Images that no other one covers."""
+
+    @property
+    def alpha(self) -> float:
+        """The chance that a random normal image lies within the radius of another."""
+        return float(self.shares.mean())
+
+    @property
+    def isolated(self) -> int:
+        """The number of images that no other one covers."""
+        return int((self.shares == 0).sum())
 
 
 @dataclass(frozen=True)
@@ -192,9 +127,9 @@ class Coverage:
                 f"{images} images are too few for {asked}: {images - 1} of them, taken at random,"
                 f" cover a new good part with a chance of {1 - self.missed[-1]:.0%}"
             )
-        one = len(self.greedy) == 1
+        chosen = len(self.greedy)
         return (
-            f"{sentence}; {len(self.greedy)} chosen {'one covers' if one else 'ones cover'} at"
+            f"{sentence}; {chosen} chosen {'one covers' if chosen == 1 else 'ones cover'} at"
             f" least {asked} of these images, and {self.held_out:.0%} of images that were left out"
             " of the choice."
         )
@@ -244,8 +179,7 @@ def cover_tokens(
     origin: str = "as given",
 ) -> Coverage:
     """Coverage among images from their CLS tokens, (images, layers, D)."""
-    if len(cls) < 3:
-        raise UsageError(f"Coverage needs at least 3 different normal images, not {len(cls)}.")
+    _require_three(len(cls))
     for share, what in ((chance, "chance"), (confidence, "confidence")):
         if not 0 < share < 1:
             raise UsageError(f"The {what} lies between 0 and 1, not at {share}.")
@@ -257,11 +191,9 @@ def cover_tokens(
         LayerCoverage(
             block,
             float(radius),
-            float(share.mean()),
             share_interval(float(share.mean()), len(cls) // 2, confidence),
             share,
             missed,
-            int((share == 0).sum()),
         )
         for block, radius, share, missed in zip(blocks, radii, shares, measured, strict=True)
     )
@@ -277,3 +209,74 @@ def cover_tokens(
         held_out_share(near, len(chosen)),
         origin,
     )
+
+
+def map_level(bank: MemoryBank, lookup: str) -> float:
+    """The map's score of an ordinary good part: the median of each image against the others."""
+    peaks = [
+        LayerwiseMatcher(bank.without(index), lookup).peak(bank.patches_of(index))
+        for index in range(len(bank))
+    ]
+    return float(np.median(peaks))
+
+
+def cover_normal(
+    detector: HyperFSAD,
+    images: Images,
+    *,
+    threshold: float | None = None,
+    radius: float | None = None,
+    chance: float = 0.95,
+    confidence: float = 0.95,
+) -> Coverage:
+    """How many good pictures a detector needs; it need not be fitted.
+
+    The radii follow from the threshold, given or the detector's own; without one each layer's is
+    the largest leave-one-out distance, as far as a threshold that passes all these images reaches.
+    """
+    if detector.rotations_ > 1:
+        raise UsageError(
+            "Coverage counts pictures as they are, and this detector remembers them turned as"
+            " well; ask one that was fitted without --rotations."
+        )
+    threshold = detector.threshold_ if threshold is None and radius is None else threshold
+    names: list[str] = []
+    tokens: list[Array] = []
+    banks: list[MemoryBank] = []
+    for name, image in encoded(detector, images, distinct=True):
+        names.append(name)
+        tokens.append(numbers(image.cls))
+        if threshold is not None and len(banks) < LEVEL_IMAGES:
+            # the level knows images by their place; their hashes play no part
+            banks.append(MemoryBank(image.patches, image.cls[None], (NormalImage(name, ""),)))
+    _require_three(len(names))
+    cls = np.stack(tokens)
+    distances = token_distances(cls)
+    if radius is not None:
+        if radius <= 0:
+            raise UsageError(f"The radius is above 0, not {radius}.")
+        radii, origin = np.full(cls.shape[1], radius), "as given"
+    elif threshold is not None:
+        require_plain(detector)
+        level = map_level(MemoryBank.joined(banks), detector.lookup)
+        budget = budget_of_threshold(threshold, detector.lam, level)
+        radii = radii_for_budget(distances, budget)
+        origin = f"from the threshold {threshold:.4f}, ordinary map {level:.4f}, λ {detector.lam}"
+    else:
+        radii = np.sqrt(2 * left_out_scores(distances).max(axis=1))
+        radii += 1e-9  # the farthest image itself must not be lost to rounding
+        origin = "the largest leave-one-out distance of each layer"
+    return cover_tokens(
+        cls,
+        radii,
+        names=names,
+        blocks=detector.settings.layers,
+        chance=chance,
+        confidence=confidence,
+        origin=origin,
+    )
+
+
+def _require_three(images: int) -> None:
+    if images < 3:
+        raise UsageError(f"Coverage needs at least 3 different normal images, not {images}.")

@@ -7,19 +7,22 @@ alarms). A gambler who bets on high scores cannot grow his capital then: by Vill
 chance that it ever reaches 1/δ is at most δ, however long the stream.
 """
 
+import json
 import math
+import os
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..detector.hyperfsad import HyperFSAD
-from ..errors import UsageError
+from ..errors import UsageError, reason
 from ..images.reading import Images
-from .cover import greedy_cover
-from .tokens import Array, encoded, numbers, on_device
+from .covering import greedy_cover
+from .layerwise import Array, encoded, fitted_bank, numbers
 
 HIGH = (0.75, 0.5, 0.25, 0.1)
 """Bets that the next score is among the highest three quarters, …, the highest tenth."""
@@ -30,24 +33,26 @@ STAKE = 0.8
 IDLE = 0.5
 """The share of the capital that waits; the rest begins as the other bets, in equal parts."""
 
-CHANGES = 0.03
-"""The share of the capital that is divided anew after each image, so that a late move is seen.
-Simulated: a clear move after 60 images, 40 to calibrate, is known at the 6th (median), one of 1.5
-deviations at the 14th."""
+REBALANCED = 0.03
+"""The share of the capital that returns to the first division after each image, so that a late move
+is noticed. Simulated with 40 calibration images and a move after 60 images: a clear move is known
+at the 6th image (median), one of 1.5 deviations at the 14th."""
 
 LEVEL = 0.95
 """An image counts as covered where its CLS score is among the lower 95 % of the calibration's."""
 
 FEWEST = 4
-"""Calibration images without which ranks say next to nothing."""
+"""With fewer calibration images ranks say next to nothing."""
+
+RESULTS = "results.jsonl"
 
 NAMED = 5
-"""Images that are named to be added."""
+"""So many images are named to be added."""
 
 
 @dataclass(frozen=True)
 class DriftStep:
-    """What one inspection told."""
+    """What the test makes of one inspection."""
 
     rank: float
     """p: the share of what came before that scored higher, ties broken by lot."""
@@ -68,10 +73,10 @@ def payouts(rank: float) -> Array:
 
 
 class DriftMonitor:
-    """Ranks scores one by one and bets on their being high.
+    """Ranks scores one by one and bets that they are high.
 
     `defects` is the share of bad parts that may be in the stream: each could win the highest bet,
-    so every bet is paid out that much lower. It is right where bad parts score above good ones.
+    so every bet pays that much less. This holds where bad parts score above good ones.
     """
 
     def __init__(
@@ -82,12 +87,12 @@ class DriftMonitor:
         defects: float = 0.0,
         seed: int = 0,
     ) -> None:
-        self._seen = sorted(calibration)
-        if len(self._seen) < FEWEST:
+        self._ranked = sorted(calibration)
+        if len(self._ranked) < FEWEST:
             raise UsageError(
-                f"Drift needs at least {FEWEST} calibration images, not {len(self._seen)}."
+                f"Drift needs at least {FEWEST} calibration images, not {len(self._ranked)}."
             )
-        if not all(map(math.isfinite, self._seen)):
+        if not all(map(math.isfinite, self._ranked)):
             raise UsageError("A calibration score is not a number; leave that image out.")
         if not 0 < false_alarms < 1:
             raise UsageError(f"The rate of false alarms is between 0 and 1, not {false_alarms}.")
@@ -109,10 +114,10 @@ class DriftMonitor:
         return -math.log(self.false_alarms)
 
     def update(self, score: float) -> DriftStep:
-        """Takes the next score; NaN, an image that could not be read, must not come here."""
+        """Takes the next score; leave out images that could not be read, whose score is NaN."""
         rank = self._rank(score)
-        insort(self._seen, score)
-        shares = (1 - CHANGES) * self._shares + CHANGES * self._start
+        insort(self._ranked, score)
+        shares = (1 - REBALANCED) * self._shares + REBALANCED * self._start
         shares = shares * payouts(rank) / self._fair
         growth = float(shares.sum())
         self._shares = shares / growth
@@ -121,14 +126,14 @@ class DriftMonitor:
         return DriftStep(rank, self._capital, self.alarm)
 
     def _rank(self, score: float) -> float:
-        above = len(self._seen) - bisect_right(self._seen, score)
-        equal = len(self._seen) - above - bisect_left(self._seen, score) + 1
-        return float((above + self._lots.random() * equal) / (len(self._seen) + 1))
+        above = len(self._ranked) - bisect_right(self._ranked, score)
+        equal = len(self._ranked) - above - bisect_left(self._ranked, score) + 1
+        return float((above + self._lots.random() * equal) / (len(self._ranked) + 1))
 
 
 @dataclass(frozen=True)
 class DriftReport:
-    """What a stream of inspections told of drift."""
+    """Whether and where normal has moved over a stream of inspections."""
 
     names: tuple[str, ...]
     scores: Array
@@ -148,10 +153,10 @@ class DriftReport:
     @property
     def covered(self) -> float:
         """The share of the stream that the CLS branch covers."""
-        return float((self.scores <= self.level).mean())
+        return self.covered_since(0)
 
     def covered_since(self, place: int) -> float:
-        """The same from a place on."""
+        """The share of the stream from a place on that the CLS branch covers."""
         return float((self.scores[place:] <= self.level).mean())
 
     def answer(self) -> str:
@@ -190,7 +195,7 @@ class DriftReport:
         }
 
 
-def watch_scores(
+def monitor_scores(
     calibration: Sequence[float],
     stream: Sequence[tuple[str, float]],
     *,
@@ -199,12 +204,15 @@ def watch_scores(
     defects: float = 0.0,
     seed: int = 0,
 ) -> DriftReport:
-    """The test over CLS scores; with the stream's tokens, (images, layers, D), it names a cover."""
+    """The test over CLS scores.
+
+    With the stream's tokens, (images, layers, D), the images to add cover the new ones.
+    """
     monitor = DriftMonitor(calibration, false_alarms=false_alarms, defects=defects, seed=seed)
     if not stream:
         raise UsageError("There is no inspection in the stream.")
-    steps = tuple(monitor.update(score) for _, score in stream)
-    scores = np.array([score for _, score in stream])
+    names, scores = tuple(name for name, _ in stream), np.array([score for _, score in stream])
+    steps = tuple(map(monitor.update, scores.tolist()))
     level = float(np.quantile(calibration, LEVEL, method="higher"))
     alarm_at = next((place for place, step in enumerate(steps) if step.alarm), None)
     moved_at: int | None = None
@@ -213,9 +221,9 @@ def watch_scores(
         capitals = [0.0, *(step.capital for step in steps[: alarm_at + 1])]
         moved_at = min(range(len(capitals) - 1), key=lambda place: (capitals[place], -place))
         open_places = [place for place in range(moved_at, len(scores)) if scores[place] > level]
-        add = tuple(stream[place][0] for place in _to_add(open_places, scores, tokens, level))
+        add = tuple(names[place] for place in _to_add(open_places, scores, tokens, level))
     return DriftReport(
-        tuple(name for name, _ in stream),
+        names,
         scores,
         steps,
         false_alarms,
@@ -242,7 +250,7 @@ def _to_add(places: list[int], scores: Array, tokens: Array | None, level: float
     return [places[found] for found in greedy_cover((apart <= level)[None], most=NAMED)]
 
 
-def watch(
+def monitor_drift(
     detector: HyperFSAD,
     calibration: Images,
     stream: Images,
@@ -252,16 +260,16 @@ def watch(
     seed: int = 0,
 ) -> DriftReport:
     """The test over images in their order; calibration images are good ones it has not learnt."""
-    memory = numbers(on_device(detector).cls)
+    memory = numbers(fitted_bank(detector).cls)
     before = [
         _score(numbers(image.cls), memory)
         for _, image in encoded(detector, calibration, distinct=True, known=detector.memory_.images)
     ]
-    seen = [(name, numbers(image.cls)) for name, image in encoded(detector, stream)]
-    return watch_scores(
+    after = [(name, numbers(image.cls)) for name, image in encoded(detector, stream)]
+    return monitor_scores(
         before,
-        [(name, _score(token, memory)) for name, token in seen],
-        tokens=np.stack([token for _, token in seen]) if seen else None,
+        [(name, _score(token, memory)) for name, token in after],
+        tokens=np.stack([token for _, token in after]) if after else None,
         false_alarms=false_alarms,
         defects=defects,
         seed=seed,
@@ -271,3 +279,29 @@ def watch(
 def _score(token: Array, memory: Array) -> float:
     """S_cls: 1 − max⟨c, c_k⟩, averaged over the layers."""
     return float((1 - np.einsum("ld,kld->kl", token, memory).max(axis=0)).mean())
+
+
+def is_results(source: str) -> bool:
+    """Whether a path is a results file or the output folder of a run."""
+    return source.endswith(".jsonl") or os.path.isfile(os.path.join(source, RESULTS))
+
+
+def read_stream(sources: Sequence[str]) -> list[tuple[str, float]]:
+    """Name and S_cls of each image that was scored, in the order of the records."""
+    found: list[tuple[str, float]] = []
+    for source in sources:
+        path = Path(source) / RESULTS if os.path.isdir(source) else Path(source)
+        try:
+            records = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} cannot be read: {reason(error)}.") from error
+        for number, text in enumerate(records, start=1):
+            try:
+                record = json.loads(text)
+                if record["error"] is None:
+                    found.append((str(record["image"]), float(record["score_cls"])))
+            except (ValueError, KeyError, TypeError) as error:
+                raise UsageError(
+                    f"Line {number} of {path} holds no result; run hyperfsad detect again."
+                ) from error
+    return found

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..bench.canvas import INK, new_figure, style
+from ..bench.canvas import BLUE, COLOURS, GREEN, INK, VERMILION, new_figure, style
 from .certificates import Certificates
-from .coverage import Coverage, curve, exponential, jensen_curve
+from .coverage import Coverage
+from .covering import curve, exponential, jensen_curve
 from .drift import DriftReport
 from .ranking import LayerReport
 from .stability import StabilityReport
@@ -14,9 +15,8 @@ from .stability import StabilityReport
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, told apart by the colour-blind.
-BLUE, VERMILION, GREEN, PINK, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
-LAYERS = (VERMILION, BLUE, GREEN, PINK, ORANGE, "#56B4E9", "#000000")
+LAYERS = (*COLOURS[:4], *COLOURS[5:], COLOURS[4])
+"""Black comes last: measured curves have it."""
 
 
 @style()

@@ -9,26 +9,26 @@ variance of the layers' mean (Cantelli). Over a finite set of pairs that is a fa
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from ..errors import UsageError
-from .tokens import Array, Evidence
+from .layerwise import Array, Discrepancies
 
 MOST_LAYERS = 12
 """Up to here all sets of layers are compared: 4,095 of them, 9 s of one core for 56 images."""
 
 
 def layer_margins(
-    good: Sequence[Evidence],
-    bad: Sequence[Evidence],
+    good: Sequence[Discrepancies],
+    bad: Sequence[Discrepancies],
     lam: float,
     layers: Sequence[int] | None = None,
 ) -> Array:
-    """η of Equation 25, (good, bad, layers); `layers` are places in the evidence.
+    """η of Equation 25, (good, bad, layers); `layers` are places among its layers.
 
     t* is where the map of these layers is highest.
     """
@@ -43,8 +43,8 @@ def layer_margins(
 
 
 def score_gaps(
-    good: Sequence[Evidence],
-    bad: Sequence[Evidence],
+    good: Sequence[Discrepancies],
+    bad: Sequence[Discrepancies],
     lam: float,
     layers: Sequence[int] | None = None,
 ) -> Array:
@@ -75,7 +75,7 @@ class RankingBound:
     """Theorem 2 for one set of layers."""
 
     layers: tuple[int, ...]
-    """Places in the evidence."""
+    """Places among the layers of the detector."""
     mean: float
     variance: float
     bound: float
@@ -129,13 +129,7 @@ class LayerReport:
         """Everything, as plain numbers."""
 
         def plain(ranked: RankingBound) -> dict[str, Any]:
-            return {
-                "layers": [self.blocks[place] for place in ranked.layers],
-                "mean": ranked.mean,
-                "variance": ranked.variance,
-                "bound": ranked.bound,
-                "misranked": ranked.misranked,
-            }
+            return asdict(ranked) | {"layers": [self.blocks[place] for place in ranked.layers]}
 
         return {
             "layers": list(self.blocks),
@@ -153,7 +147,7 @@ class LayerReport:
 
 
 def rank_layers(
-    good: Sequence[Evidence], bad: Sequence[Evidence], lam: float, blocks: Sequence[int]
+    good: Sequence[Discrepancies], bad: Sequence[Discrepancies], lam: float, blocks: Sequence[int]
 ) -> LayerReport:
     """Theorem 2 over all pairs of good and bad images."""
     if not good or not bad:

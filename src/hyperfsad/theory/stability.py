@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,58 @@ from ..detector.hyperfsad import HyperFSAD
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from ..images.reading import Images
+from ..method.lookups import sparsemax
 from ..method.memory import MemoryBank
 from .active import ActiveSets, active_sets, spectral_gain
-from .noise import Disturbed, disturb
-from .tokens import ROUNDING, Array, encoded, in_parts, numbers, on_device, require_plain
+from .layerwise import ROUNDING, Array, encoded, fitted_bank, in_chunks, numbers, require_plain
+
+
+@dataclass(frozen=True)
+class Disturbed:
+    """The largest ratios that noise brought out; each has a proven limit."""
+
+    weights: float
+    """‖w − w'‖/‖z − z'‖, at most 1."""
+    rebuilt: float
+    """‖ε − ε'‖/‖q − q'‖, at most ‖P‖²."""
+    cls: float
+    """|s − s'|/‖c − c'‖, at most 1."""
+
+    @classmethod
+    def largest(cls, found: "Sequence[Disturbed]") -> "Disturbed":
+        """The largest of each."""
+        return cls(*(max(getattr(one, name.name) for one in found) for name in fields(cls)))
+
+
+def disturb(
+    queries: Tensor, memory: Tensor, token: Tensor, normal: Tensor, noise: float, seed: int = 0
+) -> Disturbed:
+    """Moves unit tokens by about `noise` and compares what follows; one layer, in float64."""
+    random = torch.Generator().manual_seed(seed)
+    queries, memory, token, normal = (t.cpu().double() for t in (queries, memory, token, normal))
+    moved = moved_by(queries, noise, random)
+    weights = rebuilt = 0.0
+    for before, after in zip(in_chunks(queries, memory), in_chunks(moved, memory), strict=True):
+        z, changed = before @ memory.T, after @ memory.T
+        w, other = sparsemax(z), sparsemax(changed)
+        apart = (before - after).norm(dim=1)
+        weights = max(weights, _ratio((w - other).norm(dim=1), (z - changed).norm(dim=1)))
+        rebuilt = max(rebuilt, _ratio(((w - other) @ memory).norm(dim=1), apart))
+    tokens = moved_by(token.expand(64, -1), noise, random)
+    scores = 1 - (torch.cat([token[None], tokens]) @ normal.T).amax(dim=1)
+    cls = _ratio((scores[1:] - scores[0]).abs(), (tokens - token).norm(dim=1))
+    return Disturbed(weights, rebuilt, cls)
+
+
+def moved_by(tokens: Tensor, noise: float, random: torch.Generator) -> Tensor:
+    """Unit tokens near unit tokens: a random step of length `noise`, then length 1 again."""
+    step = torch.randn(tokens.shape, generator=random, dtype=tokens.dtype)
+    step *= noise / step.norm(dim=-1, keepdim=True)
+    return torch.nn.functional.normalize(tokens + step, dim=-1)
+
+
+def _ratio(above: Tensor, below: Tensor) -> float:
+    return float((above / below.clamp(min=1e-300)).max())
 
 
 @dataclass(frozen=True)
@@ -107,20 +155,20 @@ def check_tokens(
     seed: int = 0,
 ) -> StabilityReport:
     """The stability of a memory bank, on the tokens of some images."""
-    seen = list(images)
-    if not seen:
+    queries = list(images)
+    if not queries:
         raise UsageError("Stability is checked on images; none could be read.")
     size = bank.patches[0].shape[0] // len(bank)
     distractors = (size, 10 * size, 100 * size)
     layers = []
     for place, (block, memory) in enumerate(zip(blocks, bank.patches, strict=True)):
         normal = bank.cls[:, place]
-        tokens = torch.stack([image.cls[place] for _, image in seen])
+        tokens = torch.stack([image.cls[place] for _, image in queries])
         sets, ratios, masses = [], [], []
-        for _, image in seen:
-            queries = image.patches[place]
-            sets.append(active_sets(queries, memory))
-            ratios.append(disturb(queries, memory, image.cls[place], normal, noise, seed))
+        for _, image in queries:
+            patches = image.patches[place]
+            sets.append(active_sets(patches, memory))
+            ratios.append(disturb(patches, memory, image.cls[place], normal, noise, seed))
             masses.append([sets[-1].softmax_mass(count).mean() for count in distractors])
         layers.append(
             LayerStability(
@@ -132,7 +180,7 @@ def check_tokens(
                 cls_distance(tokens, normal),
             )
         )
-    return StabilityReport(tuple(name for name, _ in seen), tuple(layers), distractors, noise)
+    return StabilityReport(tuple(name for name, _ in queries), tuple(layers), distractors, noise)
 
 
 def check_stability(
@@ -145,7 +193,7 @@ def check_stability(
             f"The noise is a step of a unit token, above 0 and at most 1, not {noise}."
         )
     return check_tokens(
-        on_device(detector), encoded(detector, images), detector.settings.layers, noise, seed
+        fitted_bank(detector), encoded(detector, images), detector.settings.layers, noise, seed
     )
 
 
@@ -170,20 +218,18 @@ class Unaffected:
             f"layer {block:3}: {found} of {self.patches} patches unaffected"
             for block, found in zip(self.blocks, self.layers, strict=True)
         ]
-        return "\n".join(
-            [
-                *lines,
-                f"The map provably stays the same at {self.everywhere} of {self.patches} patches"
-                f" ({self.everywhere / self.patches:.1%}), and as a whole for {self.whole} of"
-                f" {self.images} images.",
-            ]
+        lines.append(
+            f"The map provably stays the same at {self.everywhere} of {self.patches} patches"
+            f" ({self.everywhere / self.patches:.1%}), and as a whole for {self.whole} of"
+            f" {self.images} images."
         )
+        return "\n".join(lines)
 
 
 def unaffected_patches(queries: Tensor, memory: Tensor, new: Tensor) -> NDArray[np.bool_]:
     """Which query patches of a layer no new row can reach: all its similarities at most τ."""
     tau = active_sets(queries, memory, gains=False).tau
-    highest = [(part @ new.T).amax(dim=1) for part in in_parts(queries, new)]
+    highest = [(part @ new.T).amax(dim=1) for part in in_chunks(queries, new)]
     return np.asarray(numbers(torch.cat(highest)) <= tau - ROUNDING)
 
 
@@ -193,7 +239,7 @@ def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffec
     `before` is the number of normal images that it had before `extend`.
     """
     _require_sparsemax(detector)
-    bank = on_device(detector)
+    bank = fitted_bank(detector)
     if not 0 < before < len(bank):
         raise UsageError(
             f"Of {len(bank)} normal images some were there before and some are new, not {before}."

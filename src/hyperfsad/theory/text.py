@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .certificates import Certificates
-from .coverage import Coverage, curve, exponential, jensen_curve
+from .coverage import Coverage
+from .covering import curve, exponential, jensen_curve
 from .ranking import LayerReport
 from .stability import StabilityReport, quantiles
 

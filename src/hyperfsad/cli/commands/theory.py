@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def coverage(options: argparse.Namespace) -> int:
     """Says how many good pictures cover a new good part, and which to take."""
-    from ...theory.radii import cover_normal
+    from ...theory.coverage import cover_normal
     from ...theory.text import coverage_text
 
     found = opening.found_images(options.normal)
@@ -81,8 +81,13 @@ def stability(options: argparse.Namespace) -> int:
 
 def drift(options: argparse.Namespace) -> int:
     """Says whether normal has moved over a stream of inspections."""
-    from ...theory.drift import DriftReport, watch, watch_scores
-    from ...theory.streams import is_results, read_stream
+    from ...theory.drift import (
+        DriftReport,
+        is_results,
+        monitor_drift,
+        monitor_scores,
+        read_stream,
+    )
 
     sources = [*options.calibration, *options.stream]
     settings = {"false_alarms": options.false_alarms, "defects": options.defects}
@@ -91,7 +96,7 @@ def drift(options: argparse.Namespace) -> int:
     failed = False
     if all(written):
         before, stream = read_stream(options.calibration), read_stream(options.stream)
-        report = watch_scores([score for _, score in before], stream, **settings)
+        report = monitor_scores([score for _, score in before], stream, **settings)
     elif any(written):
         raise UsageError(
             "Give results of earlier runs for both the stream and the calibration, or images for"
@@ -100,7 +105,7 @@ def drift(options: argparse.Namespace) -> int:
     else:
         good, seen = opening.found_images(options.calibration), opening.found_images(options.stream)
         detector = _fitted(options)
-        report = watch(
+        report = monitor_drift(
             detector,
             progress(good.paths, "calibration"),
             progress(seen.paths, "stream"),

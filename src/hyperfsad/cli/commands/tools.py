@@ -13,7 +13,7 @@ from .opening import new_detector
 
 def demo(options: argparse.Namespace) -> int:
     """Draws parts, judges them and prints what was drawn beside the verdict."""
-    from ...demo.parts import PRODUCTS
+    from ...demo.drawing import PRODUCTS
     from ...demo.run import SUPPORT, run_demo
 
     out = Path(options.output)

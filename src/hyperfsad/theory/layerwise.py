@@ -33,14 +33,14 @@ def encoded(
     distinct: bool = False,
     known: Iterable[NormalImage] = (),
 ) -> Iterator[tuple[str, ImageTokens]]:
-    """Name and tokens of each readable image, in their order; the others are warned about.
+    """Name and tokens of each readable image, in order; the others cause a warning.
 
-    `distinct` passes over pictures that were there before: a copy would count as a neighbour. Also
-    passed over are the known ones, where images count that the detector has not learnt.
+    `distinct` leaves out copies of earlier pictures: a copy would count as a neighbour. `known`
+    pictures are left out too, where only images count that the detector has not learnt.
     """
     if isinstance(detector, HyperFSAD) and detector.roi is not None:
         raise UsageError(
-            "The theory speaks of whole pictures, and this detector has a region of interest; ask"
+            "The theory holds for whole pictures, and this detector has a region of interest; use"
             " one that was fitted without --roi."
         )
     learnt = {image.sha256: image.name for image in known}
@@ -57,7 +57,7 @@ def encoded(
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Discrepancies:
     """The layer-wise discrepancies of one image (Equation 24 of the paper) and its places."""
 
     name: str
@@ -78,19 +78,19 @@ class Evidence:
         return lam * peak + (1 - lam) * float(self.cls[chosen].mean())
 
 
-class Bench:
-    """A memory bank, ready to say what it makes of an image layer by layer."""
+class LayerwiseMatcher:
+    """Compares images with a memory bank, layer by layer."""
 
     def __init__(self, bank: MemoryBank, lookup: str = "sparsemax") -> None:
         self.bank = bank
         self.lookup = lookup
         self._layers = [MemoryLayer(layer, lookup) for layer in bank.patches]
 
-    def evidence(self, name: str, image: ImageTokens) -> Evidence:
+    def discrepancies(self, name: str, image: ImageTokens) -> Discrepancies:
         """d of every patch and g of the image, in every layer."""
         distances = self._distances(image.patches)
         similar = torch.einsum("ld,kld->kl", image.cls, self.bank.cls).amax(dim=0)
-        return Evidence(name, distances, 1 - numbers(similar))
+        return Discrepancies(name, distances, 1 - numbers(similar))
 
     def peak(self, patches: Sequence[Tensor]) -> float:
         """S_map with max pooling."""
@@ -112,7 +112,7 @@ class Bench:
 def least_active(queries: Tensor, memory: Tensor, lookup: str) -> float:
     """The smallest similarity of any query to a row that it gives weight to."""
     least = math.inf
-    for part in in_parts(queries, memory):
+    for part in in_chunks(queries, memory):
         z = part @ memory.T
         if lookup in SPARSE:
             for rows, index, weights in SPARSE[lookup](z):
@@ -123,8 +123,8 @@ def least_active(queries: Tensor, memory: Tensor, lookup: str) -> float:
     return least
 
 
-def in_parts(queries: Tensor, memory: Tensor) -> Iterator[Tensor]:
-    """Queries in parts whose similarities to the whole memory fit into bounded room."""
+def in_chunks(queries: Tensor, memory: Tensor) -> Iterator[Tensor]:
+    """Queries in chunks whose similarities to the whole memory take bounded room."""
     yield from torch.split(queries, max(1, CHUNK // len(memory)))
 
 
@@ -133,28 +133,28 @@ def numbers(values: Tensor) -> Array:
     return values.detach().cpu().double().numpy()
 
 
-def on_device(detector: FewShotDetector) -> MemoryBank:
-    """The memory bank of a fitted detector where its encoder works."""
+def fitted_bank(detector: FewShotDetector) -> MemoryBank:
+    """The memory bank of a detector, on the device of its encoder."""
     detector.require_fitted()
     return detector.memory_.to(detector.encoder_.device)
 
 
 def require_plain(detector: HyperFSAD) -> None:
-    """The theory speaks of patches by themselves, and of their similarities as they are."""
+    """The theory holds for single patches and for plain similarities."""
     if detector.sharpness != 1 or detector.scales != (1,):
         raise UsageError(
-            f"The theory is the paper's, not that of the recipe {detector.recipe};"
+            f"The theory holds for the paper's algorithm, not for the recipe {detector.recipe};"
             " take --recipe paper-offline."
         )
     if detector.tile_side is not None:
-        raise UsageError("The theory speaks of whole images; take a detector without tiles.")
+        raise UsageError("The theory holds for whole images; use a detector without tiles.")
 
 
 def require_max_pooling(detector: HyperFSAD) -> None:
-    """The theorems speak of the largest value of the map and of no other pooling."""
+    """The theorems hold for the largest value of the map and for no other pooling."""
     require_plain(detector)
-    pooling = detector.pooling
-    if pooling != "max":
+    if detector.pooling != "max":
         raise UsageError(
-            f"The theorems are proven for max pooling, not for {pooling}; fit with --pooling max."
+            f"The theorems are proven for max pooling, not for {detector.pooling};"
+            " fit with --pooling max."
         )

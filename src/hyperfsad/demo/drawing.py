@@ -2,28 +2,37 @@
 
 import math
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image
 
-__all__ = ["PRODUCTS", "Part", "draw"]
+from .shapes import (
+    Discs,
+    Field,
+    Pair,
+    arc,
+    box,
+    clouds,
+    discs,
+    grid,
+    inside,
+    mix,
+    stain,
+    step,
+    strokes,
+)
 
 PRODUCTS: dict[str, tuple[str, ...]] = {
     "plate": ("scratch", "missing hole", "stain", "dent"),
     "fabric": ("thread break", "stain", "hole", "pulled thread"),
 }
 
-Field: TypeAlias = NDArray[np.floating[Any]]
-Pair: TypeAlias = tuple[Field, Field]
-Discs: TypeAlias = Sequence[tuple[float, float, float]]
 Lamp: TypeAlias = tuple[float, float]  # unit vector towards the lamp, in the picture's plane
 
-# Lengths are fractions of the picture's side, measured from its centre, so any size looks alike.
 _PLATE, _CORNER, _BEVEL, _CHAMFER = (0.41, 0.35), 0.035, 0.009, 0.007
 _CORNER_HOLES = tuple((u, v, 0.030) for u in (-0.33, 0.33) for v in (-0.27, 0.27))
 _HOLES = (*_CORNER_HOLES, (-0.15, 0.02, 0.070), (0.02, -0.21, 0.024))
@@ -72,7 +81,7 @@ def draw(product: str, *, seed: int, defect: str | None = None, size: int = 512)
 
 def _photograph(colour: Field, lamp: Lamp, rng: Generator) -> Image.Image:
     """Light the scene from one side, blur it a little and add sensor noise."""
-    x, y = _grid(colour.shape[1])
+    x, y = grid(colour.shape[1])
     level, falloff, blur = (rng.uniform(*r) for r in ((0.94, 1.06), (0.16, 0.26), (0.10, 0.18)))
     lit = colour * (level * (1 + falloff * (x * lamp[0] + y * lamp[1])))
     for channel in lit:
@@ -94,87 +103,14 @@ def _grow(area: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(np.logical_or.reduce([rows[:, k : k + len(area)] for k in range(5)]))
 
 
-def _grid(size: int) -> Pair:
-    """Pixel centres in -0.5..0.5: a row of x and a column of y."""
-    axis = (np.arange(size, dtype=np.float32) + 0.5) / size - 0.5
-    return axis[None, :], axis[:, None]
-
-
-def _clouds(rng: Generator, rows: int, columns: int, height: int, width: int) -> Field:
-    """Smooth noise with the given number of lumps down and across."""
-    lumps = Image.fromarray(rng.standard_normal((rows, columns), np.float32))
-    return np.asarray(lumps.resize((width, height), Image.Resampling.BICUBIC))
-
-
-def _step(value: Any, low: float, high: float) -> Any:
-    """Rise smoothly from 0 at ``low`` to 1 at ``high``."""
-    t = np.clip((value - low) * (1 / (high - low)), 0, 1)
-    return t * t * (3 - 2 * t)
-
-
-def _mix(below: Any, above: Any, cover: Any) -> Any:
-    """Lay ``above`` over ``below``."""
-    return below + cover * (above - below)
-
-
-def _inside(distance: Any, size: int) -> Any:
-    """Cover of a shape given by its signed distance, with an edge one pixel soft."""
-    return np.clip(0.5 - distance * size, 0, 1)
-
-
-def _box(u: Any, v: Any, half: tuple[float, float], radius: float) -> Any:
-    """Signed distance to a rectangle with rounded corners, negative inside."""
-    a, b = np.abs(u) - (half[0] - radius), np.abs(v) - (half[1] - radius)
-    outside = np.sqrt(np.maximum(a, 0) ** 2 + np.maximum(b, 0) ** 2)
-    return outside + np.minimum(np.maximum(a, b), 0) - radius
-
-
-def _discs(u: Field, v: Field, discs: Discs) -> Any:
-    """Signed distance to the nearest of several discs (u, v, radius)."""
-    nearest: Any = math.inf
-    for a, b, radius in discs:
-        nearest = np.minimum(nearest, np.sqrt((u - a) ** 2 + (v - b) ** 2) - radius)
-    return nearest
-
-
-def _strokes(size: int, curves: Sequence[Field], width: float, press: Any = 1) -> Field:
-    """Cover of round brush strokes along curves, pressed at each point as told (0..1)."""
-    sheet = Image.new("L", (2 * size, 2 * size))
-    pen, radius = ImageDraw.Draw(sheet), width * size
-    for curve in curves:
-        points = ((curve + 0.5) * 2 * size).tolist()
-        inks = np.broadcast_to(np.rint(np.multiply(press, 255)), len(points)).astype(int).tolist()
-        for (x, y), ahead, ink in zip(points, points[1:], inks, strict=False):
-            pen.line((x, y, *ahead), ink, max(round(2 * radius), 1))
-            pen.ellipse((x - radius, y - radius, x + radius, y + radius), ink)
-    return np.asarray(sheet.reduce(2), np.float32) / 255
-
-
-def _arc(middle: Any, angle: float, length: float, bend: float) -> Field:
-    """Points of a curve through ``middle`` at ``angle`` that turns by ``bend`` on its way."""
-    heading = angle + bend * np.linspace(-0.5, 0.5, 25)
-    points = np.cumsum(np.stack([np.cos(heading), np.sin(heading)], 1), 0) * (length / 25)
-    return np.asarray(middle + points - points[12])
-
-
-def _blot(size: int, spot: tuple[float, float], radius: float, rng: Generator) -> Any:
-    """Strength of a stain: a lobed, uneven blot, darker at the rim where it dried."""
-    x, y = _grid(size)
-    lobes, frets = (_clouds(rng, k, k, size, size) for k in (12, 44))
-    spread = _discs(x, y, [(*spot, radius)]) / radius
-    # The clouds fade with distance, or they would stain far corners too.
-    inside = (0.26 * lobes + 0.09 * frets) * _step(spread, 0.7, 0.2) - spread
-    return _step(inside, 0, 0.14) * (0.70 + 0.30 * _step(inside, 0.30, 0.08) + 0.05 * frets)
-
-
 def _plate(size: int, lamp: Lamp, defect: str | None, rng: Generator, flaw: Generator) -> Pair:
     """Paint a brushed metal plate on a dark bench, and say where a defect touched it."""
-    x, y = _grid(size)
+    x, y = grid(size)
     turn, sx, sy = (rng.uniform(-k, k) for k in (1, 0.008, 0.008))
     c, s = math.cos(math.radians(turn)), math.sin(math.radians(turn))
     u, v = c * (x - sx) + s * (y - sy), c * (y - sy) - s * (x - sx)
     holes, pit, touched = _plate_flaw(u, v, defect, flaw)
-    edge, bore = _box(u, v, _PLATE, _CORNER), _discs(u, v, holes)
+    edge, bore = box(u, v, _PLATE, _CORNER), discs(u, v, holes)
     touched = touched * ((bore > 0) & (edge * size < 0.5))
     height = np.minimum(np.clip(-edge, 0, _BEVEL), np.clip(bore, -0.02, _CHAMFER) + 0.002)
     down, across = np.gradient(height - pit * (touched > 0), 1 / size)
@@ -188,9 +124,9 @@ def _plate(size: int, lamp: Lamp, defect: str | None, rng: Generator, flaw: Gene
         column, row = (int((p + 0.5) * size) for p in place)
         area = np.s_[row - size // 14 : row + size // 14, column - size // 7 : column + size // 7]
         tone[area] = cut(tone[area], u[area] - place[0], v[area] - place[1], lamp, rng, size)
-    void, solid = _inside(bore, size), _inside(edge, size)
-    tone = _mix(tone, 0.04 + 0.35 * tone * _step(bore, -0.018, 0), void)
-    colour = _mix(_bench(u, v, lamp, rng), tone, solid) * _mix(_BENCH, _STEEL, solid)
+    void, solid = inside(bore, size), inside(edge, size)
+    tone = mix(tone, 0.04 + 0.35 * tone * step(bore, -0.018, 0), void)
+    colour = mix(_bench(u, v, lamp, rng), tone, solid) * mix(_BENCH, _STEEL, solid)
     if defect == "stain":
         colour *= 1 - touched * _STAIN
     return colour, touched
@@ -202,41 +138,41 @@ def _plate_flaw(u: Field, v: Field, defect: str | None, rng: Generator) -> tuple
     spot = _FLATS_U[k] + rng.uniform(-0.02, 0.02), _FLATS_V[k] + rng.uniform(-0.02, 0.02)
     if defect == "missing hole":
         k = int(rng.integers(len(_HOLES)))
-        near = _discs(u, v, [(*_HOLES[k][:2], 0)])
+        near = discs(u, v, [(*_HOLES[k][:2], 0)])
         # The place was marked with a punch, but never drilled.
-        pit, touched = 0.003 * _step(near, 0.007, 0), near < _HOLES[k][2] + _CHAMFER
+        pit, touched = 0.003 * step(near, 0.007, 0), near < _HOLES[k][2] + _CHAMFER
         return _HOLES[:k] + _HOLES[k + 1 :], pit, touched
     if defect == "dent":
         oval = rng.uniform(0.7, 1)
-        dent = _step(_discs(u, v / oval, [(spot[0], spot[1] / oval, 0)]), 0.042 * scale, 0)
+        dent = step(discs(u, v / oval, [(spot[0], spot[1] / oval, 0)]), 0.042 * scale, 0)
         return _HOLES, 0.009 * scale * dent, dent
     if defect == "scratch":
-        curve = _arc(spot, math.radians(rng.uniform(25, 155)), 0.24 * scale, rng.uniform(-0.6, 0.6))
+        curve = arc(spot, math.radians(rng.uniform(25, 155)), 0.24 * scale, rng.uniform(-0.6, 0.6))
         press = rng.uniform(0.75, 1, len(curve)) * np.sin(np.linspace(0.1, 3, len(curve))) ** 0.4
-        slot = _box(u - _SLOT[0], v - _SLOT[1], _SLOT_HALF, _SLOT_HALF[1])
-        machined = np.minimum(slot, _discs(u, v, [(*place, _SINK) for place in _SCREWS]))
-        scratch = _strokes(size, [curve], 0.0045, press) * (machined > 0.004)
+        slot = box(u - _SLOT[0], v - _SLOT[1], _SLOT_HALF, _SLOT_HALF[1])
+        machined = np.minimum(slot, discs(u, v, [(*place, _SINK) for place in _SCREWS]))
+        scratch = strokes(size, [curve], 0.0045, press) * (machined > 0.004)
         return _HOLES, 0.0022 * scratch, scratch
-    blot = _blot(size, spot, 0.062 * scale, rng) if defect == "stain" else np.zeros_like(u)
+    blot = stain(size, spot, 0.062 * scale, rng) if defect == "stain" else np.zeros_like(u)
     return _HOLES, np.float32(0), blot
 
 
 def _grain(size: int, turn: float, rng: Generator) -> Field:
     """Brush marks, long and short, turned with the plate, over slow smudges."""
-    streaks = sum(_clouds(rng, size * 2 // 3, columns, size, size) for columns in (8, 70))
+    streaks = sum(clouds(rng, size * 2 // 3, columns, size, size) for columns in (8, 70))
     turned = Image.fromarray(np.asarray(streaks)).rotate(-turn, Image.Resampling.BILINEAR)
-    return 0.025 * np.asarray(turned) + 0.017 * _clouds(rng, 7, 7, size, size)
+    return 0.025 * np.asarray(turned) + 0.017 * clouds(rng, 7, 7, size, size)
 
 
 def _slot(tone: Field, u: Field, v: Field, lamp: Lamp, rng: Generator, size: int) -> Any:
     """Mill a blind slot: a lip, cutter marks, the shadow of the wall nearest the lamp."""
-    pocket, radius = _box(u, v, _SLOT_HALF, _SLOT_HALF[1]), _SLOT_HALF[1]
+    pocket, radius = box(u, v, _SLOT_HALF, _SLOT_HALF[1]), _SLOT_HALF[1]
     down, across = np.gradient(pocket, 1 / size)
     lip = 0.58 - 0.40 * (lamp[0] * across + lamp[1] * down)
     marks = np.sin(700 * np.sqrt((u + 0.15) ** 2 + v * v) + rng.uniform(0, 6))
-    shade = _step(_box(u + 0.016 * lamp[0], v + 0.016 * lamp[1], _SLOT_HALF, radius), -0.006, 0.006)
-    rimmed = _mix(tone, lip, _inside(pocket - 0.004, size))
-    return _mix(rimmed, (0.45 + 0.02 * marks) * (1 - 0.7 * shade), _inside(pocket, size))
+    shade = step(box(u + 0.016 * lamp[0], v + 0.016 * lamp[1], _SLOT_HALF, radius), -0.006, 0.006)
+    rimmed = mix(tone, lip, inside(pocket - 0.004, size))
+    return mix(rimmed, (0.45 + 0.02 * marks) * (1 - 0.7 * shade), inside(pocket, size))
 
 
 def _screw(tone: Field, u: Field, v: Field, lamp: Lamp, rng: Generator, size: int) -> Any:
@@ -244,25 +180,25 @@ def _screw(tone: Field, u: Field, v: Field, lamp: Lamp, rng: Generator, size: in
     r = np.sqrt(u * u + v * v)
     toward = (u * lamp[0] + v * lamp[1]) / np.maximum(r, 1e-6)
     turned = 0.42 + 0.16 * toward * toward + 0.025 * np.sin(r * 2500)
-    head = turned + _step(r, _HEAD - 0.006, _HEAD - 0.002) * (0.30 * toward - 0.05)
+    head = turned + step(r, _HEAD - 0.006, _HEAD - 0.002) * (0.30 * toward - 0.05)
     flats = rng.uniform(0, 2) + np.arange(3) * (math.pi / 3)
     socket = np.max([np.abs(u * math.cos(k) + v * math.sin(k)) for k in flats], 0) - _SOCKET
-    head = _mix(head, 0.09 - 0.10 * toward * _step(socket, -0.008, 0), _inside(socket, size))
-    sunk = _mix(tone, 0.50 - 0.42 * toward, _inside(r - _SINK, size))
-    gap = _mix(sunk, 0.07, _inside(r - (_HEAD + 0.0025), size))
-    return _mix(gap, head, _inside(r - _HEAD, size))
+    head = mix(head, 0.09 - 0.10 * toward * step(socket, -0.008, 0), inside(socket, size))
+    sunk = mix(tone, 0.50 - 0.42 * toward, inside(r - _SINK, size))
+    gap = mix(sunk, 0.07, inside(r - (_HEAD + 0.0025), size))
+    return mix(gap, head, inside(r - _HEAD, size))
 
 
 def _bench(u: Field, v: Field, lamp: Lamp, rng: Generator) -> Any:
     """The dark bench beneath: fine speckle, slow mottling and the plate's soft shadow."""
-    speckle, mottle = rng.random(u.shape, np.float32), _clouds(rng, 10, 10, *u.shape)
-    shadow = _box(u + 0.022 * lamp[0], v + 0.022 * lamp[1], _PLATE, _CORNER)
-    return (0.14 + 0.06 * speckle + 0.01 * mottle) * (0.25 + 0.75 * _step(shadow, -0.012, 0.03))
+    speckle, mottle = rng.random(u.shape, np.float32), clouds(rng, 10, 10, *u.shape)
+    shadow = box(u + 0.022 * lamp[0], v + 0.022 * lamp[1], _PLATE, _CORNER)
+    return (0.14 + 0.06 * speckle + 0.01 * mottle) * (0.25 + 0.75 * step(shadow, -0.012, 0.03))
 
 
 def _fabric(size: int, lamp: Lamp, defect: str | None, rng: Generator, flaw: Generator) -> Pair:
     """Paint a plain weave that fills the picture, and say where a defect touched it."""
-    (x, y), phase = _grid(size), rng.uniform(4, 5, 2)
+    (x, y), phase = grid(size), rng.uniform(4, 5, 2)
     s = x * _THREADS + (_THREADS / 2 + float(phase[0])) + _waver(rng, 8, _THREADS, size)
     t = y * _THREADS + (_THREADS / 2 + float(phase[1])) + _waver(rng, _THREADS, 8, size)
     crossing = np.floor(flaw.uniform(0.2, 0.8, 2) * _THREADS + phase) + 0.5
@@ -276,10 +212,10 @@ def _fabric(size: int, lamp: Lamp, defect: str | None, rng: Generator, flaw: Gen
         gone_s, gone_t = (touched, gone_t) if upright else (gone_s, touched)
     elif defect == "hole":
         tear = [(0, 0, 2.8 * scale)]
-        gone_s, gone_t = -_discs(np.rint(ds), dt, tear), -_discs(ds, np.rint(dt), tear)
+        gone_s, gone_t = -discs(np.rint(ds), dt, tear), -discs(ds, np.rint(dt), tear)
         touched = np.maximum(gone_s, gone_t)
     elif defect == "pulled thread":
-        touched = np.maximum(1 - (run / (6 * scale)) ** 2, 0) * _step(np.abs(off), 2.3, 0)
+        touched = np.maximum(1 - (run / (6 * scale)) ** 2, 0) * step(np.abs(off), 2.3, 0)
         # Neighbours crowd towards the tight thread.
         side += 0.4 * off * touched
     warp_height, warp = _yarn(s, t, 1, lamp, gone_s, rng)
@@ -289,7 +225,7 @@ def _fabric(size: int, lamp: Lamp, defect: str | None, rng: Generator, flaw: Gen
     tone[np.maximum(warp_height, weft_height) < -2] = 0.13
     colour = tone * np.where(upper, _WARP, _WEFT)
     if defect == "stain":
-        touched = _blot(size, (float(spot[0]), float(spot[1])), 0.08 * scale, flaw)
+        touched = stain(size, (float(spot[0]), float(spot[1])), 0.08 * scale, flaw)
         colour *= 1 - touched * _STAIN
     elif defect == "pulled thread":
         colour, loop = _loop(colour, spot, upright, lamp, flaw)
@@ -298,20 +234,20 @@ def _fabric(size: int, lamp: Lamp, defect: str | None, rng: Generator, flaw: Gen
         ends = math.pi * (np.arange(12) + upright / 2)
         ends = flaw.uniform(0, 6.3, 12) if defect == "hole" else ends
         fluff = _fluff(size, spot, ends, 4 * scale / _THREADS, flaw)
-        colour = _mix(colour * (1 - 0.35 * np.clip(touched, 0, 1)), 0.72 * _WEFT, fluff)
+        colour = mix(colour * (1 - 0.35 * np.clip(touched, 0, 1)), 0.72 * _WEFT, fluff)
         touched = np.maximum(touched, fluff)
     return colour, touched
 
 
 def _waver(rng: Generator, rows: int, columns: int, size: int) -> Field:
     """How far threads stray from a perfect grid, in threads."""
-    return 0.08 * _clouds(rng, 5, 5, size, size) + 0.05 * _clouds(rng, rows, columns, size, size)
+    return 0.08 * clouds(rng, 5, 5, size, size) + 0.05 * clouds(rng, rows, columns, size, size)
 
 
 def _yarn(s: Field, t: Field, sign: int, lamp: Lamp, gone: Field, rng: Generator) -> Pair:
     """Height and brightness of threads along t; ``gone`` is how deep in a gap a point lies."""
     width, dye = rng.standard_normal((2, _YARNS, 1), np.float32)
-    slub = _clouds(rng, _YARNS, 16, _YARNS, _YARNS * 4)
+    slub = clouds(rng, _YARNS, 16, _YARNS, _YARNS * 4)
     fibres = rng.standard_normal((_YARNS, _YARNS * 4, 8), np.float32)
     left = np.floor(s)
     thread = left.astype(np.int32)
@@ -338,8 +274,8 @@ def _fluff(size: int, spot: Field, angles: Field, reach: float, rng: Generator) 
     for angle in angles:
         end = spot + rng.uniform(0.6, 0.9) * reach * np.array((np.cos(angle), np.sin(angle)))
         length, lean, bend = rng.uniform((0.015, -0.6, -2), (0.05, 0.6, 2))
-        curves.append(_arc(end, angle + lean, length, bend))
-    return _strokes(size, curves, 0.0025)
+        curves.append(arc(end, angle + lean, length, bend))
+    return strokes(size, curves, 0.0025)
 
 
 def _loop(colour: Field, spot: Field, upright: bool, lamp: Lamp, rng: Generator) -> Pair:
@@ -349,9 +285,9 @@ def _loop(colour: Field, spot: Field, upright: bool, lamp: Lamp, rng: Generator)
     path = np.stack([lean * np.sin(bow) - wide * np.cos(bow), tall * np.sin(bow)], 1)
     path, press = path[:, :: -1 if upright else 1], np.minimum(np.sin(bow) * 2.5 + 0.1, 1)
     curve, lift = spot + path / _THREADS, 0.1 / _THREADS * np.array(lamp)
-    shadow = _strokes(size, [curve - 5 * lift], 0.70 / _THREADS, press)
-    cover = _strokes(size, [curve], 0.62 / _THREADS, press)
-    core = _strokes(size, [curve + 0.4 * lift], 0.42 / _THREADS)
-    glint = _strokes(size, [curve + 0.8 * lift], 0.20 / _THREADS)
+    shadow = strokes(size, [curve - 5 * lift], 0.70 / _THREADS, press)
+    cover = strokes(size, [curve], 0.62 / _THREADS, press)
+    core = strokes(size, [curve + 0.4 * lift], 0.42 / _THREADS)
+    glint = strokes(size, [curve + 0.8 * lift], 0.20 / _THREADS)
     tone = 0.42 + 0.18 * core + 0.12 * glint
-    return _mix(colour * (1 - 0.6 * shadow), tone * _WEFT, cover), np.maximum(cover, shadow)
+    return mix(colour * (1 - 0.6 * shadow), tone * _WEFT, cover), np.maximum(cover, shadow)

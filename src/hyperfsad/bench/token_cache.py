@@ -27,7 +27,7 @@ GIGABYTE = 1 << 30
 DEFAULT_LIMIT = 20 * GIGABYTE
 
 
-class TokenStore:
+class TokenCache:
     """Gives the tokens of an image file, from disk where they are there."""
 
     def __init__(

@@ -1,0 +1,213 @@
+"""The formulas of few-shot coverage (Equation 7): miss rates, their bounds, and greedy covers.
+
+A part is covered in a layer where some support image's CLS token lies within the radius r of its
+own. If one random support image does so with chance p, then K of them all miss with (1 − p)^K. The
+chance p differs from part to part; with α its mean, by Jensen the true miss rate lies above the
+curve of the averaged α:
+
+    E[(1 − p)^K] ≥ (1 − α)^K,    while (1 − α)^K ≤ e^(−Kα)
+"""
+
+import math
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from .layerwise import Array
+
+Flags = NDArray[np.bool_]
+
+Shots = NDArray[np.int64]
+"""Numbers K of support images."""
+
+MOST_LAYERS = 12
+"""Up to here the joint miss rate is summed exactly, over all 4,095 sets of layers."""
+
+LEFT_OUT = 64
+"""Images that are left out in turn, evenly spread; each costs a cover of all the others."""
+
+
+def token_distances(cls: Array) -> Array:
+    """‖c_i − c_j‖ in every layer, (layers, images, images), from (images, layers, D)."""
+    gram = np.einsum("ild,jld->lij", cls, cls)
+    squares = np.diagonal(gram, axis1=1, axis2=2)
+    apart = squares[:, :, None] + squares[:, None, :] - 2 * gram
+    apart[:, np.arange(len(cls)), np.arange(len(cls))] = 0
+    return np.asarray(np.sqrt(np.maximum(apart, 0)))
+
+
+def neighbours(distances: Array, radii: Array) -> Flags:
+    """Which images lie within the radius of which, (layers, images, images); never of itself."""
+    near = distances <= radii[:, None, None]
+    places = np.arange(distances.shape[1])
+    near[:, places, places] = False
+    return np.asarray(near)
+
+
+def neighbour_shares(near: Flags) -> Array:
+    """p of each image, leave-one-out: the share of the others near it, (layers, images)."""
+    return np.asarray(near.sum(axis=2) / (near.shape[1] - 1))
+
+
+def curve(alpha: float, shots: Shots) -> Array:
+    """(1 − α)^K: the miss rate if every part were as easy to cover as the average one."""
+    return np.asarray((1 - alpha) ** shots)
+
+
+def exponential(alpha: float, shots: Shots) -> Array:
+    """e^(−Kα), above (1 − α)^K."""
+    return np.asarray(np.exp(-shots * alpha))
+
+
+def jensen_curve(shares: Array, shots: Shots) -> Array:
+    """The mean of (1 − p_i)^K, above (1 − α)^K with α the mean of p_i."""
+    return np.asarray(((1 - shares)[:, None] ** shots[None, :]).mean(axis=0))
+
+
+def all_outside(others: int, shots: Shots) -> Array:
+    """The chance that K images drawn from n others all lie outside, (n + 1, K).
+
+    Rows are the number of others that lie outside: C(outside, K)/C(n, K).
+    """
+    steps = np.arange(int(shots.max()))
+    outside = np.arange(others + 1)[:, None]
+    chances = np.cumprod(np.maximum(outside - steps, 0) / (others - steps), axis=1)
+    return np.asarray(chances[:, shots - 1])
+
+
+def measured_miss(near: Flags, shots: Shots) -> Array:
+    """The miss rate of each layer over all supports of K other images, (layers, K); K < images.
+
+    Counted, not sampled: of the supports that leave an image out, the share that lies outside its
+    radius. Unlike the mean of (1 − p_i)^K with estimated p_i it is right on average.
+    """
+    others = near.shape[1] - 1
+    return np.asarray(all_outside(others, shots)[others - near.sum(axis=2)].mean(axis=1))
+
+
+def joint_miss(near: Flags, shots: Shots) -> Array | None:
+    """The rate of being missed in some layer, over all supports of K other images.
+
+    By inclusion and exclusion over sets of layers: K images miss all layers of a set where none of
+    them is near in any. None where there are too many layers.
+    """
+    layers, images, _ = near.shape
+    if layers > MOST_LAYERS:
+        return None
+    chances = all_outside(images - 1, shots)
+    total = np.zeros(len(shots))
+    for size in range(1, layers + 1):
+        for chosen in combinations(range(layers), size):
+            inside = near[list(chosen)].any(axis=0).sum(axis=1)
+            missed = chances[images - 1 - inside].mean(axis=0)
+            total += missed if size % 2 else -missed
+    return np.clip(total, 0, 1)
+
+
+def left_out_scores(distances: Array) -> Array:
+    """g of each image against all others, (layers, images): half the nearest squared distance."""
+    apart = distances.copy()
+    places = np.arange(apart.shape[1])
+    apart[:, places, places] = np.inf
+    return np.asarray(apart.min(axis=2) ** 2 / 2)
+
+
+def radii_for_budget(distances: Array, budget: float) -> Array:
+    """Radii with mean r²/2 equal to the budget, shared out as the layers' own levels are."""
+    levels = left_out_scores(distances).max(axis=1)
+    if levels.sum() == 0:
+        levels = np.ones_like(levels)
+    return np.asarray(np.sqrt(2 * budget * levels / levels.mean()))
+
+
+def budget_of_threshold(threshold: float, lam: float, level: float) -> float:
+    """What a threshold T on the image score leaves to the CLS branch of an ordinary good part.
+
+    A part that is covered in every layer has S_cls ≤ mean of r²/2. Radii that use up the budget,
+
+        mean of r²/2 = (T − λ·m)/(1 − λ),    m the map's score of an ordinary good part
+
+    therefore mean: no covered part with an ordinary map is called bad.
+    """
+    if lam == 1:
+        raise UsageError("With λ = 1 the CLS token does not count, so there is nothing to cover.")
+    budget = (threshold - lam * level) / (1 - lam)
+    if budget <= 0:
+        raise UsageError(
+            f"The map of an ordinary good part alone exceeds the threshold {threshold:.3f}"
+            f" (λ times {level:.3f}); use a higher one."
+        )
+    return budget
+
+
+def greedy_cover(near: Flags, share: float = 1.0, most: int | None = None) -> list[int]:
+    """Images that together cover a share of all, the most useful first.
+
+    `near` is (layers, images, images): whether image j lies within the radius of image i. An image
+    is covered where in every layer some chosen one is near; different layers may have different
+    ones. Each step takes the image that covers most that is open, of layers and images together, so
+    that at most 1 + ln(layers · images) times as many are taken as are needed (for all of them).
+    """
+    layers, images, _ = near.shape
+    near = near | np.eye(images, dtype=bool)
+    covered = np.zeros((layers, images), dtype=bool)
+    chosen: list[int] = []
+    limit = images if most is None else min(most, images)
+    while len(chosen) < limit and covered.all(axis=0).mean() < share:
+        gains = (near & ~covered[:, :, None]).sum(axis=(0, 1))
+        best = int(gains.argmax())
+        chosen.append(best)
+        covered |= near[:, :, best]
+    return chosen
+
+
+def held_out_share(near: Flags, count: int) -> float:
+    """The share of images that a greedy cover of the others, of `count` images, covers as well.
+
+    A cover that was made for these very images says little of new ones; this does.
+    """
+    images = near.shape[1]
+    tried = np.unique(np.linspace(0, images - 1, min(images, LEFT_OUT)).round().astype(int))
+    hits = 0
+    for image in tried.tolist():
+        others = np.delete(np.arange(images), image)
+        chosen = others[greedy_cover(near[:, others][:, :, others], most=count)]
+        hits += bool(near[:, image, chosen].any(axis=1).all())
+    return float(hits / len(tried))
+
+
+def divergence(share: float, chance: float) -> float:
+    """KL divergence of two coins, how badly `chance` explains `share`."""
+    total = 0.0
+    for seen, expected in ((share, chance), (1 - share, 1 - chance)):
+        if seen > 0:
+            total += math.inf if expected <= 0 else seen * math.log(seen / expected)
+    return total
+
+
+def share_interval(share: float, independent: int, confidence: float = 0.95) -> tuple[float, float]:
+    """An interval for the mean of an average over pairs, without assumptions on the images' law.
+
+    All pairs of n images are dependent, but their average is also the average, over all orders of
+    the images, of means of ⌊n/2⌋ independent pairs (Hoeffding, 1963). Chernoff's bound for those
+    therefore holds for it too: outside of {p : m·KL(share, p) ≤ ln(2/(1 − confidence))} the truth
+    lies with a chance of at most 1 − confidence.
+    """
+    allowed = math.log(2 / (1 - confidence)) / max(1, independent)
+    return _edge(share, 0.0, allowed), _edge(share, 1.0, allowed)
+
+
+def _edge(share: float, outer: float, allowed: float) -> float:
+    """The chance between the share and `outer` at which the divergence reaches what is allowed."""
+    inner = share
+    if divergence(share, outer) <= allowed:
+        return outer
+    for _ in range(60):
+        middle = (inner + outer) / 2
+        if divergence(share, middle) <= allowed:
+            inner = middle
+        else:
+            outer = middle
+    return float(np.clip(outer, 0, 1))
