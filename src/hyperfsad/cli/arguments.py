@@ -15,6 +15,13 @@ Group: TypeAlias = argparse._ActionsContainer
 
 Value = TypeVar("Value")
 
+RECIPE_NAMES = tuple(RECIPES)
+RECIPE_HELP = (
+    "default is ours; paper is the paper's configuration (DINOv3 ViT-B/16, needs weights from the"
+    " model hub); paper-offline is the paper's algorithm on an encoder that needs no hub, so its"
+    " figures are not the paper's"
+)
+
 
 def option(
     group: Group,
@@ -39,70 +46,45 @@ def flag(group: Group, name: str, text: str) -> None:
     group.add_argument(name, action="store_true", help=text)
 
 
-def _checked(
-    text: str,
+def _kind(
     convert: Callable[[str], Value],
     expected: str,
     allowed: Callable[[Value], bool] = lambda _: True,
-) -> Value:
-    try:
-        value = convert(text)
-    except ValueError:
-        value = None
-    if value is None or not allowed(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
-    return value
+) -> Callable[[str], Value]:
+    """Reads the value of an option, or refuses it with what was expected."""
+
+    def read(text: str) -> Value:
+        try:
+            value = convert(text)
+        except ValueError:
+            value = None
+        if value is None or not allowed(value):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
+        return value
+
+    return read
 
 
-def integers(text: str) -> tuple[int, ...]:
-    """Whole numbers, as 3,6,9,12."""
-    return _checked(text, lambda t: tuple(map(int, t.split(","))), "a list such as 3,6,9,12")
+def _pair(text: str) -> tuple[float, float]:
+    x, y = map(float, text.split(","))
+    return x, y
 
 
-def names(text: str) -> tuple[str, ...]:
-    """Words with commas between them."""
-    return tuple(name for name in text.split(",") if name)
-
-
-def place(text: str) -> tuple[float, float]:
-    """A pixel, as 120,45."""
-
-    def pair(text: str) -> tuple[float, float]:
-        x, y = map(float, text.split(","))
-        return x, y
-
-    return _checked(text, pair, "a place such as 120,45")
-
-
-def area(text: str) -> float:
-    """A number of pixels."""
-    expected = "a number of pixels such as 50"
-    return _checked(text, float, expected, lambda pixels: 0 <= pixels < math.inf)
-
-
-def rotations(text: str) -> int | str:
-    """A number of orientations, or auto."""
-    return text if text == "auto" else _checked(text, int, "a number such as 16, or auto")
-
-
-def tile(text: str) -> int:
-    """The side of a tile in pixels."""
-    expected = (
-        "a tile's side in pixels such as 640; without a number, put --tiles last or another option"
-        " after it"
-    )
-    return _checked(text, int, expected, lambda side: side >= 1)
-
-
-def score(text: str) -> float:
-    """Any finite number."""
-    return _checked(text, float, "a score such as 0.25", math.isfinite)
-
-
-def share(text: str) -> float:
-    """A number between 0 and 1."""
-    expected = "a share between 0 and 1 such as 0.01"
-    return _checked(text, float, expected, lambda number: 0 < number < 1)
+integers = _kind(lambda text: tuple(map(int, text.split(","))), "a list such as 3,6,9,12")
+names = _kind(lambda text: tuple(filter(None, text.split(","))), "a list such as bottle,tile")
+place = _kind(_pair, "a place such as 120,45")
+area = _kind(float, "a number of pixels such as 50", lambda pixels: 0 <= pixels < math.inf)
+score = _kind(float, "a score such as 0.25", math.isfinite)
+share = _kind(float, "a share between 0 and 1 such as 0.01", lambda part: 0 < part < 1)
+rotations = _kind(
+    lambda text: text if text == "auto" else int(text), "a number such as 16, or auto"
+)
+tile = _kind(
+    int,
+    "a tile's side in pixels such as 640; without a number, put --tiles last or another option"
+    " after it",
+    lambda side: side >= 1,
+)
 
 
 def add_files(command: Parser, name: str, metavar: str, text: str) -> None:
@@ -130,8 +112,15 @@ def add_source(command: Parser, required: bool = False) -> None:
     option(source, "--normal GOOD", "fit a detector on these good parts instead", nargs="+")
 
 
-def add_memory(command: Parser) -> None:
-    """How good parts are remembered."""
+def add_fitting(command: Parser) -> None:
+    """All that a new detector may be told: memory, threshold, recipe and machine."""
+    _add_memory(command)
+    _add_threshold(command)
+    add_recipe(command)
+    add_machine(command)
+
+
+def _add_memory(command: Parser) -> None:
     memory = command.add_argument_group("good parts", "how the detector remembers them")
     option(
         memory,
@@ -158,8 +147,7 @@ def add_memory(command: Parser) -> None:
     )
 
 
-def add_threshold(command: Parser) -> None:
-    """Where the threshold of a new detector comes from."""
+def _add_threshold(command: Parser) -> None:
     threshold = command.add_argument_group("threshold", "images that score higher are anomalous")
     option(
         threshold,
@@ -196,14 +184,8 @@ def add_recipe(command: Parser, default: str = DEFAULT_RECIPE) -> None:
     recipe = command.add_argument_group(
         "recipe", "the encoder and the method; each option below changes one choice of --recipe"
     )
-    recipe.add_argument(
-        "--recipe",
-        choices=tuple(RECIPES),
-        help="default is ours; paper is the paper's configuration (DINOv3 ViT-B/16, needs weights"
-        " from the model hub); paper-offline is the paper's algorithm on an encoder that needs no"
-        f" hub, so its figures are not the paper's (default: {default})",
-    )
     command.set_defaults(default_recipe=default)
+    option(recipe, "--recipe", f"{RECIPE_HELP} (default: {default})", choices=RECIPE_NAMES)
     option(recipe, "--backbone NAME", "encoder, as `hyperfsad encoders` lists them, or a folder")
     option(recipe, "--layers 3,6,9", "transformer blocks to compare, counted from 1", integers)
     text = "side of the encoder's square input in pixels, a multiple of its patch size"

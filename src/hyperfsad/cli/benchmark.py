@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..detector.recipes import PAPER_OFFLINE, RECIPES, find_recipe
+from ..detector.recipes import PAPER_OFFLINE, find_recipe
 from ..errors import UsageError
-from .arguments import add_device, flag, integers, names, option
+from .arguments import RECIPE_HELP, RECIPE_NAMES, add_device, flag, integers, names, option
 from .console import DONE, Bar, printable, say
 
 
@@ -29,13 +29,8 @@ def add_benchmark(command: argparse.ArgumentParser) -> None:
     option(command, "--seed N", "seed that draws the support sets", int, 0)
     text = "side in pixels at which maps and masks are compared"
     option(command, "--eval-size PX", text, int, 256)
-    command.add_argument(
-        "--recipe",
-        choices=tuple(RECIPES),
-        default=PAPER_OFFLINE,
-        help="recipe of the Hyper-FSAD rows; paper is the paper's configuration and needs weights"
-        f" from the model hub (default: {PAPER_OFFLINE})",
-    )
+    text = f"recipe of the Hyper-FSAD rows: {RECIPE_HELP}"
+    option(command, "--recipe", text, default=PAPER_OFFLINE, choices=RECIPE_NAMES)
     text = "encoder; may be repeated (default: the recipe's)"
     option(command, "--backbone NAME", text, action="append")
     text = "side of the encoder's square input in pixels (default: the encoder's)"

@@ -29,10 +29,7 @@ def add_detect(command: argparse.ArgumentParser) -> None:
     arguments.add_source(command, required=True)
     arguments.add_results(command)
     flag(command, "--resume", "continue an interrupted run")
-    arguments.add_memory(command)
-    arguments.add_threshold(command)
-    arguments.add_recipe(command)
-    arguments.add_machine(command)
+    arguments.add_fitting(command)
     command.set_defaults(run=detect)
 
 

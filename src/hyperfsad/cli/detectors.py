@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..images.finding import FoundImages
 
 FIXED = ("recipe", "layers", "resolution", "lookup", "pooling", "lam", "rotations", "roi", "tiles")
-"""Options that a saved detector has settled."""
+"""Options that are settled once a detector is fitted."""
 
 
 def new_detector(options: argparse.Namespace) -> "HyperFSAD":
@@ -108,14 +108,10 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("layers", "resolution", "lookup", "pooling", "lam", "roi", "tiles")
-    turns = getattr(options, "rotations", None)
-    return {
-        "recipe": options.recipe or options.default_recipe,
-        "rotations": 1 if turns is None else turns,
-        **{name: getattr(options, name, None) for name in names},
-        **_machine(options),
-    }
+    settings = {name: getattr(options, name, None) for name in FIXED}
+    settings["recipe"] = options.recipe or options.default_recipe
+    settings["rotations"] = 1 if settings["rotations"] is None else settings["rotations"]
+    return settings | _machine(options)
 
 
 def _machine(options: argparse.Namespace) -> dict[str, Any]:

@@ -29,10 +29,7 @@ def add_fit(command: argparse.ArgumentParser) -> None:
     option(command, "--categories DIR", text)
     text = "detector file to write, such as part.hfsad"
     option(command, "-o --output FILE", text, required=True)
-    arguments.add_memory(command)
-    arguments.add_threshold(command)
-    arguments.add_recipe(command)
-    arguments.add_machine(command)
+    arguments.add_fitting(command)
     command.set_defaults(run=fit)
 
 

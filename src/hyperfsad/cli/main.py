@@ -24,10 +24,7 @@ COMMANDS = {
     "speed": ("tools", "measure the time and memory of an inspection on this machine"),
     "coverage": ("theory", "estimate how many good images are needed, and choose them"),
     "certify": ("theory", "prove score margins between good and bad parts (Theorems 1 and 2)"),
-    "stability": (
-        "theory",
-        "check how far noise and more memory can change scores (Proposition 1)",
-    ),
+    "stability": ("theory", "check how much noise and more memory change scores (Proposition 1)"),
     "drift": ("theory", "test whether good parts have changed over a stream of inspections"),
     "encoders": ("tools", "list the encoders, or fetch one"),
     "info": ("tools", "print what a detector file holds"),
@@ -95,7 +92,7 @@ def make_parser(command: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"hyperfsad {__version__}")
     group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, (module, text) in COMMANDS.items():
-        added = group.add_parser(name, help=text, description=f"{text.capitalize()}.")
+        added = group.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if name == command:
             getattr(import_module(f".{module}", __package__), f"add_{name}")(added)
     return parser
