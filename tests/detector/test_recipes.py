@@ -144,7 +144,7 @@ def test_the_recipe_is_an_option(
     assert main([*arguments, "--recipe", "paper-offline"]) == 0
     assert HyperFSAD.load(path).recipe == "paper-offline"
     assert main(["info", path]) == 0
-    assert "recipe      paper" in capsys.readouterr().out
+    assert "recipe      paper-offline\n" in capsys.readouterr().out
     out = str(tmp_path / "out")
     detect = ["detect", str(photos), "--detector", path, "-o", out]
     assert main([*detect, "--recipe", "default"]) == 1

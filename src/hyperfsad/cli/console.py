@@ -1,13 +1,21 @@
-"""How commands speak to a person: exit codes, sentences, progress bars."""
+"""How commands speak to a person: exit codes, sentences, progress bars, files of figures."""
 
+import argparse
+import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import HyperfsadWarning
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 DONE, NOTHING, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
+
+VERDICTS = {True: "anomalous", False: "good", None: "–"}
 
 Item = TypeVar("Item")
 
@@ -58,15 +66,25 @@ class Bar:
         return advance
 
 
-def status_line() -> Callable[[str], None]:
-    """Shows one line, each time over the last, on a terminal; nothing elsewhere."""
+def show_status(text: str) -> None:
+    """Overwrites one row of a terminal; does nothing elsewhere."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
 
-    def show(text: str) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
 
-    return show
+def write_figures(options: argparse.Namespace, content: Any, draw: "Callable[[], Figure]") -> None:
+    """Writes figures to the files that --json and --plot name."""
+    from ..bench.canvas import save_figure
+    from ..disk.atomic import atomic_path
+
+    if options.json:
+        with atomic_path(Path(options.json)) as temporary:
+            text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+            temporary.write_text(text + "\n", encoding="utf-8")
+    if options.plot:
+        path = Path(options.plot)
+        save_figure(draw(), path.parent, path.stem)
 
 
 def tell_warnings() -> None:

@@ -1,18 +1,43 @@
-"""The command line: parses, calls, tells what went wrong. Asking for help imports nothing heavy."""
+"""Runs a command and turns errors into one sentence. Help imports nothing heavy."""
 
+import argparse
 import os
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
 
 from ..errors import HyperfsadError
+from ..version import __version__
 from .console import DONE, INTERRUPTED, NOTHING, say, tell_warnings
-from .parsers import parse
+
+COMMANDS = {
+    "fit": ("fit", "learn from images of good parts and save a detector"),
+    "detect": ("detect", "score images and draw heat maps"),
+    "watch": ("watch", "inspect images as a camera writes them"),
+    "explain": ("detect", "show why a place of an image is anomalous"),
+    "extend": ("fit", "add good parts to a saved detector"),
+    "calibrate": ("fit", "set a new threshold for a saved detector"),
+    "demo": ("tools", "draw example parts and inspect them"),
+    "benchmark": ("benchmark", "measure accuracy on data sets, in tables like the paper's"),
+    "speed": ("tools", "measure the time and memory of an inspection on this machine"),
+    "coverage": ("theory", "estimate how many good images are needed, and choose them"),
+    "certify": ("theory", "prove score margins between good and bad parts (Theorems 1 and 2)"),
+    "stability": ("theory", "check how much noise and more memory change scores (Proposition 1)"),
+    "drift": ("theory", "test whether good parts have changed over a stream of inspections"),
+    "encoders": ("tools", "list the encoders, or fetch one"),
+    "info": ("tools", "print what a detector file holds"),
+}
+"""The module and the help of each command.
+
+In its module, `add_NAME` adds the options and names the function that runs.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
-    options = parse(arguments)
+    options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         with warnings.catch_warnings():
             tell_warnings()
@@ -37,11 +62,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _stopped()
         raise
     except (MemoryError, RuntimeError) as error:
-        told = ("allocate memory", "out of memory")  # how torch says it
-        if not isinstance(error, MemoryError) and not any(t in str(error) for t in told):
+        torch_words = ("allocate memory", "out of memory")
+        if not isinstance(error, MemoryError) and not any(w in str(error) for w in torch_words):
             raise
         say("hyperfsad: There is not enough memory; try a smaller --resolution or --batch-size.")
         return NOTHING
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of a command; files may also come after an option, which argparse forgets."""
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    parser = make_parser(command)
+    options, left = parser.parse_known_args(arguments)
+    files: str = getattr(options, "files", "")
+    if left and (not files or any(word.startswith("-") for word in left)):
+        parser.error(f"unrecognized arguments: {' '.join(left)}")
+    if left:
+        getattr(options, files).extend(left)
+    return options
+
+
+def make_parser(command: str | None) -> argparse.ArgumentParser:
+    """The parser of all commands; only the module of the one that runs is imported."""
+    parser = _Parser(
+        prog="hyperfsad",
+        description="Finds defects from one to four images of good parts.",
+        epilog="Exit codes: 0 done; 1 nothing could be done; 3 done, but some images failed.",
+    )
+    parser.add_argument("--version", action="version", version=f"hyperfsad {__version__}")
+    group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, (module, text) in COMMANDS.items():
+        added = group.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        if name == command:
+            getattr(import_module(f".{module}", __package__), f"add_{name}")(added)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(NOTHING, f"hyperfsad: {message}; see {self.prog} --help\n")
 
 
 def _stopped() -> int:

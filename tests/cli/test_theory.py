@@ -1,4 +1,4 @@
-"""The commands through the public door, on a small model and real files."""
+"""The commands of the theory, on a small model and real files."""
 
 import json
 from pathlib import Path
@@ -8,30 +8,18 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
-from hyperfsad.errors import UsageError
-from hyperfsad.theory import certify, check_extension, check_stability, cover_normal, monitor_drift
-from tests.conftest import make_picture
+from tests.theory.blending import blended
 
 
 @pytest.fixture
 def good(tmp_path: Path) -> Path:
     """Twelve pictures of one kind: a base and a little of something else."""
-    return pictures(tmp_path / "good", range(1, 13), 0.1)
+    return blended(tmp_path / "good", range(1, 13), 0.1)
 
 
 @pytest.fixture
 def bad(tmp_path: Path) -> Path:
-    return pictures(tmp_path / "bad", range(20, 24), 0.9)
-
-
-def pictures(folder: Path, seeds: range, share: float) -> Path:
-    from PIL import Image
-
-    folder.mkdir()
-    base = make_picture(0)
-    for seed in seeds:
-        Image.blend(base, make_picture(seed), share).save(folder / f"{seed:02}.png")
-    return folder
+    return blended(tmp_path / "bad", range(20, 24), 0.9)
 
 
 @pytest.fixture
@@ -113,7 +101,7 @@ def test_stability(
 def test_drift_over_images(
     fitted: Path, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stream = pictures(tmp_path / "stream", range(40, 65), 0.6)
+    stream = blended(tmp_path / "stream", range(40, 65), 0.6)
     told, plot = tmp_path / "drift.json", tmp_path / "drift.png"
     command = ["drift", "--detector", str(fitted), "--calibration", str(good)]
     assert main([*command, "--json", str(told), "--plot", str(plot), "--", str(stream)]) == 0
@@ -157,42 +145,6 @@ def test_extend_tells_what_stays_the_same(
     assert "of 12 images" in output
 
 
-def test_unaffected_patches_keep_their_place_in_the_map(
-    fitted: Path, good: Path, bad: Path
-) -> None:
-    detector = HyperFSAD.load(fitted, device="cpu")
-    queries = sorted(good.glob("*"))
-    before = [result.anomaly_map for result in detector.predict(queries)]
-    detector.extend(bad / "20.png")
-    after = [result.anomaly_map for result in detector.predict(queries)]
-    report = check_extension(detector, 3, queries)
-    same = int((np.abs(np.array(after) - np.array(before)) < 1e-6).sum())
-    assert 0 < report.everywhere <= same
-    assert report.everywhere <= min(report.layers) <= report.patches == 12 * 36
-    with pytest.raises(UsageError, match="some are new"):
-        check_extension(detector, len(detector.memory_), queries)
-
-
-def test_what_the_theory_does_not_speak_of_is_refused(detector: HyperFSAD, good: Path) -> None:
-    with pytest.raises(UsageError, match="call fit first"):
-        certify(detector, good, good)
-    top = HyperFSAD(
-        detector.backbone, recipe="paper-offline", pooling="top-10", resolution=84, device="cpu"
-    )
-    with pytest.raises(UsageError, match="max pooling"):
-        certify(top.fit(good / "01.png"), good, good)
-    dense = HyperFSAD(
-        detector.backbone, recipe="paper-offline", lookup="softmax", resolution=84, device="cpu"
-    )
-    dense.fit([good / "01.png", good / "02.png"])
-    with pytest.raises(UsageError, match="sparsemax"):
-        check_stability(dense, good)
-    with pytest.raises(UsageError, match="sparsemax"):
-        check_extension(dense, 1, good)
-    with pytest.warns(UserWarning, match="learnt already"):  # Theorem 1 takes any lookup
-        assert certify(dense, good, good).margin.shape == (10, 12)
-
-
 def test_bad_files_are_named_and_the_rest_goes_on(
     fitted: Path, good: Path, bad: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,38 +156,8 @@ def test_bad_files_are_named_and_the_rest_goes_on(
     assert "of 36 pairs" in captured.out
 
 
-def test_copies_do_not_cover_each_other(detector: HyperFSAD, good: Path) -> None:
-    files = sorted(good.glob("*"))[:4]
-    with pytest.warns(UserWarning, match="same picture"):
-        report = cover_normal(detector, [*files, files[0]])
-    assert len(report.names) == 4
-    with (
-        pytest.warns(UserWarning, match="same picture"),
-        pytest.raises(UsageError, match="at least 3 different"),
-    ):
-        cover_normal(detector, [files[0]] * 5)
-    with pytest.raises(UsageError, match="radius"):
-        cover_normal(detector, files, radius=0)
-
-
-def test_radii_come_from_the_detectors_own_threshold(detector: HyperFSAD, good: Path) -> None:
-    free = cover_normal(detector, good)
-    assert free.origin.startswith("the largest leave-one-out")
-    assert free.missed[-1] == 0  # all images together cover each one
-    detector.threshold_ = 0.9
-    tied = cover_normal(detector, good)
-    assert "threshold 0.9000" in tied.origin
-    assert tied.layers[0].radius > free.layers[0].radius
-
-
-def test_watching_leaves_out_what_was_learnt(detector: HyperFSAD, good: Path) -> None:
-    files = sorted(good.glob("*"))
-    detector.fit(files[:2])
-    with pytest.warns(UserWarning, match="learnt already"):
-        report = monitor_drift(detector, files[:7], files[7:])
-    assert len(report.names) == 5
-    with (
-        pytest.warns(UserWarning, match="learnt already"),
-        pytest.raises(UsageError, match="at least 4 calibration images, not 3"),
-    ):
-        monitor_drift(detector, files[:5], files[5:])
+def test_a_detector_of_several_products_is_refused(
+    products: Path, mixed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stability", str(mixed), "--detector", str(products)]) == 1
+    assert "holds several products" in capsys.readouterr().err

@@ -1,0 +1,214 @@
+"""What an option may hold, and groups of options that several commands share."""
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from ..decisions.thresholds import FALSE_ALARM_RATE
+from ..detector.recipes import DEFAULT_RECIPE, RECIPES
+from ..encoders import ENGINES
+
+Parser: TypeAlias = argparse.ArgumentParser
+Group: TypeAlias = argparse._ActionsContainer
+"""A parser, or a group of its options."""
+
+Value = TypeVar("Value")
+
+RECIPE_NAMES = tuple(RECIPES)
+RECIPE_HELP = (
+    "default is ours; paper is the paper's configuration (DINOv3 ViT-B/16, needs weights from the"
+    " model hub); paper-offline is the paper's algorithm on an encoder that needs no hub, so its"
+    " figures are not the paper's"
+)
+
+
+def option(
+    group: Group,
+    usage: str,
+    text: str,
+    kind: Callable[[str], Any] = str,
+    default: str | float | None = None,
+    **more: Any,
+) -> None:
+    """Adds an option; `usage` is as "-o --output DIR". The help ends with the default."""
+    words = usage.split()
+    flags = [word for word in words if word.startswith("-")]
+    if default is not None:
+        text = f"{text} (default: {default})"
+        more["default"] = str(default)  # which argparse converts, as a user's text
+    metavar = words[-1] if len(words) > len(flags) else None
+    group.add_argument(*flags, type=kind, metavar=metavar, help=text, **more)
+
+
+def flag(group: Group, name: str, text: str) -> None:
+    """Adds an option without a value."""
+    group.add_argument(name, action="store_true", help=text)
+
+
+def _kind(
+    convert: Callable[[str], Value],
+    expected: str,
+    allowed: Callable[[Value], bool] = lambda _: True,
+) -> Callable[[str], Value]:
+    """Reads the value of an option, or refuses it with what was expected."""
+
+    def read(text: str) -> Value:
+        try:
+            value = convert(text)
+        except ValueError:
+            value = None
+        if value is None or not allowed(value):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {expected}")
+        return value
+
+    return read
+
+
+def _pair(text: str) -> tuple[float, float]:
+    x, y = map(float, text.split(","))
+    return x, y
+
+
+integers = _kind(lambda text: tuple(map(int, text.split(","))), "a list such as 3,6,9,12")
+names = _kind(lambda text: tuple(filter(None, text.split(","))), "a list such as bottle,tile")
+place = _kind(_pair, "a place such as 120,45")
+area = _kind(float, "a number of pixels such as 50", lambda pixels: 0 <= pixels < math.inf)
+score = _kind(float, "a score such as 0.25", math.isfinite)
+share = _kind(float, "a share between 0 and 1 such as 0.01", lambda part: 0 < part < 1)
+rotations = _kind(
+    lambda text: text if text == "auto" else int(text), "a number such as 16, or auto"
+)
+tile = _kind(
+    int,
+    "a tile's side in pixels such as 640; without a number, put --tiles last or another option"
+    " after it",
+    lambda side: side >= 1,
+)
+
+
+def add_files(command: Parser, name: str, metavar: str, text: str) -> None:
+    """Files, which may stand before or after the options; there may be none."""
+    command.add_argument(name, nargs="*", metavar=metavar, help=f"{text}: files, globs or folders")
+    command.set_defaults(files=name)
+
+
+def add_moved_encoder(command: Parser) -> None:
+    """Where to find the encoder of a saved detector."""
+    option(command, "--backbone FOLDER", "folder of the detector's encoder, if it has moved")
+
+
+def add_changed_detector(command: Parser) -> None:
+    """A saved detector to change."""
+    command.add_argument("detector", metavar="DETECTOR", help="detector file to change")
+    option(command, "-o --output FILE", "detector file to write (default: DETECTOR itself)")
+    add_moved_encoder(command)
+
+
+def add_source(command: Parser, required: bool = False) -> None:
+    """A saved detector, or good parts to fit a new one on."""
+    source = command.add_mutually_exclusive_group(required=required)
+    option(source, "--detector FILE", "detector file to use")
+    option(source, "--normal GOOD", "fit a detector on these good parts instead", nargs="+")
+
+
+def add_fitting(command: Parser) -> None:
+    """All that a new detector may be told: memory, threshold, recipe and machine."""
+    _add_memory(command)
+    _add_threshold(command)
+    add_recipe(command)
+    add_machine(command)
+
+
+def _add_memory(command: Parser) -> None:
+    memory = command.add_argument_group("good parts", "how the detector remembers them")
+    option(
+        memory,
+        "--rotations N",
+        "remember each good part in N orientations (1 to 72), for parts that lie at any angle;"
+        " auto: choose N from the good parts (default: 1)",
+        rotations,
+    )
+    option(
+        memory,
+        "--roi MASK",
+        "region of interest: an image whose bright pixels are inspected; or a polygon"
+        " 'x,y x,y x,y' in pixels of the first good part; or auto: find the part in each image"
+        " (default: the whole image)",
+    )
+    option(
+        memory,
+        "--tiles PX",
+        "cut images into tiles with sides of PX pixels, to find small defects in large images;"
+        " without PX: the encoder's resolution (default: no tiles)",
+        tile,
+        nargs="?",
+        const=True,
+    )
+
+
+def _add_threshold(command: Parser) -> None:
+    threshold = command.add_argument_group("threshold", "images that score higher are anomalous")
+    option(
+        threshold,
+        "--calibrate GOOD",
+        "set the threshold from these other good parts, which bounds the false-alarm rate"
+        " (default: estimate it from the good parts that were learnt)",
+        nargs="+",
+    )
+    add_false_alarm_rate(threshold)
+
+
+def add_false_alarm_rate(group: Group) -> None:
+    """How many good parts may be called anomalous."""
+    text = "share of good parts that may be called anomalous, between 0 and 1"
+    option(group, "--false-alarm-rate SHARE", f"{text} (default: {FALSE_ALARM_RATE})", share)
+
+
+def add_results(command: Parser) -> None:
+    """What goes to the results folder."""
+    option(command, "-o --output DIR", "folder for results", default="out")
+    flag(command, "--no-heatmaps", "draw no heat maps")
+    flag(command, "--save-maps", "write anomaly maps to maps/*.npy as well")
+    option(command, "--min-area PX", "leave out regions smaller than PX pixels", area, 0)
+
+
+def add_figures(command: Parser) -> None:
+    """Where figures go besides standard output."""
+    option(command, "--json FILE", "write all figures to this JSON file")
+    option(command, "--plot FILE.png", "plot the figures to this file (needs hyperfsad[bench])")
+
+
+def add_recipe(command: Parser, default: str = DEFAULT_RECIPE) -> None:
+    """Which encoder, and how patches are compared."""
+    recipe = command.add_argument_group(
+        "recipe", "the encoder and the method; each option below changes one choice of --recipe"
+    )
+    command.set_defaults(default_recipe=default)
+    option(recipe, "--recipe", f"{RECIPE_HELP} (default: {default})", choices=RECIPE_NAMES)
+    option(recipe, "--backbone NAME", "encoder, as `hyperfsad encoders` lists them, or a folder")
+    option(recipe, "--layers 3,6,9", "transformer blocks to compare, counted from 1", integers)
+    text = "side of the encoder's square input in pixels, a multiple of its patch size"
+    option(recipe, "--resolution PX", text, int)
+    text = "how to weight normal patches: sparsemax, softmax, top-1, top-p or entmax-1.5"
+    option(recipe, "--lookup RULE", text)
+    text = "how the map becomes a score: max, or the mean of its highest patches: top-10, top-1%%"
+    option(recipe, "--pooling RULE", text)
+    text = "weight of the map in the image score, 0 to 1; the CLS token has the rest (default: 0.5)"
+    option(recipe, "--lambda WEIGHT", text, float, dest="lam")
+
+
+def add_machine(command: Parser) -> None:
+    """Where and how the encoder runs."""
+    machine = command.add_argument_group("machine")
+    add_device(machine, "auto", "which is openvino on a CPU where it is installed, otherwise torch")
+    text = "images to encode at once (default: 1 on a CPU, otherwise 8)"
+    option(machine, "--batch-size N", text, int)
+
+
+def add_device(group: Group, engine: str, reason: str) -> None:
+    """Device, engine and threads; `reason` explains the default engine."""
+    option(group, "--device", "auto, cpu, cuda or mps", default="auto")
+    text = f"library that runs the encoder (default: {engine}, {reason})"
+    group.add_argument("--engine", choices=ENGINES, default=engine, help=text)
+    option(group, "--threads N", "CPU cores to use (default: all)", int)

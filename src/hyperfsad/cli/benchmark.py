@@ -1,0 +1,89 @@
+"""The command `benchmark`: the paper's evaluation on data sets."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..detector.recipes import PAPER_OFFLINE, find_recipe
+from ..errors import UsageError
+from .arguments import RECIPE_HELP, RECIPE_NAMES, add_device, flag, integers, names, option
+from .console import DONE, Bar, printable, say
+
+
+def add_benchmark(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Measure accuracy on data sets, in tables like the paper's. The figures depend on the"
+        " encoder: only --recipe paper measures the paper's configuration."
+    )
+    text = "layout of the data set: mvtec, visa, mpdd, btad, resc, brats or folder"
+    option(command, "--dataset NAME", text)
+    option(command, "--root DIR", "folder of the data set")
+    text = "JSON file that names several data sets and encoders, instead of --dataset"
+    option(command, "--suite FILE", text)
+    option(command, "--categories A,B", "categories to measure (default: all)", names)
+    text = "tables to make: main, peers, lookup, layers, resolution, lambda, pooling or efficiency"
+    option(command, "--preset", text, default="main")
+    flag(command, "--figures", "draw figures like the paper's (needs hyperfsad[bench])")
+    option(command, "--shots 1,2,4", "numbers of support images", integers, "1,2,4")
+    option(command, "--runs N", "random support sets for each number of shots", int, 5)
+    option(command, "--seed N", "seed that draws the support sets", int, 0)
+    text = "side in pixels at which maps and masks are compared"
+    option(command, "--eval-size PX", text, int, 256)
+    text = f"recipe of the Hyper-FSAD rows: {RECIPE_HELP}"
+    option(command, "--recipe", text, default=PAPER_OFFLINE, choices=RECIPE_NAMES)
+    text = "encoder; may be repeated (default: the recipe's)"
+    option(command, "--backbone NAME", text, action="append")
+    text = "side of the encoder's square input in pixels (default: the encoder's)"
+    option(command, "--resolution PX", text, int)
+    text = "also run the peers that allow it with N orientations of each support image"
+    option(command, "--rotations N", text, int, 1)
+    add_device(command, "torch", "so that figures do not depend on what is installed")
+    option(command, "--cache-limit GB", "disk space for encoded images, in GB", float, 20)
+    option(command, "-o --output DIR", "folder for tables and records", default="benchmark")
+    command.set_defaults(run=benchmark)
+
+
+def benchmark(options: argparse.Namespace) -> int:
+    """Runs a preset on one data set, or on those of a suite, and prints its tables."""
+    from ..bench.efficiency import efficiency_table
+    from ..bench.run import Source, Suite, run_benchmark
+    from ..bench.tables import to_markdown, write_table
+    from ..encoders.engines import use_threads
+
+    use_threads(options.threads)
+    encoders = tuple(options.backbone or [find_recipe(options.recipe).backbone])
+    out = Path(options.output)
+    if options.suite:
+        suite = Suite.read(Path(options.suite), encoders)
+    elif options.dataset and options.root:
+        source = Source(options.dataset, options.root)
+        suite = Suite({options.dataset: source}, encoders, options.categories)
+    else:
+        raise UsageError("Give --dataset and --root, or --suite with a file that names several.")
+    shared = ("shots", "resolution", "recipe", "device", "engine")
+    settings: dict[str, Any] = {name: getattr(options, name) for name in shared}
+    if options.preset == "efficiency":
+        table = efficiency_table(suite.load(), suite.encoders, notify=say, **settings)
+        write_table(table, out, "efficiency")
+        print(printable(to_markdown(table)))
+        print(f"Tables: {out}")
+        return DONE
+    with Bar() as bar:
+        outcome = run_benchmark(
+            suite,
+            options.preset,
+            out,
+            runs=options.runs,
+            seed=options.seed,
+            eval_size=options.eval_size,
+            rotations=options.rotations,
+            cache_limit=round(options.cache_limit * (1 << 30)),
+            progress=bar.start,
+            figures=options.figures,
+            notify=say,
+            **settings,
+        )
+    for table in outcome.tables.values():
+        print(printable(to_markdown(table)))
+    print(f"Tables and records: {out}")
+    return DONE

@@ -1,0 +1,167 @@
+"""Commands that inspect images: detect and explain."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..errors import HyperfsadError, UsageError
+from . import arguments
+from .arguments import flag, option
+from .console import (
+    DONE,
+    INTERRUPTED,
+    NOTHING,
+    SOME_FAILED,
+    VERDICTS,
+    count,
+    printable,
+    progress,
+    say,
+)
+from .detectors import fitted_detector, found_images, saved_detector
+
+LISTED = 10
+"""Images that a summary names."""
+
+
+def add_detect(command: argparse.ArgumentParser) -> None:
+    arguments.add_files(command, "images", "IMAGE", "images to inspect")
+    arguments.add_source(command, required=True)
+    arguments.add_results(command)
+    flag(command, "--resume", "continue an interrupted run")
+    arguments.add_fitting(command)
+    command.set_defaults(run=detect)
+
+
+def detect(options: argparse.Namespace) -> int:
+    """Scores images and writes the results; what is done survives an interruption."""
+    from ..images.pipeline import Behind
+    from ..output.folder import OutputFolder
+    from ..output.report.overview import Learnt
+
+    out = Path(options.output)
+    if not options.images:
+        raise UsageError("No image to inspect was named; put the images before --normal.")
+    if options.detector and (options.calibrate or options.false_alarm_rate is not None):
+        raise UsageError(
+            "A saved detector has its threshold; to change it, run `hyperfsad calibrate"
+            f" {options.detector}` with --false-alarm-rate or with other good parts."
+        )
+    found = found_images(options.images)
+    images = [path for path in found.paths if out.resolve() not in Path(path).resolve().parents]
+    if not images:
+        raise UsageError(f"All images lie in the output folder {out}.")
+    complete = not found.failed
+    if options.detector:
+        detector = saved_detector(options)
+    else:
+        detector, all_read = fitted_detector(options)
+        complete &= all_read
+    detector.min_area = options.min_area
+    output = OutputFolder(
+        out,
+        run=f"{detector.identity()} {options.min_area:g}",
+        heatmaps=not options.no_heatmaps,
+        maps=options.save_maps,
+        support=detector.support_,
+        products=[
+            Learnt(one.support_, name, one.threshold_, one.threshold_from_)
+            for name, one in getattr(detector, "products_", {}).items()
+        ],
+    )
+    with output.open(resume=options.resume, notify=say):
+        wanted = list(dict.fromkeys(images))
+        todo = [image for image in wanted if image not in output]
+        if len(todo) < len(wanted):
+            say(f"{count(len(wanted) - len(todo), 'image')} done before.")
+        results = detector.predict(todo, keep_pictures=not options.no_heatmaps)
+        try:
+            with Behind(output.add) as writer:
+                for result in progress(results, "detecting", len(todo)):
+                    writer.put(result)
+        except (KeyboardInterrupt, HyperfsadError, OSError) as error:
+            done = sum(image in output for image in wanted)
+            say(
+                f"hyperfsad: stopped after {done} of {len(wanted)} images; run it again with"
+                " --resume to continue."
+            )
+            if isinstance(error, KeyboardInterrupt):
+                return INTERRUPTED
+            raise
+        records = output.finish(images)
+    return _summarise(records, out, complete)
+
+
+def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
+    """Prints the most anomalous images and the counts; returns the exit code."""
+    from ..output.exports import severity
+
+    failed = [record for record in records if record["error"] is not None]
+    scored = [record for record in records if record["error"] is None]
+    scored.sort(key=severity, reverse=True)
+    if scored:
+        print("  score  verdict    most anomalous images")
+        for record in scored[:LISTED]:
+            name = printable(record["image"] + _product(record))
+            print(f"{record['score']:7.3f}  {VERDICTS[record['anomalous']]:9}  {name}")
+        _tell_unknown([record for record in scored if record.get("unknown_product")])
+    for record in failed:
+        say(f"hyperfsad: {record['error']}")
+    judged = [record for record in scored if record["anomalous"] is not None]
+    anomalous = f", {sum(record['anomalous'] for record in judged)} anomalous" if judged else ""
+    scores = f"{count(len(scored), 'image')} scored{anomalous}"
+    print(f"{scores}, {len(failed)} failed; see {out / 'report.html'}")
+    if not scored:
+        return NOTHING
+    return SOME_FAILED if failed or not complete else DONE
+
+
+def _product(record: dict[str, Any]) -> str:
+    """The product of an image, where the detector knows several."""
+    nearest = record.get("nearest_product")
+    if nearest is None:
+        return ""
+    unknown = record["unknown_product"]
+    return f"  (fits no product, nearest {nearest})" if unknown else f"  ({nearest})"
+
+
+def _tell_unknown(records: list[dict[str, Any]]) -> None:
+    """Names the images that fit none of the products: their scores mean little."""
+    if not records:
+        return
+    fit, their = ("fits", "its score means") if len(records) == 1 else ("fit", "their scores mean")
+    print(f"{count(len(records), 'image')} {fit} no product, so {their} little:")
+    for record in records[:LISTED]:
+        name, nearest = printable(record["image"]), printable(record["nearest_product"])
+        print(f"         {name}  (nearest {nearest})")
+    if len(records) > LISTED:
+        print(f"         and {len(records) - LISTED} more; see unknown_product in results.csv")
+
+
+def add_explain(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Show why a place of an image is anomalous: the normal patches that it was compared with,"
+        " their weights and what they leave unexplained."
+    )
+    command.add_argument("image", metavar="IMAGE", help="image file")
+    option(command, "--detector FILE", "detector file to use", required=True)
+    text = "place to explain, in pixels of the image (default: the peak of its anomaly map)"
+    option(command, "--at X,Y", text, arguments.place)
+    option(command, "-o --output FILE.png", "draw the evidence to this file")
+    text = "images that the detector has learnt, if they have moved; the picture shows them"
+    option(command, "--normal GOOD", text, nargs="+")
+    flag(command, "--json", "print all figures as JSON")
+    arguments.add_moved_encoder(command)
+    arguments.add_machine(command)
+    command.set_defaults(run=explain)
+
+
+def explain(options: argparse.Namespace) -> int:
+    """Prints which normal patches rebuilt a patch of an image, and draws them."""
+    detector = saved_detector(options)
+    evidence = detector.evidence(options.image, *(options.at or (None, None)))
+    if options.output:
+        evidence.save(options.output, options.normal or ())
+        say(f"Picture: {options.output}")
+    print(printable(evidence.to_json() if options.json else evidence.to_text()))
+    return DONE

@@ -1,0 +1,126 @@
+"""Detectors as the options describe them: new, saved or fitted; and the images that they take."""
+
+import argparse
+import gc
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..decisions.thresholds import FALSE_ALARM_RATE
+from ..errors import UsageError
+from .console import progress, say
+
+if TYPE_CHECKING:
+    from ..detector.hyperfsad import HyperFSAD
+    from ..detector.products import ProductDetector
+    from ..images.finding import FoundImages
+
+FIXED = ("recipe", "layers", "resolution", "lookup", "pooling", "lam", "rotations", "roi", "tiles")
+"""Options that are settled once a detector is fitted."""
+
+
+def new_detector(options: argparse.Namespace) -> "HyperFSAD":
+    """A detector that has learnt nothing yet."""
+    _prepare(options)
+    from ..detector.hyperfsad import HyperFSAD
+
+    return HyperFSAD(**_settings(options))
+
+
+def new_products(options: argparse.Namespace) -> "ProductDetector":
+    """A detector of several products that has learnt nothing yet."""
+    _prepare(options)
+    from ..detector.products import ProductDetector
+
+    return ProductDetector(**_settings(options))
+
+
+def saved_detector(options: argparse.Namespace) -> "HyperFSAD | ProductDetector":
+    """A saved detector of one product or of several."""
+    _refuse_fixed(options)
+    _prepare(options)
+    from ..detector.products import load_detector
+
+    detector = load_detector(options.detector, **_machine(options))
+    for one in by_product(detector).values():
+        one.progress = progress
+    return detector
+
+
+def saved_single(options: argparse.Namespace) -> "HyperFSAD":
+    """A saved detector of one product; one of several is refused."""
+    _refuse_fixed(options)
+    _prepare(options)
+    from ..detector.hyperfsad import HyperFSAD
+
+    return HyperFSAD.load(options.detector, **_machine(options))
+
+
+def fitted_detector(options: argparse.Namespace) -> "tuple[HyperFSAD, bool]":
+    """A new detector fitted and calibrated on good parts; and whether all could be read."""
+    detector = new_detector(options)
+    detector.progress = progress
+    found = found_images(options.normal)
+    rate = false_alarm_rate(options)
+    good = found_images(options.calibrate) if options.calibrate else None
+    detector.fit(progress(found.paths, "learning"), threshold=good is None, false_alarm_rate=rate)
+    complete = not detector.skipped_ and not found.failed
+    if good is not None:
+        detector.calibrate(progress(good.paths, "calibrating"), false_alarm_rate=rate)
+        complete &= not detector.skipped_ and not good.failed
+    return detector, complete
+
+
+def by_product(detector: "HyperFSAD | ProductDetector") -> "dict[str, HyperFSAD]":
+    """The detector of each product; a detector of one product has the name ""."""
+    products: dict[str, HyperFSAD] = getattr(detector, "products_", {"": detector})
+    return products
+
+
+def false_alarm_rate(options: argparse.Namespace) -> float:
+    """The share of good parts that may be called anomalous."""
+    rate: float = options.false_alarm_rate or FALSE_ALARM_RATE
+    return rate
+
+
+def found_images(sources: Sequence[str]) -> "FoundImages":
+    """The images behind files, globs and folders; says what was passed over."""
+    from ..images.finding import find_images
+
+    found = find_images(sources)
+    for note in found.notes:
+        say(f"hyperfsad: {note}")
+    return found
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    """Imports torch without the garbage collector: all that the import makes stays to the end, and
+    searching it again and again, then and at the exit, took half a second."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        from ..detector import hyperfsad  # noqa: F401
+        from ..encoders.engines import use_threads
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
+    use_threads(options.threads)
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    settings = {name: getattr(options, name, None) for name in FIXED}
+    settings["recipe"] = options.recipe or options.default_recipe
+    settings["rotations"] = 1 if settings["rotations"] is None else settings["rotations"]
+    return settings | _machine(options)
+
+
+def _machine(options: argparse.Namespace) -> dict[str, Any]:
+    names = ("backbone", "device", "engine", "batch_size")
+    return {"notify": say, **{name: getattr(options, name) for name in names}}
+
+
+def _refuse_fixed(options: argparse.Namespace) -> None:
+    given = [name for name in FIXED if getattr(options, name, None) is not None]
+    if given:
+        name = "lambda" if given[0] == "lam" else given[0]
+        raise UsageError(f"--{name} is fixed in a saved detector; fit a new one to change it.")

