@@ -4,7 +4,7 @@
 
 Enlarged pictures hold no detail that the whole view lacks, so this is the hard case for tiles. The
 support is that of `hyperfsad benchmark`; every test image is encoded once for all detectors.
-`--every N` takes every N-th test image only. Told is the I-AUROC in percent.
+`--every N` takes every N-th test image only. It prints the I-AUROC in percent.
 """
 
 import argparse

@@ -4,7 +4,7 @@
 
 Folders of small PNGs and of JPEGs of 12 million pixels, both of drawn parts, with and without heat
 maps. In every round both ways take the same folder, in turns the one or the other first, so that
-whatever else the machine does burdens both. Told are the median and the best round of each.
+whatever else the machine does burdens both. It prints the median and the best round of each.
 """
 
 import argparse

@@ -5,7 +5,7 @@
 
 The first measures, on data sets with defects, false alarms on good test images and the balanced
 accuracy, beside the best that any threshold on the same scores reaches. The second checks the
-split-conformal bound on good parts that the demo draws: each split deals the same scores anew into
+split-conformal bound on good parts that the demo draws: each split divides the same scores into
 calibration images and fresh ones.
 """
 
@@ -32,14 +32,14 @@ Scores = NDArray[np.float64]
 RULES = ("default", "largest", "largest × 1.2")
 
 
-def balanced_accuracy(scores: Scores, bad: NDArray[np.bool_], line: float) -> float:
+def balanced_accuracy(scores: Scores, bad: NDArray[np.bool_], threshold: float) -> float:
     """In percent."""
-    return float(50 * ((scores[bad] > line).mean() + (scores[~bad] <= line).mean()))
+    return float(50 * ((scores[bad] > threshold).mean() + (scores[~bad] <= threshold).mean()))
 
 
 def best_accuracy(scores: Scores, bad: NDArray[np.bool_]) -> float:
     """Of all thresholds."""
-    return max(balanced_accuracy(scores, bad, line) for line in [-np.inf, *scores])
+    return max(balanced_accuracy(scores, bad, threshold) for threshold in [-np.inf, *scores])
 
 
 def left_out(detector: HyperFSAD) -> float:
@@ -72,15 +72,15 @@ class Measured:
         best = best_accuracy(scores, self.bad)
         largest = left_out(fitted)
         assert fitted.threshold_ is not None
-        lines = dict(zip(RULES, (fitted.threshold_, largest, 1.2 * largest), strict=True))
+        chosen = dict(zip(RULES, (fitted.threshold_, largest, 1.2 * largest), strict=True))
         return {
             rule: (
-                float(100 * (scores[~self.bad] > line).mean()),
-                balanced_accuracy(scores, self.bad, line),
+                float(100 * (scores[~self.bad] > threshold).mean()),
+                balanced_accuracy(scores, self.bad, threshold),
                 best,
             )
-            for rule, line in lines.items()
-            if not np.isnan(line)
+            for rule, threshold in chosen.items()
+            if not np.isnan(threshold)
         }
 
 
@@ -116,7 +116,7 @@ def _cell(row: Scores) -> str:
 
 
 def conformal(options: argparse.Namespace) -> None:
-    """False alarms of the split-conformal line on fresh good parts, over many splits."""
+    """False alarms of the split-conformal threshold on fresh good parts, over many splits."""
     for product in PRODUCTS:
         detector = HyperFSAD(recipe=options.recipe, engine=options.engine)
         detector.fit([draw(product, seed=seed).image for seed in range(4)], threshold=False)
@@ -127,8 +127,8 @@ def conformal(options: argparse.Namespace) -> None:
         shares = []
         for split in range(options.splits):
             order = np.random.default_rng(split).permutation(total)
-            line = conformal_line(list(scores[order[: options.calibration]]), options.rate)
-            shares.append(float((scores[order[options.calibration :]] > line).mean()))
+            threshold = conformal_line(list(scores[order[: options.calibration]]), options.rate)
+            shares.append(float((scores[order[options.calibration :]] > threshold).mean()))
         mean, error = np.mean(shares), np.std(shares, ddof=1) / np.sqrt(options.splits)
         limit = options.rate + 2 * error
         print(

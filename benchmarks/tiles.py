@@ -3,7 +3,7 @@
     python benchmarks/tiles.py [--size 12000x9000] [--tiles PX] [--engine openvino]
 
 Draws two sheets of cloth, the second with a small hole, and runs `hyperfsad fit --tiles` on the
-first and `hyperfsad detect` with heat maps on the second, each in a process of its own. Told are
+first and `hyperfsad detect` with heat maps on the second, each in a process of its own. It prints
 the seconds, the largest resident memory of each process, the size of the detector file and the
 score. `--normal` and `--image` take pictures instead.
 """

@@ -7,7 +7,7 @@ from torch import Tensor
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.theory.layerwise import Discrepancies
+from hyperfsad.theory.layerwise import Array, Discrepancies
 
 
 def unit(rows: Tensor) -> Tensor:
@@ -68,3 +68,10 @@ def some_discrepancies(
         Discrepancies(str(index), random.random((layers, 5)) + shift, random.random(layers) + shift)
         for index in range(images)
     ]
+
+
+def cls_tokens(seed: int, images: int, layers: int, spread: float = 1.0) -> Array:
+    """CLS tokens around a common axis, (images, layers, 4)."""
+    random = np.random.default_rng(seed)
+    rows = np.eye(4)[0] + spread * random.standard_normal((images, layers, 4))
+    return np.asarray(rows / np.linalg.norm(rows, axis=2, keepdims=True))

@@ -67,7 +67,7 @@ def test_ranks_are_uniform_and_independent() -> None:
     assert abs(np.corrcoef(ranks[1:], ranks[:-1])[0, 1]) < 0.06
 
 
-def test_ties_are_broken_by_lot() -> None:
+def test_ties_are_broken_at_random() -> None:
     monitor = DriftMonitor([1.0] * 20)
     ranks = [monitor.update(1.0).rank for _ in range(500)]
     assert 0.4 < np.mean(ranks) < 0.6

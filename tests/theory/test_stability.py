@@ -16,8 +16,8 @@ from hyperfsad.theory.active import active_sets, softmax_mass, spectral_gain
 from hyperfsad.theory.stability import (
     check_tokens,
     cls_distance,
-    disturb,
     moved_by,
+    perturb,
     unaffected_patches,
 )
 
@@ -39,7 +39,7 @@ def test_no_noise_breaks_a_limit(
 ) -> None:
     memory = crowd(seed, count, width, spread)
     queries, tokens = crowd(seed + 1, 6, width, spread), crowd(seed + 2, 3, width, spread)
-    found = disturb(queries, memory, tokens[0], tokens[1:], noise, seed % 1000)
+    found = perturb(queries, memory, tokens[0], tokens[1:], noise, seed % 1000)
     assert found.weights <= 1 + 1e-9
     assert found.rebuilt <= spectral_gain(memory) * (1 + 1e-9)
     assert found.cls <= 1 + 1e-9

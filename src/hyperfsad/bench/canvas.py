@@ -1,4 +1,4 @@
-"""Paper and pen for figures: our look, empty figures, and files that are the same every time.
+"""What all figures share: our style, empty figures, and files with reproducible bytes.
 
 matplotlib comes with the extra `bench` and is imported only when something is drawn.
 """
@@ -40,7 +40,7 @@ _STYLE = {
 
 @contextlib.contextmanager
 def style() -> Iterator[None]:
-    """Our look for all that is drawn inside; says what to install where matplotlib is missing."""
+    """Our style for all that is drawn inside; without matplotlib it says what to install."""
     try:
         import matplotlib
     except ImportError as error:
@@ -60,7 +60,7 @@ def new_figure(width: float, height: float, **options: Any) -> "Figure":
 
 
 def text_width(lines: Sequence[str], size: float | None = None) -> float:
-    """Inches that the longest of some lines takes in our letters."""
+    """The width in inches of the longest of some lines of text."""
     figure = new_figure(1, 1)
     texts = [figure.text(0, 0, line, size=size) for line in lines]
     return float(max(text.get_window_extent().width for text in texts) / DPI)
@@ -83,5 +83,5 @@ def save_figure(figure: "Figure", folder: Path, stem: str) -> list[Path]:
 
 
 def missing(package: str) -> UsageError:
-    """What to say where a package of the extra is not installed."""
+    """The error for a package of the extra that is not installed."""
     return UsageError(f"Figures need {package}; install it with: pip install 'hyperfsad[bench]'")

@@ -1,4 +1,4 @@
-"""Charts of the benchmark: plain data in, a matplotlib figure out; nothing is shown or kept."""
+"""Charts of the benchmark: plain data in, a matplotlib figure out."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -129,7 +129,7 @@ def _duration(milliseconds: float) -> str:
 
 
 def _label_bubbles(axes: "Axes", points: Sequence[Point], area: Callable[[float], float]) -> None:
-    """Names beside the bubbles, and a thin line where a name had to move away."""
+    """Names beside the bubbles, and a thin leader where a name had to move away."""
     unit = 72 / DPI  # labels are laid out in points, which hold for PNG and PDF alike
     texts = [
         axes.annotate(
@@ -159,13 +159,13 @@ def _label_bubbles(axes: "Axes", points: Sequence[Point], area: Callable[[float]
         text.set_position((label.middle[0] - disc.x, label.middle[1] - disc.y))
         if label.leader:
             x, y = label.leader[0]
-            line = {"arrowstyle": "-", "color": "#777777", "linewidth": 0.6}
+            leader = {"arrowstyle": "-", "color": "#777777", "linewidth": 0.6}
             axes.annotate(
                 "",
                 text.xy,
                 xytext=(x - disc.x, y - disc.y),
                 textcoords="offset points",
-                arrowprops={**line, "shrinkA": 0, "shrinkB": disc.radius},
+                arrowprops={**leader, "shrinkA": 0, "shrinkB": disc.radius},
             )
 
 
@@ -173,7 +173,7 @@ def _label_bubbles(axes: "Axes", points: Sequence[Point], area: Callable[[float]
 def ablation_curves(
     series: Mapping[str, Sequence[tuple[float, float, float | None]]], xlabel: str, ylabel: str
 ) -> "Figure":
-    """A line for each label through its (x, mean, deviation or None), with error bars."""
+    """A curve for each label through its (x, mean, deviation or None), with error bars."""
     series = {label: values for label, values in series.items() if values}
     if not series:
         raise UsageError("There is no value to draw.")

@@ -31,7 +31,7 @@ _PIXELS = 320  # longer side of a tile
 _COLUMNS = 8
 _TITLE_LETTERS = 16
 _OUTLINE = (("black", 1.3), ("#00E5FF", 0.65))
-"""Colour and width: a bright line, far from every colour of the palette, on a dark one."""
+"""Colour and width: a bright outline, far from every colour of the palette, on a dark one."""
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,22 @@ def truth_over_map(rows: Sequence[GalleryRow], method: str) -> "Figure":
     scale = map_scale(rows, method)
     captions = [[_shortened(line) for line in row.label.split("\n")] for row in rows]
     places = [divmod(index, _COLUMNS) for index in range(len(rows))]
-    lines = [rows[start : start + _COLUMNS] for start in range(0, len(rows), _COLUMNS)]
+    strips = [rows[start : start + _COLUMNS] for start in range(0, len(rows), _COLUMNS)]
     sheet = _Sheet(
-        columns=max(len(lines[0]), 3),  # the legend needs the width of three
-        heights=[_SMALL_TILE * _aspect(line) for line in lines],
+        columns=max(len(strips[0]), 3),  # the legend needs the width of three
+        heights=[_SMALL_TILE * _aspect(strip) for strip in strips],
         tile=_SMALL_TILE,
         caption=0.04 + 0.11 * max(map(len, captions)),
     )
-    for row, caption, (line, column) in zip(rows, captions, places, strict=True):
-        image, axes = _sized(row.image), sheet.axes(line, column)
+    for row, caption, (strip, column) in zip(rows, captions, places, strict=True):
+        image, axes = _sized(row.image), sheet.axes(strip, column)
         _show(axes, _map_tile(image, row.maps.get(method), scale))
         if row.mask is not None and row.mask.any():
             _outline(axes, row.mask, image)
-        middle, foot = sheet.lefts[column] + _SMALL_TILE / 2, sheet.tops[line] + sheet.heights[line]
+        middle, foot = (
+            sheet.lefts[column] + _SMALL_TILE / 2,
+            sheet.tops[strip] + sheet.heights[strip],
+        )
         sheet.write(middle, foot + 0.02, "\n".join(caption), size=_SMALL)
     sheet.bar(sheet.lefts[0], 1.5 * _SMALL_TILE, scale)
     sheet.outline_legend(sheet.lefts[0] + 1.5 * _SMALL_TILE + 0.2)
@@ -211,7 +214,7 @@ def _show(axes: "Axes", tile: Image.Image | None) -> None:
 
 def _outline(axes: "Axes", mask: NDArray[np.bool_], image: Image.Image) -> None:
     """Draws the border of the ground truth."""
-    # Any defect counts, be it a single pixel of a large image; the rim closes lines at the border.
+    # A single pixel of a large image counts as well; the rim closes outlines at the border.
     tile = np.pad(np.asarray(_mask_tile(mask, image))[..., 0] > 0, 1)
     rows, columns = (np.arange(-1, side - 1) for side in tile.shape)
     for colour, width in _OUTLINE:

@@ -117,7 +117,7 @@ def _tsne(categories: Sequence[Category], cache: TokenCache) -> "Figure":
 def _series(
     records: Sequence[Record], metric: str
 ) -> dict[str, list[tuple[float, float, float | None]]]:
-    """A line for each number of shots over the numbers that name the variants."""
+    """For each number of shots the curve over the numbers that name the variants."""
     series: dict[str, list[tuple[float, float, float | None]]] = {}
     for shots in sorted({record.shots for record in records}):
         points = []

@@ -13,11 +13,11 @@ Spot: TypeAlias = tuple[float, float]
 _ANGLES = (0, 180, 90, 270, 45, 135, 315, 225, 22, 338, 158, 202, 67, 113, 247, 293)
 _GAPS = (2.0, 6.0, 12.0, 20.0, 30.0, 42.0, 56.0, 72.0)
 _LEADER_FROM = 4.0
-"""From this distance on, a line ties the name to its bubble."""
+"""From this distance on, a leader ties the name to its bubble."""
 _CLEARANCE = 1.5
 _STEPS = 24
 
-# Beside a line that crosses something, which counts as one.
+# A leader that crosses something costs one.
 _UNREADABLE, _HIDDEN = 10_000, 100
 
 
@@ -32,7 +32,7 @@ class Disc:
 
 @dataclass(frozen=True)
 class Label:
-    """Where a name goes, and the line from there to its bubble, if it needs one."""
+    """Where a name goes, and the leader from there to its bubble, if it needs one."""
 
     box: Box
     leader: tuple[Spot, Spot] | None = None
@@ -85,7 +85,7 @@ def _candidates(disc: Disc, size: tuple[float, float]) -> Iterator[Label]:
 
 
 def _leader(box: Box, disc: Disc) -> tuple[Spot, Spot] | None:
-    """The shortest line between a label and its disc, unless they are close anyway."""
+    """The shortest leader between a label and its disc; None where they are close."""
     start = _nearest(box, disc)
     length = math.hypot(start[0] - disc.x, start[1] - disc.y)
     if length < disc.radius + _LEADER_FROM:
@@ -97,23 +97,23 @@ def _leader(box: Box, disc: Disc) -> tuple[Spot, Spot] | None:
 def _harm(
     label: Label, own: Disc, others: Sequence[Disc], rivals: Sequence[Label], bounds: Box
 ) -> int:
-    """What the label and its line would cover; a name that cannot be read is the worst."""
+    """What the label and its leader would cover; a name that cannot be read is the worst."""
     left, bottom, right, top = label.box
     inside = bounds[0] <= left and bounds[1] <= bottom and right <= bounds[2] and top <= bounds[3]
     harm = 0 if inside else _UNREADABLE
     harm += _HIDDEN * sum(_covers(label.box, disc) for disc in (own, *others))
-    line = _spots(label)
+    leader = _spots(label)
     for disc in others:
-        harm += any(math.hypot(x - disc.x, y - disc.y) < disc.radius for x, y in line)
+        harm += any(math.hypot(x - disc.x, y - disc.y) < disc.radius for x, y in leader)
     for rival in rivals:
         harm += _UNREADABLE * _overlap(label.box, rival.box)
-        harm += any(_overlap((x, y, x, y), rival.box) for x, y in line)
+        harm += any(_overlap((x, y, x, y), rival.box) for x, y in leader)
         harm += any(_overlap((x, y, x, y), label.box) for x, y in _spots(rival))
     return harm
 
 
 def _spots(label: Label) -> list[Spot]:
-    """Points along the label's line."""
+    """Points along the label's leader."""
     if label.leader is None:
         return []
     (x, y), (to_x, to_y) = label.leader

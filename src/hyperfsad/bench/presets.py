@@ -23,7 +23,7 @@ Figures: TypeAlias = "Callable[[str, str], Cell | None]"
 """The figure of a row for a data set and a metric; None where there is none."""
 
 CATEGORIES = {"mvtec": 15, "visa": 12, "mpdd": 6, "btad": 3, "resc": 1, "brats": 1}
-"""How many the published figures average over."""
+"""How many categories the published figures average over."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def with_recipe(preset: str, variants: tuple[Variant, ...], recipe: str) -> tupl
 
 
 def with_rotations(variants: tuple[Variant, ...], rotations: int) -> tuple[Variant, ...]:
-    """The variants, and those of the peers that can remember turned support once more with it."""
+    """The variants, and once more with turned support those of the peers that know it."""
     if rotations == 1:
         return variants
     check_peer_rotations(rotations)

@@ -57,7 +57,7 @@ class Record:
 
 
 def support_order(category: Category, run: int, seed: int, cache: TokenCache) -> list[str]:
-    """The good images of a category in the order of a run; a copy of another is passed over."""
+    """The good images of a category in the order of a run, without copies of one another."""
 
     def rank(path: str) -> str:
         text = f"{seed}/{run}/{category.dataset}/{category.name}/{_file_name(path)}"
@@ -76,7 +76,7 @@ def evaluate(
     work: Path,
     advance: Callable[[int], None],
 ) -> list[Record]:
-    """All records of a category; `advance` hears of every image done.
+    """All records of a category; `advance` is called with the number of images just done.
 
     Scores go to `work` block by block, so that a killed run goes on where it stopped.
     """

@@ -1,4 +1,4 @@
-"""The figures that the paper prints, to lay beside what was measured.
+"""The figures that the paper prints, to show beside what was measured here.
 
 `published.json` holds every results table of the paper, one row of figures a line, as printed.
 """

@@ -96,12 +96,13 @@ def run_benchmark(
     figures: bool = False,
     notify: Notify = silent,
 ) -> Outcome:
-    """Measures, and writes records.jsonl and the tables; `progress(total)` gives an advancer.
+    """Measures, and writes records.jsonl and the tables.
 
-    `recipe` is that of our own rows, and sets the encoder's layers for all.
-    `figures` draws what the paper draws, one folder for each encoder and resolution. With
+    `progress(total)` returns the function that is called with the number of images just done.
+    `recipe` is that of our own rows, and sets the encoder's layers for all. `figures` draws the
+    kinds of figures that the paper has, one folder for each encoder and resolution. With
     `rotations`, peers that can remember turned support run both ways. The engine is torch unless
-    another is named, so that figures do not depend on what else is installed.
+    another is named, so that numbers do not depend on what else is installed.
     """
     if not shots or min(shots) < 1 or runs < 1:
         raise UsageError("Shots and runs are at least 1.")

@@ -28,7 +28,7 @@ DEFAULT_LIMIT = 20 * GIGABYTE
 
 
 class TokenCache:
-    """Gives the tokens of an image file, from disk where they are there."""
+    """The tokens of image files, read from disk where they were kept."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class TokenCache:
         self._writable = limit > 0
         values = [self.encoder.fingerprint, settings.resolution, settings.mean, settings.std]
         values += [settings.final_norm]
-        if self.encoder.engine != "torch":  # whose tokens were here first, under a key without it
+        if self.encoder.engine != "torch":  # torch's key came first and names no engine
             values += [self.encoder.engine]
         key = hashlib.sha256(json.dumps(values).encode()).hexdigest()
         self.folder = cache_root() / "tokens" / key[:16]
         self._size = sum(size for _, size, _ in _entries(self.folder.parent))
 
     def content_hash(self, path: str) -> str:
-        """The sha256 of the image file; read once a run."""
+        """The sha256 of the image file, which is read once a run."""
         if path not in self._hashes:
             with open(path, "rb") as file:
                 self._hashes[path] = hashlib.sha256(file.read()).hexdigest()

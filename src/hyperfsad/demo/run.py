@@ -1,4 +1,4 @@
-"""The main job on parts that it draws itself: some to learn from, others to judge."""
+"""The demo: draws parts, learns from some of them and judges others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .drawing import PRODUCTS, draw
 
 SUPPORT = 4
 FIRST_PHOTO = 8
-"""Where the seeds of judged parts begin, so that none is learnt."""
+"""The first seed of judged parts, so that none of them was learnt."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class DemoRow:
 
     @property
     def right(self) -> bool:
-        """Whether the verdict is what was drawn."""
+        """Whether the verdict agrees with what was drawn."""
         return self.anomalous == (self.shown != "good")
 
 
@@ -40,9 +40,9 @@ def run_demo(
     for product, defects in PRODUCTS.items():
         place = folder / product
         kinds = ["good", "good", *defects]
-        good = [_drawn(place / "good", product, seed) for seed in range(SUPPORT)]
+        good = [_draw_file(place / "good", product, seed) for seed in range(SUPPORT)]
         photos = [
-            _drawn(place / "photos", product, FIRST_PHOTO + seed, kind)
+            _draw_file(place / "photos", product, FIRST_PHOTO + seed, kind)
             for seed, kind in enumerate(kinds)
         ]
         progress(f"{product}: learning from {SUPPORT} good parts")
@@ -57,7 +57,7 @@ def run_demo(
     return rows
 
 
-def _drawn(folder: Path, product: str, seed: int, kind: str = "good") -> str:
+def _draw_file(folder: Path, product: str, seed: int, kind: str = "good") -> str:
     part = draw(product, seed=seed, defect=None if kind == "good" else kind)
     path = folder / f"{seed:03d} {kind}.png"
     with atomic_path(path) as temporary:

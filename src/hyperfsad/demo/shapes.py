@@ -61,7 +61,7 @@ def discs(u: Field, v: Field, discs: Discs) -> Any:
 
 
 def strokes(size: int, curves: Sequence[Field], width: float, press: Any = 1) -> Field:
-    """Cover of round brush strokes along curves, pressed at each point as told (0..1)."""
+    """Cover of round brush strokes along curves, pressed at each point by `press` (0..1)."""
     sheet = Image.new("L", (2 * size, 2 * size))
     pen, radius = ImageDraw.Draw(sheet), width * size
     for curve in curves:

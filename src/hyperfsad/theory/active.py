@@ -42,7 +42,7 @@ class ActiveSets:
     size: Array
     """|R|"""
     tau: Array
-    """τ: rows at most this similar have no say."""
+    """τ: rows at most this similar get no weight."""
     gain: Array
     """‖G_R‖: how strongly the reconstruction follows the token while R stays the same."""
     room: Array

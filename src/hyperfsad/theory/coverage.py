@@ -96,7 +96,7 @@ class Coverage:
 
     @property
     def needed(self) -> int | None:
-        """The smallest K that covers with the asked chance; None where these images do not tell."""
+        """The smallest K that covers with the asked chance; None where these images are too few."""
         enough = np.flatnonzero(self.missed <= 1 - self.chance + 1e-12)
         return int(self.shots[enough[0]]) if len(enough) else None
 

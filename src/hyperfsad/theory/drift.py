@@ -55,7 +55,7 @@ class DriftStep:
     """What the test makes of one inspection."""
 
     rank: float
-    """p: the share of what came before that scored higher, ties broken by lot."""
+    """p: the share of what came before that scored higher, ties broken at random."""
     capital: float
     """The natural logarithm of the gambler's capital."""
     alarm: bool
@@ -101,7 +101,7 @@ class DriftMonitor:
         self.false_alarms = false_alarms
         self.defects = defects
         self.alarm = False
-        self._lots = np.random.default_rng(seed)
+        self._random = np.random.default_rng(seed)
         self._fair = 1 - defects + defects * payouts(0.0)
         self._start = np.full(len(self._fair), (1 - IDLE) / (len(self._fair) - 1))
         self._start[0] = IDLE
@@ -128,7 +128,7 @@ class DriftMonitor:
     def _rank(self, score: float) -> float:
         above = len(self._ranked) - bisect_right(self._ranked, score)
         equal = len(self._ranked) - above - bisect_left(self._ranked, score) + 1
-        return float((above + self._lots.random() * equal) / (len(self._ranked) + 1))
+        return float((above + self._random.random() * equal) / (len(self._ranked) + 1))
 
 
 @dataclass(frozen=True)

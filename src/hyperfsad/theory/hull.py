@@ -70,7 +70,7 @@ class Cone:
         self._rows = rows.astype(np.float64) if len(rows) <= AT_ONCE else rows
 
     def largest_cosine(self, token: NDArray[np.floating]) -> ConeBound:
-        """The bound for one token; exact up to the gap that it tells."""
+        """The bound for one token; exact up to its gap."""
         query = token.astype(np.float64)
         query /= np.linalg.norm(query)
         similar = self._products(query)
@@ -98,7 +98,7 @@ class Cone:
             rows = self._take(working)
             try:
                 weights, _ = nnls(rows.T, query, maxiter=30 * len(working))
-            except RuntimeError:  # out of patience; what was found before is still proven
+            except RuntimeError:  # no convergence; what was found before is still proven
                 break
             nearest, active = weights @ rows, int((weights > 0).sum())
             leaning = self._products(query - nearest)

@@ -1,6 +1,6 @@
 """Proposition 1 and Appendix A: what noise and more memory can change, and what they cannot.
 
-‖ρ(z) − ρ(z')‖ ≤ ‖z − z'‖                 sparsemax never spreads a disturbance
+‖ρ(z) − ρ(z')‖ ≤ ‖z − z'‖                 sparsemax never amplifies a perturbation
 ‖ε(q) − ε(q')‖ ≤ ‖P‖²·‖q − q'‖            nor does the reconstruction beyond ‖P‖²
 ε(q') = p̄ + G_R·q'                        while the active set R stays the same
 |s(u) − s(v)| ≤ ‖u − v‖, √(2s) = distance  the CLS score
@@ -26,7 +26,7 @@ from .layerwise import ROUNDING, Array, encoded, fitted_bank, in_chunks, numbers
 
 
 @dataclass(frozen=True)
-class Disturbed:
+class NoiseRatios:
     """The largest ratios that noise brought out; each has a proven limit."""
 
     weights: float
@@ -37,14 +37,14 @@ class Disturbed:
     """|s − s'|/‖c − c'‖, at most 1."""
 
     @classmethod
-    def largest(cls, found: "Sequence[Disturbed]") -> "Disturbed":
+    def largest(cls, found: "Sequence[NoiseRatios]") -> "NoiseRatios":
         """The largest of each."""
         return cls(*(max(getattr(one, name.name) for one in found) for name in fields(cls)))
 
 
-def disturb(
+def perturb(
     queries: Tensor, memory: Tensor, token: Tensor, normal: Tensor, noise: float, seed: int = 0
-) -> Disturbed:
+) -> NoiseRatios:
     """Moves unit tokens by about `noise` and compares what follows; one layer, in float64."""
     random = torch.Generator().manual_seed(seed)
     queries, memory, token, normal = (t.cpu().double() for t in (queries, memory, token, normal))
@@ -59,7 +59,7 @@ def disturb(
     tokens = moved_by(token.expand(64, -1), noise, random)
     scores = 1 - (torch.cat([token[None], tokens]) @ normal.T).amax(dim=1)
     cls = _ratio((scores[1:] - scores[0]).abs(), (tokens - token).norm(dim=1))
-    return Disturbed(weights, rebuilt, cls)
+    return NoiseRatios(weights, rebuilt, cls)
 
 
 def moved_by(tokens: Tensor, noise: float, random: torch.Generator) -> Tensor:
@@ -81,7 +81,7 @@ class LayerStability:
     bound: float
     """‖P‖²"""
     sets: ActiveSets
-    largest: Disturbed
+    largest: NoiseRatios
     softmax: tuple[float, ...]
     """Mean softmax mass of the report's numbers of distractors, all at similarity τ."""
     cls_distance: Array
@@ -168,14 +168,14 @@ def check_tokens(
         for _, image in queries:
             patches = image.patches[place]
             sets.append(active_sets(patches, memory))
-            ratios.append(disturb(patches, memory, image.cls[place], normal, noise, seed))
+            ratios.append(perturb(patches, memory, image.cls[place], normal, noise, seed))
             masses.append([sets[-1].softmax_mass(count).mean() for count in distractors])
         layers.append(
             LayerStability(
                 block,
                 spectral_gain(memory),
                 ActiveSets.joined(sets),
-                Disturbed.largest(ratios),
+                NoiseRatios.largest(ratios),
                 tuple(np.mean(masses, axis=0).tolist()),
                 cls_distance(tokens, normal),
             )

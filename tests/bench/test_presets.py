@@ -1,0 +1,53 @@
+"""Presets: which recipes they run, and what their tables lay beside each other."""
+
+import pytest
+
+from hyperfsad.bench.presets import build_tables, with_recipe
+from hyperfsad.bench.protocol import Record
+from hyperfsad.bench.published import SIX_SETS
+from hyperfsad.bench.scorer import Variant
+from hyperfsad.errors import UsageError
+
+
+@pytest.mark.parametrize("recipe", ["paper", "paper-offline"])
+def test_both_recipes_of_the_paper_run_its_algorithm(recipe: str) -> None:
+    variants = (Variant("top-1", lookup="top-1"), Variant("sparsemax"))
+    assert with_recipe("lookup", variants, recipe) == variants
+
+
+def test_our_recipe_is_a_row_of_its_own_and_has_no_ablation() -> None:
+    ours, peer = with_recipe(
+        "peers", (Variant("Hyper-FSAD"), Variant("rad", peer="rad")), "default"
+    )
+    assert (ours.label, ours.recipe) == ("Hyper-FSAD, default recipe", "default")
+    assert peer == Variant("rad", peer="rad")
+    with pytest.raises(UsageError, match="use --recipe paper-offline or paper, not default"):
+        with_recipe("lookup", (Variant("sparsemax"),), "default")
+
+
+def test_a_part_of_a_data_set_does_not_compete_with_published_figures() -> None:
+    figures = {"I-AUROC": 1.0, "P-AUROC": 1.0}
+    part = [Record("mvtec", "tile", "e", 448, "Hyper-FSAD", 1, 0, (), dict(figures))]
+    table = build_tables("main", part)["main-i-auroc-p-auroc"]
+    assert {row.group for row in table.rows if row.published} == {"1-shot"}
+    assert {row.group for row in table.rows if row.ours} == {"1-shot, here"}
+    assert any("do not compete" in note for note in table.notes)
+    whole = [Record("resc", "resc", "e", 448, "Hyper-FSAD", 1, 0, (), dict(figures))]
+    table = build_tables("main", whole)["main-i-auroc-p-auroc"]
+    assert {row.group for row in table.rows} == {"1-shot"}
+
+
+def test_the_average_needs_all_six_data_sets() -> None:
+    def records(names: tuple[str, ...]) -> list[Record]:
+        figures = {"I-AUROC": 0.9, "P-AUROC": 0.8}
+        return [
+            Record(name, "c", "e", 448, "Hyper-FSAD", 1, 0, (), dict(figures)) for name in names
+        ]
+
+    table = build_tables("main", records(SIX_SETS))["main-i-auroc-p-auroc"]
+    assert [column.group for column in table.columns][-2:] == ["six-set mean"] * 2
+    dinov3 = next(row for row in table.rows if "DINOv3" in row.label)
+    shown = [getattr(cell, "mean", None) for cell in dinov3.cells[-2:]]
+    assert shown == pytest.approx([89.95, 97.0], abs=0.01)
+    fewer = build_tables("main", records(SIX_SETS[:2]))["main-i-auroc-p-auroc"]
+    assert len(fewer.columns) == 4
