@@ -1,6 +1,8 @@
 """The report: what is in the page, and how it behaves in a real browser."""
 
+import base64
 import dataclasses
+import hashlib
 import html.parser
 import json
 import os
@@ -17,7 +19,7 @@ from hyperfsad import AnomalyResult
 from hyperfsad.decisions.regions import find_regions
 from hyperfsad.images.loading import NormalImage, load_image
 from hyperfsad.output.folder import OutputFolder
-from hyperfsad.output.report import page as report
+from hyperfsad.output.report.page import MOST_POINTS, report_html
 from tests.browser import started_browser
 from tests.conftest import make_picture
 
@@ -97,6 +99,15 @@ def test_the_page_needs_nothing_else(write: Write) -> None:
     assert "default-src 'none'" in text
 
 
+def test_the_policy_allows_the_style_and_the_script_of_the_page_only(write: Write) -> None:
+    text = write(1).read_text(encoding="utf-8")
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+    for tag in ("style", "script"):
+        (body,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}';" in policy
+
+
 def test_the_worst_come_first_and_failures_last(write: Write) -> None:
     index = Blocks(write(9).read_text(encoding="utf-8")).json["index"]
     scores = [image["score"] for image in index if "score" in image]
@@ -107,16 +118,16 @@ def test_the_worst_come_first_and_failures_last(write: Write) -> None:
 
 
 def test_links_lead_to_the_files(write: Write, tmp_path: Path) -> None:
-    page = write(6, hostile=True)
-    index = Blocks(page.read_text(encoding="utf-8")).json["index"]
+    report = write(6, hostile=True)
+    index = Blocks(report.read_text(encoding="utf-8")).json["index"]
     from urllib.parse import unquote
 
     for image in index:
         if "error" in image:
             assert "heatmap" not in image
             continue
-        assert (page.parent / unquote(image["heatmap"])).is_file()
-        assert os.path.samefile(page.parent / unquote(image["original"]), image["name"])
+        assert (report.parent / unquote(image["heatmap"])).is_file()
+        assert os.path.samefile(report.parent / unquote(image["original"]), image["name"])
         assert ":" not in image["original"]
 
 
@@ -138,20 +149,55 @@ def test_an_image_takes_few_kilobytes(write: Write) -> None:
 def test_beyond_a_number_of_images_only_the_worst_have_pictures(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "MOST_PICTURES", 3)
+    monkeypatch.setattr("hyperfsad.output.report.page.MOST_PICTURES", 3)
     blocks = Blocks(write(12).read_text(encoding="utf-8"))
     assert len(blocks.json["index"]) == 12
     assert sorted(name for name in blocks.json if name != "index") == ["p0", "p4", "p8"]
 
 
-def test_regions_are_drawn_in_bounded_number(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regions_are_drawn(write: Write) -> None:
     blocks = Blocks(write(5).read_text(encoding="utf-8"))
     (region,) = blocks.json["p0"]["regions"]
     assert region["bbox"][2] > 5
     assert len(region["polygon"]) >= 4
     assert blocks.json["p2"]["regions"] == []
-    line = {"regions": [{"bbox": [0] * 4, "area": 1, "score": 1, "polygon": [[0, 0]] * 50}] * 99}
-    assert len(report._outlines(line)) == report.MOST_POINTS // 50
+
+
+def fabricated(count: int) -> tuple[list[dict[str, Any]], Callable[[list[str]], Iterator[Any]]]:
+    """Records and journal entries of `count` images with 99 regions of 50 points each."""
+    region = {"bbox": [0] * 4, "area": 1, "score": 1, "polygon": [[0, 0]] * 50}
+    names = [f"{index}.png" for index in range(count)]
+    fields = {"score": 0.5, "threshold": None, "anomalous": None, "heatmap": None, "error": None}
+    records = [{"image": name, **fields, "size": [9, 9], "regions": 99} for name in names]
+
+    def entries(images: list[str]) -> Iterator[Any]:
+        for name in images:
+            picture = {"jpeg": f"JPEG of {name}", "map": ""}
+            yield {"line": {"image": name, "regions": [region] * 99}, "picture": picture}
+
+    return records, entries
+
+
+def test_outlines_have_a_bounded_number_of_points(tmp_path: Path) -> None:
+    blocks = Blocks("".join(report_html(*fabricated(1), [], tmp_path)))
+    assert len(blocks.json["p0"]["regions"]) == MOST_POINTS // 50
+
+
+def test_the_page_is_streamed(tmp_path: Path) -> None:
+    """Pictures of thousands of images never lie in memory at the same time."""
+    records, entries = fabricated(50)
+    read: list[str] = []
+
+    def counted(images: list[str]) -> Iterator[Any]:
+        for entry in entries(images):
+            read.append(entry["line"]["image"])
+            yield entry
+
+    written = 0
+    for chunk in report_html(records, counted, [], tmp_path):
+        written += chunk.count("JPEG of ")
+        assert len(read) - written <= 1
+    assert written == 50
 
 
 @pytest.mark.parametrize(

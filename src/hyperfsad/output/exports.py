@@ -4,18 +4,21 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from .. import __version__
 
-Line = dict[str, Any]
+Record: TypeAlias = dict[str, Any]
+"""One object of results.jsonl."""
+BRANCH_FIELDS = ("score_map", "score_cls")
+"""The scores of the branches whose sum is the image score."""
 
 PRODUCT_COLUMNS = (
     *("product", "unknown_product", "nearest_product", "product_similarity", "product_margin"),
 )
 """Later columns: journals of before do not have them."""
 RESULT_COLUMNS = (
-    *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "map_threshold"),
+    *("image", "score", *BRANCH_FIELDS, "threshold", "anomalous", "map_threshold"),
     *("regions", "heatmap", "map", "error", *PRODUCT_COLUMNS, "p_value", "threshold_from"),
 )
 REGION_COLUMNS = (
@@ -25,50 +28,50 @@ REGION_COLUMNS = (
 """The last is the verdict on the image."""
 
 
-def severity(line: Line) -> float:
+def severity(record: Record) -> float:
     """How bad an image is: its score, as a part of its threshold, since products differ in both."""
-    score: float = line["score"]
-    return score / line["threshold"] if (line["threshold"] or 0) > 0 else score
+    score: float = record["score"]
+    return score / record["threshold"] if (record["threshold"] or 0) > 0 else score
 
 
-def results_csv(lines: Iterable[Line]) -> Iterator[str]:
+def results_csv(records: Iterable[Record]) -> Iterator[str]:
     """A row for each image; of the regions, their number."""
 
-    def row(line: Line) -> Line:
+    def row(record: Record) -> Record:
         # without a map threshold there is no region to count, which is not the same as none
-        sought = line["map_threshold"] is not None
-        fields = {name: line.get(name) for name in RESULT_COLUMNS}
-        return {**fields, "regions": len(line["regions"]) if sought else ""}
+        sought = record["map_threshold"] is not None
+        fields = {name: record.get(name) for name in RESULT_COLUMNS}
+        return {**fields, "regions": len(record["regions"]) if sought else ""}
 
-    return _table(RESULT_COLUMNS, map(row, lines))
+    return _table(RESULT_COLUMNS, map(row, records))
 
 
-def regions_csv(lines: Iterable[Line]) -> Iterator[str]:
+def regions_csv(records: Iterable[Record]) -> Iterator[str]:
     """A row for each region, numbered from 1 within its image."""
 
-    def rows() -> Iterator[Line]:
-        for line in lines:
-            for number, region in enumerate(line["regions"], start=1):
+    def rows() -> Iterator[Record]:
+        for record in records:
+            for number, region in enumerate(record["regions"], start=1):
                 box = zip(("x", "y", "width", "height"), region["bbox"], strict=True)
                 peak = region["peak"] or {"x": None, "y": None}
                 yield {
-                    "image": line["image"],
+                    "image": record["image"],
                     "region": number,
                     "score": region["score"],
                     **dict(box),
                     "area": region["area"],
                     "peak_x": peak["x"],
                     "peak_y": peak["y"],
-                    "anomalous": line["anomalous"],
+                    "anomalous": record["anomalous"],
                 }
 
     return _table(REGION_COLUMNS, rows())
 
 
-def coco_json(lines: Callable[[], Iterable[Line]]) -> Iterator[str]:
+def coco_json(records: Callable[[], Iterable[Record]]) -> Iterator[str]:
     """All images that were scored, and their regions as annotations of one category.
 
-    A polygon of COCO has no holes; `area` leaves them out. `lines` is asked twice.
+    A polygon of COCO has no holes; `area` leaves them out. `records` is asked twice.
     """
     head = {
         "info": {"description": "Regions found by hyperfsad", "version": __version__},
@@ -76,23 +79,23 @@ def coco_json(lines: Callable[[], Iterable[Line]]) -> Iterator[str]:
         "categories": [{"id": 1, "name": "anomaly", "supercategory": "anomaly"}],
     }
     yield json.dumps(head)[:-1] + ', "images": ['
-    yield from _joined(_coco_images(lines()))
+    yield from _joined(_coco_images(records()))
     yield '], "annotations": ['
-    yield from _joined(_coco_annotations(lines()))
+    yield from _joined(_coco_annotations(records()))
     yield "]}\n"
 
 
-def _coco_images(lines: Iterable[Line]) -> Iterator[Line]:
-    for number, line in enumerate(lines, start=1):
-        if line["error"] is None:
-            width, height = line["size"]
-            yield {"id": number, "file_name": line["image"], "width": width, "height": height}
+def _coco_images(records: Iterable[Record]) -> Iterator[Record]:
+    for number, record in enumerate(records, start=1):
+        if record["error"] is None:
+            width, height = record["size"]
+            yield {"id": number, "file_name": record["image"], "width": width, "height": height}
 
 
-def _coco_annotations(lines: Iterable[Line]) -> Iterator[Line]:
+def _coco_annotations(records: Iterable[Record]) -> Iterator[Record]:
     count = 0
-    for number, line in enumerate(lines, start=1):
-        for region in line["regions"]:
+    for number, record in enumerate(records, start=1):
+        for region in record["regions"]:
             count += 1
             yield {
                 "id": count,
@@ -106,12 +109,12 @@ def _coco_annotations(lines: Iterable[Line]) -> Iterator[Line]:
             }
 
 
-def _joined(values: Iterable[Line]) -> Iterator[str]:
+def _joined(values: Iterable[Record]) -> Iterator[str]:
     for index, value in enumerate(values):
         yield ("\n" if index == 0 else ",\n") + json.dumps(value, ensure_ascii=False)
 
 
-def _table(columns: tuple[str, ...], rows: Iterable[Line]) -> Iterator[str]:
+def _table(columns: tuple[str, ...], rows: Iterable[Record]) -> Iterator[str]:
     text = io.StringIO()
     table = csv.DictWriter(text, columns, lineterminator="\n")
     table.writeheader()

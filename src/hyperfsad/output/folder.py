@@ -23,7 +23,7 @@ from ..results.heatmap import draw_heatmap, save_picture
 from ..results.result import AnomalyResult
 from .exports import coco_json, regions_csv, results_csv
 from .journal import Entry, Journal, stamp
-from .report.overview import Learnt
+from .report.overview import ProductSummary
 from .report.page import report_html
 from .thumbnails import picture_entry
 
@@ -50,7 +50,7 @@ class OutputFolder:
         heatmaps: bool = True,
         maps: bool = False,
         support: Sequence[NormalImage] = (),
-        products: Sequence[Learnt] = (),
+        products: Sequence[ProductSummary] = (),
     ) -> None:
         """`run` names what makes results comparable: a journal of another run is not resumed.
 
@@ -58,7 +58,7 @@ class OutputFolder:
         """
         self.folder = folder
         self._heatmaps, self._maps = heatmaps, maps
-        self._learnt = tuple(products) or (Learnt(tuple(support)),)
+        self._products = tuple(products) or (ProductSummary(tuple(support)),)
         self._journal = Journal(folder / JOURNAL, {"run": run, "heatmaps": heatmaps, "maps": maps})
         self._stale: set[str] = set()
 
@@ -149,7 +149,7 @@ class OutputFolder:
         else:  # of an earlier run, and no longer true
             for name in ("regions.csv", "coco.json"):
                 (self.folder / name).unlink(missing_ok=True)
-        page = report_html(brief, self._journal.entries, self._learnt, self.folder)
+        page = report_html(brief, self._journal.entries, self._products, self.folder)
         self._replace("report.html", page)
         for stale in sorted(self._stale - self._written_files(brief)):
             (self.folder / stale).unlink(missing_ok=True)
