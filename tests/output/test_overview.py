@@ -1,40 +1,35 @@
 """The overview of a report, most of all of a detector that knows several products."""
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from hyperfsad import AnomalyResult
-from hyperfsad.decisions.regions import find_regions
 from hyperfsad.decisions.routing import Route
 from hyperfsad.images.loading import NormalImage, load_image
 from hyperfsad.output.folder import OutputFolder
 from hyperfsad.output.report.overview import SCORE_AND_MAP, Overview, ProductSummary
 from tests.browser import started_browser
 from tests.conftest import make_picture
+from tests.output.samples import sample_result
 
 THRESHOLDS = {"bolt": 0.2, "Ölring <b>": 0.4}
 FITS, STRANGE = 0.95, 0.5
 
 
 def result(name: str, product: str, score: float, peak: float, similarity: float) -> AnomalyResult:
-    make_picture(len(name)).save(name)
-    anomaly_map = np.full((6, 6), 0.1, np.float32)
-    anomaly_map[2, 3] = peak
-    route = Route(product, similarity, 0.9, None, None)
-    made = AnomalyResult(name, score, score, 0.0, anomaly_map, (96, 80), (0.2, 0.6), name)
-    return dataclasses.replace(
-        made,
+    return sample_result(
+        name,
+        len(name),
+        score=score,
+        peak=peak,
+        map_threshold=0.5,
         threshold=THRESHOLDS[product],
         threshold_from=f"estimate for {product}",
-        map_threshold=0.5,
-        regions=find_regions(anomaly_map, (96, 80), 0.5),
-        route=route,
+        route=Route(product, similarity, 0.9, None, None),
     )
 
 

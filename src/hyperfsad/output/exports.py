@@ -1,26 +1,32 @@
-"""Results for other programs: flat tables, and regions in the COCO format, each as a stream."""
+"""The records of results.jsonl, and the same for other programs: flat tables and COCO, streamed."""
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from .. import __version__
+from ..results.result import AnomalyResult
 
 Record: TypeAlias = dict[str, Any]
 """One object of results.jsonl."""
-BRANCH_FIELDS = ("score_map", "score_cls")
-"""The scores of the branches whose sum is the image score."""
 
-PRODUCT_COLUMNS = (
-    *("product", "unknown_product", "nearest_product", "product_similarity", "product_margin"),
-)
-"""Later columns: journals of before do not have them."""
-RESULT_COLUMNS = (
+BRANCH_FIELDS = ("score_map", "score_cls")
+"""The fields with the scores of the branches."""
+
+_ORDERED = (
     *("image", "score", *BRANCH_FIELDS, "threshold", "anomalous", "map_threshold"),
-    *("regions", "heatmap", "map", "error", *PRODUCT_COLUMNS, "p_value", "threshold_from"),
+    *("regions", "heatmap", "map", "error", "product", "unknown_product", "nearest_product"),
+    *("product_similarity", "product_margin", "p_value", "threshold_from"),
 )
+_NOT_IN_TABLE = ("size",)
+RESULT_COLUMNS = tuple(
+    name
+    for name in dict.fromkeys([*_ORDERED, *AnomalyResult.failed("", "").to_dict()])
+    if name not in _NOT_IN_TABLE
+)
+"""Programs rely on the order of the first ones; fields that results gain later follow them."""
 REGION_COLUMNS = (
     *("image", "region", "score", "x", "y", "width", "height", "area", "peak_x", "peak_y"),
     "anomalous",
@@ -28,20 +34,27 @@ REGION_COLUMNS = (
 """The last is the verdict on the image."""
 
 
+def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:
+    """The record of a result; `written` holds the paths of its files, and what a watch adds."""
+    record = {**result.to_dict(), **written}
+    record["error"] = record.pop("error")  # last, as in the contract
+    return record
+
+
 def severity(record: Record) -> float:
-    """How bad an image is: its score, as a part of its threshold, since products differ in both."""
+    """How bad an image is: its score divided by its threshold, since products differ in both."""
     score: float = record["score"]
     return score / record["threshold"] if (record["threshold"] or 0) > 0 else score
 
 
 def results_csv(records: Iterable[Record]) -> Iterator[str]:
-    """A row for each image; of the regions, their number."""
+    """A row for each image, with the number of its regions."""
 
     def row(record: Record) -> Record:
-        # without a map threshold there is no region to count, which is not the same as none
-        sought = record["map_threshold"] is not None
-        fields = {name: record.get(name) for name in RESULT_COLUMNS}
-        return {**fields, "regions": len(record["regions"]) if sought else ""}
+        # without a map threshold regions were not sought, which is not the same as none found
+        count = "" if record["map_threshold"] is None else len(record["regions"])
+        # journals of earlier versions lack the later fields
+        return {**{name: record.get(name) for name in RESULT_COLUMNS}, "regions": count}
 
     return _table(RESULT_COLUMNS, map(row, records))
 
@@ -52,13 +65,12 @@ def regions_csv(records: Iterable[Record]) -> Iterator[str]:
     def rows() -> Iterator[Record]:
         for record in records:
             for number, region in enumerate(record["regions"], start=1):
-                box = zip(("x", "y", "width", "height"), region["bbox"], strict=True)
                 peak = region["peak"] or {"x": None, "y": None}
                 yield {
                     "image": record["image"],
                     "region": number,
                     "score": region["score"],
-                    **dict(box),
+                    **dict(zip(("x", "y", "width", "height"), region["bbox"], strict=True)),
                     "area": region["area"],
                     "peak_x": peak["x"],
                     "peak_y": peak["y"],
@@ -68,10 +80,10 @@ def regions_csv(records: Iterable[Record]) -> Iterator[str]:
     return _table(REGION_COLUMNS, rows())
 
 
-def coco_json(records: Callable[[], Iterable[Record]]) -> Iterator[str]:
+def coco_json(read_records: Callable[[], Iterable[Record]]) -> Iterator[str]:
     """All images that were scored, and their regions as annotations of one category.
 
-    A polygon of COCO has no holes; `area` leaves them out. `records` is asked twice.
+    COCO's polygons have no holes, but `area` leaves holes out. `read_records` is called twice.
     """
     head = {
         "info": {"description": "Regions found by hyperfsad", "version": __version__},
@@ -79,9 +91,9 @@ def coco_json(records: Callable[[], Iterable[Record]]) -> Iterator[str]:
         "categories": [{"id": 1, "name": "anomaly", "supercategory": "anomaly"}],
     }
     yield json.dumps(head)[:-1] + ', "images": ['
-    yield from _joined(_coco_images(records()))
+    yield from _joined(_coco_images(read_records()))
     yield '], "annotations": ['
-    yield from _joined(_coco_annotations(records()))
+    yield from _joined(_coco_annotations(read_records()))
     yield "]}\n"
 
 
@@ -109,8 +121,8 @@ def _coco_annotations(records: Iterable[Record]) -> Iterator[Record]:
             }
 
 
-def _joined(values: Iterable[Record]) -> Iterator[str]:
-    for index, value in enumerate(values):
+def _joined(objects: Iterable[Record]) -> Iterator[str]:
+    for index, value in enumerate(objects):
         yield ("\n" if index == 0 else ",\n") + json.dumps(value, ensure_ascii=False)
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ImageError, UsageError, reason
 from ..messages import Notify, silent
-from ..output.folder import file_name, written_line
+from ..output.exports import make_record
+from ..output.folder import file_name, write_files
 from ..results.result import AnomalyResult
 from .arrivals import Arrivals, Look, Stamp, look, stamp_of
 from .delivery import Courier
@@ -240,15 +241,16 @@ class Watcher:
     ) -> dict[str, Any]:
         """Draws the heat map into a folder for each day, as weeks would fill one with millions."""
         name = file_name(result.image, f" {stamp[0]} {stamp[1]}")
-        line = written_line(self.output, result, f"{_day(stamp)}/{name}", picture, self.maps)
-        error = line.pop("error")
-        return {
-            **line,
-            "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-            "stamp": list(stamp),
-            "detector": self._identity,
-            "error": error,
-        }
+        files = write_files(self.output, result, f"{_day(stamp)}/{name}", picture, self.maps)
+        return make_record(
+            result,
+            {
+                **files,
+                "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+                "stamp": list(stamp),
+                "detector": self._identity,
+            },
+        )
 
     def _left(self, wanted: set[str], now: float) -> bool:
         """Whether some of the wanted files are to be waited for."""

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import HyperfsadError, UsageError
-from ...output.exports import severity
 from ..console import DONE, INTERRUPTED, NOTHING, SOME_FAILED, count, printable, progress, say
 from .learning import learnt
 from .opening import any_detector, found_images, is_below
@@ -109,6 +108,8 @@ def tell_strangers(scored: list[dict[str, Any]], most: int = 10) -> None:
 
 
 def summarise(lines: list[dict[str, Any]], out: Path, complete: bool) -> int:
+    from ...output.exports import severity
+
     failed = [line for line in lines if line["error"] is not None]
     scored = sorted((line for line in lines if line["error"] is None), key=lambda x: -severity(x))
     if scored:

@@ -14,8 +14,8 @@ MOST_SUPPORT = 24
 """Good parts that are shown; each of several products shows at least two."""
 
 SCORE_AND_MAP = (
-    "The verdict comes from the score, regions come from the map, and each has a line of its own:"
-    " a good image with a region is worth a look; an anomalous one without a region has no place"
+    "The verdict comes from the score, regions come from the map, and each has its own threshold."
+    " A good image with a region is worth a look. An anomalous image without a region has no place"
     " that stands out enough by itself."
 )
 

@@ -24,6 +24,8 @@ MOST_PICTURES = 4000
 """Images with a picture in the page, the most anomalous ones: about 60 MB; others have a link."""
 MOST_POINTS = 300
 """Points of the outlines drawn over one image."""
+BRANCH_LABELS = {"score_map": "map score", "score_cls": "whole-image score"}
+"""What the page calls the branches, where the field's own name would not explain it."""
 MOST_ROWS = 12
 """The table of thresholds starts folded when more products have one."""
 
@@ -55,6 +57,7 @@ def report_html(
             script=Markup(script),
             overview=Overview([records[i] for i in scored], len(failed), products),
             most_rows=MOST_ROWS,
+            branches=[(name, BRANCH_LABELS.get(name, name)) for name in BRANCH_FIELDS],
             index=(_index_entry(records[i], i, folder) for i in scored + failed),
             pictures=(
                 (number, {**entry["picture"], "regions": _outlines(entry["line"])})

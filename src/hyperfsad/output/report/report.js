@@ -4,6 +4,7 @@
   const AT_ONCE = 24; // cards whose pictures are there from the start; others get them when they come near
   const find = (id) => document.getElementById(id);
   const images = JSON.parse(find("index").textContent);
+  const branches = JSON.parse(find("branches").textContent); // fields and labels of the branches' scores
   const root = document.documentElement;
   const grid = find("grid"), detail = find("detail"), support = find("support");
   let shown = []; // the images that pass the filters, in their order
@@ -223,7 +224,7 @@
     full.onload = () => { frame.querySelector(".photo").src = full.src; };
     full.src = image.original; // where it is gone or no browser reads it, the thumbnail stays
   };
-  // the score and the map have a line each, and may disagree
+  // the score and the map have a threshold each, and may disagree
   const beside = (image, kind) => {
     if (kind === "good" && image.regions) return "The score is good, but the map has a region: worth a look.";
     if (kind === "anomalous" && image.regions === 0) return "The score is high, but no place stands out enough for a region.";
@@ -250,8 +251,7 @@
       ...("threshold" in image ? [["threshold", image.threshold.toFixed(4)]] : []),
       ...("p_value" in image ? [["good parts this high", `p = ${image.p_value.toFixed(3)}`]] : []),
       ...("product" in image ? [["product", image.unknown ? `none fits; nearest ${image.product}` : image.product]] : []),
-      ["map score", image.score_map.toFixed(4)],
-      ["whole-image score", image.score_cls.toFixed(4)],
+      ...branches.filter(([field]) => field in image).map(([field, label]) => [label, image[field].toFixed(4)]),
       ["size", `${image.size[0]} × ${image.size[1]}`],
     ] : [];
     find("numbers").replaceChildren(...rows.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
