@@ -13,12 +13,12 @@ from ..console import DONE, INTERRUPTED, NOTHING, SOME_FAILED, count, printable,
 from .opening import any_detector
 
 if TYPE_CHECKING:
-    from ...watch.watcher import Watcher
+    from ...watch import Watcher
 
 
 def watch(options: argparse.Namespace) -> int:
     """Judges images as they arrive, until it is stopped."""
-    from ...watch.watcher import Watcher
+    from ...watch import Watcher
 
     webhook = _webhook(options)
     detector = any_detector(options)
@@ -46,7 +46,7 @@ def watch(options: argparse.Namespace) -> int:
             failed += result.error is not None
             if not options.quiet:
                 name = os.path.relpath(result.image, watcher.folder)
-                print(printable(f"{_row(watcher.line)}  {name}"), flush=True)
+                print(printable(f"{_row(watcher.record)}  {name}"), flush=True)
             if result.error is not None:
                 say(f"hyperfsad: {result.error}")
     stopped = "; stopped" if signals else ""
