@@ -12,13 +12,16 @@ from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.errors import HyperfsadError
 from hyperfsad.output.folder import JOURNAL, OutputFolder
 from tests.conftest import make_picture, read_results
+from tests.output.samples import sample_result
 
 
 @pytest.fixture
-def results(detector: HyperFSAD, photos: Path) -> list[AnomalyResult]:
-    (photos / "3.png").write_bytes(b"broken")
-    detector.fit(photos / "0.png", threshold=False)
-    return list(detector.predict(photos))
+def results(tmp_path: Path) -> list[AnomalyResult]:
+    """Five images, of which the fourth could not be read."""
+    (tmp_path / "photos").mkdir()
+    paths = [str(tmp_path / "photos" / f"{seed}.png") for seed in range(5)]
+    made = [sample_result(path, n, peak=0.5, map_threshold=None) for n, path in enumerate(paths)]
+    return [*made[:3], AnomalyResult.failed(paths[3], f"{paths[3]} is damaged."), made[4]]
 
 
 def finished(
@@ -32,7 +35,10 @@ def finished(
     return read_results(folder)
 
 
-def test_the_records_of_the_contract(results: list[AnomalyResult], tmp_path: Path) -> None:
+def test_the_records_of_the_contract(detector: HyperFSAD, photos: Path, tmp_path: Path) -> None:
+    (photos / "3.png").write_bytes(b"broken")
+    detector.fit(photos / "0.png", threshold=False)
+    results = list(detector.predict(photos))
     records = finished(tmp_path / "out", results, maps=True)
     assert [record["image"] for record in records] == [result.image for result in results]
     assert list(records[0]) == [

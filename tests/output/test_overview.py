@@ -12,7 +12,6 @@ from hyperfsad.decisions.routing import Route
 from hyperfsad.images.loading import NormalImage, load_image
 from hyperfsad.output.folder import OutputFolder
 from hyperfsad.output.report.overview import SCORE_AND_MAP, Overview, ProductSummary
-from tests.browser import started_browser
 from tests.conftest import make_picture
 from tests.output.samples import sample_result
 
@@ -114,12 +113,6 @@ def test_regions_are_explained_only_where_they_are_sought(
 def record(**fields: Any) -> dict[str, Any]:
     usual = {"score": 0.3, "threshold": 0.2, "anomalous": True, "nearest_product": "bolt"}
     return {**usual, "map_threshold": None, "threshold_from": None, **fields}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with started_browser() as found:
-        yield found
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from hyperfsad.images.loading import NormalImage, load_image
 from hyperfsad.output.folder import OutputFolder
 from hyperfsad.output.report.page import MOST_POINTS, report_html
 from hyperfsad.output.thumbnails import thumbnail
-from tests.browser import started_browser
 from tests.conftest import make_picture
 from tests.output.samples import SIZE, sample_result
 
@@ -211,12 +210,6 @@ def test_the_summary_says_what_there_is(
     assert ('class="histogram"' in text) == (count > 0)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with started_browser() as found:
-        yield found
-
-
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens a page; at the end nothing may have failed, and nothing else been asked for."""
@@ -355,6 +348,7 @@ def test_the_original_is_loaded_only_when_asked_for(write: Write, browser: Any) 
     page = browser.new_page()
     page.goto(write(1).as_uri())
     page.locator(".card").click()
+    assert page.locator("#stage .photo").get_attribute("src").startswith("data:")
     page.get_by_label("Load the original file").check()
     page.locator("#stage .photo[src$='.png']").wait_for()
     assert page.evaluate("document.querySelector('#stage .photo').naturalWidth") == 96

@@ -5,14 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hyperfsad.watch.arrivals import (
-    Arrivals,
-    Stamp,
-    is_picture,
-    is_temporary,
-    scan_folder,
-    stamp_of,
-)
+from hyperfsad.output.journal import Stamp, stamp_of
+from hyperfsad.watch.arrivals import Arrivals, is_picture, is_temporary, scan_folder
 
 
 @pytest.mark.parametrize(

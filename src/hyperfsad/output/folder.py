@@ -21,7 +21,7 @@ from ..images.loading import NormalImage
 from ..results.heatmap import draw_heatmap, save_picture
 from ..results.result import AnomalyResult
 from .exports import Record, coco_json, make_record, regions_csv, results_csv
-from .journal import Entry, Journal, stamp
+from .journal import Entry, Journal, stamp_of
 from .report.overview import ProductSummary
 from .report.page import report_html
 from .thumbnails import map_overlay, thumbnail
@@ -101,7 +101,7 @@ class OutputFolder:
 
     def __contains__(self, image: str) -> bool:
         """Whether the image is finished and has not changed since."""
-        return image in self._journal and self._journal.stamp(image) == stamp(image)
+        return image in self._journal and self._journal.stamp(image) == stamp_of(image)
 
     def add(self, result: AnomalyResult) -> None:
         """Writes the pictures of one result and notes its record."""
@@ -109,7 +109,7 @@ class OutputFolder:
         picture = result.shown() if drawn else None
         written = write_files(self.folder, result, file_name(result.image), picture, self._maps)
         # the key "line" lets journals of earlier versions be resumed; see Entry
-        entry: Entry = {"stamp": stamp(result.image), "line": make_record(result, written)}
+        entry: Entry = {"stamp": stamp_of(result.image), "line": make_record(result, written)}
         if picture is not None:
             overlay = map_overlay(result.anomaly_map, result.scale)
             entry["picture"] = {"jpeg": thumbnail(picture), "map": overlay}

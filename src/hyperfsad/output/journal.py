@@ -2,13 +2,14 @@
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ..disk.atomic import atomic_path, explain_os_errors
-from ..disk.jsonl import encoded, read_objects
+from ..disk.jsonl import append_object, read_objects
 
 Entry: TypeAlias = dict[str, Any]
 """The stamp of an image's file, its record under "line", and its small pictures.
@@ -16,13 +17,16 @@ Entry: TypeAlias = dict[str, Any]
 The key "line" is older than the word record. It stays, so that a journal of an earlier version can
 be resumed."""
 
+Stamp: TypeAlias = tuple[int, int]
+"""Size and time of change (in nanoseconds): a file with another stamp is another picture."""
+
 
 class _Span(NamedTuple):
     """Where an entry lies in the file."""
 
     start: int
     length: int
-    stamp: list[int] | None
+    stamp: Stamp | None
 
 
 class Journal:
@@ -58,11 +62,11 @@ class Journal:
         """Notes that an image is finished."""
         start = self._end
         self._write(entry)
-        span = _Span(start, self._end - start, entry["stamp"])
-        self._spans[entry["line"]["image"]] = span
+        stamp = entry["stamp"] and tuple(entry["stamp"])
+        self._spans[entry["line"]["image"]] = _Span(start, self._end - start, stamp)
 
-    def stamp(self, image: str) -> list[int] | None:
-        """Size and time of the image's file when it was finished."""
+    def stamp(self, image: str) -> Stamp | None:
+        """The stamp of the image's file when it was finished."""
         return self._spans[image].stamp
 
     def __contains__(self, image: str) -> bool:
@@ -87,18 +91,14 @@ class Journal:
 
     def _write(self, entry: Entry) -> None:
         assert self._file is not None
-        row = encoded(json.dumps(entry, ensure_ascii=False) + "\n")
         with explain_os_errors(self.path):
-            written = 0
-            while written < len(row):  # a disk that is nearly full takes a part of it
-                written += self._file.write(row[written:])
-        self._end += len(row)
+            self._end += append_object(self._file, entry)
 
 
-def stamp(image: str) -> list[int] | None:
-    """Size and time of an image's file, which change with it; None where there is no file."""
+def stamp_of(path: str) -> Stamp | None:
+    """The stamp of a file; None where there is no file, or it cannot be read."""
     try:
-        status = os.stat(image)
+        status = os.stat(path)
     except OSError:
         return None
-    return [status.st_size, status.st_mtime_ns]
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None

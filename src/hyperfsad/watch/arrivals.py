@@ -4,16 +4,12 @@ Folders are scanned again and again, which works on network shares and on every 
 """
 
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from ..errors import reason
 from ..images.finding import RUN_FILES, SUFFIXES
-
-Stamp: TypeAlias = tuple[int, int]
-"""Size and time of change (in nanoseconds): a file with another stamp is another picture."""
+from ..output.journal import Stamp, stamp_of
 
 TEMPORARY = (".tmp", ".part", ".partial", "~")
 """How names end, before the suffix, while a file is being written; it is renamed afterwards."""
@@ -27,15 +23,6 @@ def is_picture(name: str) -> bool:
 def is_temporary(name: str) -> bool:
     """Whether a picture of this name is still being written."""
     return name.startswith("~") or os.path.splitext(name)[0].lower().endswith(TEMPORARY)
-
-
-def stamp_of(path: str) -> Stamp | None:
-    """The stamp of a file; None where there is no file, or it cannot be read."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
 
 @dataclass

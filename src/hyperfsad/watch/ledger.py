@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..disk.atomic import atomic_path, explain_os_errors
-from ..disk.jsonl import encoded, read_objects
+from ..disk.jsonl import append_object, read_objects
 from ..disk.locks import FileLock
 from ..errors import HyperfsadError, UsageError
 from ..messages import Notify, silent
 from ..output.exports import Record
-from .arrivals import Stamp
+from ..output.journal import Stamp
 
 RESULTS = "results.jsonl"
 CUT_OFF = "results.cut.jsonl"
@@ -82,31 +82,27 @@ class Ledger:
     def add(self, record: Record) -> None:
         """Appends a record; when this returns, it is on the disk."""
         assert self._file is not None
-        row = encoded(json.dumps(record, ensure_ascii=False) + "\n")
         with explain_os_errors(self.path):
             if not self.path.exists() or self.path.stat().st_size != self.end:
                 raise HyperfsadError(
                     f"{self.path} was changed by another program while it was written; start again."
                 )
             try:
-                written = 0
-                while written < len(row):
-                    written += self._file.write(row[written:])
+                length = append_object(self._file, record)
                 os.fsync(self._file.fileno())
             except BaseException:  # all of the record, or nothing
                 os.ftruncate(self._file.fileno(), self.end)
                 raise
-        self.end += len(row)
+        self.end += length
         self._done.add(self._counted(record))
 
     def skip(self, files: Mapping[str, Stamp] | None) -> None:
         """Treats the files of the first start as done: `files`, or None for those noted then."""
         noted = self.folder / SKIPPED
         if files is not None:
-            rows = ({"image": image, "stamp": stamp} for image, stamp in files.items())
             with atomic_path(noted) as temporary, temporary.open("wb") as file:
-                for row in rows:
-                    file.write(encoded(json.dumps(row, ensure_ascii=False) + "\n"))
+                for image, stamp in files.items():
+                    append_object(file, {"image": image, "stamp": stamp})
         for number in map(_digest_of, read_objects(noted)):
             self._done.add(number)
 

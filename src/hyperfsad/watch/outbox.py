@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..disk.atomic import atomic_path
-from ..disk.jsonl import encoded
+from ..disk.jsonl import append_object
 from ..errors import HyperfsadError, reason
 from ..messages import Notify, silent
 from ..output.exports import Record
@@ -178,9 +178,8 @@ class Outbox:
             f" ({text}); it is not sent again but noted in {REFUSED}."
         )
         # programs that read this file know the key "line"
-        note = encoded(json.dumps({"answer": text, "line": record}, ensure_ascii=False) + "\n")
         with (self.results.parent / REFUSED).open("ab") as file:
-            file.write(note)
+            append_object(file, {"answer": text, "line": record})
 
     def _save(self) -> None:
         """Saves how far deliveries have come; if that fails, records are sent twice, not lost."""

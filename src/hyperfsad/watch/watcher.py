@@ -12,8 +12,9 @@ from ..errors import ImageError, UsageError, reason
 from ..messages import Notify, silent
 from ..output.exports import Record, make_record
 from ..output.folder import file_name, write_files
+from ..output.journal import Stamp, stamp_of
 from ..results.result import AnomalyResult
-from .arrivals import Arrivals, FolderScan, Stamp, scan_folder, stamp_of
+from .arrivals import Arrivals, FolderScan, scan_folder
 from .ledger import RESULTS, Ledger
 from .outbox import GRACE, Outbox
 from .webhook import Webhook
