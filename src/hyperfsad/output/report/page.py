@@ -24,8 +24,16 @@ MOST_PICTURES = 4000
 """Images with a picture in the page, the most anomalous ones: about 60 MB; others have a link."""
 MOST_POINTS = 300
 """Points of the outlines drawn over one image."""
-BRANCH_LABELS = {"score_map": "map score", "score_cls": "whole-image score"}
-"""What the page calls the branches, where the field's own name would not explain it."""
+_BRANCH_LABELS = {"score_map": "map score", "score_cls": "whole-image score"}
+FIELDS = {
+    "score": "score",
+    "threshold": "threshold",
+    "p_value": "good parts this high",
+    "product": "product",
+    **{name: _BRANCH_LABELS.get(name, name) for name in BRANCH_FIELDS},
+    "size": "size",
+}
+"""The fields of a record that the page lists for an image, with their labels."""
 MOST_ROWS = 12
 """The table of thresholds starts folded when more products have one."""
 
@@ -57,7 +65,7 @@ def report_html(
             script=Markup(script),
             overview=Overview([records[i] for i in scored], len(failed), products),
             most_rows=MOST_ROWS,
-            branches=[(name, BRANCH_LABELS.get(name, name)) for name in BRANCH_FIELDS],
+            fields=list(FIELDS.items()),
             index=(_index_entry(records[i], i, folder) for i in scored + failed),
             pictures=(
                 (number, {**entry["picture"], "regions": _outlines(entry["line"])})
@@ -97,7 +105,7 @@ def _asset(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Nothing from elsewhere, and of what is here only what we wrote."""
+    """Nothing may load from elsewhere; only our own style and script may run."""
 
     def source(text: str) -> str:
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -111,9 +119,10 @@ def _policy(style: str, script: str) -> str:
 
 def _index_entry(record: Record, index: int, folder: Path) -> Record:
     """What the page's script knows of an image before its picture is needed."""
-    names = ("score", *BRANCH_FIELDS, "threshold", "anomalous", "size", "regions", "p_value")
     entry = {"index": index, "name": record["image"]}
-    entry |= {name: record[name] for name in names if record.get(name) is not None}
+    for name in (*FIELDS, "anomalous", "regions"):
+        if record.get(name) is not None:
+            entry[name] = record[name]
     if record.get("map_threshold") is None:  # regions were not sought, which is not "none found"
         entry.pop("regions", None)
     if record.get("nearest_product") is not None:
@@ -128,7 +137,7 @@ def _index_entry(record: Record, index: int, folder: Path) -> Record:
 
 
 def _link(image: str, folder: Path) -> str | None:
-    """From the page to the image itself; no name can make anything but a path of it."""
+    """A link from the page to the image itself; whatever its name, the link is a path."""
     if not os.path.isfile(image):
         return None
     try:
