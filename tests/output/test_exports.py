@@ -15,7 +15,7 @@ REGION = {
 }
 
 
-def line(image: str, **changes: Any) -> dict[str, Any]:
+def record(image: str, **fields: Any) -> dict[str, Any]:
     plain = {
         "image": image,
         "score": 0.5,
@@ -30,10 +30,20 @@ def line(image: str, **changes: Any) -> dict[str, Any]:
         "map": None,
         "error": None,
     }
-    return {**plain, **changes}
+    return {**plain, **fields}
 
 
-FAILED = line("bad.png", score=None, size=None, map_threshold=None, error="bad.png is empty.")
+FAILED = record("bad.png", score=None, size=None, map_threshold=None, error="bad.png is empty.")
+
+
+def test_columns_keep_their_order() -> None:
+    """Programs read the tables by position, too; later fields come last."""
+    (header,) = "".join(results_csv([])).splitlines()
+    assert header == (
+        "image,score,score_map,score_cls,threshold,anomalous,map_threshold,regions,heatmap,map,"
+        "error,product,unknown_product,nearest_product,product_similarity,product_margin,p_value,"
+        "threshold_from"
+    )
 
 
 def rows(chunks: Any) -> list[dict[str, str]]:
@@ -41,14 +51,17 @@ def rows(chunks: Any) -> list[dict[str, str]]:
 
 
 def test_the_worst_is_furthest_above_its_own_threshold() -> None:
-    cookie, bottle = line("a", score=0.26, threshold=0.262), line("b", score=0.226, threshold=0.2)
+    cookie, bottle = (
+        record("a", score=0.26, threshold=0.262),
+        record("b", score=0.226, threshold=0.2),
+    )
     assert severity(cookie) < 1 < severity(bottle)
-    assert severity(line("c", score=0.3)) == severity(line("d", score=0.3, threshold=0)) == 0.3
+    assert severity(record("c", score=0.3)) == severity(record("d", score=0.3, threshold=0)) == 0.3
 
 
 def test_a_row_for_each_image() -> None:
-    lines = [line('a,"b".png', regions=[REGION, REGION]), FAILED, line("c.png")]
-    table = rows(results_csv(lines))
+    records = [record('a,"b".png', regions=[REGION, REGION]), FAILED, record("c.png")]
+    table = rows(results_csv(records))
     assert [row["image"] for row in table] == ['a,"b".png', "bad.png", "c.png"]
     assert [row["regions"] for row in table] == ["2", "", "0"]  # not sought is not none
     assert table[1]["error"] == "bad.png is empty."
@@ -56,8 +69,8 @@ def test_a_row_for_each_image() -> None:
 
 
 def test_a_row_for_each_region() -> None:
-    bad = line("a.png", regions=[REGION, REGION], anomalous=True)
-    table = rows(regions_csv([bad, FAILED, line("b.png", regions=[REGION], anomalous=False)]))
+    bad = record("a.png", regions=[REGION, REGION], anomalous=True)
+    table = rows(regions_csv([bad, FAILED, record("b.png", regions=[REGION], anomalous=False)]))
     assert [row["region"] for row in table] == ["1", "2", "1"]
     numbers = [table[0][name] for name in ("x", "y", "width", "height", "area", "score")]
     assert numbers == ["1", "2", "30", "40", "500.5", "0.7"]
@@ -66,13 +79,13 @@ def test_a_row_for_each_region() -> None:
 
 
 def test_coco_holds_all_that_its_readers_need() -> None:
-    lines = [
+    records = [
         FAILED,
-        line("<ä>.png", regions=[REGION]),
-        line("b.png"),
-        line("c.png", regions=[REGION]),
+        record("<ä>.png", regions=[REGION]),
+        record("b.png"),
+        record("c.png", regions=[REGION]),
     ]
-    coco = json.loads("".join(coco_json(lambda: lines)))
+    coco = json.loads("".join(coco_json(lambda: records)))
     assert {"info", "licenses", "categories", "images", "annotations"} == set(coco)
     images = {image["id"]: image for image in coco["images"]}
     assert [image["file_name"] for image in coco["images"]] == ["<ä>.png", "b.png", "c.png"]

@@ -1,61 +1,60 @@
-"""The picture of the scores: every image is counted, on the right side of the threshold."""
-
-import re
+"""The histogram of the scores: every image is counted, on the right side of the threshold."""
 
 import pytest
 
-from hyperfsad.output.report.histogram import MOST_LINES, histogram_svg, products_svg
+from hyperfsad.output.report.histogram import MOST_THRESHOLDS, Histogram, score_histogram
 
 
-def bars(svg: str) -> list[tuple[str, float, float]]:
-    """Kind, middle and height of each bar."""
-    found = re.findall(
-        r'class="(below|above)" x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="([\d.]+)"', svg
-    )
-    return [(kind, float(x) + float(width) / 2, float(tall)) for kind, x, width, tall in found]
+def histogram(scores: list[float], threshold: float | None) -> Histogram:
+    verdicts = [(score, None if threshold is None else score > threshold) for score in scores]
+    return score_histogram(verdicts, {"threshold": threshold})
 
 
 def test_bars_are_as_high_as_their_count() -> None:
-    svg = histogram_svg([0.1] * 4 + [0.2] * 2 + [0.4], None)
-    heights = [tall for _, _, tall in bars(svg)]
-    assert heights[0] == pytest.approx(2 * heights[1], rel=0.01)
-    assert heights[0] == pytest.approx(4 * heights[2], rel=0.01)
-    assert "threshold" not in svg
+    found = histogram([0.1] * 4 + [0.2] * 2 + [0.4], None)
+    heights = [bar.height for bar in found.bars]
+    assert heights[0] == pytest.approx(2 * heights[1])
+    assert heights[0] == pytest.approx(4 * heights[2])
+    assert found.thresholds == []
 
 
-def test_the_threshold_parts_the_bars() -> None:
-    svg = histogram_svg([0.10, 0.12, 0.15, 0.31, 0.38], 0.25)
-    (line,) = re.findall(r'class="threshold" x1="([\d.]+)"', svg)
-    assert len(bars(svg)) == 5
-    for kind, middle, _ in bars(svg):
-        assert (kind == "above") == (middle > float(line))
-    assert "threshold 0.250" in svg
+def test_the_threshold_separates_the_bars() -> None:
+    found = histogram([0.10, 0.12, 0.15, 0.31, 0.38], 0.25)
+    (mark,) = found.thresholds
+    assert [bar.kind for bar in found.bars] == ["below"] * 3 + ["above"] * 2
+    for bar in found.bars:
+        assert (bar.kind == "above") == (bar.x + bar.width / 2 > mark.x)
+    assert mark.label == "threshold 0.250"
+    assert found.description == "Scores of 5 images from 0.100 to 0.380, threshold 0.250"
 
 
 @pytest.mark.parametrize(
     "scores", [[0.3], [0.3] * 9, [0.0], [0.0, 1e-7], [1.0, 9.5], [0.1999, 0.2]]
 )
 @pytest.mark.parametrize("threshold", [None, 0.3, 5.0])
-def test_any_scores_give_a_picture(scores: list[float], threshold: float | None) -> None:
-    found = bars(histogram_svg(scores, threshold))
-    assert found
-    assert all(0 <= middle <= 420 and 0 < tall <= 100 for _, middle, tall in found)
+def test_any_scores_fit_into_the_picture(scores: list[float], threshold: float | None) -> None:
+    found = histogram(scores, threshold)
+    assert found.bars
+    for bar in found.bars:
+        assert found.left <= bar.x <= bar.x + bar.width <= found.right
+        assert 0 < bar.y <= bar.y + bar.height <= found.bottom
+    assert all(found.left <= mark.x <= found.right for mark in found.thresholds)
 
 
-def test_each_product_has_its_line_and_images_the_colour_of_their_verdict() -> None:
+def test_each_product_has_its_threshold_and_images_the_colour_of_their_verdict() -> None:
     scores = [(0.10, False), (0.30, True), (0.30, False), (0.45, True)]
-    svg = products_svg(scores, {"bolt": 0.2, "<nut>" + "x" * 60: 0.4, "new": None})
-    assert [kind for kind, _, _ in bars(svg)] == ["below", "below", "above", "above"]
-    lines = re.findall(r'class="threshold" x1="([\d.]+)"', svg)
-    labels = re.findall(r'class="label" x="([\d.]+)" y="(-?[\d.]+)"[^>]*>([^<]+)</text>', svg)
-    assert [x for x, _, _ in labels] == lines
-    assert len({y for _, y, _ in labels}) == 2  # above one another
-    assert labels[1][2] == "bolt 0.200"
-    assert labels[0][2].startswith("&lt;nut&gt;xx")
-    assert "x" * 30 not in svg
+    found = score_histogram(scores, {"bolt": 0.2, "<nut>" + "x" * 60: 0.4, "new": None})
+    assert [bar.kind for bar in found.bars] == ["below", "below", "above", "above"]
+    nut, bolt = found.thresholds
+    assert bolt.label == "bolt 0.200"
+    assert nut.label.startswith("<nut>xx")
+    assert len(nut.label) <= 30
+    assert bolt.y < nut.y  # stacked
+    assert found.top <= bolt.y - 14 + 1
 
 
-def test_many_products_have_no_lines() -> None:
-    svg = products_svg([(0.1, True), (0.2, None)], {str(n): n / 10 for n in range(MOST_LINES + 1)})
-    assert "threshold" not in svg
-    assert [kind for kind, _, _ in bars(svg)] == ["above", "below"]
+def test_thresholds_of_many_products_are_not_marked() -> None:
+    thresholds = {str(n): n / 10 for n in range(MOST_THRESHOLDS + 1)}
+    found = score_histogram([(0.1, True), (0.2, None)], thresholds)
+    assert found.thresholds == []
+    assert [bar.kind for bar in found.bars] == ["above", "below"]

@@ -25,7 +25,7 @@ def test_entries_come_back_in_the_order_asked_for(tmp_path: Path) -> None:
         journal.add(entry(name, picture="x" * 1000))
     backwards = names[::-1]
     assert [e["line"]["image"] for e in journal.entries(backwards)] == backwards
-    assert journal.stamp("a.png") == [1, 2]
+    assert journal.stamp("a.png") == (1, 2)
     assert "b.png" not in journal
     journal.close()
     assert len(list(read_objects(tmp_path / "j"))) == 1 + len(names)

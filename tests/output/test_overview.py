@@ -1,55 +1,48 @@
 """The overview of a report, most of all of a detector that knows several products."""
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from hyperfsad import AnomalyResult
-from hyperfsad.decisions.regions import find_regions
 from hyperfsad.decisions.routing import Route
 from hyperfsad.images.loading import NormalImage, load_image
-from hyperfsad.method.scoring import BranchScores
 from hyperfsad.output.folder import OutputFolder
-from hyperfsad.output.report.overview import BOTH_LINES, Learnt, overview_html
-from tests.browser import started_browser
+from hyperfsad.output.report.overview import SCORE_AND_MAP, Overview, ProductSummary
 from tests.conftest import make_picture
+from tests.output.samples import sample_result
 
-LINES = {"bolt": 0.2, "Ölring <b>": 0.4}
+THRESHOLDS = {"bolt": 0.2, "Ölring <b>": 0.4}
 FITS, STRANGE = 0.95, 0.5
 
 
 def result(name: str, product: str, score: float, peak: float, similarity: float) -> AnomalyResult:
-    make_picture(len(name)).save(name)
-    anomaly_map = np.full((6, 6), 0.1, np.float32)
-    anomaly_map[2, 3] = peak
-    route = Route(product, similarity, 0.9, None, None)
-    made = AnomalyResult(name, BranchScores.of_map(score), anomaly_map, (96, 80), (0.2, 0.6), name)
-    return dataclasses.replace(
-        made,
-        threshold=LINES[product],
-        threshold_from=f"estimate for {product}",
+    return sample_result(
+        name,
+        len(name),
+        score=score,
+        peak=peak,
         map_threshold=0.5,
-        regions=find_regions(anomaly_map, (96, 80), 0.5),
-        route=route,
+        threshold=THRESHOLDS[product],
+        threshold_from=f"estimate for {product}",
+        route=Route(product, similarity, 0.9, None, None),
     )
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     """Two products and one image that fits neither; one good image has a region."""
-    learnt = []
-    for seed, (product, line) in enumerate(LINES.items()):
+    products = []
+    for seed, (product, threshold) in enumerate(THRESHOLDS.items()):
         folder = tmp_path / f"good {seed}"
         folder.mkdir()
         make_picture(seed).save(folder / "000.png")
         good = load_image(str(folder / "000.png"))
         images = (NormalImage(good.name, good.sha256()),)
-        learnt.append(Learnt(images, product, line, f"estimate for {product}"))
+        products.append(ProductSummary(images, product, threshold, f"estimate for {product}"))
     results = [
         result(str(tmp_path / "a.png"), "bolt", 0.3, 0.9, FITS),
         result(str(tmp_path / "bb.png"), "bolt", 0.1, 0.9, FITS),
@@ -57,7 +50,7 @@ def page(tmp_path: Path) -> Path:
         result(str(tmp_path / "dddd.png"), "Ölring <b>", 0.5, 0.2, FITS),
         result(str(tmp_path / "eeeee.png"), "bolt", 0.6, 0.9, STRANGE),
     ]
-    with OutputFolder(tmp_path / "out", run="r", products=learnt).open() as output:
+    with OutputFolder(tmp_path / "out", run="r", products=products).open() as output:
         for each in results:
             output.add(each)
         output.finish([each.image for each in results])
@@ -80,7 +73,7 @@ def test_each_product_shows_its_threshold_and_its_good_parts(page: Path) -> None
         ("Ölring &lt;b&gt;", "Ölring &lt;b&gt;"),
     ]
     assert ">bolt 0.200</text>" in text
-    assert BOTH_LINES in text
+    assert SCORE_AND_MAP in text
 
 
 @pytest.mark.parametrize(
@@ -95,30 +88,31 @@ def test_each_product_shows_its_threshold_and_its_good_parts(page: Path) -> None
         ),
     ],
 )
-def test_who_is_counted_twice_is_told(verdicts: list[bool | None], sentence: str | None) -> None:
-    known = line(anomalous=True, product="bolt", unknown_product=False)
-    strangers = [line(anomalous=bad, unknown_product=True) for bad in verdicts]
-    text = "".join(overview_html([known, *strangers], 0, []))
+def test_images_counted_twice_are_mentioned(
+    verdicts: list[bool | None], sentence: str | None
+) -> None:
+    known = record(anomalous=True, product="bolt", unknown_product=False)
+    unknown = [record(anomalous=verdict, unknown_product=True) for verdict in verdicts]
+    text = " ".join(Overview([known, *unknown], 0, []).sentences)
     assert ("no product" in text) == (sentence is not None)
     assert sentence is None or re.search(sentence, text)
 
 
-def test_without_regions_nothing_is_said_of_them() -> None:
-    for level, threshold, told in ((None, 0.2, False), (0.4, None, False), (0.4, 0.2, True)):
-        verdict = None if threshold is None else True
-        only = line(map_threshold=level, threshold=threshold, anomalous=verdict)
-        assert (BOTH_LINES in "".join(overview_html([only], 0, []))) == told
+@pytest.mark.parametrize(
+    ("map_threshold", "threshold", "mentioned"),
+    [(None, 0.2, False), (0.4, None, False), (0.4, 0.2, True)],
+)
+def test_regions_are_explained_only_where_they_are_sought(
+    map_threshold: float | None, threshold: float | None, mentioned: bool
+) -> None:
+    verdict = None if threshold is None else True
+    only = record(map_threshold=map_threshold, threshold=threshold, anomalous=verdict)
+    assert (SCORE_AND_MAP in Overview([only], 0, []).sentences) == mentioned
 
 
-def line(**fields: Any) -> dict[str, Any]:
+def record(**fields: Any) -> dict[str, Any]:
     usual = {"score": 0.3, "threshold": 0.2, "anomalous": True, "nearest_product": "bolt"}
     return {**usual, "map_threshold": None, "threshold_from": None, **fields}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with started_browser() as found:
-        yield found
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The report: what is in the page, and how it behaves in a real browser."""
 
-import dataclasses
+import base64
+import hashlib
 import html.parser
 import json
 import os
@@ -9,18 +10,17 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-import numpy as np
 import pytest
 
 from hyperfsad import AnomalyResult
-from hyperfsad.decisions.regions import find_regions
 from hyperfsad.images.loading import NormalImage, load_image
-from hyperfsad.method.scoring import BranchScores
 from hyperfsad.output.folder import OutputFolder
-from hyperfsad.output.report import page as report
-from tests.browser import started_browser
+from hyperfsad.output.report.page import MOST_POINTS, report_html
+from hyperfsad.output.thumbnails import thumbnail
 from tests.conftest import make_picture
+from tests.output.samples import SIZE, sample_result
 
 HOSTILE = "<img src=x onerror=window.hacked=1>&\"'.png"
 Write = Callable[..., Path]
@@ -36,35 +36,30 @@ def write(tmp_path: Path) -> Write:
         names = [str(folder / f"part {index}.png") for index in range(count)]
         if hostile and count > 4:
             names[4] = str(folder / HOSTILE)
-        good = load_image(_saved(tmp_path / "good <1>.png", 99))
+        make_picture(99).save(tmp_path / "good <1>.png")
+        good = load_image(str(tmp_path / "good <1>.png"))
         support = [NormalImage(good.name, good.sha256()), NormalImage("gone.png", "0" * 64)]
         with OutputFolder(tmp_path / "out", run="r", support=support).open() as output:
             for index, name in enumerate(names):
-                output.add(_result(name, index, threshold))
+                output.add(result(name, index, threshold))
             output.finish(names)
         return tmp_path / "out" / "report.html"
 
     return run
 
 
-def _saved(path: Path, seed: int) -> str:
-    make_picture(seed).save(path)
-    return str(path)
-
-
-def _result(name: str, index: int, threshold: float | None) -> AnomalyResult:
+def result(name: str, index: int, threshold: float | None) -> AnomalyResult:
     if index == 1:
         return AnomalyResult.failed(name, f"{name} is empty (0 bytes).")
-    _saved(Path(name), index)
-    anomaly_map = np.full((6, 6), 0.1, np.float32)
-    if index % 4 == 0:
-        anomaly_map[2, 3] = 0.9
-    score = float(anomaly_map.max()) - index / 10000
-    made = AnomalyResult(name, BranchScores.of_map(score), anomaly_map, (96, 80), (0.2, 0.6), name)
-    if threshold is None:
-        return made
-    regions = find_regions(anomaly_map, (96, 80), threshold)
-    return dataclasses.replace(made, threshold=threshold, map_threshold=threshold, regions=regions)
+    peak = 0.1 if index % 4 else 0.9
+    return sample_result(
+        name,
+        index,
+        score=peak - index / 10000,
+        peak=peak,
+        map_threshold=threshold,
+        threshold=threshold,
+    )
 
 
 class Blocks(html.parser.HTMLParser):
@@ -98,6 +93,15 @@ def test_the_page_needs_nothing_else(write: Write) -> None:
     assert "default-src 'none'" in text
 
 
+def test_the_policy_allows_the_style_and_the_script_of_the_page_only(write: Write) -> None:
+    text = write(1).read_text(encoding="utf-8")
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+    for tag in ("style", "script"):
+        (body,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}';" in policy
+
+
 def test_the_worst_come_first_and_failures_last(write: Write) -> None:
     index = Blocks(write(9).read_text(encoding="utf-8")).json["index"]
     scores = [image["score"] for image in index if "score" in image]
@@ -108,16 +112,14 @@ def test_the_worst_come_first_and_failures_last(write: Write) -> None:
 
 
 def test_links_lead_to_the_files(write: Write, tmp_path: Path) -> None:
-    page = write(6, hostile=True)
-    index = Blocks(page.read_text(encoding="utf-8")).json["index"]
-    from urllib.parse import unquote
-
+    report = write(6, hostile=True)
+    index = Blocks(report.read_text(encoding="utf-8")).json["index"]
     for image in index:
         if "error" in image:
             assert "heatmap" not in image
             continue
-        assert (page.parent / unquote(image["heatmap"])).is_file()
-        assert os.path.samefile(page.parent / unquote(image["original"]), image["name"])
+        assert (report.parent / unquote(image["heatmap"])).is_file()
+        assert os.path.samefile(report.parent / unquote(image["original"]), image["name"])
         assert ":" not in image["original"]
 
 
@@ -139,20 +141,59 @@ def test_an_image_takes_few_kilobytes(write: Write) -> None:
 def test_beyond_a_number_of_images_only_the_worst_have_pictures(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "MOST_PICTURES", 3)
+    monkeypatch.setattr("hyperfsad.output.report.page.MOST_PICTURES", 3)
     blocks = Blocks(write(12).read_text(encoding="utf-8"))
     assert len(blocks.json["index"]) == 12
-    assert sorted(name for name in blocks.json if name != "index") == ["p0", "p4", "p8"]
+    assert [name for name in blocks.json if re.fullmatch(r"p\d+", name)] == ["p0", "p4", "p8"]
 
 
-def test_regions_are_drawn_in_bounded_number(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regions_are_drawn(write: Write) -> None:
     blocks = Blocks(write(5).read_text(encoding="utf-8"))
     (region,) = blocks.json["p0"]["regions"]
     assert region["bbox"][2] > 5
     assert len(region["polygon"]) >= 4
     assert blocks.json["p2"]["regions"] == []
-    line = {"regions": [{"bbox": [0] * 4, "area": 1, "score": 1, "polygon": [[0, 0]] * 50}] * 99}
-    assert len(report._outlines(line)) == report.MOST_POINTS // 50
+
+
+def fabricated(
+    count: int, regions: int = 0
+) -> tuple[list[dict[str, Any]], Callable[[list[str]], Iterator[Any]]]:
+    """Records and journal entries of `count` images with regions of 50 points each."""
+    region = {"bbox": [0] * 4, "area": 1, "score": 1, "polygon": [[0, 0]] * 50}
+    jpeg = thumbnail(make_picture(1, SIZE))
+    names = [f"{index}.png" for index in range(count)]
+    fields: dict[str, Any] = {"score": 0.5, "score_map": 0.5, "score_cls": 0.5, "threshold": None}
+    fields |= {"anomalous": None, "size": SIZE, "regions": regions, "heatmap": None, "error": None}
+    records = [{"image": name, **fields} for name in names]
+
+    def entries(images: list[str]) -> Iterator[Any]:
+        for name in images:
+            record = {"image": name, "regions": [region] * regions}
+            yield {"line": record, "picture": {"jpeg": jpeg, "map": ""}}
+
+    return records, entries
+
+
+def test_outlines_have_a_bounded_number_of_points(tmp_path: Path) -> None:
+    blocks = Blocks("".join(report_html(*fabricated(1, regions=99), [], tmp_path)))
+    assert len(blocks.json["p0"]["regions"]) == MOST_POINTS // 50
+
+
+def test_the_page_is_streamed(tmp_path: Path) -> None:
+    """Pictures of thousands of images never lie in memory at the same time."""
+    records, entries = fabricated(50)
+    read: list[str] = []
+
+    def counted(images: list[str]) -> Iterator[Any]:
+        for entry in entries(images):
+            read.append(entry["line"]["image"])
+            yield entry
+
+    written = 0
+    for chunk in report_html(records, counted, [], tmp_path):
+        written += chunk.count('"jpeg":')
+        assert len(read) - written <= 1
+    assert written == 50
 
 
 @pytest.mark.parametrize(
@@ -169,12 +210,6 @@ def test_the_summary_says_what_there_is(
     text = write(count, threshold=threshold).read_text(encoding="utf-8")
     assert words in text
     assert ('class="histogram"' in text) == (count > 0)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with started_browser() as found:
-        yield found
 
 
 @pytest.fixture
@@ -268,6 +303,25 @@ def test_the_keyboard_is_enough(write: Write, opened: Callable[..., Any]) -> Non
     assert page.evaluate(focused) == "part 1.png"
 
 
+def test_the_scores_of_the_branches_are_shown(write: Write, opened: Callable[..., Any]) -> None:
+    page = opened(write(1))
+    page.locator(".card").click()
+    rows = dict(
+        zip(
+            page.locator("#numbers dt").all_text_contents(),
+            page.locator("#numbers dd").all_text_contents(),
+            strict=True,
+        )
+    )
+    assert rows == {
+        "score": "0.9000",
+        "threshold": "0.5000",
+        "map score": "0.9000",
+        "whole-image score": "0.0000",
+        "size": "96 × 80",
+    }
+
+
 def test_pictures_and_outlines_lie_over_each_other(
     write: Write, opened: Callable[..., Any]
 ) -> None:
@@ -296,14 +350,17 @@ def test_the_original_is_loaded_only_when_asked_for(write: Write, browser: Any) 
     page = browser.new_page()
     page.goto(write(1).as_uri())
     page.locator(".card").click()
+    assert page.locator("#stage .photo").get_attribute("src").startswith("data:")
     page.get_by_label("Load the original file").check()
     page.locator("#stage .photo[src$='.png']").wait_for()
     assert page.evaluate("document.querySelector('#stage .photo').naturalWidth") == 96
     page.close()
 
 
-def test_many_images_are_made_as_they_are_needed(write: Write, opened: Callable[..., Any]) -> None:
-    page = opened(write(300))
+def test_many_cards_are_made_as_they_are_needed(tmp_path: Path, opened: Callable[..., Any]) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("".join(report_html(*fabricated(300), [], tmp_path)), encoding="utf-8")
+    page = opened(path)
     assert page.locator(".card").count() < 200
     page.locator(".card").first.focus()
     page.keyboard.press("End")
@@ -321,16 +378,15 @@ def test_many_images_are_made_as_they_are_needed(write: Write, opened: Callable[
         assert page.locator(".card").count() == 300
 
 
+@pytest.mark.parametrize("count", [0, 1, 12])
 def test_a_phone_shows_all_of_it_without_scrolling_sideways(
-    write: Write, opened: Callable[..., Any]
+    write: Write, opened: Callable[..., Any], count: int
 ) -> None:
-    for count in (0, 1, 12):
-        page = opened(write(count, hostile=True), width=360, height=740)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        if count:
-            page.locator(".card").first.click()
-            width = page.evaluate("document.getElementById('detail').scrollWidth")
-            assert width <= 360
+    page = opened(write(count, hostile=True), width=360, height=740)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    if count:
+        page.locator(".card").first.click()
+        assert page.evaluate("document.getElementById('detail').scrollWidth") <= 360
 
 
 CONTRAST = """(selector) => [...document.querySelectorAll(selector)].map((node) => {
@@ -373,7 +429,7 @@ def test_names_leave_out_the_folders_that_all_share(
     with OutputFolder(tmp_path / "out", run="r").open() as output:
         for index, path in enumerate(paths):
             path.parent.mkdir(parents=True, exist_ok=True)
-            output.add(_result(str(path), 4 * index, 0.5))
+            output.add(result(str(path), 4 * index, 0.5))
         output.finish([str(path) for path in paths])
     page = opened(tmp_path / "out" / "report.html")
     assert names(page) == ["a/x", "b/x", "b/c/y"]

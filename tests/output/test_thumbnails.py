@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hyperfsad.output.thumbnails import LARGEST, LONGEST, MAP_SIDE, PIXELS, glow, thumbnail
+from hyperfsad.output.thumbnails import LARGEST, LONGEST, MAP_SIDE, PIXELS, map_overlay, thumbnail
 from tests.conftest import make_picture
 
 
@@ -34,7 +34,7 @@ def test_even_noise_fits() -> None:
 def test_the_map_glows_where_it_is_high() -> None:
     anomaly_map = np.full((32, 32), 0.1, np.float32)
     anomaly_map[4, 20] = 0.6
-    picture = np.asarray(opened(glow(anomaly_map, (0.2, 0.5))))
+    picture = np.asarray(opened(map_overlay(anomaly_map, (0.2, 0.5))))
     assert picture.shape == (32, 32, 4)
     assert np.argwhere(picture[..., 3] > 0).tolist() == [[4, 20]]
 
@@ -42,7 +42,7 @@ def test_the_map_glows_where_it_is_high() -> None:
 def test_a_large_map_is_reduced_and_keeps_its_peaks() -> None:
     anomaly_map = np.full((643, 857), 0.1, np.float32)
     anomaly_map[400, 700] = 0.6
-    picture = np.asarray(opened(glow(anomaly_map, (0.2, 0.5))))
+    picture = np.asarray(opened(map_overlay(anomaly_map, (0.2, 0.5))))
     assert picture.shape[:2] == (MAP_SIDE, MAP_SIDE)
     ((row, column),) = np.argwhere(picture[..., 3] > 0)
     assert row == pytest.approx(400 / 643 * MAP_SIDE, abs=1)

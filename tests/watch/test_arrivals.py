@@ -5,20 +5,31 @@ from pathlib import Path
 
 import pytest
 
-from hyperfsad.watch.arrivals import Arrivals, Stamp, is_picture, is_temporary, look, stamp_of
+from hyperfsad.output.journal import Stamp, stamp_of
+from hyperfsad.watch.arrivals import Arrivals, is_picture, is_temporary, scan_folder
 
 
-def test_names_that_are_pictures() -> None:
-    for name in ("a.png", "A.JPG", "ä b.tiff", "partial.png", "x.tmp.d.png", "tmp.bmp"):
-        assert is_picture(name), name
-        assert not is_temporary(name), name
-    for name in (".a.png", "a.png~", "a.png.tmp", "a.png.part", "a.txt", "png", "Thumbs.db"):
-        assert not is_picture(name), name
-    for name in ("~a.png", "a~.png", "a.TMP.png", "a.part.jpg", "a.partial.jpg"):
-        assert is_temporary(name), name
+@pytest.mark.parametrize(
+    "name", ["a.png", "A.JPG", "ä b.tiff", "partial.png", "x.tmp.d.png", "tmp.bmp"]
+)
+def test_names_of_pictures(name: str) -> None:
+    assert is_picture(name)
+    assert not is_temporary(name)
 
 
-def test_a_look_goes_everywhere_but_into_outputs_and_circles(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", [".a.png", "a.png~", "a.png.tmp", "a.png.part", "a.txt", "png", "Thumbs.db"]
+)
+def test_names_of_other_files(name: str) -> None:
+    assert not is_picture(name)
+
+
+@pytest.mark.parametrize("name", ["~a.png", "a~.png", "a.TMP.png", "a.part.jpg", "a.partial.jpg"])
+def test_names_of_pictures_that_are_being_written(name: str) -> None:
+    assert is_temporary(name)
+
+
+def test_a_scan_goes_everywhere_but_into_outputs_and_circles(tmp_path: Path) -> None:
     wanted = {"a.png", "deep/er/b.jpg", "linked/c.png", "run/d.png"}
     out, elsewhere = tmp_path / "folder" / "out", tmp_path / "elsewhere"
     folder = tmp_path / "folder"
@@ -34,36 +45,36 @@ def test_a_look_goes_everywhere_but_into_outputs_and_circles(tmp_path: Path) -> 
     (folder / "linked").symlink_to(elsewhere)
     (elsewhere / "back").symlink_to(folder)
     (folder / "broken.png").symlink_to(tmp_path / "nowhere")
-    found = look(str(folder), os.path.realpath(out))
+    found = scan_folder(str(folder), os.path.realpath(out))
     assert {os.path.relpath(path, folder) for path in found.files} == wanted
     assert found.files[str(folder / "a.png")] == stamp_of(str(folder / "a.png"))
-    assert not found.closed
+    assert not found.unreadable
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    found = look(str(tmp_path / "none"), "")
-    assert found.closed == {str(tmp_path / "none"): "No such file or directory"}
+def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
+    found = scan_folder(str(tmp_path / "none"), "")
+    assert found.unreadable == {str(tmp_path / "none"): "No such file or directory"}
 
 
-def test_a_folder_that_may_not_be_opened_is_told_and_the_rest_is_found(tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_opened_is_reported_and_the_rest_is_found(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir()
     (tmp_path / "a.png").write_bytes(b"x")
     (tmp_path / "closed").chmod(0)
     try:
         if os.access(tmp_path / "closed", os.R_OK):
             pytest.skip("this user may open everything")
-        found = look(str(tmp_path), "")
+        found = scan_folder(str(tmp_path), "")
     finally:
         (tmp_path / "closed").chmod(0o700)
     assert list(found.files) == [str(tmp_path / "a.png")]
-    assert list(found.closed) == [str(tmp_path / "closed")]
+    assert list(found.unreadable) == [str(tmp_path / "closed")]
 
 
 def names(ready: list[tuple[str, Stamp]]) -> list[str]:
     return [path for path, _ in ready]
 
 
-def test_a_file_is_ready_when_it_rests_and_the_oldest_comes_first() -> None:
+def test_a_file_is_ready_when_it_stops_changing_and_the_oldest_comes_first() -> None:
     arrivals = Arrivals(settle=1.0, patience=10.0)
     files = {"b": (5, 100), "a": (5, 100), "old": (5, 7)}
     arrivals.update(files, now=0.0)
@@ -85,27 +96,27 @@ def test_what_does_not_decode_is_tried_ever_less_often_and_then_given_up() -> No
         now += 0.25
         if arrivals.ready(now):
             tries.append(now)
-            if arrivals.undecodable("a", now):
+            if not arrivals.retry_later("a", now):
                 break
     assert tries[-1] == 10.0
     assert 4 <= len(tries) <= 8
     arrivals.update({"a": (2, 2)}, now=11.0)  # a new version has all the time again
     assert arrivals.ready(12.0)
-    assert not arrivals.undecodable("a", 12.0)
+    assert arrivals.retry_later("a", 12.0)
 
 
 def test_without_patience_the_first_failure_is_the_last() -> None:
     arrivals = Arrivals(settle=0.0, patience=0.0)
     arrivals.update({"a": (1, 1)}, now=5.0)
     assert names(arrivals.ready(5.0)) == ["a"]
-    assert arrivals.undecodable("a", 5.0)
+    assert not arrivals.retry_later("a", 5.0)
 
 
-def test_a_file_that_never_rests_is_noticed() -> None:
+def test_a_file_that_never_stops_changing_is_noticed() -> None:
     arrivals = Arrivals(settle=1.0, patience=10.0)
     for second in range(70):
         arrivals.update({"latest": (9, second), "still": (1, 1)}, now=float(second))
-    assert arrivals.restless(69.0, 60.0) == ["latest"]
-    assert arrivals.restless(69.0, 80.0) == []
+    assert arrivals.still_changing(69.0, 60.0) == ["latest"]
+    assert arrivals.still_changing(69.0, 80.0) == []
     arrivals.update({"latest": (9, 69), "still": (1, 1)}, now=75.0)
-    assert arrivals.restless(75.0, 60.0) == []
+    assert arrivals.still_changing(75.0, 60.0) == []

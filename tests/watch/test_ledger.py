@@ -1,4 +1,4 @@
-"""results.jsonl of a watch: whole lines, repaired at most at its end, held by one at a time."""
+"""results.jsonl of a watch: complete records, repaired only at its end, held by one process."""
 
 import json
 import os
@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 from hyperfsad.errors import HyperfsadError, UsageError
-from hyperfsad.watch.arrivals import Stamp
-from hyperfsad.watch.ledger import CUT, Digests, Ledger
+from hyperfsad.output.journal import Stamp
+from hyperfsad.watch.ledger import CUT_OFF, Digests, Ledger
 
 
-def line(image: str, stamp: Stamp = (1, 2), **more: object) -> dict[str, object]:
+def record(image: str, stamp: Stamp = (1, 2), **more: object) -> dict[str, object]:
     return {"image": image, "stamp": list(stamp), "detector": "d", "error": None, **more}
 
 
 def write(folder: Path, *images: str) -> bytes:
     with Ledger(folder) as ledger:
         for image in images:
-            ledger.add(line(image))
+            ledger.add(record(image))
     return (folder / "results.jsonl").read_bytes()
 
 
-def test_what_has_a_line_is_done_also_after_a_restart(tmp_path: Path) -> None:
+def test_what_has_a_record_is_done_also_after_a_restart(tmp_path: Path) -> None:
     images = ["/a b.png", "/ä.png", os.fsdecode(b"/caf\xe9.png"), "/line\nbreak.png"]
     before = write(tmp_path, *images)
     with Ledger(tmp_path) as ledger:
@@ -33,7 +33,7 @@ def test_what_has_a_line_is_done_also_after_a_restart(tmp_path: Path) -> None:
         assert all(ledger.is_done(image, (1, 2)) for image in images)
         assert not ledger.is_done("/ä.png", (1, 3))
         assert not ledger.is_done("/b.png", (1, 2))
-        ledger.add(line("/ä.png", (1, 3)))
+        ledger.add(record("/ä.png", (1, 3)))
         assert ledger.is_done("/ä.png", (1, 3))
         assert ledger.is_done("/ä.png", (1, 2))
         assert ledger.end == os.path.getsize(tmp_path / "results.jsonl")
@@ -41,19 +41,19 @@ def test_what_has_a_line_is_done_also_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [1, 20, -1])
-def test_a_line_that_was_cut_off_is_moved_aside(tmp_path: Path, keep: int) -> None:
+def test_a_record_that_was_cut_off_is_moved_aside(tmp_path: Path, keep: int) -> None:
     whole = write(tmp_path, "a", "b")
-    last = json.dumps(line("c", text="x" * 200_000)).encode()
+    last = json.dumps(record("c", text="x" * 200_000)).encode()
     cut = last[:keep]
     (tmp_path / "results.jsonl").write_bytes(whole + cut)
     said: list[str] = []
     with Ledger(tmp_path, said.append) as ledger:
         assert not ledger.is_done("c", (1, 2))
-        ledger.add(line("c"))
+        ledger.add(record("c"))
     assert len(said) == 1
     assert "was cut off" in said[0]
-    assert (tmp_path / CUT).read_bytes() == cut + b"\n"
-    assert write(tmp_path) == whole + json.dumps(line("c")).encode() + b"\n"
+    assert (tmp_path / CUT_OFF).read_bytes() == cut + b"\n"
+    assert write(tmp_path) == whole + json.dumps(record("c")).encode() + b"\n"
 
 
 def test_a_block_of_zeros_is_moved_aside_and_a_missing_end_is_added(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_block_of_zeros_is_moved_aside_and_a_missing_end_is_added(tmp_path: Pa
     assert not said
 
 
-def test_foreign_lines_in_the_middle_stay_and_harm_nothing(tmp_path: Path) -> None:
+def test_foreign_records_in_the_middle_stay_and_harm_nothing(tmp_path: Path) -> None:
     whole = write(tmp_path, "a") + b'garbage\n[1]\n{"image": 3}\n{"stamp": [1]}\n\n'
     (tmp_path / "results.jsonl").write_bytes(whole)
     with Ledger(tmp_path) as ledger:
@@ -78,38 +78,36 @@ def test_foreign_lines_in_the_middle_stay_and_harm_nothing(tmp_path: Path) -> No
 
 def test_only_one_at_a_time(tmp_path: Path) -> None:
     with Ledger(tmp_path):
-        with pytest.raises(HyperfsadError, match=rf"Another process \({os.getpid()} on "):
-            Ledger(tmp_path).__enter__()
-        code = (
-            "import sys; from hyperfsad.watch.ledger import *;Ledger(Path(sys.argv[1])).__enter__()"
-        )
-        command = [sys.executable, "-c", code, str(tmp_path)]
+        with (
+            pytest.raises(HyperfsadError, match=rf"Another process \({os.getpid()} on "),
+            Ledger(tmp_path),
+        ):
+            pass
+        code = "import sys; from hyperfsad.watch.ledger import *; write = Ledger(Path(sys.argv[1]))"
+        command = [sys.executable, "-c", f"{code}\nwith write: pass", str(tmp_path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert "is at work in" in done.stderr
     write(tmp_path, "a")  # free again
 
 
-def test_results_of_detect_are_not_appended_to(tmp_path: Path) -> None:
-    (tmp_path / "results.jsonl").write_text('{"image": "a", "error": null}\n')
-    with pytest.raises(UsageError, match="another command"):
-        write(tmp_path)
-    (tmp_path / "results.jsonl").unlink()
-    (tmp_path / "results.partial.jsonl").touch()
+@pytest.mark.parametrize("name", ["results.jsonl", "results.partial.jsonl"])
+def test_results_of_detect_are_not_appended_to(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"image": "a", "error": null}\n')
     with pytest.raises(UsageError, match="another command"):
         write(tmp_path)
 
 
 def test_a_file_that_another_program_changes_is_not_written_to(tmp_path: Path) -> None:
     with Ledger(tmp_path) as ledger:
-        ledger.add(line("a"))
+        ledger.add(record("a"))
         (tmp_path / "results.jsonl").unlink()
         with pytest.raises(HyperfsadError, match="changed by another program"):
-            ledger.add(line("b"))
+            ledger.add(record("b"))
 
 
-def test_a_full_disk_leaves_whole_lines(tmp_path: Path) -> None:
-    """A limit on the size of files lets a part of the line through, as a full disk does."""
-    resource = pytest.importorskip("resource")
+def test_a_full_disk_leaves_complete_records(tmp_path: Path) -> None:
+    """A limit on the size of files lets a part of the record through, as a full disk does."""
+    pytest.importorskip("resource")
     code = (
         "import resource, signal, sys\n"
         "from pathlib import Path\n"
@@ -124,7 +122,6 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "refused True\n", done.stderr
-    assert resource is not None
 
 
 def test_skipped_images_stay_skipped(tmp_path: Path) -> None:

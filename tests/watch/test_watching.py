@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import os
 import shutil
 import signal
@@ -19,8 +20,8 @@ from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.cli.main import main
 from hyperfsad.errors import HyperfsadError, UsageError
 from hyperfsad.output.exports import results_csv
+from hyperfsad.watch import Watcher, watch
 from hyperfsad.watch.ledger import Ledger
-from hyperfsad.watch.watcher import Watcher, watch
 from tests.conftest import make_picture, read_results
 
 QUICK: dict[str, Any] = {"interval": 0.02, "settle": 0.05, "patience": 60.0}
@@ -93,7 +94,7 @@ class Beside:
             time.sleep(0.01)
 
 
-def test_each_image_gets_one_line(fitted: HyperFSAD, folder: Path, out: Path) -> None:
+def test_each_image_gets_one_record(fitted: HyperFSAD, folder: Path, out: Path) -> None:
     names = ["a b.png", "ä/ö ü.png", os.fsdecode(b"caf\xe9.png"), "img[1].png", "-x.png"]
     (folder / "ä").mkdir()
     for seed, name in enumerate(names):
@@ -101,23 +102,23 @@ def test_each_image_gets_one_line(fitted: HyperFSAD, folder: Path, out: Path) ->
     (folder / "notes.txt").write_text("no image")
     results = once(fitted, folder, out, maps=True)
     assert {r.image for r in results} == {str(folder / name) for name in names}
-    lines = read_results(out)
-    assert [line["image"] for line in lines] == [r.image for r in results]
+    records = read_results(out)
+    assert [record["image"] for record in records] == [r.image for r in results]
     fields = ["image", "score", "score_map", "score_cls", "threshold", "anomalous", "size"]
     fields += ["map_threshold", "threshold_from", "p_value", "regions", "product"]
     fields += ["unknown_product", "nearest_product", "product_similarity", "product_margin"]
     fields += ["heatmap", "map", "time", "stamp", "detector", "error"]
-    assert list(lines[0]) == fields
-    for line in lines:
-        status = os.stat(str(line["image"]))
-        assert line["stamp"] == [status.st_size, status.st_mtime_ns]
-        assert line["score"] == fitted.predict([str(line["image"])]).__next__().score
-        assert (out / str(line["heatmap"])).is_file()
-        assert (out / str(line["map"])).is_file()
-        assert str(line["time"]).endswith("+00:00")
-        assert line["detector"] == fitted.identity()[:12]
-    rows = list(csv.DictReader(io.StringIO("".join(results_csv(iter(lines))))))
-    assert [row["image"] for row in rows] == [line["image"] for line in lines]
+    assert list(records[0]) == fields
+    for record in records:
+        status = os.stat(str(record["image"]))
+        assert record["stamp"] == [status.st_size, status.st_mtime_ns]
+        assert record["score"] == fitted.predict([str(record["image"])]).__next__().score
+        assert (out / str(record["heatmap"])).is_file()
+        assert (out / str(record["map"])).is_file()
+        assert str(record["time"]).endswith("+00:00")
+        assert record["detector"] == fitted.identity()[:12]
+    rows = list(csv.DictReader(io.StringIO("".join(results_csv(iter(records))))))
+    assert [row["image"] for row in rows] == [record["image"] for record in records]
     before = (out / "results.jsonl").read_bytes()
     assert once(fitted, folder, out) == []
     assert (out / "results.jsonl").read_bytes() == before
@@ -156,8 +157,8 @@ def test_files_in_pieces_renamed_files_and_files_written_again(
     scores = {Path(r.image).name: r.score for r in beside.results}
     assert scores["steady.png"] == fitted.predict(make_picture(1, (300, 200))).score
     assert scores["halting.png"] == fitted.predict(make_picture(2, (300, 200))).score
-    latest = [line for line in read_results(out) if str(line["image"]).endswith("latest.png")]
-    assert [line["score"] for line in latest] == [
+    latest = [record for record in read_results(out) if str(record["image"]).endswith("latest.png")]
+    assert [record["score"] for record in latest] == [
         fitted.predict(make_picture(s)).score for s in (4, 5)
     ]
     assert len(read_results(out)) == 7
@@ -167,7 +168,7 @@ def test_heat_maps_of_one_name_do_not_collide(fitted: HyperFSAD, folder: Path, o
     for seed in range(3):
         put(folder / "latest.png", seed, (seed + 1) * 10**18)
         once(fitted, folder, out)
-    assert len({line["heatmap"] for line in read_results(out)}) == 3
+    assert len({record["heatmap"] for record in read_results(out)}) == 3
     assert len(list(out.glob("heatmaps/*/*.jpg"))) == 3
     put(folder / "latest.png", 0, 10**18)  # the first comes back: it was judged before
     assert once(fitted, folder, out) == []
@@ -186,7 +187,7 @@ def test_a_broken_file_gets_its_error_once_and_again_when_it_changes(
         "empty.png": True,
     }
     assert results[0].error is None  # the good one did not wait for the others
-    assert any("is empty (0 bytes)" in str(line["error"]) for line in read_results(out))
+    assert any("is empty (0 bytes)" in str(record["error"]) for record in read_results(out))
     assert once(fitted, folder, out, patience=0.3) == []
     (folder / "cut.png").write_bytes(png(1))
     again = once(fitted, folder, out)
@@ -228,7 +229,7 @@ def test_a_file_that_is_written_to_while_it_is_read_is_judged_as_it_is_then(
     put(folder / "latest.png", 1, 10**18)
     scores = [r.score for r in once(detector, folder, out)]
     assert scores == [detector.predict(make_picture(2)).score]
-    assert [line["stamp"] for line in read_results(out)] == [
+    assert [record["stamp"] for record in read_results(out)] == [
         [os.path.getsize(folder / "latest.png"), 2 * 10**18]
     ]
 
@@ -251,8 +252,8 @@ def test_a_folder_that_comes_late_goes_away_and_comes_back(
         away.rename(folder)
         put(folder / "2.png", 2)
         beside.wait(lambda: len(beside.results) == 2)
-    assert [Path(str(line["image"])).name for line in read_results(out)] == ["1.png", "2.png"]
-    assert sum("cannot be opened" in text for text in beside.said) == 3  # told once each time
+    assert [Path(str(record["image"])).name for record in read_results(out)] == ["1.png", "2.png"]
+    assert sum("cannot be opened" in text for text in beside.said) == 3  # said once each time
 
 
 def test_two_watchers_in_one_output_folder_are_refused(
@@ -289,7 +290,7 @@ def test_another_detector_goes_on_and_says_so(
     assert [Path(r.image).name for r in results] == ["2.png"]
     assert any("1 image done before" in text for text in said)
     assert any(f"another detector ({fitted.identity()[:12]})" in text for text in said)
-    found = [line["detector"] for line in read_results(out)]
+    found = [record["detector"] for record in read_results(out)]
     assert found == [fitted.identity()[:12], detector.identity()[:12]]
 
 
@@ -308,15 +309,27 @@ def test_the_output_folder_is_never_watched(fitted: HyperFSAD, folder: Path) -> 
     for _ in range(2):
         once(fitted, folder, folder / "results")
     assert len(read_results(folder / "results")) == 1
-    for out in (folder, folder.parent):
-        with pytest.raises(UsageError, match="never watched"):
-            Watcher(fitted, folder, out)
+
+
+@pytest.mark.parametrize("out", [".", ".."])
+def test_the_output_folder_cannot_be_watched(fitted: HyperFSAD, folder: Path, out: str) -> None:
+    with pytest.raises(UsageError, match="never watched"):
+        Watcher(fitted, folder, folder / out)
+
+
+def test_a_file_cannot_be_watched(fitted: HyperFSAD, folder: Path, out: Path) -> None:
     with pytest.raises(UsageError, match="is a file"):
-        Watcher(fitted, folder / "1.png", folder / "results")
-    wrong: dict[str, Any] = {"interval": -1, "settle": float("nan"), "patience": float("inf")}
-    for name, value in wrong.items():
-        with pytest.raises(UsageError, match=f"The {name} is a number of seconds, not {value}"):
-            Watcher(fitted, folder, "out", **{name: value})
+        Watcher(fitted, put(folder / "1.png", 1), out)
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"), [("interval", -1), ("settle", math.nan), ("patience", math.inf)]
+)
+def test_times_that_cannot_be_used(
+    fitted: HyperFSAD, folder: Path, out: Path, name: str, seconds: float
+) -> None:
+    with pytest.raises(UsageError, match=f"The {name} is a number of seconds, not {seconds}"):
+        once(fitted, folder, out, **{name: seconds})
 
 
 def test_a_file_that_is_always_changing_is_left_for_the_next_time(
@@ -343,7 +356,9 @@ def test_a_file_that_is_always_changing_is_left_for_the_next_time(
     assert f"{folder / 'latest.png'} is still being written; it is left for the next time." in said
 
 
-def test_images_under_temporary_names_are_told(fitted: HyperFSAD, folder: Path, out: Path) -> None:
+def test_images_under_temporary_names_are_reported(
+    fitted: HyperFSAD, folder: Path, out: Path
+) -> None:
     put(folder / "screw.part.png", 1)
     put(folder / "1.png", 2)
     said: list[str] = []
@@ -351,7 +366,7 @@ def test_images_under_temporary_names_are_told(fitted: HyperFSAD, folder: Path, 
     assert [text for text in said if "screw.part.png has a temporary name" in text]
 
 
-def test_leaving_the_loop_gives_the_folder_free(fitted: HyperFSAD, folder: Path, out: Path) -> None:
+def test_leaving_the_loop_frees_the_folder(fitted: HyperFSAD, folder: Path, out: Path) -> None:
     for seed in range(3):
         put(folder / f"{seed}.png", seed, (seed + 1) * 10**15)
     run = watch(fitted, folder, out, **QUICK)
@@ -412,7 +427,7 @@ def test_detect_does_not_replace_the_results_of_a_watch(
     assert (out / "results.jsonl").read_bytes() == before
 
 
-def lines_in(out: Path) -> int:
+def records_in(out: Path) -> int:
     results = out / "results.jsonl"
     return results.read_bytes().count(b"\n") if results.exists() else 0
 
@@ -432,9 +447,9 @@ def start(command: list[str]) -> "subprocess.Popen[str]":
 
 
 def stopped(command: list[str], out: Path, number: int, kind: int) -> tuple[int, str]:
-    """Exit code and words of the command, stopped by a signal after so many lines in all."""
+    """Exit code and words of the command, stopped by a signal after so many records in all."""
     process = start(command)
-    while lines_in(out) < number:
+    while records_in(out) < number:
         assert process.poll() is None, process.communicate()
         time.sleep(0.005)
     process.send_signal(kind)
@@ -465,7 +480,7 @@ def test_killed_cut_off_and_stopped_nothing_is_lost_or_done_twice(
     command: list[str], folder: Path, out: Path
 ) -> None:
     process = start(command)
-    while lines_in(out) < 5:
+    while records_in(out) < 5:
         assert process.poll() is None, process.communicate()
         time.sleep(0.005)
     process.kill()
@@ -483,10 +498,10 @@ def test_killed_cut_off_and_stopped_nothing_is_lost_or_done_twice(
     code, errors = stopped(command, out, 60, signal.SIGTERM)
     assert code == 0
     assert " done before" in errors
-    images = [str(line["image"]) for line in read_results(out)]
+    images = [str(record["image"]) for record in read_results(out)]
     assert sorted(images) == sorted(str(folder / f"{seed}.png") for seed in range(60))
     assert (out / "results.jsonl").read_bytes().startswith(before[: before.rindex(b"\n") + 1])
-    heatmaps = {str(line["heatmap"]) for line in read_results(out)}
+    heatmaps = {str(record["heatmap"]) for record in read_results(out)}
     assert len(heatmaps) == 60
     assert all((out / name).is_file() for name in heatmaps)
 

@@ -37,7 +37,7 @@ def detect(options: argparse.Namespace) -> int:
     """Scores images and writes the results; what is done survives an interruption."""
     from ..images.pipeline import Behind
     from ..output.folder import OutputFolder
-    from ..output.report.overview import Learnt
+    from ..output.report.overview import ProductSummary
 
     out = Path(options.output)
     if not options.images:
@@ -65,7 +65,7 @@ def detect(options: argparse.Namespace) -> int:
         maps=options.save_maps,
         support=detector.support_,
         products=[
-            Learnt(one.support_, name, one.threshold_, one.threshold_from_)
+            ProductSummary(one.support_, name, one.threshold_, one.threshold_from_)
             for name, one in getattr(detector, "products_", {}).items()
         ],
     )

@@ -79,7 +79,7 @@ def watch(options: argparse.Namespace) -> int:
             failed += result.error is not None
             if not options.quiet:
                 name = os.path.relpath(result.image, watcher.folder)
-                print(printable(f"{_row(watcher.line)}  {name}"), flush=True)
+                print(printable(f"{_row(watcher.record)}  {name}"), flush=True)
             if result.error is not None:
                 say(f"hyperfsad: {result.error}")
     stopped = "; stopped" if signals else ""

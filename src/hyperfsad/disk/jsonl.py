@@ -1,9 +1,9 @@
 """JSON Lines: one object a line."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
 def read_objects(path: Path) -> Iterator[dict[str, Any]]:
@@ -19,6 +19,15 @@ def read_objects(path: Path) -> Iterator[dict[str, Any]]:
                     yield value
     except OSError:
         return
+
+
+def append_object(file: IO[bytes], value: Mapping[str, Any]) -> int:
+    """Writes an object as one line to an open file; returns the number of bytes."""
+    row = encoded(json.dumps(value, ensure_ascii=False) + "\n")
+    written = 0
+    while written < len(row):  # an unbuffered file on a nearly full disk takes a part of it
+        written += file.write(row[written:])
+    return len(row)
 
 
 def encoded(text: str) -> bytes:

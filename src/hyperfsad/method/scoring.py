@@ -70,8 +70,8 @@ def cls_score(query: Tensor, memory: Tensor) -> Tensor:
     return cls_distances(query, memory).mean()
 
 
-BRANCHES = {"map": "map", "cls": "CLS token"}
-"""The branches of the image score by name, and what people read."""
+BRANCHES = {"map": "map score", "cls": "whole-image score"}
+"""The branches of the image score by name, and their labels for people."""
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,29 @@
-"""Results for other programs: flat tables, and regions in the COCO format, each as a stream."""
+"""The records of results.jsonl, and the same for other programs: flat tables and COCO, streamed."""
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
+from ..results.result import BRANCH_FIELDS, AnomalyResult
 from ..version import __version__
 
-Line = dict[str, Any]
+Record: TypeAlias = dict[str, Any]
+"""One object of results.jsonl."""
 
-PRODUCT_COLUMNS = (
-    *("product", "unknown_product", "nearest_product", "product_similarity", "product_margin"),
+_ORDERED = (
+    *("image", "score", *BRANCH_FIELDS.values(), "threshold", "anomalous", "map_threshold"),
+    *("regions", "heatmap", "map", "error", "product", "unknown_product", "nearest_product"),
+    *("product_similarity", "product_margin", "p_value", "threshold_from"),
 )
-"""Later columns: journals of before do not have them."""
-RESULT_COLUMNS = (
-    *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "map_threshold"),
-    *("regions", "heatmap", "map", "error", *PRODUCT_COLUMNS, "p_value", "threshold_from"),
+_NOT_IN_TABLE = ("size",)
+RESULT_COLUMNS = tuple(
+    name
+    for name in dict.fromkeys([*_ORDERED, *AnomalyResult.failed("", "").to_dict()])
+    if name not in _NOT_IN_TABLE
 )
+"""Programs rely on the order of the first ones; fields that results gain later follow them."""
 REGION_COLUMNS = (
     *("image", "region", "score", "x", "y", "width", "height", "area", "peak_x", "peak_y"),
     "anomalous",
@@ -25,50 +31,56 @@ REGION_COLUMNS = (
 """The last is the verdict on the image."""
 
 
-def severity(line: Line) -> float:
-    """How bad an image is: its score, as a part of its threshold, since products differ in both."""
-    score: float = line["score"]
-    return score / line["threshold"] if (line["threshold"] or 0) > 0 else score
+def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:
+    """The record of a result; `written` holds the paths of its files, and what a watch adds."""
+    record = {**result.to_dict(), **written}
+    record["error"] = record.pop("error")  # last, as in the contract
+    return record
 
 
-def results_csv(lines: Iterable[Line]) -> Iterator[str]:
-    """A row for each image; of the regions, their number."""
-
-    def row(line: Line) -> Line:
-        # without a map threshold there is no region to count, which is not the same as none
-        sought = line["map_threshold"] is not None
-        fields = {name: line.get(name) for name in RESULT_COLUMNS}
-        return {**fields, "regions": len(line["regions"]) if sought else ""}
-
-    return _table(RESULT_COLUMNS, map(row, lines))
+def severity(record: Record) -> float:
+    """How bad an image is: its score divided by its threshold, since products differ in both."""
+    score: float = record["score"]
+    return score / record["threshold"] if (record["threshold"] or 0) > 0 else score
 
 
-def regions_csv(lines: Iterable[Line]) -> Iterator[str]:
+def results_csv(records: Iterable[Record]) -> Iterator[str]:
+    """A row for each image, with the number of its regions."""
+
+    def row(record: Record) -> Record:
+        # without a map threshold regions were not sought, which is not the same as none found
+        count = "" if record["map_threshold"] is None else len(record["regions"])
+        # journals of earlier versions lack the later fields
+        return {**{name: record.get(name) for name in RESULT_COLUMNS}, "regions": count}
+
+    return _table(RESULT_COLUMNS, map(row, records))
+
+
+def regions_csv(records: Iterable[Record]) -> Iterator[str]:
     """A row for each region, numbered from 1 within its image."""
 
-    def rows() -> Iterator[Line]:
-        for line in lines:
-            for number, region in enumerate(line["regions"], start=1):
-                box = zip(("x", "y", "width", "height"), region["bbox"], strict=True)
+    def rows() -> Iterator[Record]:
+        for record in records:
+            for number, region in enumerate(record["regions"], start=1):
                 peak = region["peak"] or {"x": None, "y": None}
                 yield {
-                    "image": line["image"],
+                    "image": record["image"],
                     "region": number,
                     "score": region["score"],
-                    **dict(box),
+                    **dict(zip(("x", "y", "width", "height"), region["bbox"], strict=True)),
                     "area": region["area"],
                     "peak_x": peak["x"],
                     "peak_y": peak["y"],
-                    "anomalous": line["anomalous"],
+                    "anomalous": record["anomalous"],
                 }
 
     return _table(REGION_COLUMNS, rows())
 
 
-def coco_json(lines: Callable[[], Iterable[Line]]) -> Iterator[str]:
+def coco_json(read_records: Callable[[], Iterable[Record]]) -> Iterator[str]:
     """All images that were scored, and their regions as annotations of one category.
 
-    A polygon of COCO has no holes; `area` leaves them out. `lines` is asked twice.
+    COCO's polygons have no holes, but `area` leaves holes out. `read_records` is called twice.
     """
     head = {
         "info": {"description": "Regions found by hyperfsad", "version": __version__},
@@ -76,23 +88,23 @@ def coco_json(lines: Callable[[], Iterable[Line]]) -> Iterator[str]:
         "categories": [{"id": 1, "name": "anomaly", "supercategory": "anomaly"}],
     }
     yield json.dumps(head)[:-1] + ', "images": ['
-    yield from _joined(_coco_images(lines()))
+    yield from _joined(_coco_images(read_records()))
     yield '], "annotations": ['
-    yield from _joined(_coco_annotations(lines()))
+    yield from _joined(_coco_annotations(read_records()))
     yield "]}\n"
 
 
-def _coco_images(lines: Iterable[Line]) -> Iterator[Line]:
-    for number, line in enumerate(lines, start=1):
-        if line["error"] is None:
-            width, height = line["size"]
-            yield {"id": number, "file_name": line["image"], "width": width, "height": height}
+def _coco_images(records: Iterable[Record]) -> Iterator[Record]:
+    for number, record in enumerate(records, start=1):
+        if record["error"] is None:
+            width, height = record["size"]
+            yield {"id": number, "file_name": record["image"], "width": width, "height": height}
 
 
-def _coco_annotations(lines: Iterable[Line]) -> Iterator[Line]:
+def _coco_annotations(records: Iterable[Record]) -> Iterator[Record]:
     count = 0
-    for number, line in enumerate(lines, start=1):
-        for region in line["regions"]:
+    for number, record in enumerate(records, start=1):
+        for region in record["regions"]:
             count += 1
             yield {
                 "id": count,
@@ -106,12 +118,12 @@ def _coco_annotations(lines: Iterable[Line]) -> Iterator[Line]:
             }
 
 
-def _joined(values: Iterable[Line]) -> Iterator[str]:
-    for index, value in enumerate(values):
+def _joined(objects: Iterable[Record]) -> Iterator[str]:
+    for index, value in enumerate(objects):
         yield ("\n" if index == 0 else ",\n") + json.dumps(value, ensure_ascii=False)
 
 
-def _table(columns: tuple[str, ...], rows: Iterable[Line]) -> Iterator[str]:
+def _table(columns: tuple[str, ...], rows: Iterable[Record]) -> Iterator[str]:
     text = io.StringIO()
     table = csv.DictWriter(text, columns, lineterminator="\n")
     table.writeheader()

@@ -1,49 +1,57 @@
-"""The journal of a run: finished entries on disk, and in memory only where each of them lies."""
+"""The journal of a run: finished entries on disk; memory only holds where each of them lies."""
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from ..disk.atomic import atomic_path, explain_os_errors
-from ..disk.jsonl import encoded, read_objects
+from ..disk.jsonl import append_object, read_objects
 
-Entry = dict[str, Any]
+Entry: TypeAlias = dict[str, Any]
+"""The stamp of an image's file, its record under "line", and its small pictures.
+
+The key "line" is older than the word record. It stays, so that a journal of an earlier version can
+be resumed."""
+
+Stamp: TypeAlias = tuple[int, int]
+"""Size and time of change (in nanoseconds): a file with another stamp is another picture."""
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Span(NamedTuple):
+    """Where an entry lies in the file."""
+
     start: int
     length: int
-    stamp: list[int] | None
+    stamp: Stamp | None
 
 
 class Journal:
-    """One JSON object a line: a header that tells runs apart, then an entry for each image."""
+    """A JSON Lines file: a header that identifies the run, then an entry for each image."""
 
     def __init__(self, path: Path, header: Entry) -> None:
         self.path = path
         self._header = header
         self._file: FileIO | None = None
         self._end = 0
-        self._places: dict[str, _Place] = {}
+        self._spans: dict[str, _Span] = {}
 
-    def start(self, earlier: Path | None, wanted: Callable[[Entry], bool]) -> None:
-        """Begins with what is wanted of an earlier journal of the same run, and replaces it."""
+    def start(self, earlier: Path | None, keep: Callable[[Entry], bool]) -> None:
+        """Starts a new file with those entries of an earlier journal of the same run to keep."""
         with atomic_path(self.path) as temporary:
             self._file = temporary.open("wb", buffering=0)
             try:
                 self._write(self._header)
                 for entry in self._earlier(earlier):
-                    if wanted(entry):
+                    if keep(entry):
                         self.add(entry)
             finally:
                 self._file.close()
         with explain_os_errors(self.path):
-            self._file = self.path.open("ab", buffering=0)  # each line is there at once
+            self._file = self.path.open("ab", buffering=0)  # an entry is there at once
 
     def _earlier(self, path: Path | None) -> Iterator[Entry]:
         entries = read_objects(path) if path is not None else iter(())
@@ -54,26 +62,26 @@ class Journal:
         """Notes that an image is finished."""
         start = self._end
         self._write(entry)
-        place = _Place(start, self._end - start, entry["stamp"])
-        self._places[entry["line"]["image"]] = place
+        stamp = entry["stamp"] and tuple(entry["stamp"])
+        self._spans[entry["line"]["image"]] = _Span(start, self._end - start, stamp)
 
-    def stamp(self, image: str) -> list[int] | None:
-        """Size and time of the image's file when it was finished."""
-        return self._places[image].stamp
+    def stamp(self, image: str) -> Stamp | None:
+        """The stamp of the image's file when it was finished."""
+        return self._spans[image].stamp
 
     def __contains__(self, image: str) -> bool:
-        return image in self._places
+        return image in self._spans
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._spans)
 
     def entries(self, images: list[str]) -> Iterator[Entry]:
         """The entries of finished images, read one by one."""
         with explain_os_errors(self.path), self.path.open("rb") as file:
             for image in images:
-                place = self._places[image]
-                file.seek(place.start)
-                entry: Entry = json.loads(file.read(place.length))
+                span = self._spans[image]
+                file.seek(span.start)
+                entry: Entry = json.loads(file.read(span.length))
                 yield entry
 
     def close(self) -> None:
@@ -83,16 +91,14 @@ class Journal:
 
     def _write(self, entry: Entry) -> None:
         assert self._file is not None
-        line = encoded(json.dumps(entry, ensure_ascii=False) + "\n")
         with explain_os_errors(self.path):
-            self._file.write(line)
-        self._end += len(line)
+            self._end += append_object(self._file, entry)
 
 
-def stamp(image: str) -> list[int] | None:
-    """What changes with an image's file: its size and time; None where there is no file."""
+def stamp_of(path: str) -> Stamp | None:
+    """The stamp of a file; None where there is no file, or it cannot be read."""
     try:
-        status = os.stat(image)
+        status = os.stat(path)
     except OSError:
         return None
-    return [status.st_size, status.st_mtime_ns]
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None

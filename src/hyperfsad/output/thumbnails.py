@@ -2,7 +2,6 @@
 
 import base64
 import io
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from PIL import Image
 from ..results.heatmap import palette
 
 LARGEST = 8_000
-"""Bytes of a JPEG; with its map and outlines an image then takes about 15 kB of the report."""
+"""Bytes of a JPEG; with its map and contours an image then takes about 15 kB of the report."""
 PIXELS = 320 * 240
 LONGEST = 640
 MAP_SIDE = 40
@@ -34,7 +33,7 @@ def thumbnail(picture: Image.Image) -> str:
         scale *= 0.75
 
 
-def glow(anomaly_map: NDArray[np.float32], scale: tuple[float, float]) -> str:
+def map_overlay(anomaly_map: NDArray[np.float32], scale: tuple[float, float]) -> str:
     """The map in the colours of the heat maps, as a PNG with transparency that browsers enlarge."""
     low, high = scale
     cells = _reduced(np.nan_to_num(anomaly_map.astype(np.float64)))
@@ -44,13 +43,6 @@ def glow(anomaly_map: NDArray[np.float32], scale: tuple[float, float]) -> str:
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, format="PNG", optimize=True)
     return base64.b64encode(file.getvalue()).decode()
-
-
-def picture_entry(
-    picture: Image.Image, anomaly_map: NDArray[np.float32], scale: tuple[float, float]
-) -> dict[str, Any]:
-    """What the report needs to show one image."""
-    return {"jpeg": thumbnail(picture), "map": glow(anomaly_map, scale)}
 
 
 def _reduced(cells: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,26 +1,22 @@
-"""Which files of a folder are pictures, and which of them are complete: a camera is writing them.
+"""Which files of a folder are pictures, and which are complete while a camera is writing them.
 
-Folders are looked at again and again, which works on network shares and on every system.
+Folders are scanned again and again, which works on network shares and on every system.
 """
 
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from ..errors import reason
 from ..images.finding import RUN_FILES, SUFFIXES
-
-Stamp: TypeAlias = tuple[int, int]
-"""Size and time of change (in nanoseconds): another stamp is another picture."""
+from ..output.journal import Stamp, stamp_of
 
 TEMPORARY = (".tmp", ".part", ".partial", "~")
 """How names end, before the suffix, while a file is being written; it is renamed afterwards."""
 
 
 def is_picture(name: str) -> bool:
-    """Whether a file of this name is a picture, and no hidden one."""
+    """Whether a file of this name is a picture, and not hidden."""
     return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
 
 
@@ -29,65 +25,53 @@ def is_temporary(name: str) -> bool:
     return name.startswith("~") or os.path.splitext(name)[0].lower().endswith(TEMPORARY)
 
 
-def stamp_of(path: str) -> Stamp | None:
-    """The stamp of a file; None where there is none, or none that can be asked."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return status.st_size, status.st_mtime_ns
-
-
 @dataclass
-class Look:
-    """What one look at a folder found."""
+class FolderScan:
+    """What one scan of a folder found."""
 
     files: dict[str, Stamp] = field(default_factory=dict)
     temporary: list[str] = field(default_factory=list)
-    """Pictures under names that they will not keep."""
-    closed: dict[str, str] = field(default_factory=dict)
+    """Pictures with temporary names."""
+    unreadable: dict[str, str] = field(default_factory=dict)
     """Folders that could not be opened, and why."""
 
 
-def look(folder: str, leave_out: str) -> Look:
-    """All pictures below a folder, but for those below the folder `leave_out` (a real path).
+def scan_folder(folder: str, exclude: str) -> FolderScan:
+    """All pictures below a folder, except those below the folder `exclude` (a real path).
 
-    Links to folders are followed once. The heat maps of a run are no pictures of parts.
+    Links to folders are entered once. The heat maps of a run are not pictures of parts.
     """
-    found = Look()
-    seen = {leave_out}
-    waiting = [(folder, os.path.realpath(folder))]
-    while waiting:
-        parent, real = waiting.pop()
-        if real in seen:
+    scan = FolderScan()
+    visited = {exclude}
+    pending = [(folder, os.path.realpath(folder))]
+    while pending:
+        parent, real = pending.pop()
+        if real in visited:
             continue
-        seen.add(real)
+        visited.add(real)
         try:
             with os.scandir(parent) as listing:
                 entries = list(listing)
         except OSError as error:
             if parent == folder or not isinstance(error, FileNotFoundError):
-                found.closed[parent] = reason(error)
+                scan.unreadable[parent] = reason(error)
             continue
-        ours = not RUN_FILES.isdisjoint(entry.name for entry in entries)
+        is_output = not RUN_FILES.isdisjoint(entry.name for entry in entries)
         for entry in entries:
-            if entry.name.startswith(".") or (ours and entry.name == "heatmaps"):
+            if entry.name.startswith(".") or (is_output and entry.name == "heatmaps"):
                 continue
             if _is_folder(entry):
                 link = entry.is_symlink()
                 below = os.path.realpath(entry.path) if link else os.path.join(real, entry.name)
-                waiting.append((entry.path, below))
+                pending.append((entry.path, below))
             elif not is_picture(entry.name):
                 continue
             elif is_temporary(entry.name):
-                found.temporary.append(entry.path)
-            else:
-                stamp = stamp_of(entry.path)  # that of the listing may be old on Windows
-                if stamp is not None:
-                    found.files[entry.path] = stamp
-    return found
+                scan.temporary.append(entry.path)
+            # the listing's own stamp may be old on Windows
+            elif (stamp := stamp_of(entry.path)) is not None:
+                scan.files[entry.path] = stamp
+    return scan
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
@@ -98,67 +82,66 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 @dataclass
-class _Waiting:
+class _WaitingFile:
     stamp: Stamp
-    first: float
-    """When the file was first seen."""
-    since: float
-    """When it was first seen with this stamp."""
-    due: float
-    """When it is to be tried."""
+    arrived: float
+    """When the file was first found."""
+    unchanged_since: float
+    """When it was first found with this stamp."""
+    next_try: float
 
 
 class Arrivals:
-    """Files that wait: for their writer to finish, and for another try where they do not decode.
+    """Files that wait: until their writer has finished, or for another try to decode them.
 
-    `now` is a clock of our own in seconds: those of cameras and file servers may differ.
+    `now` is our own clock in seconds: those of cameras and file servers may differ.
     """
 
     def __init__(self, settle: float, patience: float) -> None:
         self.settle, self.patience = settle, patience
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _WaitingFile] = {}
 
     def update(self, files: Mapping[str, Stamp], now: float) -> None:
-        """Takes note of all files that are not done yet; others are forgotten."""
+        """Takes all files that are not done yet; forgets all others."""
         waiting = {}
         for path, stamp in files.items():
-            before = self._waiting.get(path)
-            if before is None:
-                before = _Waiting(stamp, now, now, now + self.settle)
-            elif before.stamp != stamp:
-                before = _Waiting(stamp, before.first, now, now + self.settle)
-            waiting[path] = before
+            file = self._waiting.get(path)
+            if file is None or file.stamp != stamp:
+                arrived = now if file is None else file.arrived
+                file = _WaitingFile(stamp, arrived, now, now + self.settle)
+            waiting[path] = file
         self._waiting = waiting
 
     def ready(self, now: float) -> list[tuple[str, Stamp]]:
         """Files that have not changed for the settle time, the oldest first."""
-        due = [(path, file.stamp) for path, file in self._waiting.items() if file.due <= now]
+        due = [(path, file.stamp) for path, file in self._waiting.items() if file.next_try <= now]
         return sorted(due, key=lambda item: (item[1][1], item[0]))
 
-    def undecodable(self, path: str, now: float) -> bool:
-        """The file did not decode: whether it is to be given up; if not, it is tried later."""
+    def retry_later(self, path: str, now: float) -> bool:
+        """Plans another try to decode a file; False when its time is up."""
         file = self._waiting[path]
-        end = file.since + self.patience
+        end = file.unchanged_since + self.patience
         if now >= end:
-            return True
-        file.due = min(now + max(self.settle, (now - file.since) / 2), end)
-        return False
+            return False
+        file.next_try = min(now + max(self.settle, (now - file.unchanged_since) / 2), end)
+        return True
 
-    def restless(self, now: float, seconds: float) -> list[str]:
-        """Files that have been here for so long and are still changing."""
-
-        def changes(file: _Waiting) -> bool:
-            return file.first < file.since and now - file.since <= self.settle
-
-        files = self._waiting.items()
-        return [path for path, f in files if now - f.first >= seconds and changes(f)]
+    def still_changing(self, now: float, seconds: float) -> list[str]:
+        """Files that arrived at least so many seconds ago and never stopped changing."""
+        return [
+            path
+            for path, file in self._waiting.items()
+            if now - file.arrived >= seconds
+            and file.arrived < file.unchanged_since
+            and now - file.unchanged_since <= self.settle
+        ]
 
     def remove(self, path: str) -> None:
         """The file is done."""
         self._waiting.pop(path, None)
 
-    def knows(self, path: str, stamp: Stamp) -> bool:
-        """Whether the file waits as it is."""
+    def is_waiting(self, path: str, stamp: Stamp) -> bool:
+        """Whether the file waits with this very stamp."""
         file = self._waiting.get(path)
         return file is not None and file.stamp == stamp
 

@@ -1,118 +1,108 @@
 """results.jsonl of a watch: only ever appended to, and the truth about what is done.
 
-An image is done when its line is on the disk. A line that a power failure cut off is moved aside at
-the next start; nothing else is ever rewritten.
+An image is done when its record is on the disk. A record that a power failure cut off is moved
+aside at the next start; nothing else is ever rewritten.
 """
 
 import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..disk.atomic import atomic_path, explain_os_errors
-from ..disk.jsonl import encoded, read_objects
+from ..disk.jsonl import append_object, read_objects
 from ..disk.locks import FileLock
 from ..errors import HyperfsadError, UsageError
 from ..messages import Notify, silent
-from .arrivals import Stamp
+from ..output.exports import Record
+from ..output.journal import Stamp
 
 RESULTS = "results.jsonl"
-CUT = "results.cut.jsonl"
-"""Where a line goes that was cut off."""
+CUT_OFF = "results.cut.jsonl"
+"""Where a record goes that was cut off."""
 LOCK = ".watch.lock"
 SKIPPED = ".watch.skipped.jsonl"
-"""Images that were there before the first start, where those are not wanted."""
+"""The images that the first start found, where only new ones are wanted."""
 
 
 class Ledger:
-    """Lines are added one by one, each whole and on the disk before the next."""
+    """Records are added one by one, each complete and on the disk before the next."""
 
     def __init__(self, folder: Path, notify: Notify = silent) -> None:
         self.folder = folder
         self.path = folder / RESULTS
         self.count = 0
-        """Lines in the file."""
+        """Records in the file."""
         self.detector: str | None = None
-        """What the last line says of its detector."""
+        """The detector of the last record."""
         self.end = 0
-        """Bytes that are on the disk."""
+        """Size of the file in bytes."""
         self._notify = notify
         self._lock = FileLock(folder / LOCK)
         self._done = Digests()
         self._file: FileIO | None = None
 
     def __enter__(self) -> "Ledger":
-        """Locks the folder, repairs the file and reads what is done."""
+        """Locks the folder, repairs the file and reads which images are done."""
         with explain_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         if not self._lock.acquire():
             self._notify(
-                f"{self.folder} lies on a file system without locks:"
-                " take care that no other watch writes there."
+                f"{self.folder} lies on a file system without locks;"
+                " make sure that no other watch writes there."
             )
         try:
-            self._require_own()
+            self._refuse_foreign_results()
             with explain_os_errors(self.path):
                 self._file = self.path.open("ab", buffering=0)
             self._repair()
-            self._done = Digests(self._known())
+            self._done = Digests(map(self._counted, read_objects(self.path)))
             self.end = os.path.getsize(self.path)
             _sync_folder(self.folder)
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
         self._lock.release()
 
     def is_done(self, image: str, stamp: Stamp) -> bool:
-        """Whether this very picture has its line."""
+        """Whether this very picture has its record."""
         return _digest(image, stamp) in self._done
 
-    def add(self, line: dict[str, Any]) -> None:
-        """Appends a line; when this returns, it is on the disk."""
+    def add(self, record: Record) -> None:
+        """Appends a record; when this returns, it is on the disk."""
         assert self._file is not None
-        row = encoded(json.dumps(line, ensure_ascii=False) + "\n")
         with explain_os_errors(self.path):
             if not self.path.exists() or self.path.stat().st_size != self.end:
                 raise HyperfsadError(
                     f"{self.path} was changed by another program while it was written; start again."
                 )
             try:
-                written = 0
-                while written < len(row):
-                    written += self._file.write(row[written:])
+                length = append_object(self._file, record)
                 os.fsync(self._file.fileno())
-            except BaseException:  # all of it or nothing
+            except BaseException:  # all of the record, or nothing
                 os.ftruncate(self._file.fileno(), self.end)
                 raise
-        self.end += len(row)
-        self._done.add(self._note(line))
+        self.end += length
+        self._done.add(self._counted(record))
 
     def skip(self, files: Mapping[str, Stamp] | None) -> None:
-        """Counts the files of the first start as done: these, or those noted then."""
+        """Treats the files of the first start as done: `files`, or None for those noted then."""
         noted = self.folder / SKIPPED
         if files is not None:
-            rows = ({"image": image, "stamp": stamp} for image, stamp in files.items())
             with atomic_path(noted) as temporary, temporary.open("wb") as file:
-                for row in rows:
-                    file.write(encoded(json.dumps(row, ensure_ascii=False) + "\n"))
+                for image, stamp in files.items():
+                    append_object(file, {"image": image, "stamp": stamp})
         for number in map(_digest_of, read_objects(noted)):
             self._done.add(number)
 
@@ -121,17 +111,14 @@ class Ledger:
         """Whether nothing was done or skipped before."""
         return self.count == 0 and not (self.folder / SKIPPED).exists()
 
-    def _known(self) -> Iterator[int]:
-        for line in read_objects(self.path):
-            yield self._note(line)
-
-    def _note(self, line: dict[str, Any]) -> int:
+    def _counted(self, record: Record) -> int:
+        """The digest of a record, which is now one of those in the file."""
         self.count += 1
-        self.detector = line.get("detector")
-        return _digest_of(line)
+        self.detector = record.get("detector")
+        return _digest_of(record)
 
-    def _require_own(self) -> None:
-        """`detect` writes other lines under this name, and replaces them at its end."""
+    def _refuse_foreign_results(self) -> None:
+        """`detect` writes other records to a file of this name, and replaces it at its end."""
         first = next(read_objects(self.path), None)
         foreign = first is not None and "stamp" not in first
         if foreign or (self.folder / "results.partial.jsonl").exists():
@@ -141,36 +128,36 @@ class Ledger:
             )
 
     def _repair(self) -> None:
-        """Completes or moves aside a last line that has no end."""
-        rest = _unfinished(self.path)
+        """Completes or moves aside a last record that has no line end."""
+        rest = _last_without_end(self.path)
         if not rest:
             return
         with explain_os_errors(self.path), self.path.open("r+b") as file:
             try:
-                whole = isinstance(json.loads(rest), dict)
+                complete = isinstance(json.loads(rest), dict)
             except ValueError:
-                whole = False
-            if whole:
+                complete = False
+            if complete:
                 file.seek(0, os.SEEK_END)
                 file.write(b"\n")
             else:
-                with (self.folder / CUT).open("ab") as aside:
+                with (self.folder / CUT_OFF).open("ab") as aside:
                     aside.write(rest + b"\n")
                     aside.flush()
                     os.fsync(aside.fileno())
                 file.truncate(os.path.getsize(self.path) - len(rest))
                 self._notify(
-                    f"The last line of {self.path} was cut off; it is now in {CUT}, and its image"
-                    " is judged again."
+                    f"The last record of {self.path} was cut off; it is now in {CUT_OFF}, and its"
+                    " image is judged again."
                 )
             file.flush()
             os.fsync(file.fileno())
 
 
 class Digests:
-    """A set of 64-bit numbers that takes 8 bytes for each: an image a second for a month, 20 MB.
+    """A set of 64-bit numbers in 8 bytes each: an image every second for a month takes 20 MB.
 
-    Files that are gone are not forgotten, since a network share that drops would bring them back.
+    Files that are gone are not forgotten: they come back when a network share has dropped.
     """
 
     def __init__(self, numbers: Iterable[int] = ()) -> None:
@@ -194,11 +181,11 @@ class Digests:
         return place < len(self._sorted) and int(self._sorted[place]) == number
 
 
-def _digest_of(line: dict[str, Any]) -> int:
-    """The digest of a line's picture; 0, which stands for none, where it is no line of ours."""
+def _digest_of(record: Record) -> int:
+    """The digest of a record's picture; 0 stands for none, where the record is not ours."""
     try:
-        size, time = line["stamp"]
-        return _digest(line["image"], (int(size), int(time)))
+        size, time = record["stamp"]
+        return _digest(record["image"], (int(size), int(time)))
     except (KeyError, TypeError, ValueError, OverflowError):
         return 0
 
@@ -209,8 +196,8 @@ def _digest(image: str, stamp: Stamp) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
-def _unfinished(path: Path, step: int = 1 << 16) -> bytes:
-    """What stands behind the last end of a line."""
+def _last_without_end(path: Path, step: int = 1 << 16) -> bytes:
+    """The bytes after the last line end."""
     rest = b""
     with path.open("rb") as file:
         place = file.seek(0, os.SEEK_END)
@@ -223,7 +210,7 @@ def _unfinished(path: Path, step: int = 1 << 16) -> bytes:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new file's name is on the disk only when its folder is; not all systems can be asked."""
+    """Puts the name of a new file on the disk, too; not all systems can do that."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

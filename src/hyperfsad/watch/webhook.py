@@ -1,4 +1,4 @@
-"""Where results are sent, and how one is: by HTTP, once, with a clear answer."""
+"""Where results are sent, and how: one HTTP request each, with a clear answer."""
 
 import http.client
 import re
@@ -7,10 +7,10 @@ import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import UsageError, reason
+from ..output.exports import Record
 from ..version import __version__
 
 OCCASIONS = ("anomalous", "error", "all")
@@ -20,7 +20,7 @@ _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x1f\x7f]*)",
 
 
 class Webhook:
-    """Where results go, and which. Headers may hold secrets; they and paths are never shown."""
+    """Where results go, and which ones. Headers and paths may hold secrets, so neither is shown."""
 
     def __init__(
         self,
@@ -33,8 +33,8 @@ class Webhook:
     ) -> None:
         """`headers` are texts such as "Authorization: Bearer …". `on` holds any of `OCCASIONS`.
 
-        `timeout` is for each step of a delivery; `pause` is the first one between two tries, and
-        the next are twice as long each, up to a minute.
+        `timeout` limits each step of a delivery. `pause` is the time before the second try; it
+        doubles with each further one, up to a minute.
         """
         self.url, self.place = url, _checked(url)
         self.on = frozenset(on)
@@ -47,16 +47,16 @@ class Webhook:
         self.timeout, self.pause = timeout, pause
         self._opener = _opener()
 
-    def wants(self, line: dict[str, Any]) -> bool:
-        """Whether a line is to be sent."""
+    def wants(self, record: Record) -> bool:
+        """Whether a record is to be sent."""
         return (
             "all" in self.on
-            or ("anomalous" in self.on and line.get("anomalous") is True)
-            or ("error" in self.on and line.get("error") is not None)
+            or ("anomalous" in self.on and record.get("anomalous") is True)
+            or ("error" in self.on and record.get("error") is not None)
         )
 
     def send(self, row: bytes, key: str, timeout: float) -> "Answer":
-        """Sends one line, once."""
+        """Sends one record, once."""
         headers = {
             "User-Agent": f"hyperfsad/{__version__}",
             **self.headers,
@@ -81,17 +81,16 @@ class Webhook:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of one try."""
+    """The outcome of one try."""
 
     taken: bool = False
     final: bool = False
-    """Whether trying again is of no use."""
+    """Whether another try is useless."""
     text: str = ""
 
 
 def read_headers(texts: Iterable[str]) -> list[str]:
-    """Headers as given, or from a file: "@FILE" holds one a line, and no list of processes shows
-    them."""
+    """Headers as given, or from a file: "@FILE" holds one on each line, hidden from `ps`."""
     headers = []
     for text in texts:
         if text.startswith("@"):
@@ -106,23 +105,23 @@ def read_headers(texts: Iterable[str]) -> list[str]:
 
 
 def _checked(url: str) -> str:
-    """Refuses what is no web address; returns the part that may be shown."""
+    """Refuses what is not a web address; returns the part that may be shown."""
     kind = "A webhook is an address such as https://example.org/parts"
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        address = urlsplit(url)
+        host, port = address.hostname, address.port
     except ValueError:
         raise UsageError(f"{kind}.") from None
-    if parts.scheme not in ("http", "https") or not host:
+    if address.scheme not in ("http", "https") or not host:
         raise UsageError(f"{kind}.")
-    if parts.username is not None or parts.password is not None:
+    if address.username is not None or address.password is not None:
         raise UsageError(
-            "A webhook's address holds no password; give it as a header"
+            "A webhook's address holds no password; send it as a header"
             ' (--webhook-header "Authorization: …").'
         )
     if not url.isascii() or not url.isprintable() or " " in url:
         raise UsageError(f"{kind}; write other characters as %XX.")
-    return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
+    return f"{address.scheme}://{host}" + (f":{port}" if port else "")
 
 
 def _parsed(header: str) -> tuple[str, str]:
@@ -135,7 +134,7 @@ def _parsed(header: str) -> tuple[str, str]:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Knows http and https alone, and follows no redirect: it would lose the result on the way,
+    """Knows only http and https, and follows no redirect, which would lose the result on the way
     or carry a secret elsewhere."""
     opener = urllib.request.OpenerDirector()
     for handler in (

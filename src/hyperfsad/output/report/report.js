@@ -1,9 +1,10 @@
 "use strict";
 (() => {
   const CHUNK = 96; // cards made at a time
-  const AT_ONCE = 24; // cards whose pictures are there from the start; others get them when they come near
+  const AT_ONCE = 24; // cards that get their pictures at once; others when they come near
   const find = (id) => document.getElementById(id);
   const images = JSON.parse(find("index").textContent);
+  const fields = JSON.parse(find("fields").textContent); // what is listed of an image, with labels
   const root = document.documentElement;
   const grid = find("grid"), detail = find("detail"), support = find("support");
   let shown = []; // the images that pass the filters, in their order
@@ -25,7 +26,7 @@
   const brief = (name) => name.split(/[\\/]/).slice(shared).join("/");
   const plural = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
 
-  // theme: what the system says, until the button says otherwise
+  // theme: the system's, until the button is used
   const remember = (value) => { try { localStorage.setItem("hyperfsad-theme", value); } catch { /* not kept */ } };
   const remembered = () => { try { return localStorage.getItem("hyperfsad-theme"); } catch { return null; } };
   if (remembered() === "light" || remembered() === "dark") root.dataset.theme = remembered();
@@ -125,7 +126,7 @@
       else near.observe(item);
     });
     made += some.length;
-    if (made < shown.length) end.observe(find("more")); // asked anew, it answers also where nothing moved
+    if (made < shown.length) end.observe(find("more")); // a new observer answers at once, even if nothing moved
   };
   const cards = () => grid.querySelectorAll(".card");
 
@@ -154,7 +155,7 @@
   };
   const radios = [...document.querySelectorAll("input[name=show]")];
   const words = radios.map((input) => input.nextElementSibling.textContent);
-  const choose = () => { // a product, and with it what the buttons count and the histogram shows
+  const choose = () => { // the product, which changes the counts and the histogram
     const name = find("product").value, some = images.filter((image) => fits(image, name));
     radios.forEach((input, place) => {
       const count = some.filter((image) => is(image, input.value)).length;
@@ -221,9 +222,9 @@
     if (!image.original || !find("sharp").checked) return;
     const full = new Image();
     full.onload = () => { frame.querySelector(".photo").src = full.src; };
-    full.src = image.original; // where it is gone or no browser reads it, the thumbnail stays
+    full.src = image.original; // if it is gone or unreadable, the thumbnail stays
   };
-  // the score and the map have a line each, and may disagree
+  // the score and the map have a threshold each, and may disagree
   const beside = (image, kind) => {
     if (kind === "good" && image.regions) return "The score is good, but the map has a region: worth a look.";
     if (kind === "anomalous" && image.regions === 0) return "The score is high, but no place stands out enough for a region.";
@@ -233,6 +234,12 @@
     const sections = support ? [...support.children] : [];
     const own = sections.find((node) => node.dataset.product === image.product) ?? (sections.length === 1 ? sections[0] : null);
     find("compare").replaceChildren(...(own ? [make("p", "", "Good parts to compare with"), own.cloneNode(true)] : []));
+  };
+  const number = (value) => typeof value === "number" ? value.toFixed(4) : String(value);
+  const formats = {
+    p_value: (image) => `p = ${image.p_value.toFixed(3)}`,
+    product: (image) => image.unknown ? `none fits; nearest ${image.product}` : image.product,
+    size: (image) => `${image.size[0]} × ${image.size[1]}`,
   };
   const open = (place) => {
     const image = shown[place];
@@ -245,16 +252,8 @@
     find("verdict").replaceChildren(
       ...(kind ? [make("span", `badge ${kind}`, kind)] : []),
       ...(image.unknown ? [make("span", "badge unknown", product(image))] : []));
-    const rows = "score" in image ? [
-      ["score", image.score.toFixed(4)],
-      ...("threshold" in image ? [["threshold", image.threshold.toFixed(4)]] : []),
-      ...("p_value" in image ? [["good parts this high", `p = ${image.p_value.toFixed(3)}`]] : []),
-      ...("product" in image ? [["product", image.unknown ? `none fits; nearest ${image.product}` : image.product]] : []),
-      ["map score", image.score_map.toFixed(4)],
-      ["whole-image score", image.score_cls.toFixed(4)],
-      ["size", `${image.size[0]} × ${image.size[1]}`],
-    ] : [];
-    find("numbers").replaceChildren(...rows.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
+    find("numbers").replaceChildren(...fields.filter(([field]) => field in image).flatMap(([field, label]) =>
+      [make("dt", "", label), make("dd", "", field in formats ? formats[field](image) : number(image[field]))]));
     const regions = data ? data.regions : [];
     find("beside").textContent = beside(image, kind);
     find("regions").replaceChildren(...regions.map((region) =>
@@ -285,7 +284,7 @@
   detail.addEventListener("click", (event) => { if (event.target === detail) detail.close(); });
   detail.addEventListener("close", () => go(current));
   detail.addEventListener("keydown", (event) => {
-    if (event.target.matches("input[type=range]")) return; // its own arrows
+    if (event.target.matches("input[type=range]")) return; // a slider uses the arrows itself
     const slider = find("detail-overlay");
     if (event.key === "ArrowLeft") turn(-1);
     else if (event.key === "ArrowRight") turn(1);
