@@ -17,7 +17,7 @@ from pathlib import Path
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.demo.drawing import draw
 from hyperfsad.images.loading import load_image
-from hyperfsad.images.pipeline import Behind
+from hyperfsad.images.reading import Behind
 from hyperfsad.output.folder import OutputFolder
 
 SIZES = {"png": 512, "jpg": 3464}

@@ -11,7 +11,7 @@ from PIL import Image
 
 from hyperfsad import AnomalyResult, HyperFSAD, ImageError, UsageError
 from hyperfsad.encoders.encoder import Encoder
-from hyperfsad.images.pipeline import AHEAD
+from hyperfsad.images.reading import AHEAD
 from hyperfsad.method.lookups import reconstruct
 from tests.conftest import make_picture
 

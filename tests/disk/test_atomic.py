@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperfsad.disk.atomic import atomic_folder, atomic_path
+from hyperfsad.disk.files import atomic_folder, atomic_path
 from hyperfsad.errors import HyperfsadError
 
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from hyperfsad.encoders import find_spec
-from hyperfsad.encoders.encoder import load_encoder
-from hyperfsad.encoders.engines import choose_engine, named_engine, use_threads
+from hyperfsad.encoders.encoder import choose_engine, load_encoder, named_engine, use_threads
 from hyperfsad.errors import UsageError
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

@@ -17,7 +17,7 @@ import transformers
 
 from hyperfsad.encoders import REGISTRY, SUBSTITUTE, EncoderSpec, find_spec, folders, store
 from hyperfsad.encoders.encoder import Encoder, load_encoder
-from hyperfsad.encoders.specs import Hub, Wheel
+from hyperfsad.encoders.specs import Hub, Wheel, weight_files
 from hyperfsad.errors import EncoderError, HyperfsadError
 from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture
@@ -263,7 +263,7 @@ def test_weights_come_from_the_hub_with_the_user_s_token(
     hub.folders = {"facebook/dinov2-small": tmp_path / "model"}
     spec = REGISTRY["dinov2-vits14"]
     folder = store.weights_folder(spec)
-    assert folders.weight_files(folder)
+    assert weight_files(folder)
     assert "Bearer hf_secret" in hub.tokens
     asked = len(hub.tokens)
     assert store.weights_folder(spec) == folder

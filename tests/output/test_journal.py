@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hyperfsad.disk.jsonl import read_objects
+from hyperfsad.disk.files import read_objects
 from hyperfsad.output.journal import Journal
 
 

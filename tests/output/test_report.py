@@ -18,7 +18,7 @@ from hyperfsad import AnomalyResult
 from hyperfsad.images.loading import NormalImage, load_image
 from hyperfsad.output.folder import OutputFolder
 from hyperfsad.output.report.page import MOST_POINTS, report_html
-from hyperfsad.output.thumbnails import thumbnail
+from hyperfsad.results.heatmap import thumbnail
 from tests.conftest import make_picture
 from tests.output.samples import SIZE, sample_result
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
 from hyperfsad.detector.storage import KEY
-from hyperfsad.encoders.prepared import PreparedImage, prepared
+from hyperfsad.encoders.encoder import PreparedImage, prepared
 from hyperfsad.errors import DetectorFileError, HyperfsadError, HyperfsadWarning, UsageError
 from hyperfsad.images.loading import load_image
 from hyperfsad.views.tile_files import NormalTiles, SavedFile, Spool
@@ -307,7 +307,7 @@ def test_large_pictures_are_drawn_reduced(
     tiled: Callable[[], HyperFSAD], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hyperfsad.images.loading.LARGEST_DRAWN", 100 * 100)
-    monkeypatch.setattr("hyperfsad.encoders.prepared.LARGEST_DRAWN", 100 * 100)
+    monkeypatch.setattr("hyperfsad.encoders.encoder.LARGEST_DRAWN", 100 * 100)
     detector = tiled().fit(wide(1))
     detector.map_threshold_ = 0.05
     result = detector.predict(wide(2), keep_pictures=True)

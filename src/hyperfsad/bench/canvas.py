@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..disk.atomic import atomic_path
+from ..disk.files import atomic_path
 from ..errors import UsageError
 
 if TYPE_CHECKING:

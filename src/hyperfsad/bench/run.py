@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..detector.recipes import PAPER_OFFLINE, recipe_layers
-from ..disk.atomic import atomic_path
+from ..disk.files import atomic_path
 from ..encoders import find_spec
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..detector.base import FewShotDetector
 from ..detector.hyperfsad import HyperFSAD
 from ..detector.recipes import PAPER_OFFLINE
-from ..disk.atomic import atomic_path
+from ..disk.files import atomic_path
 from ..encoders import EncoderSettings
 from ..encoders.tokens import ImageTokens, Tokens
 from ..images.loading import NormalImage

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..disk.atomic import atomic_path
+from ..disk.files import atomic_path
 from ..errors import UsageError
 
 MISSING = "–"

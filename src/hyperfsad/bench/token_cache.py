@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from ..disk.atomic import atomic_path
+from ..disk.files import atomic_path
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, load_encoder
 from ..encoders.store import cache_root

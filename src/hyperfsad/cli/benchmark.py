@@ -48,7 +48,7 @@ def benchmark(options: argparse.Namespace) -> int:
     from ..bench.efficiency import efficiency_table
     from ..bench.run import Source, Suite, run_benchmark
     from ..bench.tables import to_markdown, write_table
-    from ..encoders.engines import use_threads
+    from ..encoders.encoder import use_threads
 
     use_threads(options.threads)
     encoders = tuple(options.backbone or [find_recipe(options.recipe).backbone])

@@ -76,7 +76,7 @@ def show_status(text: str) -> None:
 def write_figures(options: argparse.Namespace, content: Any, draw: "Callable[[], Figure]") -> None:
     """Writes figures to the files that --json and --plot name."""
     from ..bench.canvas import save_figure
-    from ..disk.atomic import atomic_path
+    from ..disk.files import atomic_path
 
     if options.json:
         with atomic_path(Path(options.json)) as temporary:

@@ -35,7 +35,7 @@ def add_detect(command: argparse.ArgumentParser) -> None:
 
 def detect(options: argparse.Namespace) -> int:
     """Scores images and writes the results; what is done survives an interruption."""
-    from ..images.pipeline import Behind
+    from ..images.reading import Behind
     from ..output.folder import OutputFolder
     from ..output.report.overview import ProductSummary
 

@@ -99,7 +99,7 @@ def _prepare(options: argparse.Namespace) -> None:
     gc.disable()
     try:
         from ..detector import hyperfsad  # noqa: F401
-        from ..encoders.engines import use_threads
+        from ..encoders.encoder import use_threads
     finally:
         gc.freeze()
         if enabled:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..detector.hyperfsad import HyperFSAD
-from ..disk.atomic import atomic_path
+from ..disk.files import atomic_path
 from ..output.folder import OutputFolder
 from ..results.result import AnomalyResult
 from .drawing import PRODUCTS, draw

@@ -17,14 +17,12 @@ from PIL import Image
 from ..decisions.regions import Region, find_regions
 from ..decisions.thresholds import Calibration
 from ..encoders import SUBSTITUTE, EncoderSettings, find_spec
-from ..encoders.encoder import Encoder, load_encoder
-from ..encoders.prepared import PreparedImage, prepared
+from ..encoders.encoder import Encoder, PreparedImage, load_encoder, prepared
 from ..encoders.tokens import Tokens
 from ..errors import DetectorFileError, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage, NormalImage, batched
-from ..images.pipeline import AHEAD, ahead
-from ..images.reading import Images, is_one_image, single_images
+from ..images.reading import AHEAD, Images, ahead, is_one_image, single_images
 from ..messages import Notify, Progress, no_progress, silent
 from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore

@@ -21,7 +21,7 @@ from ..decisions.thresholds import (
     from_good_parts,
     from_support,
 )
-from ..encoders.prepared import PreparedImage
+from ..encoders.encoder import PreparedImage
 from ..encoders.tokens import Tokens
 from ..errors import DetectorFileError, HyperfsadWarning, UsageError
 from ..evidence.evidence import Evidence
@@ -35,7 +35,8 @@ from ..method.scoring import ImageScoring, Pooling, TokenScore
 from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
 from .base import FewShotDetector
-from .orientation import check_rotations, read_in_orientations
+from .orientation import AUTO as AUTO_ROTATIONS
+from .orientation import MOST_ROTATIONS, read_in_orientations
 from .recipes import (
     DEFAULT_RECIPE,
     PAPER,
@@ -100,7 +101,7 @@ class HyperFSAD(FewShotDetector):
         self.lam = chosen.lam if lam is None else lam
         self.sharpness = chosen.sharpness if sharpness is None else sharpness
         self.scales = chosen.scales if scales is None else tuple(scales)
-        check_rotations(rotations)
+        _check_rotations(rotations)
         self.rotations = rotations
         self.rotations_ = rotations if isinstance(rotations, int) else 1
         """In how many orientations each normal image is remembered."""
@@ -383,3 +384,13 @@ class HyperFSAD(FewShotDetector):
     def __repr__(self) -> str:
         count = len(self.memory_.normal_images) if hasattr(self, "memory_") else 0
         return f"HyperFSAD({self.backbone!r}, {self.settings.resolution} px, {count} normal images)"
+
+
+def _check_rotations(rotations: int | str) -> None:
+    """Refuses what is no number of orientations."""
+    number = isinstance(rotations, int) and not isinstance(rotations, bool)
+    if rotations == AUTO_ROTATIONS or (number and 1 <= int(rotations) <= MOST_ROTATIONS):
+        return
+    raise UsageError(
+        f"The number of rotations is 1 to {MOST_ROTATIONS}, or {AUTO_ROTATIONS}, not {rotations!r}."
+    )

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from PIL import Image
 
-from ..errors import UsageError
 from ..images.loading import ImageSource, NormalImage
 from ..images.reading import Images, single_images
 from ..messages import Notify
@@ -32,16 +31,6 @@ CLEARLY_LESS = 0.85
 angles on pairs of real parts as they lie: bracket, cookie and chest X-ray 0.98 to 1.00, bottle 0.85
 to 1.00; turned at random: bracket and chest X-ray 0.22 to 1.00, with a median of 0.70 and 0.78. Of
 a texture (tile) any angle may match best: 0.37 to 1.00."""
-
-
-def check_rotations(rotations: int | str) -> None:
-    """Refuses what is no number of orientations."""
-    number = isinstance(rotations, int) and not isinstance(rotations, bool)
-    if rotations == AUTO or (number and 1 <= int(rotations) <= MOST_ROTATIONS):
-        return
-    raise UsageError(
-        f"The number of rotations is 1 to {MOST_ROTATIONS}, or {AUTO}, not {rotations!r}."
-    )
 
 
 Read: TypeAlias = Callable[[Images, tuple[NormalImage, ...], int], list[MemoryBank]]

@@ -15,8 +15,7 @@ import torch
 from ..decisions.interest import AUTO
 from ..decisions.routing import Route, Router, empty_pictures, least_similarities, look_alikes
 from ..decisions.thresholds import FALSE_ALARM_RATE
-from ..encoders.encoder import Encoder
-from ..encoders.prepared import PreparedImage
+from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import Tokens
 from ..errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
 from ..evidence.evidence import Evidence

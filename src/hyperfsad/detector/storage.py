@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from ..disk.atomic import atomic_path
+from ..disk.files import atomic_path
 from ..disk.tensors import StreamedTensor, write_tensors
 from ..encoders import REGISTRY, EncoderSettings
 from ..errors import DetectorFileError, UsageError, first_line

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from ..errors import HyperfsadError
-from .atomic import explain_os_errors
+from .files import explain_os_errors
 
 _PLACE = 1 << 30
 """Windows keeps others from reading what is locked; so a byte far behind the text is."""

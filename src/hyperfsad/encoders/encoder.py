@@ -1,17 +1,20 @@
 """A frozen encoder: pictures in, unit-length patch and CLS tokens of the selected layers out."""
 
-from collections.abc import Sequence
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from ..errors import EncoderError, UsageError
-from ..images.loading import LoadedImage
+from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image
 from ..messages import Notify, silent
 from . import folders, store
-from .engines import Engine, TokenModel, TorchEngine, choose_engine, named_engine
-from .specs import EncoderSettings
+from .engines import Engine, TokenModel, TorchEngine
+from .specs import ENGINES, EncoderSettings
 from .tokens import Tokens
 
 
@@ -69,8 +72,7 @@ def load_encoder(
         device = "cpu"
     target = choose_device(device)
     if choose_engine(engine, target) == "openvino":
-        from .graph import ConversionError
-        from .openvino import load_engine
+        from .openvino import ConversionError, load_engine
 
         try:
             found: Engine = load_engine(
@@ -85,7 +87,7 @@ def load_encoder(
 
 
 def _torch_engine(settings: EncoderSettings, device: torch.device, notify: Notify) -> TorchEngine:
-    spec = folders.find_spec(settings.name)
+    spec = store.find_spec(settings.name)
     depth = settings.layers[-1]
     folder = store.weights_folder(spec, notify)
     try:
@@ -111,3 +113,78 @@ def choose_device(name: str) -> torch.device:
         there = ", ".join(device for device, found in available.items() if found)
         raise UsageError(f"The device {name} is not available here; there is: {there}.")
     return torch.device(name)
+
+
+def named_engine(name: str) -> str:
+    """The engine asked for; the variable HYPERFSAD_ENGINE says what auto means."""
+    if name == "auto":
+        name = os.environ.get("HYPERFSAD_ENGINE") or "auto"
+    if name not in ENGINES:
+        raise UsageError(f"The engine is one of {', '.join(ENGINES)}, not {name!r}.")
+    return name
+
+
+def choose_engine(name: str, device: torch.device) -> str:
+    """auto takes OpenVINO on the CPU where it is installed, otherwise torch."""
+    installed = importlib.util.find_spec("openvino") is not None
+    if name == "auto":
+        return "openvino" if installed and device.type == "cpu" else "torch"
+    if name == "openvino" and device.type != "cpu":
+        raise UsageError(
+            f"The engine openvino works on the CPU, not on {device};"
+            " take --device cpu or --engine torch."
+        )
+    if name == "openvino" and not installed:
+        raise UsageError(
+            "The engine openvino is not installed; install it with"
+            " `pip install 'hyperfsad[openvino]'` or take --engine torch."
+        )
+    return name
+
+
+def use_threads(count: int | None) -> None:
+    """Bounds the CPU cores that torch takes, and with it every engine that is loaded later."""
+    if count is None:
+        return
+    if count < 1:
+        raise UsageError(f"The number of threads is at least 1, not {count}.")
+    torch.set_num_threads(count)
+
+
+@dataclass(frozen=True)
+class PreparedImage:
+    """An image as the encoder takes it; its own pixels are dropped unless they are asked for."""
+
+    source: ImageSource
+    name: str
+    size: tuple[int, int]
+    pixels: NDArray[np.float32]
+    """The encoder's input, (3, resolution, resolution)."""
+    picture: LoadedImage | None
+    """To draw upon: the image, or a reduced copy of a large one."""
+    whole: LoadedImage | None = None
+    """The image itself, where a detector cuts tiles from it."""
+
+
+Visible = Callable[[LoadedImage], LoadedImage]
+"""What an encoder may see of a picture."""
+
+
+def prepared(
+    source: ImageSource | LoadedImage,
+    settings: EncoderSettings,
+    visible: Visible,
+    *,
+    keep_picture: bool = False,
+    keep_whole: bool = False,
+) -> PreparedImage:
+    """All that can be done for an image before the encoder sees it."""
+    loaded = load_image(source)
+    return PreparedImage(
+        loaded.pixels if isinstance(source, LoadedImage) else source,
+        loaded.name,
+        loaded.size,
+        prepare(visible(loaded), settings),
+        loaded.reduced(LARGEST_DRAWN) if keep_picture else None,
+        loaded if keep_whole else None,
+    )

@@ -1,8 +1,6 @@
 """Engines: what carries out an encoder's arithmetic. All give the same tokens but for rounding."""
 
 import hashlib
-import importlib.util
-import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,8 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..errors import UsageError
-from .specs import ENGINES, FAMILIES, EncoderSettings
+from .specs import FAMILIES, EncoderSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -31,42 +28,6 @@ class Engine(Protocol):
         """From (images, 3, side, side) to unit patch tokens (images, layers, patches, D) and CLS
         tokens (images, layers, D)."""
         ...
-
-
-def named_engine(name: str) -> str:
-    """The engine asked for; the variable HYPERFSAD_ENGINE says what auto means."""
-    if name == "auto":
-        name = os.environ.get("HYPERFSAD_ENGINE") or "auto"
-    if name not in ENGINES:
-        raise UsageError(f"The engine is one of {', '.join(ENGINES)}, not {name!r}.")
-    return name
-
-
-def choose_engine(name: str, device: torch.device) -> str:
-    """auto takes OpenVINO on the CPU where it is installed, otherwise torch."""
-    installed = importlib.util.find_spec("openvino") is not None
-    if name == "auto":
-        return "openvino" if installed and device.type == "cpu" else "torch"
-    if name == "openvino" and device.type != "cpu":
-        raise UsageError(
-            f"The engine openvino works on the CPU, not on {device};"
-            " take --device cpu or --engine torch."
-        )
-    if name == "openvino" and not installed:
-        raise UsageError(
-            "The engine openvino is not installed; install it with"
-            " `pip install 'hyperfsad[openvino]'` or take --engine torch."
-        )
-    return name
-
-
-def use_threads(count: int | None) -> None:
-    """Bounds the CPU cores that torch takes, and with it every engine that is loaded later."""
-    if count is None:
-        return
-    if count < 1:
-        raise UsageError(f"The number of threads is at least 1, not {count}.")
-    torch.set_num_threads(count)
 
 
 class TokenModel(torch.nn.Module):

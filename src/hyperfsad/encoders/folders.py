@@ -1,27 +1,16 @@
 """Local folders with weights: Hugging Face's format, or timm's for DINOv3."""
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EncoderError, UsageError, first_line
 from .convert import timm_dinov3
-from .specs import FAMILIES, REGISTRY, EncoderSpec, quarter_depths
+from .specs import FAMILIES, EncoderSpec, quarter_depths, weight_files
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
-
-
-def find_spec(backbone: str) -> EncoderSpec:
-    """The entry of a registered name, or the spec of a local folder."""
-    if backbone in REGISTRY:
-        return REGISTRY[backbone]
-    if os.path.isdir(backbone):
-        return read_spec(backbone)
-    known = ", ".join(REGISTRY)
-    raise UsageError(f"{backbone} is neither a known encoder ({known}) nor a local folder.")
 
 
 def read_spec(folder: str) -> EncoderSpec:
@@ -97,11 +86,6 @@ def write_folder(folder: Path, config: dict[str, Any], state: "dict[str, torch.T
     contiguous = {name: tensor.float().contiguous() for name, tensor in state.items()}
     save_file(contiguous, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a folder."""
-    return sorted(folder.glob("*.safetensors"))
 
 
 def is_timm_dinov3(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
@@ -242,3 +243,8 @@ REGISTRY: dict[str, EncoderSpec] = {
         ),
     )
 }
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a folder."""
+    return sorted(folder.glob("*.safetensors"))

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import platformdirs
 
-from ..disk.atomic import atomic_folder
-from ..errors import EncoderError, first_line
+from ..disk.files import atomic_folder
+from ..errors import EncoderError, UsageError, first_line
 from ..messages import Notify, silent
 from . import folders
-from .specs import FAMILIES, REGISTRY, EncoderSpec, Hub, Wheel
+from .specs import FAMILIES, REGISTRY, EncoderSpec, Hub, Wheel, weight_files
 
 
 def cache_root() -> Path:
@@ -38,12 +38,22 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def find_spec(backbone: str) -> EncoderSpec:
+    """The entry of a registered name, or the spec of a local folder."""
+    if backbone in REGISTRY:
+        return REGISTRY[backbone]
+    if os.path.isdir(backbone):
+        return folders.read_spec(backbone)
+    known = ", ".join(REGISTRY)
+    raise UsageError(f"{backbone} is neither a known encoder ({known}) nor a local folder.")
+
+
 def cached_folder(spec: EncoderSpec) -> Path | None:
     """The folder with the weights of an encoder, if this machine has them; nothing is fetched."""
     if spec.source is None:
         return Path(spec.name)
     kept = _kept_folder(spec)
-    if folders.weight_files(kept):
+    if weight_files(kept):
         return kept
     if isinstance(spec.source, Hub):
         return next(filter(None, map(_hub_cached, spec.source.repositories)), None)
@@ -163,7 +173,7 @@ def _keep_folder(spec: EncoderSpec, origin: Path) -> Path:
         for name in ("config.json", "preprocessor_config.json"):
             if (origin / name).is_file():
                 shutil.copy(origin / name, temporary)
-        for file in folders.weight_files(origin) + sorted(origin.glob("*.safetensors.index.json")):
+        for file in weight_files(origin) + sorted(origin.glob("*.safetensors.index.json")):
             shutil.copy(file, temporary)
     return target
 
@@ -178,7 +188,7 @@ def _hub_cached(repository: str) -> Path | None:
         )
     except LocalEntryNotFoundError:
         return None
-    return folder if (folder / "config.json").exists() and folders.weight_files(folder) else None
+    return folder if (folder / "config.json").exists() and weight_files(folder) else None
 
 
 _HUB_FILES = [
@@ -201,7 +211,7 @@ def _fetch_hub(spec: EncoderSpec, hub: Hub, notify: Notify) -> Path:
         except (HfHubHTTPError, OSError, ValueError) as error:
             reasons.append(f"{repository}: {first_line(error)}")
             continue
-        if folders.weight_files(folder):
+        if weight_files(folder):
             return folder
         reasons.append(f"{repository}: no safetensors file there")
     offline = [name for name, entry in REGISTRY.items() if isinstance(entry.source, Wheel)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from ..images.saving import save_picture
+from ..images.loading import save_picture
 from .patch import PatchEvidence
 from .picture import draw_evidence
 

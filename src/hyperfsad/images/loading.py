@@ -10,12 +10,14 @@ import stat
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from ..disk.files import atomic_path
 from ..errors import ImageError, UsageError, first_line, reason
 
 ImageSource: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[Any]
@@ -263,3 +265,13 @@ def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
             batch = []
     if batch:
         yield batch
+
+
+def save_picture(picture: Image.Image, path: Path) -> None:
+    """Writes a picture at once or not at all."""
+    options = {"quality": 92, "subsampling": 0} if path.suffix.lower() in (".jpg", ".jpeg") else {}
+    kind = Image.registered_extensions().get(path.suffix.lower())
+    if kind is None:
+        raise UsageError(f"{path.name}: a picture's name ends with .jpg or .png.")
+    with atomic_path(path) as temporary:
+        picture.save(temporary, format=kind, **options)

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from ..disk.atomic import atomic_path, explain_os_errors
-from ..disk.jsonl import encoded, read_objects
+from ..disk.files import atomic_path, encoded, explain_os_errors, read_objects
 from ..errors import UsageError
-from ..images.loading import NormalImage
-from ..images.saving import save_picture
+from ..images.loading import NormalImage, save_picture
+from ..results.heatmap import map_overlay, thumbnail
 from ..results.result import AnomalyResult
 from .exports import Record, coco_json, make_record, regions_csv, results_csv
 from .journal import Entry, Journal, stamp_of
 from .report.overview import ProductSummary
 from .report.page import report_html
-from .thumbnails import map_overlay, thumbnail
 
 if TYPE_CHECKING:
     from PIL import Image

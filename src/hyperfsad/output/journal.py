@@ -8,8 +8,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from ..disk.atomic import atomic_path, explain_os_errors
-from ..disk.jsonl import append_object, read_objects
+from ..disk.files import append_object, atomic_path, explain_os_errors, read_objects
 
 Entry: TypeAlias = dict[str, Any]
 """The stamp of an image's file, its record under "line", and its small pictures.

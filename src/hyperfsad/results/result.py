@@ -17,8 +17,7 @@ from ..decisions.routing import Route, route_fields
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
 from ..images.grid import PatchGrid
-from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image
-from ..images.saving import save_picture
+from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image, save_picture
 from ..method.scoring import BRANCHES, BranchScores
 from .heatmap import HeatMap
 

@@ -18,8 +18,7 @@ from torch import Tensor
 from ..decisions.interest import Interest
 from ..decisions.thresholds import LeaveOneOut
 from ..disk.tensors import StreamedTensor
-from ..encoders.encoder import Encoder
-from ..encoders.prepared import PreparedImage
+from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import Tokens
 from ..errors import UsageError
 from ..evidence.active import Namer, layer_evidence

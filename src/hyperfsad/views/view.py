@@ -17,8 +17,7 @@ from ..decisions.interest import Interest
 from ..decisions.thresholds import LeaveOneOut, SupportScores
 from ..disk.tensors import StreamedTensor
 from ..encoders import EncoderSettings
-from ..encoders.encoder import Encoder
-from ..encoders.prepared import PreparedImage
+from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import Tokens
 from ..errors import UsageError
 from ..evidence.evidence import Evidence

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..disk.atomic import atomic_path, explain_os_errors
-from ..disk.jsonl import append_object, read_objects
+from ..disk.files import append_object, atomic_path, explain_os_errors, read_objects
 from ..disk.locks import FileLock
 from ..errors import HyperfsadError, UsageError
 from ..messages import Notify, silent

@@ -12,8 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..disk.atomic import atomic_path
-from ..disk.jsonl import append_object
+from ..disk.files import append_object, atomic_path
 from ..errors import HyperfsadError, reason
 from ..messages import Notify, silent
 from ..output.exports import Record

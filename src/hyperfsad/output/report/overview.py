@@ -6,8 +6,8 @@ from functools import cached_property
 
 from ...errors import HyperfsadError
 from ...images.loading import NormalImage, load_image
+from ...results.heatmap import thumbnail
 from ..exports import Record
-from ..thumbnails import thumbnail
 from .histogram import Histogram, score_histogram
 
 MOST_SUPPORT = 24

@@ -11,11 +11,11 @@ from PIL import Image
 
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.cli.main import main
-from hyperfsad.encoders import prepared
+from hyperfsad.encoders import encoder
 from hyperfsad.errors import ImageError
-from hyperfsad.images import pipeline
+from hyperfsad.images import reading
 from hyperfsad.images.loading import load_image
-from hyperfsad.images.pipeline import AHEAD, BEHIND, Behind, ahead
+from hyperfsad.images.reading import AHEAD, BEHIND, Behind, ahead
 from hyperfsad.output.folder import JOURNAL
 from tests.conftest import make_picture, read_results
 
@@ -109,7 +109,7 @@ def test_a_source_may_use_one_buffer_again_and_again() -> None:
 def test_closing_does_not_wait_for_ever_for_a_silent_source(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pipeline, "PATIENCE", 0.01)
+    monkeypatch.setattr(reading, "PATIENCE", 0.01)
     release = threading.Event()
 
     def silent() -> Iterator[int]:
@@ -273,7 +273,7 @@ def test_a_kept_picture_is_drawn_as_the_file_is(
     (photos / "1.png").unlink()  # what is kept needs no file
     assert kept.plot().tobytes() == drawn.tobytes()
 
-    monkeypatch.setattr(prepared, "LARGEST_DRAWN", 96 * 80 - 1)
+    monkeypatch.setattr(encoder, "LARGEST_DRAWN", 96 * 80 - 1)
     large = detector.predict(Image.open(photos / "2.png"), keep_pictures=True)
     assert large.picture is not None
     assert large.picture.size == (48, 40)  # of a large one a reduced copy travels along

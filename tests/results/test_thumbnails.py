@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hyperfsad.output.thumbnails import LARGEST, LONGEST, MAP_SIDE, PIXELS, map_overlay, thumbnail
+from hyperfsad.results.heatmap import LARGEST, LONGEST, MAP_SIDE, PIXELS, map_overlay, thumbnail
 from tests.conftest import make_picture
 
 
