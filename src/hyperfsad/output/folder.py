@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,8 +31,6 @@ JOURNAL = "results.partial.jsonl"
 DONE_JOURNAL = ".results.done.jsonl"
 """The journal of a finished run: because of it, `--resume` finds nothing left to do."""
 RESULTS = ("results.jsonl", "results.csv", "regions.csv", "coco.json", "report.html")
-
-Self = TypeVar("Self", bound="OutputFolder")
 
 
 class OutputFolder:
@@ -59,8 +57,8 @@ class OutputFolder:
         self._stale: set[str] = set()
 
     def open(
-        self: Self, *, resume: bool = False, notify: Callable[[str], None] | None = None
-    ) -> Self:
+        self, *, resume: bool = False, notify: Callable[[str], None] | None = None
+    ) -> "OutputFolder":
         """Makes the folder; with `resume`, keeps what an earlier run has finished."""
         journals = (self.folder / JOURNAL, self.folder / DONE_JOURNAL)
         earlier = next((path for path in journals if _first(path)), None)
@@ -91,7 +89,7 @@ class OutputFolder:
         if found:
             notify(f"{self.folder} holds {', '.join(found)} already; they will be replaced.")
 
-    def __enter__(self: Self) -> Self:
+    def __enter__(self) -> "OutputFolder":
         return self
 
     def __exit__(self, *_: object) -> None:

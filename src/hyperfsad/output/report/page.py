@@ -57,23 +57,20 @@ def report_html(
     scored.sort(key=lambda i: -severity(records[i]))
     style, script = _asset("report.css"), _asset("report.js")
     shown = entries([records[i]["image"] for i in scored[:MOST_PICTURES]])
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .generate(
-            policy=Markup(_policy(style, script)),
-            style=Markup(style),  # unescaped, as the policy names the hash of these very bytes
-            script=Markup(script),
-            overview=Overview([records[i] for i in scored], len(failed), products),
-            most_rows=MOST_ROWS,
-            fields=list(FIELDS.items()),
-            index=(_index_entry(records[i], i, folder) for i in scored + failed),
-            pictures=(
-                (number, {**entry["picture"], "regions": _outlines(entry["line"])})
-                for number, entry in zip(scored, shown, strict=False)
-                if "picture" in entry
-            ),
-        )
+    template = _environment().get_template("report.html.j2")
+    return template.generate(
+        policy=Markup(_policy(style, script)),
+        style=Markup(style),  # unescaped, as the policy names the hash of these very bytes
+        script=Markup(script),
+        overview=Overview([records[i] for i in scored], len(failed), products),
+        most_rows=MOST_ROWS,
+        fields=list(FIELDS.items()),
+        index=(_index_entry(records[i], i, folder) for i in scored + failed),
+        pictures=(
+            (number, {**entry["picture"], "regions": _outlines(entry["line"])})
+            for number, entry in zip(scored, shown, strict=False)
+            if "picture" in entry
+        ),
     )
 
 
