@@ -83,10 +83,12 @@ def test_records_are_what_the_detector_gives(
         detector: FewShotDetector
         if variant.peer:
             turning = {} if variant.rotations == 1 else {"rotations": variant.rotations}
-            detector = make_peer(variant.peer, tiny, device="cpu", **turning)
+            detector = make_peer(variant.peer, tiny, device="cpu", engine="torch", **turning)
         elif variant.recipe:
             layers = cache.settings.layers
-            detector = HyperFSAD(tiny, recipe=variant.recipe, layers=layers, device="cpu")
+            detector = HyperFSAD(
+                tiny, recipe=variant.recipe, layers=layers, device="cpu", engine="torch"
+            )
         else:
             detector = HyperFSAD(
                 tiny,
@@ -96,6 +98,7 @@ def test_records_are_what_the_detector_gives(
                 pooling=variant.pooling,
                 lam=variant.lam,
                 device="cpu",
+                engine="torch",
             )
         support = [Path(category.normal[0]).parent / name for name in record.support]
         if isinstance(detector, HyperFSAD):

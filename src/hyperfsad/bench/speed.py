@@ -5,7 +5,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -148,20 +148,20 @@ def measure(
                 products += _laps(lambda _: matrices[0] @ matrices[1], range(10))
             encodes += encode
             known = detector.memory_
+            peak, textbook = peak_memory(), None  # before the textbook, whose memory is not ours
+            if len(known.patches[0]) <= TEXTBOOK_ROWS:
+                textbook = statistics.median(_laps(partial(_textbook, known), queries[:3]))
             costs.append(
                 Cost(
                     count,
                     statistics.median(match),
-                    None,
+                    textbook,
                     statistics.median(stream),
                     statistics.median(encode),
                     sum(layer.nbytes for layer in (*known.patches, known.cls)),
-                    peak_memory(),
+                    peak,
                 )
             )
-            if len(known.patches[0]) <= TEXTBOOK_ROWS:  # last, since its memory is not ours
-                laps = _laps(partial(_textbook, known), queries[:3])
-                costs[-1] = replace(costs[-1], textbook=statistics.median(laps))
         decode = statistics.median(_laps(load_image, paths * rounds))
         shrink = statistics.median(
             _laps(lambda picture: prepare(picture, detector.settings), pictures * rounds)
