@@ -12,6 +12,7 @@ test: $(VENV)/.installed-test browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadscope
 
 # The report is tested in a real browser; without one, those tests are skipped and say so.

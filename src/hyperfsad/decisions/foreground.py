@@ -78,7 +78,7 @@ def find_foreground(bank: MemoryBank, grid: int) -> Foreground | None:
         return None
     axis = axis.to(tokens.dtype)
     found = Foreground(mean, axis, threshold, 0.0)
-    usual = float(found._found(tokens, grid).float().mean())
+    usual = float(found.patches((tokens,), grid).float().mean())
     return Foreground(mean, axis, threshold, usual)
 
 

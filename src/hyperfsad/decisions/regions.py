@@ -1,10 +1,10 @@
-"""Regions: where a map lies above its threshold, as outlines and boxes in the image's own pixels.
+"""Regions: where a map lies above its threshold, as contours and boxes in the image's own pixels.
 
 Between the centres of the patches the map is the bilinear surface that pictures show; beyond the
-outermost centres it stays level. On the lines between neighbouring centres such a surface is
-linear, so where an outline crosses them is known exactly, and whether two diagonal patches hang
+outermost centres it stays level. On the edges between neighbouring centres such a surface is
+linear, so where a contour crosses them is known exactly, and whether two diagonal patches hang
 together follows from the saddle between them. So nothing is enlarged: time and memory follow from
-the number of patches, whatever the size of the image, and each outline is simple by construction,
+the number of patches, whatever the size of the image, and each contour is simple by construction,
 since in every cell between four centres its pieces stay apart.
 """
 
@@ -23,7 +23,7 @@ MOST_REGIONS = 256
 """Regions kept of one image, those with the highest scores: a map of pure noise has thousands."""
 
 GAP = 0.02
-"""Outlines stay this part of a patch away from the centres, so that they never touch there."""
+"""Contours stay this part of a patch away from the centres, so that they never touch there."""
 
 BEND = 0.03
 """A bend of this part of a patch within a cell is worth a point of its own."""
@@ -50,7 +50,7 @@ class Region:
     """The highest value of the map in it."""
     peak: Peak | None = None
     polygon: tuple[tuple[float, float], ...] = field(repr=False, default=())
-    """The outer outline: x and y of each corner, simple, closed from the last to the first."""
+    """The outer contour: x and y of each corner, simple, closed from the last to the first."""
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of a region in results.jsonl."""
@@ -80,10 +80,10 @@ def find_regions(
         return ()
     from scipy import ndimage
 
-    outline = _Outlines(heights, size)
-    patches = outline.labels[2:-2, 2:-2]
-    peaks = ndimage.maximum_position(heights, patches, np.arange(1, outline.count + 1))
-    areas = outline.areas().round(3)
+    contours = _Contours(heights, size)
+    patches = contours.labels[2:-2, 2:-2]
+    peaks = ndimage.maximum_position(heights, patches, np.arange(1, contours.count + 1))
+    areas = contours.areas().round(3)
     found = sorted(
         (-heights[peak], peak, label)
         for label, peak in enumerate(peaks, start=1)
@@ -92,7 +92,7 @@ def find_regions(
     grid = PatchGrid.of(anomaly_map, size)
     regions = []
     for _, (row, column), label in found[:MOST_REGIONS]:
-        polygon = outline.polygon(label)
+        polygon = contours.polygon(label)
         value = float(anomaly_map[row, column])
         x, y = grid.centre(int(row), int(column))
         area = float(areas[label])
@@ -111,8 +111,8 @@ def _box(
     return int(x), int(y), int(width), int(height)
 
 
-class _Outlines:
-    """All outlines of a surface at height 0, as directed pieces with the inside on their left.
+class _Contours:
+    """All contours of a surface at height 0, as directed pieces with the inside on their left.
 
     The nodes are the patch centres, then a ring on the image's edge where the surface is level,
     then a ring at the same places that counts as outside and closes what the edge cuts off.
@@ -160,7 +160,7 @@ class _Outlines:
         a, b, c, d = self._corners()
         rows, columns = self._inside.shape
         number = np.arange(rows * columns).reshape(rows, columns)
-        # a crossing is known by its line: from a node to the right, or downwards
+        # a crossing is known by its edge: from a node to the right, or downwards
         across, down = number, number + rows * columns
         top, bottom = across[:-1, :-1], across[1:, :-1]
         left, right = down[:-1, :-1], down[:-1, 1:]
@@ -173,13 +173,13 @@ class _Outlines:
         # in a saddle: which end belongs to which start, apart and joined
         ends_apart, ends_joined = (3, 2, 0, 1), (2, 3, 1, 0)
         begin, finish, inner, bent, cells = [], [], [], [], []
-        for index, (starting, line, node) in enumerate(starts):
+        for index, (starting, edge, node) in enumerate(starts):
             pairs = [(end, plain, True) for end in range(4)]
             pairs += [(ends_apart[index], split, False), (ends_joined[index], joined, False)]
             for end, kind, bends in pairs:
                 ending, target = ends[end]
                 here = np.nonzero(starting & ending & kind)
-                begin.append(line[here])
+                begin.append(edge[here])
                 finish.append(target[here])
                 inner.append(node[here])
                 bent.append(np.full(len(here[0]), bends))
@@ -195,11 +195,11 @@ class _Outlines:
             np.concatenate(cells, axis=1)[:, order], np.concatenate(bent)[order]
         )
 
-    def _crossings(self, lines: Indices) -> Floats:
-        """Where the surface is 0 on each line, in pixels, (n, 2)."""
+    def _crossings(self, edges: Indices) -> Floats:
+        """Where the surface is 0 on each edge, in pixels, (n, 2)."""
         rows, columns = self._inside.shape
-        downwards = lines >= rows * columns
-        row, column = np.divmod(lines % (rows * columns), columns)
+        downwards = edges >= rows * columns
+        row, column = np.divmod(edges % (rows * columns), columns)
         other_row, other_column = row + downwards, column + ~downwards
         one, other = self._heights[row, column], self._heights[other_row, other_column]
         part = np.clip(one / (one - other), GAP, 1 - GAP)
@@ -238,7 +238,7 @@ class _Outlines:
     def areas(self) -> Floats:
         """The area of each region in pixels, holes left out, by label (0 is no region).
 
-        A sum over the pieces of an outline: those around holes run the other way and subtract.
+        A sum over the pieces of a contour: those around holes run the other way and subtract.
         """
         start, end = self._from, self._from[self._next]
         middle = np.where(np.isnan(self._middle), end, self._middle)
@@ -247,10 +247,10 @@ class _Outlines:
         return -np.asarray(sums, dtype=np.float64)
 
     def polygon(self, label: int) -> tuple[tuple[float, float], ...]:
-        """The outer outline of a region; it leaves out what lies on a straight line."""
+        """The outer contour of a region; it leaves out what lies on a straight line."""
         rows, columns = self._inside.shape
-        line = rows * columns + self._topmost[label] - columns  # nothing of the region is above
-        first = int(np.searchsorted(self._begin, line))
+        edge = rows * columns + self._topmost[label] - columns  # nothing of the region is above
+        first = int(np.searchsorted(self._begin, edge))
         pieces, piece = [first], int(self._next[first])
         while piece != first:
             pieces.append(piece)
@@ -273,7 +273,7 @@ def _cross(one: Floats, two: Floats) -> Floats:
 
 
 def _without_straight(points: Floats, unit: float) -> Floats:
-    """A closed outline without repeated points and without points on the line of their neighbours.
+    """A closed contour without repeated points and without points on the line of their neighbours.
 
     Of two adjacent points only one goes at a time: without it the other may be a bend.
     """

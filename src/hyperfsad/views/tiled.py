@@ -116,14 +116,14 @@ class TiledView(View):
     def score(self, images: Sequence[PreparedImage], encoder: Encoder) -> list[TokenScore]:
         wholes = self._whole.score(images, encoder)
         return [
-            self._closer(_picture(image), whole, encoder)
+            self._with_tiles(_picture(image), whole, encoder)
             for image, whole in zip(images, wholes, strict=True)
         ]
 
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
         return self._whole.score_tokens(tokens)
 
-    def _closer(self, picture: LoadedImage, whole: TokenScore, encoder: Encoder) -> TokenScore:
+    def _with_tiles(self, picture: LoadedImage, whole: TokenScore, encoder: Encoder) -> TokenScore:
         """The map of the tiles; the score also has what stands out in the image as a whole.
 
         On real parts, enlarged three times, the larger of the two orders good and bad parts better
