@@ -29,7 +29,7 @@ from .layerwise import (
     encoded,
     fitted_bank,
     numbers,
-    require_max_pooling,
+    refuse_departures,
 )
 from .ranking import score_gaps
 
@@ -182,7 +182,12 @@ def certify(detector: HyperFSAD, good: Images, bad: Images) -> Certificates:
 
     Good images that it has learnt are left out: they score next to nothing and would flatter it.
     """
-    require_max_pooling(detector)
+    refuse_departures(detector)
+    if detector.pooling != "max":
+        raise UsageError(
+            f"The theorems are proven for max pooling, not for {detector.pooling};"
+            " fit with --pooling max."
+        )
     return certify_tokens(
         fitted_bank(detector),
         encoded(detector, good, known=detector.memory_.images),

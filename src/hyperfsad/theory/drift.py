@@ -21,8 +21,9 @@ import numpy as np
 from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError, reason
 from ..images.reading import Images
+from ..method.scoring import cls_score
 from .covering import greedy_cover
-from .layerwise import Array, encoded, fitted_bank, numbers
+from .layerwise import Array, encoded, fitted_bank
 
 HIGH = (0.75, 0.5, 0.25, 0.1)
 """Bets that the next score is among the highest three quarters, …, the highest tenth."""
@@ -260,25 +261,18 @@ def monitor_drift(
     seed: int = 0,
 ) -> DriftReport:
     """The test over images in their order; calibration images are good ones it has not learnt."""
-    memory = numbers(fitted_bank(detector).cls)
-    before = [
-        _score(numbers(image.cls), memory)
-        for _, image in encoded(detector, calibration, distinct=True, known=detector.memory_.images)
-    ]
-    after = [(name, numbers(image.cls)) for name, image in encoded(detector, stream)]
+    memory = fitted_bank(detector).cls.cpu().double()
+    good = encoded(detector, calibration, distinct=True, known=detector.memory_.images)
+    before = [float(cls_score(image.cls.cpu().double(), memory)) for _, image in good]
+    after = [(name, image.cls.cpu().double()) for name, image in encoded(detector, stream)]
     return monitor_scores(
         before,
-        [(name, _score(token, memory)) for name, token in after],
-        tokens=np.stack([token for _, token in after]) if after else None,
+        [(name, float(cls_score(token, memory))) for name, token in after],
+        tokens=np.stack([token.numpy() for _, token in after]) if after else None,
         false_alarms=false_alarms,
         defects=defects,
         seed=seed,
     )
-
-
-def _score(token: Array, memory: Array) -> float:
-    """S_cls: 1 − max⟨c, c_k⟩, averaged over the layers."""
-    return float((1 - np.einsum("ld,kld->kl", token, memory).max(axis=0)).mean())
 
 
 def is_results(source: str) -> bool:
