@@ -157,14 +157,11 @@ def certify_tokens(
 ) -> Certificates:
     """Theorem 1 for all pairs of good and bad images, from their tokens."""
     matcher = LayerwiseMatcher(bank, lookup)
-    normal: list[Discrepancies] = []
-    reach = []
+    normal, anomalous, reach, bounds = [], [], [], []
     for name, image in good:
         normal.append(matcher.discrepancies(name, image))
         reach.append(matcher.reach(image))
     cones = [Cone(layer.detach().cpu().numpy()) for layer in bank.patches]
-    anomalous: list[Discrepancies] = []
-    bounds = []
     for name, image in bad:
         anomalous.append(matcher.discrepancies(name, image))
         bounds.append(_hull_bounds(cones, image, anomalous[-1].peak))
@@ -199,10 +196,8 @@ def certify(detector: HyperFSAD, good: Images, bad: Images) -> Certificates:
 
 def _hull_bounds(cones: Sequence[Cone], image: ImageTokens, peak: int) -> list[tuple[float, float]]:
     """γ and its duality gap in every layer, at one patch."""
-    found = [
-        cone.largest_cosine(numbers(layer[peak]))
-        for cone, layer in zip(cones, image.patches, strict=True)
-    ]
+    layers = zip(cones, image.patches, strict=True)
+    found = [cone.largest_cosine(numbers(layer[peak])) for cone, layer in layers]
     return [(bound.gamma, bound.gap) for bound in found]
 
 

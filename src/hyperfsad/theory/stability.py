@@ -193,14 +193,13 @@ def check_stability(
     detector: HyperFSAD, images: Images, noise: float = 0.05, seed: int = 0
 ) -> StabilityReport:
     """Whether a fitted detector's matching and CLS score keep their limits on some images."""
-    _require_sparsemax(detector)
+    bank = _sparsemax_bank(detector)
     if not 0 < noise <= 1:
         raise UsageError(
             f"The noise is a step of a unit token, above 0 and at most 1, not {noise}."
         )
-    return check_tokens(
-        fitted_bank(detector), encoded(detector, images), detector.settings.layers, noise, seed
-    )
+    queries = encoded(detector, images)
+    return check_tokens(bank, queries, detector.settings.layers, noise, seed)
 
 
 @dataclass(frozen=True)
@@ -244,8 +243,7 @@ def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffec
 
     `before` is the number of normal images that it had before `extend`.
     """
-    _require_sparsemax(detector)
-    bank = fitted_bank(detector)
+    bank = _sparsemax_bank(detector)
     if not 0 < before < len(bank):
         raise UsageError(
             f"Of {len(bank)} normal images some were there before and some are new, not {before}."
@@ -253,17 +251,15 @@ def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffec
     rows = bank.first(before).patches[0].shape[0]
     layers = [(layer[:rows], layer[rows:]) for layer in bank.patches]
     flags = [
-        np.stack(
-            [
-                unaffected_patches(queries, old, new)
-                for queries, (old, new) in zip(image.patches, layers, strict=True)
-            ]
-        )
+        [
+            unaffected_patches(queries, old, new)
+            for queries, (old, new) in zip(image.patches, layers, strict=True)
+        ]
         for _, image in encoded(detector, images)
     ]
     if not flags:
         raise UsageError("There is no query to check the new images with: none could be read.")
-    found = np.stack(flags)
+    found = np.array(flags)
     return Unaffected(
         len(found),
         found.shape[0] * found.shape[2],
@@ -274,10 +270,12 @@ def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffec
     )
 
 
-def _require_sparsemax(detector: HyperFSAD) -> None:
+def _sparsemax_bank(detector: HyperFSAD) -> MemoryBank:
+    """The memory bank of a detector that Proposition 1 speaks of."""
     refuse_departures(detector)
     if detector.lookup != "sparsemax":
         raise UsageError(
             f"Proposition 1 is proven for sparsemax, not for {detector.lookup}; fit without"
             " --lookup."
         )
+    return fitted_bank(detector)
