@@ -201,15 +201,13 @@ def monitor_scores(
     stream: Sequence[tuple[str, float]],
     *,
     tokens: Array | None = None,
-    false_alarms: float = 0.01,
-    defects: float = 0.0,
-    seed: int = 0,
+    **settings: Any,
 ) -> DriftReport:
-    """The test over CLS scores.
+    """The test over CLS scores; false_alarms, defects and seed as in `DriftMonitor`.
 
     With the stream's tokens, (images, layers, D), the images to add cover the new ones.
     """
-    monitor = DriftMonitor(calibration, false_alarms=false_alarms, defects=defects, seed=seed)
+    monitor = DriftMonitor(calibration, **settings)
     if not stream:
         raise UsageError("There is no inspection in the stream.")
     names, scores = tuple(name for name, _ in stream), np.array([score for _, score in stream])
@@ -227,7 +225,7 @@ def monitor_scores(
         names,
         scores,
         steps,
-        false_alarms,
+        monitor.false_alarms,
         level,
         float((np.asarray(calibration) <= level).mean()),
         alarm_at,
@@ -252,15 +250,12 @@ def _to_add(places: list[int], scores: Array, tokens: Array | None, level: float
 
 
 def monitor_drift(
-    detector: HyperFSAD,
-    calibration: Images,
-    stream: Images,
-    *,
-    false_alarms: float = 0.01,
-    defects: float = 0.0,
-    seed: int = 0,
+    detector: HyperFSAD, calibration: Images, stream: Images, **settings: Any
 ) -> DriftReport:
-    """The test over images in their order; calibration images are good ones it has not learnt."""
+    """The test over images in their order; calibration images are good ones it has not learnt.
+
+    false_alarms, defects and seed as in `DriftMonitor`.
+    """
     memory = fitted_bank(detector).cls.cpu().double()
     good = encoded(detector, calibration, distinct=True, known=detector.memory_.images)
     before = [float(cls_score(image.cls.cpu().double(), memory)) for _, image in good]
@@ -269,9 +264,7 @@ def monitor_drift(
         before,
         [(name, float(cls_score(token, memory))) for name, token in after],
         tokens=np.stack([token.numpy() for _, token in after]) if after else None,
-        false_alarms=false_alarms,
-        defects=defects,
-        seed=seed,
+        **settings,
     )
 
 
