@@ -187,9 +187,10 @@ def set_row(product: Product, shots: int) -> str:
     cells = []
     for chosen in SETS:
         places = [layer - 1 for layer in chosen]
-        average = layer_margins(good, bad, LAM, places).mean(axis=2)
+        normal, anomalous = ([image.of_layers(places) for image in some] for some in (good, bad))
+        average = layer_margins(normal, anomalous, LAM).mean(axis=2)
         bound = cantelli(float(average.mean()), float(average.var()))
-        misranked = (score_gaps(good, bad, LAM, places) <= 0).mean()
+        misranked = (score_gaps(normal, anomalous, LAM) <= 0).mean()
         cells.append(f"{100 * bound:.0f} / {100 * misranked:.1f}")
     return row(product.name, shots, *cells)
 

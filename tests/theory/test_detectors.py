@@ -1,6 +1,7 @@
 """The theory asks detectors about real files, and refuses what it does not speak of."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +52,40 @@ def test_what_the_theory_does_not_speak_of_is_refused(detector: HyperFSAD, good:
         check_extension(dense, 1, good)
     with pytest.warns(UserWarning, match="learnt already"):  # Theorem 1 takes any lookup
         assert certify(dense, good, good).margin.shape == (10, 12)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"recipe": "default"}, "not for the recipe default; take --recipe paper-offline"),
+        ({"tiles": 84}, "use a detector without tiles"),
+        ({"roi": "auto"}, "has a region of interest; use one that was fitted without --roi"),
+    ],
+)
+def test_departures_from_the_paper_are_refused(
+    options: dict[str, object], text: str, tiny: str, good: Path
+) -> None:
+    settings: dict[str, Any] = {"recipe": "paper-offline", "layers": (2, 4), **options}
+    detector = HyperFSAD(tiny, resolution=84, device="cpu", **settings)
+    assert len(detector.departures()) == 1
+    detector.fit([good / "01.png", good / "02.png"], threshold=False)
+    for ask in (
+        lambda: certify(detector, good, good),
+        lambda: check_stability(detector, good),
+        lambda: check_extension(detector, 1, good),
+        lambda: cover_normal(detector, good, threshold=0.9),
+    ):
+        with pytest.raises(UsageError, match=text):
+            ask()
+    if detector.departures(patches=False):
+        with pytest.raises(UsageError, match=text):
+            cover_normal(detector, good)
+    else:  # without a threshold coverage asks the CLS tokens alone
+        assert len(cover_normal(detector, good).names) == 12
+
+
+def test_the_papers_algorithm_has_no_departures(detector: HyperFSAD) -> None:
+    assert detector.departures() == []
 
 
 def test_copies_do_not_cover_each_other(detector: HyperFSAD, good: Path) -> None:

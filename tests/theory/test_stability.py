@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.method import lookups
 from hyperfsad.method.lookups import reconstruct, softmax, sparsemax
 from hyperfsad.theory import active
 from hyperfsad.theory.active import active_sets, softmax_mass, spectral_gain
@@ -138,11 +139,9 @@ def test_some_patches_are_quiet_and_some_are_not() -> None:
 
 
 def test_parts_of_the_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hyperfsad.theory import layerwise
-
     memory, queries = crowd(0, 300, 6, 0.4), crowd(1, 50, 6, 0.4)
     whole = active_sets(queries, memory)
-    monkeypatch.setattr(layerwise, "CHUNK", 2100)
+    monkeypatch.setattr(lookups, "CHUNK", 2100)
     monkeypatch.setattr(active, "PATCHES_AT_ONCE", 3)
     parts = active_sets(queries, memory)
     for name in ("size", "tau", "gain", "room", "log_mass"):

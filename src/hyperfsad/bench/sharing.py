@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..encoders.tokens import ImageTokens
 from ..method.lookups import project_sorted, rebuild, trimmed, weighted_rows
+from ..method.scoring import cls_distances
 
 CANDIDATES = 64
 """Kept of each support image; rows that need more are computed from all similarities."""
@@ -53,8 +54,7 @@ class SharedMatcher:
 
     def cls_distances(self, image: ImageTokens, subset: tuple[int, ...]) -> Tensor:
         """1 − max_k⟨c, c_k⟩ of each layer."""
-        similarities = torch.einsum("ld,kld->kl", image.cls, self._cls[list(subset)])
-        return (1 - similarities.amax(dim=0)).clamp(min=0)
+        return cls_distances(image.cls, self._cls[list(subset)])
 
     def _sparsemax(
         self, z: Tensor, memory: Tensor, subsets: Sequence[tuple[int, ...]]

@@ -33,9 +33,7 @@ def add_coverage(command: argparse.ArgumentParser) -> None:
 
 def coverage(options: argparse.Namespace) -> int:
     """Prints how many good images cover a new good part, and which to take."""
-    from ..theory.coverage import cover_normal
-    from ..theory.plots import coverage_figure
-    from ..theory.text import coverage_text
+    from ..theory import cover_normal, plots, text
 
     found = found_images(options.normal)
     detector = (saved_single if options.detector else new_detector)(options)
@@ -47,8 +45,8 @@ def coverage(options: argparse.Namespace) -> int:
         chance=options.chance,
         confidence=options.confidence,
     )
-    print(printable(coverage_text(report)))
-    write_figures(options, report.to_json(), lambda: coverage_figure(report))
+    print(printable(text.coverage_text(report)))
+    write_figures(options, report.to_json(), lambda: plots.coverage_figure(report))
     return SOME_FAILED if detector.skipped_ or found.failed else DONE
 
 
@@ -62,23 +60,21 @@ def add_certify(command: argparse.ArgumentParser) -> None:
 
 def certify(options: argparse.Namespace) -> int:
     """Prints the certificates of Theorem 1 and the ranking bound of Theorem 2."""
-    from ..theory.certificates import certify as certified
-    from ..theory.plots import certificate_figure
-    from ..theory.ranking import rank_layers
-    from ..theory.text import certificate_text, ranking_text
+    from .. import theory
+    from ..theory import plots, text
 
     good, bad = found_images(options.good), found_images(options.bad)
     detector = _detector(options)
-    report = certified(detector, progress(good.paths, "good"), progress(bad.paths, "bad"))
+    report = theory.certify(detector, progress(good.paths, "good"), progress(bad.paths, "bad"))
     blocks = detector.settings.layers
-    layers = rank_layers(report.good, report.bad, report.lam, blocks)
-    print(printable(certificate_text(report, blocks)))
+    layers = theory.rank_layers(report.good, report.bad, report.lam, blocks)
+    print(printable(text.certificate_text(report, blocks)))
     print()
-    print(printable(ranking_text(layers)))
+    print(printable(text.ranking_text(layers)))
     write_figures(
         options,
         {"theorem_1": report.to_json(), "theorem_2": layers.to_json()},
-        lambda: certificate_figure(report, layers),
+        lambda: plots.certificate_figure(report, layers),
     )
     return SOME_FAILED if detector.skipped_ or good.failed or bad.failed else DONE
 
@@ -94,15 +90,13 @@ def add_stability(command: argparse.ArgumentParser) -> None:
 
 def stability(options: argparse.Namespace) -> int:
     """Prints how far noise and more memory can change scores."""
-    from ..theory.plots import stability_figure
-    from ..theory.stability import check_stability
-    from ..theory.text import stability_text
+    from ..theory import check_stability, plots, text
 
     found = found_images(options.images)
     detector = _detector(options)
     report = check_stability(detector, progress(found.paths, "checking"), options.noise)
-    print(printable(stability_text(report)))
-    write_figures(options, report.to_json(), lambda: stability_figure(report))
+    print(printable(text.stability_text(report)))
+    write_figures(options, report.to_json(), lambda: plots.stability_figure(report))
     return SOME_FAILED if detector.skipped_ or found.failed else DONE
 
 
@@ -121,18 +115,11 @@ def add_drift(command: argparse.ArgumentParser) -> None:
 
 def drift(options: argparse.Namespace) -> int:
     """Prints whether good parts have changed over a stream of inspections."""
-    from ..theory.drift import (
-        DriftReport,
-        is_results,
-        monitor_drift,
-        monitor_scores,
-        read_stream,
-    )
-    from ..theory.plots import drift_figure
+    from ..theory import plots
+    from ..theory.drift import is_results, monitor_drift, monitor_scores, read_stream
 
     settings = {"false_alarms": options.false_alarms, "defects": options.defects}
     are_results = [is_results(source) for source in [*options.calibration, *options.stream]]
-    report: DriftReport
     failed = False
     if all(are_results):
         before, stream = read_stream(options.calibration), read_stream(options.stream)
@@ -157,7 +144,7 @@ def drift(options: argparse.Namespace) -> int:
         print("Look at these images; if they show good parts, add them with hyperfsad extend:")
         for name in report.add:
             print(f"  {printable(name)}")
-    write_figures(options, report.to_json(), lambda: drift_figure(report))
+    write_figures(options, report.to_json(), lambda: plots.drift_figure(report))
     return SOME_FAILED if failed else DONE
 
 

@@ -6,7 +6,7 @@ every lookup returns its weights in that same order.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import torch
@@ -153,9 +153,13 @@ SPARSE: dict[str, Callable[[Tensor], Candidates]] = {
 
 def reconstruct(queries: Tensor, memory: Tensor, lookup: str = "sparsemax") -> Tensor:
     """E = ρ(Q·Pᵀ)·P: each query patch (N, D) rebuilt from the memory (M, D), in bounded memory."""
-    rows = max(1, CHUNK // memory.shape[0])
-    parts = [queries[start : start + rows] for start in range(0, len(queries), rows)]
-    return torch.cat([rebuild(part @ memory.T, memory, lookup) for part in parts])
+    chunks = in_chunks(queries, memory)
+    return torch.cat([rebuild(chunk @ memory.T, memory, lookup) for chunk in chunks])
+
+
+def in_chunks(queries: Tensor, memory: Tensor) -> Sequence[Tensor]:
+    """Queries in chunks whose similarities to the whole memory take bounded room."""
+    return torch.split(queries, max(1, CHUNK // len(memory)))
 
 
 def rebuild(z: Tensor, memory: Tensor, lookup: str = "sparsemax") -> Tensor:

@@ -14,7 +14,11 @@ def greedy_coreset(features: Tensor, count: int, dimensions: int = 128, seed: in
     than the features have (Johnson–Lindenstrauss). The paper leaves the first pick open; here it
     is the feature farthest from the mean.
     """
-    points = _projected(features, dimensions, seed)
+    points, size = features, features.shape[1]
+    if size > dimensions:
+        generator = torch.Generator().manual_seed(seed)
+        matrix = torch.randn(size, dimensions, generator=generator) / math.sqrt(dimensions)
+        points = features @ matrix.to(features)
     squares = points.square().sum(dim=1)
     free = torch.ones(len(points), dtype=torch.bool, device=points.device)
     gaps = (points - points.mean(dim=0)).square().sum(dim=1)
@@ -26,12 +30,3 @@ def greedy_coreset(features: Tensor, count: int, dimensions: int = 128, seed: in
         gaps = torch.minimum(gaps, distances) if picked else distances
         picked.append(index)
     return torch.stack(picked)
-
-
-def _projected(features: Tensor, dimensions: int, seed: int) -> Tensor:
-    size = features.shape[1]
-    if size <= dimensions:
-        return features
-    generator = torch.Generator().manual_seed(seed)
-    matrix = torch.randn(size, dimensions, generator=generator) / math.sqrt(dimensions)
-    return features @ matrix.to(features)

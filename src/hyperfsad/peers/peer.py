@@ -13,7 +13,7 @@ from ..encoders.tokens import ImageTokens, Tokens
 from ..errors import UsageError
 from ..images.loading import LoadedImage
 from ..images.rotation import turned
-from ..method.lookups import CHUNK
+from ..method.lookups import in_chunks
 from ..method.memory import MemoryBank
 from ..method.scoring import BranchScores, Pooling, TokenScore
 from ..views.view import LEVEL_IMAGES, scale_of
@@ -86,7 +86,7 @@ def local_features(layers: Sequence[Tensor], grid: int) -> Tensor:
 
 def best_similarity(queries: Tensor, memory: Tensor) -> Tensor:
     """max_m⟨q, m⟩ for each row of `queries` (N, D) over the rows of `memory` (M, D), (N,)."""
-    return torch.cat([(chunk @ memory.T).amax(dim=1) for chunk in _chunks(queries, memory)])
+    return torch.cat([(chunk @ memory.T).amax(dim=1) for chunk in in_chunks(queries, memory)])
 
 
 def nearest(queries: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,15 +98,10 @@ def nearest(queries: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
     squares = memory.square().sum(dim=1)
     found = [
         torch.addmm(squares, chunk, memory.T, alpha=-2).argmin(dim=1)
-        for chunk in _chunks(queries, memory)
+        for chunk in in_chunks(queries, memory)
     ]
     index = torch.cat(found)
     return torch.linalg.vector_norm(queries - memory[index], dim=1), index
-
-
-def _chunks(queries: Tensor, memory: Tensor) -> Sequence[Tensor]:
-    """Queries in chunks whose similarities to the whole memory take bounded room."""
-    return torch.split(queries, max(1, CHUNK // len(memory)))
 
 
 def good_scores(detector: Peer) -> Tensor:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..method.lookups import sparsemax_candidates
-from .layerwise import Array, in_chunks, numbers
+from ..method.lookups import in_chunks, sparsemax_candidates
+from .layerwise import Array, numbers
 
 PATCHES_AT_ONCE = 128
 """Active sets whose spectra are taken at once: 128 of 74 rows of 384 are 29 MB in float64."""
@@ -55,10 +55,6 @@ class ActiveSets:
         """The active sets of several images, one after the other."""
         names = [name.name for name in fields(cls)]
         return cls(*(np.concatenate([getattr(found, name) for found in sets]) for name in names))
-
-    def softmax_mass(self, count: int) -> Array:
-        """What dense softmax would give `count` more rows at similarity τ; sparsemax gives 0."""
-        return softmax_mass(self.log_mass, self.tau, count)
 
 
 def active_sets(queries: Tensor, memory: Tensor, gains: bool = True) -> ActiveSets:

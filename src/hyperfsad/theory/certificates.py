@@ -29,7 +29,7 @@ from .layerwise import (
     encoded,
     fitted_bank,
     numbers,
-    require_max_pooling,
+    refuse_departures,
 )
 from .ranking import score_gaps
 
@@ -157,14 +157,11 @@ def certify_tokens(
 ) -> Certificates:
     """Theorem 1 for all pairs of good and bad images, from their tokens."""
     matcher = LayerwiseMatcher(bank, lookup)
-    normal: list[Discrepancies] = []
-    reach = []
+    normal, anomalous, reach, bounds = [], [], [], []
     for name, image in good:
         normal.append(matcher.discrepancies(name, image))
         reach.append(matcher.reach(image))
     cones = [Cone(layer.detach().cpu().numpy()) for layer in bank.patches]
-    anomalous: list[Discrepancies] = []
-    bounds = []
     for name, image in bad:
         anomalous.append(matcher.discrepancies(name, image))
         bounds.append(_hull_bounds(cones, image, anomalous[-1].peak))
@@ -182,7 +179,12 @@ def certify(detector: HyperFSAD, good: Images, bad: Images) -> Certificates:
 
     Good images that it has learnt are left out: they score next to nothing and would flatter it.
     """
-    require_max_pooling(detector)
+    refuse_departures(detector)
+    if detector.pooling != "max":
+        raise UsageError(
+            f"The theorems are proven for max pooling, not for {detector.pooling};"
+            " fit with --pooling max."
+        )
     return certify_tokens(
         fitted_bank(detector),
         encoded(detector, good, known=detector.memory_.images),
@@ -194,10 +196,8 @@ def certify(detector: HyperFSAD, good: Images, bad: Images) -> Certificates:
 
 def _hull_bounds(cones: Sequence[Cone], image: ImageTokens, peak: int) -> list[tuple[float, float]]:
     """γ and its duality gap in every layer, at one patch."""
-    found = [
-        cone.largest_cosine(numbers(layer[peak]))
-        for cone, layer in zip(cones, image.patches, strict=True)
-    ]
+    layers = zip(cones, image.patches, strict=True)
+    found = [cone.largest_cosine(numbers(layer[peak])) for cone, layer in layers]
     return [(bound.gamma, bound.gap) for bound in found]
 
 

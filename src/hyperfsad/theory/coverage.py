@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..detector.hyperfsad import HyperFSAD
+from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from ..images.loading import NormalImage
 from ..images.reading import Images
@@ -28,7 +29,7 @@ from .covering import (
     share_interval,
     token_distances,
 )
-from .layerwise import Array, LayerwiseMatcher, encoded, numbers, require_plain
+from .layerwise import Array, LayerwiseMatcher, encoded, numbers, refuse_departures
 
 LEVEL_IMAGES = 16
 """Normal images whose maps against each other tell the ordinary level; more cost time and room."""
@@ -213,10 +214,11 @@ def cover_tokens(
 
 def map_level(bank: MemoryBank, lookup: str) -> float:
     """The map's score of an ordinary good part: the median of each image against the others."""
-    peaks = [
-        LayerwiseMatcher(bank.without(index), lookup).peak(bank.patches_of(index))
-        for index in range(len(bank))
-    ]
+    peaks = []
+    for index in range(len(bank)):
+        image = ImageTokens(bank.patches_of(index), bank.cls[index])
+        matcher = LayerwiseMatcher(bank.without(index), lookup)
+        peaks.append(matcher.discrepancies("", image).score(lam=1))
     return float(np.median(peaks))
 
 
@@ -257,7 +259,7 @@ def cover_normal(
             raise UsageError(f"The radius is above 0, not {radius}.")
         radii, origin = np.full(cls.shape[1], radius), "as given"
     elif threshold is not None:
-        require_plain(detector)
+        refuse_departures(detector)
         level = map_level(MemoryBank.joined(banks), detector.lookup)
         budget = budget_of_threshold(threshold, detector.lam, level)
         radii = radii_for_budget(distances, budget)

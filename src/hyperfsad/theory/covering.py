@@ -34,16 +34,14 @@ def token_distances(cls: Array) -> Array:
     gram = np.einsum("ild,jld->lij", cls, cls)
     squares = np.diagonal(gram, axis1=1, axis2=2)
     apart = squares[:, :, None] + squares[:, None, :] - 2 * gram
-    apart[:, np.arange(len(cls)), np.arange(len(cls))] = 0
+    apart[:, np.eye(len(cls), dtype=bool)] = 0
     return np.asarray(np.sqrt(np.maximum(apart, 0)))
 
 
 def neighbours(distances: Array, radii: Array) -> Flags:
     """Which images lie within the radius of which, (layers, images, images); never of itself."""
-    near = distances <= radii[:, None, None]
-    places = np.arange(distances.shape[1])
-    near[:, places, places] = False
-    return np.asarray(near)
+    itself = np.eye(distances.shape[1], dtype=bool)
+    return np.asarray((distances <= radii[:, None, None]) & ~itself)
 
 
 def neighbour_shares(near: Flags) -> Array:
@@ -108,9 +106,7 @@ def joint_miss(near: Flags, shots: Shots) -> Array | None:
 
 def left_out_scores(distances: Array) -> Array:
     """g of each image against all others, (layers, images): half the nearest squared distance."""
-    apart = distances.copy()
-    places = np.arange(apart.shape[1])
-    apart[:, places, places] = np.inf
+    apart = np.where(np.eye(distances.shape[1], dtype=bool), np.inf, distances)
     return np.asarray(apart.min(axis=2) ** 2 / 2)
 
 
@@ -157,9 +153,8 @@ def greedy_cover(near: Flags, share: float = 1.0, most: int | None = None) -> li
     limit = images if most is None else min(most, images)
     while len(chosen) < limit and covered.all(axis=0).mean() < share:
         gains = (near & ~covered[:, :, None]).sum(axis=(0, 1))
-        best = int(gains.argmax())
-        chosen.append(best)
-        covered |= near[:, :, best]
+        chosen.append(int(gains.argmax()))
+        covered |= near[:, :, chosen[-1]]
     return chosen
 
 
@@ -180,11 +175,9 @@ def held_out_share(near: Flags, count: int) -> float:
 
 def divergence(share: float, chance: float) -> float:
     """KL divergence of two coins, how badly `chance` explains `share`."""
-    total = 0.0
-    for seen, expected in ((share, chance), (1 - share, 1 - chance)):
-        if seen > 0:
-            total += math.inf if expected <= 0 else seen * math.log(seen / expected)
-    return total
+    from scipy.special import rel_entr
+
+    return float(rel_entr(share, chance) + rel_entr(1 - share, 1 - chance))
 
 
 def share_interval(share: float, independent: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -201,9 +194,9 @@ def share_interval(share: float, independent: int, confidence: float = 0.95) -> 
 
 def _edge(share: float, outer: float, allowed: float) -> float:
     """The chance between the share and `outer` at which the divergence reaches what is allowed."""
-    inner = share
     if divergence(share, outer) <= allowed:
         return outer
+    inner = share
     for _ in range(60):
         middle = (inner + outer) / 2
         if divergence(share, middle) <= allowed:

@@ -21,8 +21,9 @@ import numpy as np
 from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError, reason
 from ..images.reading import Images
+from ..method.scoring import cls_score
 from .covering import greedy_cover
-from .layerwise import Array, encoded, fitted_bank, numbers
+from .layerwise import Array, encoded, fitted_bank
 
 HIGH = (0.75, 0.5, 0.25, 0.1)
 """Bets that the next score is among the highest three quarters, …, the highest tenth."""
@@ -200,15 +201,13 @@ def monitor_scores(
     stream: Sequence[tuple[str, float]],
     *,
     tokens: Array | None = None,
-    false_alarms: float = 0.01,
-    defects: float = 0.0,
-    seed: int = 0,
+    **settings: Any,
 ) -> DriftReport:
-    """The test over CLS scores.
+    """The test over CLS scores; false_alarms, defects and seed as in `DriftMonitor`.
 
     With the stream's tokens, (images, layers, D), the images to add cover the new ones.
     """
-    monitor = DriftMonitor(calibration, false_alarms=false_alarms, defects=defects, seed=seed)
+    monitor = DriftMonitor(calibration, **settings)
     if not stream:
         raise UsageError("There is no inspection in the stream.")
     names, scores = tuple(name for name, _ in stream), np.array([score for _, score in stream])
@@ -226,7 +225,7 @@ def monitor_scores(
         names,
         scores,
         steps,
-        false_alarms,
+        monitor.false_alarms,
         level,
         float((np.asarray(calibration) <= level).mean()),
         alarm_at,
@@ -251,34 +250,22 @@ def _to_add(places: list[int], scores: Array, tokens: Array | None, level: float
 
 
 def monitor_drift(
-    detector: HyperFSAD,
-    calibration: Images,
-    stream: Images,
-    *,
-    false_alarms: float = 0.01,
-    defects: float = 0.0,
-    seed: int = 0,
+    detector: HyperFSAD, calibration: Images, stream: Images, **settings: Any
 ) -> DriftReport:
-    """The test over images in their order; calibration images are good ones it has not learnt."""
-    memory = numbers(fitted_bank(detector).cls)
-    before = [
-        _score(numbers(image.cls), memory)
-        for _, image in encoded(detector, calibration, distinct=True, known=detector.memory_.images)
-    ]
-    after = [(name, numbers(image.cls)) for name, image in encoded(detector, stream)]
+    """The test over images in their order; calibration images are good ones it has not learnt.
+
+    false_alarms, defects and seed as in `DriftMonitor`.
+    """
+    memory = fitted_bank(detector).cls.cpu().double()
+    good = encoded(detector, calibration, distinct=True, known=detector.memory_.images)
+    before = [float(cls_score(image.cls.cpu().double(), memory)) for _, image in good]
+    after = [(name, image.cls.cpu().double()) for name, image in encoded(detector, stream)]
     return monitor_scores(
         before,
-        [(name, _score(token, memory)) for name, token in after],
-        tokens=np.stack([token for _, token in after]) if after else None,
-        false_alarms=false_alarms,
-        defects=defects,
-        seed=seed,
+        [(name, float(cls_score(token, memory))) for name, token in after],
+        tokens=np.stack([token.numpy() for _, token in after]) if after else None,
+        **settings,
     )
-
-
-def _score(token: Array, memory: Array) -> float:
-    """S_cls: 1 − max⟨c, c_k⟩, averaged over the layers."""
-    return float((1 - np.einsum("ld,kld->kl", token, memory).max(axis=0)).mean())
 
 
 def is_results(source: str) -> bool:

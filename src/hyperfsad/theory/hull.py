@@ -49,8 +49,6 @@ class ConeBound:
     """Proven: no mixture has a larger one."""
     attained: float
     """Reached by the mixture that the solver found."""
-    rows: int = 0
-    """Rows in that mixture."""
 
     @property
     def gap(self) -> float:
@@ -78,21 +76,21 @@ class Cone:
         top = float(similar[best])
         if top <= 0:
             # cos(q, Σwp) = Σw⟨q, p⟩/‖Σwp‖ with a negative numerator and a norm of at most 1
-            return ConeBound(min(top + ROUNDING, 1.0), top, 1)
-        nearest, active = self._project(query, similar, best)
+            return ConeBound(min(top + ROUNDING, 1.0), top)
+        nearest = self._project(query, similar, best)
         reached = float(query @ nearest) / float(np.linalg.norm(nearest))
         upper = self._proven(query, nearest)
-        return ConeBound(upper, min(reached, upper), active)
+        return ConeBound(upper, min(reached, upper))
 
-    def _project(self, query: Array, similar: Array, best: int) -> tuple[Array, int]:
-        """The projection onto the cone, and the number of rows that carry it.
+    def _project(self, query: Array, similar: Array, best: int) -> Array:
+        """The projection onto the cone.
 
         Least squares over a few rows, then over those with weight and the ones that the residual
         still leans to: the distance falls in every round, so it ends at the exact active set.
         """
         from scipy.optimize import nnls
 
-        nearest, active = similar[best] * self._take(np.array([best]))[0], 1
+        nearest: Array = similar[best] * self._take(best)
         working = _largest(similar, FIRST_ROWS)
         for _ in range(ROUNDS):
             rows = self._take(working)
@@ -100,14 +98,14 @@ class Cone:
                 weights, _ = nnls(rows.T, query, maxiter=30 * len(working))
             except RuntimeError:  # no convergence; what was found before is still proven
                 break
-            nearest, active = weights @ rows, int((weights > 0).sum())
+            nearest = weights @ rows
             leaning = self._products(query - nearest)
             missing = _largest(leaning, MORE_ROWS)
             missing = np.setdiff1d(missing[leaning[missing] > OPTIMAL], working)
             if not len(missing):
                 break
             working = np.concatenate([working[weights > 0], missing])
-        return nearest, active
+        return nearest
 
     def _proven(self, query: Array, nearest: Array) -> float:
         violation = max(0.0, float(self._products(query - nearest).max()))
@@ -124,26 +122,28 @@ class Cone:
         Tokens of one layer share a mean, which usually will do; otherwise the perceptron finds one
         where all rows lie in a half-space with some margin.
         """
-        direction = self._products(None) / len(self._rows)
+        direction = sum(part.sum(axis=0, dtype=np.float64) for part in self._parts) / len(
+            self._rows
+        )
         for _ in range(TURNS):
             products = self._products(direction)
             worst = int(products.argmin())
             if products[worst] > 1e-6 * max(1.0, float(np.linalg.norm(direction))):
                 inward: Array = direction / (products[worst] - ROUNDING)
                 return inward
-            direction = direction + self._take(np.array([worst]))[0]
+            direction = direction + self._take(worst)
         return None
 
-    def _products(self, vector: Array | None) -> Array:
-        """⟨p, v⟩ of all rows, or their sum where no vector is given; in float64."""
-        parts = [
-            self._rows[start : start + AT_ONCE] for start in range(0, len(self._rows), AT_ONCE)
-        ]
-        if vector is None:
-            return np.asarray(sum(part.sum(axis=0, dtype=np.float64) for part in parts))
-        return np.concatenate([part.astype(np.float64, copy=False) @ vector for part in parts])
+    @property
+    def _parts(self) -> list[NDArray[np.floating]]:
+        return np.split(self._rows, range(AT_ONCE, len(self._rows), AT_ONCE))
 
-    def _take(self, index: NDArray[np.intp]) -> Array:
+    def _products(self, vector: Array) -> Array:
+        """⟨p, v⟩ of all rows, in float64."""
+        parts = (part.astype(np.float64, copy=False) for part in self._parts)
+        return np.concatenate([part @ vector for part in parts])
+
+    def _take(self, index: int | NDArray[np.intp]) -> Array:
         return self._rows[index].astype(np.float64)
 
 

@@ -9,16 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..detector.base import FewShotDetector
 from ..detector.hyperfsad import HyperFSAD
 from ..encoders.encoder import prepare
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from ..images.loading import NormalImage
 from ..images.reading import Images, distinct_images
-from ..method.lookups import CHUNK, LOOKUPS, SPARSE
+from ..method.lookups import LOOKUPS, SPARSE, in_chunks
 from ..method.memory import MemoryBank
 from ..method.pruning import MemoryLayer
+from ..method.scoring import BranchScores, branch_weights, cls_distances
 
 Array = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ ROUNDING = 1e-5
 
 
 def encoded(
-    detector: FewShotDetector,
+    detector: HyperFSAD,
     images: Images,
     *,
     distinct: bool = False,
@@ -38,11 +38,7 @@ def encoded(
     `distinct` leaves out copies of earlier pictures: a copy would count as a neighbour. `known`
     pictures are left out too, where only images count that the detector has not learnt.
     """
-    if isinstance(detector, HyperFSAD) and detector.roi is not None:
-        raise UsageError(
-            "The theory holds for whole pictures, and this detector has a region of interest; use"
-            " one that was fitted without --roi."
-        )
+    refuse_departures(detector, patches=False)
     learnt = {image.sha256: image.name for image in known}
     found = distinct_images(
         images,
@@ -71,11 +67,15 @@ class Discrepancies:
         """t*: where the map is highest, one patch for all layers."""
         return int(self.distances.mean(axis=0).argmax())
 
-    def score(self, lam: float, layers: Sequence[int] | None = None) -> float:
-        """S_image with max pooling, from all layers or from some (places, not block numbers)."""
-        chosen = list(range(len(self.cls))) if layers is None else list(layers)
-        peak = float(self.distances[chosen].mean(axis=0).max())
-        return lam * peak + (1 - lam) * float(self.cls[chosen].mean())
+    def of_layers(self, places: Sequence[int]) -> "Discrepancies":
+        """Those of some layers alone, given by their places, not by their block numbers."""
+        return Discrepancies(self.name, self.distances[list(places)], self.cls[list(places)])
+
+    def score(self, lam: float) -> float:
+        """S_image with max pooling."""
+        peak = float(self.distances.mean(axis=0).max())
+        values = {"map": peak, "cls": float(self.cls.mean())}
+        return BranchScores(values, branch_weights(lam)).total
 
 
 class LayerwiseMatcher:
@@ -88,13 +88,10 @@ class LayerwiseMatcher:
 
     def discrepancies(self, name: str, image: ImageTokens) -> Discrepancies:
         """d of every patch and g of the image, in every layer."""
-        distances = self._distances(image.patches)
-        similar = torch.einsum("ld,kld->kl", image.cls, self.bank.cls).amax(dim=0)
-        return Discrepancies(name, distances, 1 - numbers(similar))
-
-    def peak(self, patches: Sequence[Tensor]) -> float:
-        """S_map with max pooling."""
-        return float(self._distances(patches).mean(axis=0).max())
+        layers = zip(image.patches, self._layers, strict=True)
+        distances = torch.stack([layer.distances(query) for query, layer in layers])
+        cls = cls_distances(image.cls, self.bank.cls)
+        return Discrepancies(name, numbers(distances), numbers(cls))
 
     def reach(self, image: ImageTokens) -> Array:
         """ε of Theorem 1 in every layer: the farthest normal patch that any patch draws on."""
@@ -103,10 +100,6 @@ class LayerwiseMatcher:
             for query, memory in zip(image.patches, self.bank.patches, strict=True)
         ]
         return np.array(farthest)
-
-    def _distances(self, patches: Sequence[Tensor]) -> Array:
-        layers = zip(patches, self._layers, strict=True)
-        return numbers(torch.stack([layer.distances(query) for query, layer in layers]))
 
 
 def least_active(queries: Tensor, memory: Tensor, lookup: str) -> float:
@@ -123,38 +116,18 @@ def least_active(queries: Tensor, memory: Tensor, lookup: str) -> float:
     return least
 
 
-def in_chunks(queries: Tensor, memory: Tensor) -> Iterator[Tensor]:
-    """Queries in chunks whose similarities to the whole memory take bounded room."""
-    yield from torch.split(queries, max(1, CHUNK // len(memory)))
-
-
 def numbers(values: Tensor) -> Array:
     """A tensor as a float64 array."""
     return values.detach().cpu().double().numpy()
 
 
-def fitted_bank(detector: FewShotDetector) -> MemoryBank:
+def fitted_bank(detector: HyperFSAD) -> MemoryBank:
     """The memory bank of a detector, on the device of its encoder."""
     detector.require_fitted()
     return detector.memory_.to(detector.encoder_.device)
 
 
-def require_plain(detector: HyperFSAD) -> None:
-    """The theory holds for single patches and for plain similarities."""
-    if detector.sharpness != 1 or detector.scales != (1,):
-        raise UsageError(
-            f"The theory holds for the paper's algorithm, not for the recipe {detector.recipe};"
-            " take --recipe paper-offline."
-        )
-    if detector.tile_side is not None:
-        raise UsageError("The theory holds for whole images; use a detector without tiles.")
-
-
-def require_max_pooling(detector: HyperFSAD) -> None:
-    """The theorems hold for the largest value of the map and for no other pooling."""
-    require_plain(detector)
-    if detector.pooling != "max":
-        raise UsageError(
-            f"The theorems are proven for max pooling, not for {detector.pooling};"
-            " fit with --pooling max."
-        )
+def refuse_departures(detector: HyperFSAD, *, patches: bool = True) -> None:
+    """The theory holds for the paper's algorithm; `patches=False`: only the CLS token counts."""
+    for sentence in detector.departures(patches=patches):
+        raise UsageError(sentence)

@@ -1,6 +1,6 @@
 """Figures of the theory: a report in, a matplotlib figure out."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from .ranking import LayerReport
 from .stability import StabilityReport
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LAYERS = (*COLOURS[:4], *COLOURS[5:], COLOURS[4])
@@ -22,15 +23,14 @@ LAYERS = (*COLOURS[:4], *COLOURS[5:], COLOURS[4])
 @style()
 def coverage_figure(report: Coverage) -> "Figure":
     """The miss rate against K: of the layer that is hardest to cover, and of all layers."""
-    figure = new_figure(6.8, 2.6, layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, left, right = _two_plots(sharey=True)
     hardest = max(report.layers, key=lambda layer: float(layer.measured.mean()))
     shots = report.shots
     left.plot(shots, hardest.measured, color=INK, marker="o", ms=3, label="measured")
     left.plot(shots, jensen_curve(hardest.shares, shots), color=BLUE, label="mean of (1 − p)^K")
     left.plot(shots, curve(hardest.alpha, shots), color=VERMILION, ls="--", label="(1 − α)^K")
     left.plot(shots, exponential(hardest.alpha, shots), color=GREEN, ls=":", label="e^(−Kα)")
-    left.set_title(f"layer {hardest.block}, α = {hardest.alpha:.2f}")
+    left.set(title=f"layer {hardest.block}, α = {hardest.alpha:.2f}", ylabel="miss rate")
     if report.joint is not None:
         right.plot(shots, report.joint, color=INK, marker="o", ms=3, label="measured")
     right.plot(shots, report.union, color=BLUE, label="sum of measured")
@@ -38,19 +38,15 @@ def coverage_figure(report: Coverage) -> "Figure":
     right.set_title("missed in some layer")
     for axes in (left, right):
         axes.axhline(1 - report.chance, color="#bbbbbb", lw=0.8)
-        axes.set_xlabel("support images K")
-        axes.set_ylim(0, 1)
-        axes.grid(True)
+        axes.set(xlabel="support images K", ylim=(0, 1))
         axes.legend()
-    left.set_ylabel("miss rate")
     return figure
 
 
 @style()
 def certificate_figure(report: Certificates, layers: LayerReport) -> "Figure":
     """Certified margins against real gaps, and η of each layer."""
-    figure = new_figure(6.8, 2.8, layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_plots(height=2.8)
     margin, gap = report.margin.ravel(), report.gap.ravel()
     shown = np.isfinite(margin)
     certified = report.certified.ravel()
@@ -62,38 +58,31 @@ def certificate_figure(report: Certificates, layers: LayerReport) -> "Figure":
     edge = [float(gap.min()), float(gap.max())]
     left.plot(edge, edge, color=INK, lw=0.8)
     left.axhline(0, color="#bbbbbb", lw=0.8)
-    left.set_xlabel("real gap of the scores")
-    left.set_ylabel("certified margin")
-    left.set_title(f"Theorem 1: {report.share:.0%} of {margin.size} pairs")
-    left.legend()
-    left.grid(True)
-    places = np.arange(len(layers.blocks))
-    right.errorbar(places, layers.means, layers.deviations, fmt="o", color=BLUE, capsize=3)
-    together = layers.together
-    right.errorbar(
-        [len(places)],
-        [together.mean],
-        [together.variance**0.5],
-        fmt="s",
-        color=VERMILION,
-        capsize=3,
+    left.set(
+        xlabel="real gap of the scores",
+        ylabel="certified margin",
+        title=f"Theorem 1: {report.share:.0%} of {margin.size} pairs",
     )
+    left.legend()
+    places = np.arange(len(layers.blocks))
+    together = layers.together
+    for x, mean, deviation, colour, marker in (
+        (places, layers.means, layers.deviations, BLUE, "o"),
+        (len(places), together.mean, together.variance**0.5, VERMILION, "s"),
+    ):
+        right.errorbar(x, mean, deviation, fmt=marker, color=colour, capsize=3)
     right.set_xticks([*places, len(places)], [*map(str, layers.blocks), "mean"])
     right.axhline(0, color="#bbbbbb", lw=0.8)
-    right.set_xlabel("layer")
-    right.set_ylabel("η, mean and deviation")
-    right.set_title(
-        f"Theorem 2: misranked at most {together.bound:.0%}, in fact {together.misranked:.1%}"
-    )
-    right.grid(True, axis="y")
+    limit = f"misranked at most {together.bound:.0%}, in fact {together.misranked:.1%}"
+    right.set(xlabel="layer", ylabel="η, mean and deviation", title=f"Theorem 2: {limit}")
+    right.grid(False, axis="x")
     return figure
 
 
 @style()
 def stability_figure(report: StabilityReport) -> "Figure":
     """The local gain of all patches, and what dense softmax gives to irrelevant rows."""
-    figure = new_figure(6.8, 2.6, layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_plots()
     for layer, colour in zip(report.layers, LAYERS * 4, strict=False):
         gains = np.sort(layer.sets.gain)
         share = np.arange(1, len(gains) + 1) / len(gains)
@@ -101,25 +90,23 @@ def stability_figure(report: StabilityReport) -> "Figure":
         right.plot(report.distractors, layer.softmax, color=colour, marker="o", ms=3)
     right.plot(report.distractors, [0.0] * len(report.distractors), color=INK, lw=2)
     right.text(report.distractors[0], 0.03, "sparsemax: 0", color=INK)
-    left.set_xlabel("local gain ‖G_R‖")
-    left.set_ylabel("share of patches below")
+    left.set(xlabel="local gain ‖G_R‖", ylabel="share of patches below")
     left.legend()
     right.set_xscale("log")
     right.set_xticks(report.distractors, [f"{count:,}" for count in report.distractors])
     right.minorticks_off()
-    right.set_xlabel("irrelevant rows at similarity τ")
-    right.set_ylabel("their mass under softmax")
-    right.set_ylim(-0.02, 1)
-    for axes in (left, right):
-        axes.grid(True)
+    right.set(
+        xlabel="irrelevant rows at similarity τ",
+        ylabel="their mass under softmax",
+        ylim=(-0.02, 1),
+    )
     return figure
 
 
 @style()
 def drift_figure(report: DriftReport) -> "Figure":
     """The gambler's capital and the CLS scores along the stream."""
-    figure = new_figure(6.8, 2.6, layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, left, right = _two_plots()
     places = np.arange(1, len(report.names) + 1)
     left.plot(places, report.scores, "o", ms=3, color=BLUE)
     left.axhline(report.level, color="#bbbbbb", lw=0.8)
@@ -132,6 +119,14 @@ def drift_figure(report: DriftReport) -> "Figure":
         if report.moved_at is not None:
             axes.axvline(report.moved_at + 1, color=GREEN, lw=0.8, ls=":", label="likely change")
         axes.set_xlabel("inspection")
-        axes.grid(True)
     right.legend()
     return figure
+
+
+def _two_plots(height: float = 2.6, **options: Any) -> "tuple[Figure, Axes, Axes]":
+    """A figure with two plots side by side, both with a grid."""
+    figure = new_figure(6.8, height, layout="constrained")
+    left, right = figure.subplots(1, 2, **options)
+    for axes in (left, right):
+        axes.grid(True)
+    return figure, left, right

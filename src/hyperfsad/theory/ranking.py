@@ -11,46 +11,31 @@ variance of the layers' mean (Cantelli). Over a finite set of pairs that is a fa
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..errors import UsageError
 from .layerwise import Array, Discrepancies
 
+Images: TypeAlias = Sequence[Discrepancies]
+
 MOST_LAYERS = 12
 """Up to here all sets of layers are compared: 4,095 of them, 9 s of one core for 56 images."""
 
 
-def layer_margins(
-    good: Sequence[Discrepancies],
-    bad: Sequence[Discrepancies],
-    lam: float,
-    layers: Sequence[int] | None = None,
-) -> Array:
-    """η of Equation 25, (good, bad, layers); `layers` are places among its layers.
-
-    t* is where the map of these layers is highest.
-    """
-    chosen = list(range(len(good[0].cls))) if layers is None else list(layers)
-    peaks = [image.distances[chosen] for image in bad]
-    height = np.stack([found[:, found.mean(axis=0).argmax()] for found in peaks])
-    level = np.stack([image.distances[chosen].max(axis=1) for image in good])
-    near = np.stack([image.cls[chosen] for image in good])
-    far = np.stack([image.cls[chosen] for image in bad])
+def layer_margins(good: Images, bad: Images, lam: float) -> Array:
+    """η of Equation 25, (good, bad, layers)."""
+    height = np.stack([image.distances[:, image.peak] for image in bad])
+    level = np.stack([image.distances.max(axis=1) for image in good])
+    near, far = (np.stack([image.cls for image in images]) for images in (good, bad))
     local = height[None, :] - level[:, None]
     return np.asarray(lam * local + (1 - lam) * (far[None, :] - near[:, None]))
 
 
-def score_gaps(
-    good: Sequence[Discrepancies],
-    bad: Sequence[Discrepancies],
-    lam: float,
-    layers: Sequence[int] | None = None,
-) -> Array:
-    """S(A) − S(N) with a set of layers, (good, bad)."""
-    normal = np.array([image.score(lam, layers) for image in good])
-    anomalous = np.array([image.score(lam, layers) for image in bad])
+def score_gaps(good: Images, bad: Images, lam: float) -> Array:
+    """S(A) − S(N), (good, bad)."""
+    normal, anomalous = (np.array([image.score(lam) for image in some]) for some in (good, bad))
     return np.asarray(anomalous[None, :] - normal[:, None])
 
 
@@ -146,9 +131,7 @@ class LayerReport:
         }
 
 
-def rank_layers(
-    good: Sequence[Discrepancies], bad: Sequence[Discrepancies], lam: float, blocks: Sequence[int]
-) -> LayerReport:
+def rank_layers(good: Images, bad: Images, lam: float, blocks: Sequence[int]) -> LayerReport:
     """Theorem 2 over all pairs of good and bad images."""
     if not good or not bad:
         raise UsageError("Ranking needs at least one good and one bad image.")
@@ -156,8 +139,9 @@ def rank_layers(
     places = tuple(range(count))
 
     def ranked(layers: tuple[int, ...]) -> RankingBound:
-        average = layer_margins(good, bad, lam, layers).mean(axis=2)
-        misranked = float((score_gaps(good, bad, lam, layers) <= 0).mean())
+        normal, anomalous = ([image.of_layers(layers) for image in some] for some in (good, bad))
+        average = layer_margins(normal, anomalous, lam).mean(axis=2)
+        misranked = float((score_gaps(normal, anomalous, lam) <= 0).mean())
         mean, variance = float(average.mean()), float(average.var())
         return RankingBound(layers, mean, variance, cantelli(mean, variance), misranked)
 

@@ -19,10 +19,11 @@ from ..detector.hyperfsad import HyperFSAD
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from ..images.reading import Images
-from ..method.lookups import sparsemax
+from ..method.lookups import in_chunks, sparsemax
 from ..method.memory import MemoryBank
-from .active import ActiveSets, active_sets, spectral_gain
-from .layerwise import ROUNDING, Array, encoded, fitted_bank, in_chunks, numbers, require_plain
+from ..method.scoring import cls_distances
+from .active import ActiveSets, active_sets, softmax_mass, spectral_gain
+from .layerwise import ROUNDING, Array, encoded, fitted_bank, numbers, refuse_departures
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def perturb(
         weights = max(weights, _ratio((w - other).norm(dim=1), (z - changed).norm(dim=1)))
         rebuilt = max(rebuilt, _ratio(((w - other) @ memory).norm(dim=1), apart))
     tokens = moved_by(token.expand(64, -1), noise, random)
-    scores = 1 - (torch.cat([token[None], tokens]) @ normal.T).amax(dim=1)
+    scores = cls_scores(torch.cat([token[None], tokens]), normal)
     cls = _ratio((scores[1:] - scores[0]).abs(), (tokens - token).norm(dim=1))
     return NoiseRatios(weights, rebuilt, cls)
 
@@ -135,10 +136,14 @@ class StabilityReport:
         }
 
 
+def cls_scores(tokens: Tensor, normal: Tensor) -> Tensor:
+    """s of CLS tokens (n, D) of one layer, from its normal ones (K, D)."""
+    return cls_distances(tokens, normal[:, None].expand(-1, len(tokens), -1))
+
+
 def cls_distance(tokens: Tensor, normal: Tensor) -> Array:
-    """√(2s) with s = 1 − max⟨c, c_k⟩: the distance of unit tokens from the nearest normal one."""
-    score = 1 - numbers(tokens) @ numbers(normal).T
-    return np.asarray(np.sqrt(2 * np.maximum(score.min(axis=1), 0)))
+    """√(2s): the distance of unit tokens from the nearest normal one."""
+    return numbers((2 * cls_scores(tokens.cpu().double(), normal.cpu().double())).sqrt())
 
 
 def quantiles(values: Array) -> dict[str, float]:
@@ -169,7 +174,8 @@ def check_tokens(
             patches = image.patches[place]
             sets.append(active_sets(patches, memory))
             ratios.append(perturb(patches, memory, image.cls[place], normal, noise, seed))
-            masses.append([sets[-1].softmax_mass(count).mean() for count in distractors])
+            mass, tau = sets[-1].log_mass, sets[-1].tau
+            masses.append([softmax_mass(mass, tau, count).mean() for count in distractors])
         layers.append(
             LayerStability(
                 block,
@@ -187,14 +193,13 @@ def check_stability(
     detector: HyperFSAD, images: Images, noise: float = 0.05, seed: int = 0
 ) -> StabilityReport:
     """Whether a fitted detector's matching and CLS score keep their limits on some images."""
-    _require_sparsemax(detector)
+    bank = _sparsemax_bank(detector)
     if not 0 < noise <= 1:
         raise UsageError(
             f"The noise is a step of a unit token, above 0 and at most 1, not {noise}."
         )
-    return check_tokens(
-        fitted_bank(detector), encoded(detector, images), detector.settings.layers, noise, seed
-    )
+    queries = encoded(detector, images)
+    return check_tokens(bank, queries, detector.settings.layers, noise, seed)
 
 
 @dataclass(frozen=True)
@@ -238,8 +243,7 @@ def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffec
 
     `before` is the number of normal images that it had before `extend`.
     """
-    _require_sparsemax(detector)
-    bank = fitted_bank(detector)
+    bank = _sparsemax_bank(detector)
     if not 0 < before < len(bank):
         raise UsageError(
             f"Of {len(bank)} normal images some were there before and some are new, not {before}."
@@ -247,17 +251,15 @@ def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffec
     rows = bank.first(before).patches[0].shape[0]
     layers = [(layer[:rows], layer[rows:]) for layer in bank.patches]
     flags = [
-        np.stack(
-            [
-                unaffected_patches(queries, old, new)
-                for queries, (old, new) in zip(image.patches, layers, strict=True)
-            ]
-        )
+        [
+            unaffected_patches(queries, old, new)
+            for queries, (old, new) in zip(image.patches, layers, strict=True)
+        ]
         for _, image in encoded(detector, images)
     ]
     if not flags:
         raise UsageError("There is no query to check the new images with: none could be read.")
-    found = np.stack(flags)
+    found = np.array(flags)
     return Unaffected(
         len(found),
         found.shape[0] * found.shape[2],
@@ -268,10 +270,12 @@ def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffec
     )
 
 
-def _require_sparsemax(detector: HyperFSAD) -> None:
-    require_plain(detector)
+def _sparsemax_bank(detector: HyperFSAD) -> MemoryBank:
+    """The memory bank of a detector that Proposition 1 speaks of."""
+    refuse_departures(detector)
     if detector.lookup != "sparsemax":
         raise UsageError(
             f"Proposition 1 is proven for sparsemax, not for {detector.lookup}; fit without"
             " --lookup."
         )
+    return fitted_bank(detector)

@@ -7,6 +7,7 @@ import numpy as np
 from .certificates import Certificates
 from .coverage import Coverage
 from .covering import curve, exponential, jensen_curve
+from .layerwise import Array
 from .ranking import LayerReport
 from .stability import StabilityReport, quantiles
 
@@ -40,21 +41,20 @@ def coverage_text(report: Coverage) -> str:
         lines += [_row(name, values) for name, values in rows.items()]
     if report.joint is not None:
         lines.append(_row("some layer", report.joint[chosen - 1]))
-    lines.append(_row("Σ measured", report.union[chosen - 1]))
-    lines.append(_row("Σ e^(−Kα)", report.union_exponential[chosen - 1]))
-    promised = report.needed_by_formula
     lines += [
+        _row("Σ measured", report.union[chosen - 1]),
+        _row("Σ e^(−Kα)", report.union_exponential[chosen - 1]),
         "",
         report.answer(),
-        f"(1 − α)^K with the union bound would promise K = {promised or 'none'}; parts differ, so"
-        " the true miss rate lies above it (Jensen).",
+        f"(1 − α)^K with the union bound would promise K = {report.needed_by_formula or 'none'};"
+        " parts differ, so the true miss rate lies above it (Jensen).",
         "Take:",
+        *(f"  {report.names[place]}" for place in report.greedy),
     ]
-    lines += [f"  {report.names[place]}" for place in report.greedy]
     return "\n".join(lines)
 
 
-def _row(name: str, values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
+def _row(name: str, values: Array) -> str:
     return f"{name:14}" + "".join(f"{value:9.1%}" for value in values)
 
 
@@ -65,25 +65,17 @@ def certificate_text(report: Certificates, blocks: Sequence[int]) -> str:
         "layer  ε      γ      gap of γ  r      δ      γ − ε²/2  (δ² − r²)/2",
     ]
     for place, block in enumerate(blocks):
-        epsilon, gamma, gap, near, far = (
-            float(np.median(values[:, place]))
-            for values in (
-                report.epsilon,
-                report.gamma,
-                report.gamma_gap,
-                report.r,
-                report.delta,
-            )
-        )
+        columns = (report.epsilon, report.gamma, report.gamma_gap, report.r, report.delta)
+        epsilon, gamma, gap, near, far = (np.median(column[:, place]) for column in columns)
         lines.append(
             f"{block:5}  {epsilon:.3f}  {gamma:.3f}  {gap:.0e}     {near:.3f}  {far:.3f}"
             f"  {gamma - epsilon**2 / 2:+8.3f}  {(far**2 - near**2) / 2:+11.4f}"
         )
-    margin, gap_ = report.margin, report.gap
+    margin, gaps = report.margin, report.gap
     lines += [
         "",
         f"certified margin: median {np.median(margin):+.4f}, largest {margin.max():+.4f};"
-        f" real gap: median {np.median(gap_):+.4f}, smallest {gap_.min():+.4f}",
+        f" real gap: median {np.median(gaps):+.4f}, smallest {gaps.min():+.4f}",
         f"{report.share:.1%} of {margin.size} pairs certified.",
     ]
     told = {
@@ -147,8 +139,7 @@ def stability_text(report: StabilityReport) -> str:
         )
     lines.append("Every limit is kept." if report.holds else "A limit is BROKEN; please report it.")
     lines += ["", "mass of irrelevant rows, all at similarity τ (sparsemax: exactly 0)"]
-    heads = "".join(f"{count:>10}" for count in report.distractors)
-    lines.append(f"layer{heads}")
+    lines.append("layer" + "".join(f"{count:>10}" for count in report.distractors))
     for layer in report.layers:
         lines.append(f"{layer.block:5}" + "".join(f"{mass:10.1%}" for mass in layer.softmax))
     return "\n".join(lines)
