@@ -25,16 +25,15 @@ def atomic_path(target: Path) -> Iterator[Path]:
             dir=target.parent, prefix=f".{target.name[:60]}.", suffix=".tmp"
         )
         os.close(handle)
-    temporary = Path(name)
-    try:
-        with explain_os_errors(target):
+        temporary = Path(name)
+        try:
             yield temporary
             temporary.chmod(0o666 & ~_umask())
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())
             temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -48,18 +47,16 @@ def atomic_folder(target: Path) -> Iterator[Path]:
         temporary = Path(
             tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
         )
-    try:
-        with explain_os_errors(target):
+        try:
             yield temporary
             temporary.chmod(0o777 & ~_umask())
-            with contextlib.suppress(FileExistsError):
-                try:
-                    temporary.rename(target)
-                except OSError as error:
-                    if error.errno != errno.ENOTEMPTY:
-                        raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            try:
+                temporary.rename(target)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextlib.contextmanager

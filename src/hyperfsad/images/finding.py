@@ -48,8 +48,11 @@ def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
                 )
             paths += found
         elif _is_pattern(source):
-            paths += _globbed(source, notes)
-        elif os.path.lexists(source) or os.path.splitext(source)[1].lower() in SUFFIXES:
+            found = [path for path in glob.glob(source, recursive=True) if not os.path.isdir(path)]
+            if not found:
+                notes.append(f"No file matches {source}.")
+            paths += sorted(found)
+        elif os.path.lexists(source) or has_image_suffix(source):
             paths.append(source)
         else:
             notes.append(f"{source} does not exist.")
@@ -73,8 +76,7 @@ def product_folders(root: str | os.PathLike[str]) -> dict[str, FoundImages]:
         raise UsageError(
             f"{root} holds no folders; put the good parts of each product into a folder of its own."
         )
-    loose = [name for name in names if os.path.splitext(name)[1].lower() in SUFFIXES]
-    loose = [name for name in loose if name not in folders]
+    loose = [name for name in names if name not in folders and has_image_suffix(name)]
     if loose:
         more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
         warnings.warn(
@@ -99,6 +101,11 @@ def _product_images(folder: str, name: str) -> FoundImages:
         raise UsageError(f"The product {name} cannot be learnt: {error}") from error
 
 
+def has_image_suffix(name: str) -> bool:
+    """Whether a file of this name is an image by its suffix."""
+    return os.path.splitext(name)[1].lower() in SUFFIXES
+
+
 def is_collection(source: str | os.PathLike[str]) -> bool:
     """Whether a path stands for several images: a folder or a glob."""
     path = os.fspath(source)
@@ -107,13 +114,6 @@ def is_collection(source: str | os.PathLike[str]) -> bool:
 
 def _is_pattern(path: str) -> bool:
     return glob.has_magic(path) and not os.path.lexists(path)
-
-
-def _globbed(pattern: str, notes: list[str]) -> list[str]:
-    matches = sorted(path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path))
-    if not matches:
-        notes.append(f"No file matches {pattern}.")
-    return matches
 
 
 def _walk(folder: str, closed: list[str]) -> tuple[list[str], list[str]]:
@@ -128,25 +128,22 @@ def _walk(folder: str, closed: list[str]) -> tuple[list[str], list[str]]:
 
     found: list[str] = []
     junk: list[str] = []
-    seen: set[tuple[int, int]] = set()
+    visited: set[tuple[int, int]] = set()
     for parent, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
         status = os.stat(parent)
-        if (status.st_dev, status.st_ino) in seen:
+        place = status.st_dev, status.st_ino
+        if place in visited:
             folders.clear()
             continue
-        seen.add((status.st_dev, status.st_ino))
+        visited.add(place)
         ours = ("heatmaps",) if RUN_FILES.intersection(files) else ()
         folders[:] = sorted(n for n in folders if not n.startswith(".") and n not in ours)
         for name in files:
-            if name.startswith("."):
-                continue
-            is_image = os.path.splitext(name)[1].lower() in SUFFIXES
-            (found if is_image else junk).append(os.path.join(parent, name))
-    return sorted(found, key=_sort_key), sorted(junk, key=_sort_key)
-
-
-def _sort_key(path: str) -> list[str]:
-    return path.split(os.sep)
+            if not name.startswith("."):
+                (found if has_image_suffix(name) else junk).append(os.path.join(parent, name))
+    for paths in (found, junk):
+        paths.sort(key=lambda path: path.split(os.sep))
+    return found, junk
 
 
 def _listing(names: list[str], lead: str, most: int = 3) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..errors import reason
-from ..images.finding import RUN_FILES, SUFFIXES
+from ..images.finding import RUN_FILES, has_image_suffix
 from ..output.journal import Stamp, stamp_of
 
 TEMPORARY = (".tmp", ".part", ".partial", "~")
@@ -17,7 +17,7 @@ TEMPORARY = (".tmp", ".part", ".partial", "~")
 
 def is_picture(name: str) -> bool:
     """Whether a file of this name is a picture, and not hidden."""
-    return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
+    return has_image_suffix(name) and not name.startswith(".")
 
 
 def is_temporary(name: str) -> bool:
