@@ -3,7 +3,7 @@
 import glob
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..errors import HyperfsadWarning, UsageError, reason
@@ -38,7 +38,7 @@ def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
     closed: list[str] = []
     for source in [os.fspath(source) for source in sources]:
         if os.path.isdir(source):
-            found, junk = _walk(source, closed)
+            found, junk = _sorted_files(source, closed)
             if not found:
                 notes.append(f"{source} holds no images{_listing(junk, '; passed over: ')}.")
             elif junk:
@@ -60,6 +60,18 @@ def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
     if not paths:
         raise UsageError(" ".join(notes) or "No image was given.")
     return FoundImages(paths, notes, failed=bool(closed))
+
+
+def _sorted_files(folder: str, closed: list[str]) -> tuple[list[str], list[str]]:
+    """All images below a folder and all other files; folders that cannot be opened are `closed`."""
+
+    def refuse(error: OSError) -> None:
+        closed.append(f"{error.filename} cannot be opened: {reason(error).lower()}.")
+
+    paths = [os.path.join(parent, name) for parent, name in walk(folder, refuse)]
+    paths.sort(key=lambda path: path.split(os.sep))
+    images = list(filter(has_image_suffix, paths))
+    return images, [path for path in paths if not has_image_suffix(path)]
 
 
 def product_folders(root: str | os.PathLike[str]) -> dict[str, FoundImages]:
@@ -116,34 +128,24 @@ def _is_pattern(path: str) -> bool:
     return glob.has_magic(path) and not os.path.lexists(path)
 
 
-def _walk(folder: str, closed: list[str]) -> tuple[list[str], list[str]]:
-    """All images below a folder and all other files; links to folders are followed once.
+def walk(
+    folder: str, refuse: Callable[[OSError], None], exclude: str = ""
+) -> Iterator[tuple[str, str]]:
+    """The parent and the name of each file below a folder; hidden ones are left out.
 
-    Folders that cannot be opened are told in `closed`. The heat maps of an earlier run are no
-    pictures of parts and are passed over.
+    Links to folders are followed once. `refuse` hears of each folder that cannot be opened. The
+    folder `exclude` and the heat maps of an earlier run hold no pictures of parts.
     """
-
-    def refuse(error: OSError) -> None:
-        closed.append(f"{error.filename} cannot be opened: {reason(error).lower()}.")
-
-    found: list[str] = []
-    junk: list[str] = []
-    visited: set[tuple[int, int]] = set()
+    visited = {os.path.realpath(exclude)} if exclude else set()
     for parent, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
-        status = os.stat(parent)
-        place = status.st_dev, status.st_ino
-        if place in visited:
+        real = os.path.realpath(parent)  # some network shares give all folders one inode
+        if real in visited:
             folders.clear()
             continue
-        visited.add(place)
+        visited.add(real)
         ours = ("heatmaps",) if RUN_FILES.intersection(files) else ()
         folders[:] = sorted(n for n in folders if not n.startswith(".") and n not in ours)
-        for name in files:
-            if not name.startswith("."):
-                (found if has_image_suffix(name) else junk).append(os.path.join(parent, name))
-    for paths in (found, junk):
-        paths.sort(key=lambda path: path.split(os.sep))
-    return found, junk
+        yield from ((parent, name) for name in files if not name.startswith("."))
 
 
 def _listing(names: list[str], lead: str, most: int = 3) -> str:
