@@ -88,7 +88,7 @@ def _umask() -> int:
 
 
 def read_objects(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON Lines file; what is none, as a last line cut off, is passed over."""
+    """The objects of a JSON Lines file; other rows, such as one that was cut off, are skipped."""
     try:
         with path.open("rb") as file:
             for row in file:
@@ -112,5 +112,5 @@ def append_object(file: IO[bytes], value: Mapping[str, Any]) -> int:
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8; what of a file's name is no Unicode gets the escape that JSON has for it."""
+    """UTF-8; bytes of a file's name that are not Unicode become JSON's escape for them."""
     return text.encode("utf-8", errors="backslashreplace")

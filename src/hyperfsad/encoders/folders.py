@@ -72,8 +72,8 @@ def load_model(folder: Path, family: str, depth: int) -> "PreTrainedModel":
     options: dict[str, Any] = {"local_files_only": True, "use_safetensors": True}
     try:
         if is_timm_dinov3(folder):
-            values, state = timm_dinov3(_timm_weights(folder))
-            config = known.config_class(**values)
+            found, state = timm_dinov3(_timm_weights(folder))
+            config = known.config_class(**found)
             source, options = None, {"state_dict": state}
         else:
             config = known.config_class.from_pretrained(folder, local_files_only=True)

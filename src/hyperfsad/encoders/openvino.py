@@ -118,13 +118,13 @@ class OpenVINOEngine:
 
 def _key(settings: EncoderSettings, folder: Path, core: Any) -> str:
     """Names a kept model after all that it depends on; a changed file gives another key."""
-    values = [
+    depends_on = [
         [_stamp(path) for path in (folder / "config.json", *weight_files(folder))],
         [settings.layers, settings.resolution, settings.final_norm],
         [__version__, import_openvino().get_version(), torch.__version__],
         [importlib.metadata.version("transformers"), core.get_property("CPU", "FULL_DEVICE_NAME")],
     ]
-    digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()
     return f"{os.path.basename(settings.name)[:60]}-{settings.resolution}-{digest[:16]}"
 
 
@@ -188,8 +188,8 @@ def _write(core: Any, graph: _Graph, folder: Path, parallel: bool) -> OpenVINOEn
 
 def _seal(home: Path, fingerprint: str) -> str:
     """A hash over all that is kept, so that damage is noticed rather than computed with."""
-    parts = [fingerprint, *(store.file_sha256(home / name) for name in (GRAPH, CONSTANTS))]
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+    hashes = [fingerprint, *(store.file_sha256(home / name) for name in (GRAPH, CONSTANTS))]
+    return hashlib.sha256(" ".join(hashes).encode()).hexdigest()
 
 
 @torch.no_grad()

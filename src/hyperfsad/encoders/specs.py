@@ -81,7 +81,7 @@ class Hub:
 
 @dataclass(frozen=True)
 class EncoderSettings:
-    """How tokens come about; stored in every detector, so that they can be made again exactly."""
+    """How tokens are computed; stored in every detector, so that they can be computed again."""
 
     name: str
     """A name of the registry, or the path of a local folder."""

@@ -77,7 +77,7 @@ def _sorted_files(folder: str, closed: list[str]) -> tuple[list[str], list[str]]
 def product_folders(root: str | os.PathLike[str]) -> dict[str, FoundImages]:
     """The images of each product in a folder of folders, by the folder's name, sorted.
 
-    Every product must have images; what lies beside the folders is told of and left out.
+    Every product must have images; images beside the folders are left out with a warning.
     """
     root = os.fspath(root)
     if not os.path.isdir(root):

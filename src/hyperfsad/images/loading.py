@@ -46,7 +46,7 @@ class NormalImage:
     name: str
     sha256: str
     size: tuple[int, int] | None = field(default=None, compare=False)
-    """None in detectors of before."""
+    """None in detector files of older versions."""
 
 
 @dataclass(frozen=True)
