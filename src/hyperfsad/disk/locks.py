@@ -14,7 +14,7 @@ from ..errors import HyperfsadError
 from .files import explain_os_errors
 
 _PLACE = 1 << 30
-"""Windows keeps others from reading what is locked; so a byte far behind the text is."""
+"""Windows forbids reading locked bytes, so the lock is on a byte far behind the text."""
 
 
 class FileLock:
@@ -25,7 +25,7 @@ class FileLock:
         self._file: int | None = None
 
     def acquire(self) -> bool:
-        """Takes the lock; False where the file system knows no locks. Refused: an error."""
+        """Takes the lock; False where the file system has no locks. Raises if another holds it."""
         with explain_os_errors(self.path):
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:

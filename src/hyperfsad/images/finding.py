@@ -3,7 +3,7 @@
 import glob
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..errors import HyperfsadWarning, UsageError, reason
@@ -38,7 +38,7 @@ def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
     closed: list[str] = []
     for source in [os.fspath(source) for source in sources]:
         if os.path.isdir(source):
-            found, junk = _walk(source, closed)
+            found, junk = _sorted_files(source, closed)
             if not found:
                 notes.append(f"{source} holds no images{_listing(junk, '; passed over: ')}.")
             elif junk:
@@ -48,8 +48,11 @@ def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
                 )
             paths += found
         elif _is_pattern(source):
-            paths += _globbed(source, notes)
-        elif os.path.lexists(source) or os.path.splitext(source)[1].lower() in SUFFIXES:
+            found = [path for path in glob.glob(source, recursive=True) if not os.path.isdir(path)]
+            if not found:
+                notes.append(f"No file matches {source}.")
+            paths += sorted(found)
+        elif os.path.lexists(source) or has_image_suffix(source):
             paths.append(source)
         else:
             notes.append(f"{source} does not exist.")
@@ -59,10 +62,22 @@ def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
     return FoundImages(paths, notes, failed=bool(closed))
 
 
+def _sorted_files(folder: str, closed: list[str]) -> tuple[list[str], list[str]]:
+    """All images below a folder and all other files; folders that cannot be opened are `closed`."""
+
+    def refuse(error: OSError) -> None:
+        closed.append(f"{error.filename} cannot be opened: {reason(error).lower()}.")
+
+    paths = [os.path.join(parent, name) for parent, name in walk(folder, refuse)]
+    paths.sort(key=lambda path: path.split(os.sep))
+    images = list(filter(has_image_suffix, paths))
+    return images, [path for path in paths if not has_image_suffix(path)]
+
+
 def product_folders(root: str | os.PathLike[str]) -> dict[str, FoundImages]:
     """The images of each product in a folder of folders, by the folder's name, sorted.
 
-    Every product must have images; what lies beside the folders is told of and left out.
+    Every product must have images; images beside the folders are left out with a warning.
     """
     root = os.fspath(root)
     if not os.path.isdir(root):
@@ -73,8 +88,7 @@ def product_folders(root: str | os.PathLike[str]) -> dict[str, FoundImages]:
         raise UsageError(
             f"{root} holds no folders; put the good parts of each product into a folder of its own."
         )
-    loose = [name for name in names if os.path.splitext(name)[1].lower() in SUFFIXES]
-    loose = [name for name in loose if name not in folders]
+    loose = [name for name in names if name not in folders and has_image_suffix(name)]
     if loose:
         more = f" and {len(loose) - 1} more" if len(loose) > 1 else ""
         warnings.warn(
@@ -99,6 +113,11 @@ def _product_images(folder: str, name: str) -> FoundImages:
         raise UsageError(f"The product {name} cannot be learnt: {error}") from error
 
 
+def has_image_suffix(name: str) -> bool:
+    """Whether a file of this name is an image by its suffix."""
+    return os.path.splitext(name)[1].lower() in SUFFIXES
+
+
 def is_collection(source: str | os.PathLike[str]) -> bool:
     """Whether a path stands for several images: a folder or a glob."""
     path = os.fspath(source)
@@ -109,44 +128,24 @@ def _is_pattern(path: str) -> bool:
     return glob.has_magic(path) and not os.path.lexists(path)
 
 
-def _globbed(pattern: str, notes: list[str]) -> list[str]:
-    matches = sorted(path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path))
-    if not matches:
-        notes.append(f"No file matches {pattern}.")
-    return matches
+def walk(
+    folder: str, refuse: Callable[[OSError], None], exclude: str = ""
+) -> Iterator[tuple[str, str]]:
+    """The parent and the name of each file below a folder; hidden ones are left out.
 
-
-def _walk(folder: str, closed: list[str]) -> tuple[list[str], list[str]]:
-    """All images below a folder and all other files; links to folders are followed once.
-
-    Folders that cannot be opened are told in `closed`. The heat maps of an earlier run are no
-    pictures of parts and are passed over.
+    Links to folders are followed once. `refuse` hears of each folder that cannot be opened. The
+    folder `exclude` and the heat maps of an earlier run hold no pictures of parts.
     """
-
-    def refuse(error: OSError) -> None:
-        closed.append(f"{error.filename} cannot be opened: {reason(error).lower()}.")
-
-    found: list[str] = []
-    junk: list[str] = []
-    seen: set[tuple[int, int]] = set()
+    visited = {os.path.realpath(exclude)} if exclude else set()
     for parent, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
-        status = os.stat(parent)
-        if (status.st_dev, status.st_ino) in seen:
+        real = os.path.realpath(parent)  # some network shares give all folders one inode
+        if real in visited:
             folders.clear()
             continue
-        seen.add((status.st_dev, status.st_ino))
+        visited.add(real)
         ours = ("heatmaps",) if RUN_FILES.intersection(files) else ()
         folders[:] = sorted(n for n in folders if not n.startswith(".") and n not in ours)
-        for name in files:
-            if name.startswith("."):
-                continue
-            is_image = os.path.splitext(name)[1].lower() in SUFFIXES
-            (found if is_image else junk).append(os.path.join(parent, name))
-    return sorted(found, key=_sort_key), sorted(junk, key=_sort_key)
-
-
-def _sort_key(path: str) -> list[str]:
-    return path.split(os.sep)
+        yield from ((parent, name) for name in files if not name.startswith("."))
 
 
 def _listing(names: list[str], lead: str, most: int = 3) -> str:

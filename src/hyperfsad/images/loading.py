@@ -4,6 +4,7 @@ Every bad file is named here too: whatever a decoder raises leaves this room as 
 """
 
 import hashlib
+import itertools
 import math
 import os
 import stat
@@ -45,7 +46,7 @@ class NormalImage:
     name: str
     sha256: str
     size: tuple[int, int] | None = field(default=None, compare=False)
-    """None in detectors of before."""
+    """None in detector files of older versions."""
 
 
 @dataclass(frozen=True)
@@ -130,18 +131,10 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
 def _from_file(path: str, name: str) -> Image.Image:
     try:
         status = os.stat(path)
-    except FileNotFoundError:
-        broken = os.path.islink(path)
-        raise ImageError(
-            f"{name} is a broken link." if broken else f"{name} does not exist."
-        ) from None
-    except OSError as error:
-        raise ImageError(f"{name} cannot be read: {reason(error).lower()}.") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise ImageError(f"{name} is not a file.")
-    if status.st_size == 0:
-        raise ImageError(f"{name} is empty (0 bytes).")
-    try:
+        if not stat.S_ISREG(status.st_mode):
+            raise ImageError(f"{name} is not a file.")
+        if status.st_size == 0:
+            raise ImageError(f"{name} is empty (0 bytes).")
         with open(path, "rb") as file:
             # Only while the header is read: warning filters belong to all threads at once.
             with warnings.catch_warnings():
@@ -150,12 +143,15 @@ def _from_file(path: str, name: str) -> Image.Image:
                 image = Image.open(file, formats=FORMATS)
             with image:
                 return _decoded(image, name, ours=True)
+    except FileNotFoundError:
+        broken = os.path.islink(path)
+        raise ImageError(f"{name} {'is a broken link' if broken else 'does not exist'}.") from None
     except UnidentifiedImageError as error:
         raise ImageError(f"{name} is not an image, or of a kind that is not supported.") from error
     except Image.DecompressionBombError as error:
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0) / 1e6
         raise ImageError(f"{name} is too large: it has over {limit:.0f} million pixels.") from error
-    except PermissionError as error:
+    except OSError as error:
         raise ImageError(f"{name} cannot be read: {reason(error).lower()}.") from error
 
 
@@ -184,7 +180,7 @@ def _canonical(image: Image.Image, name: str) -> Image.Image:
     if image.mode.startswith("I"):
         return _deep_grey(np.asarray(image), name)
     if image.mode == "F":
-        return _float_grey(np.asarray(image), name)
+        return Image.fromarray(_unit_interval(np.asarray(image), name) * np.float32(255))
     if image.mode in _WITH_ALPHA or (image.mode in _EIGHT_BIT and "transparency" in image.info):
         return _over_white(image)
     if image.mode == "RGB":
@@ -223,10 +219,6 @@ def _deep_grey(values: NDArray[Any], name: str) -> Image.Image:
     return Image.fromarray(values.astype(np.float32) / np.float32(257))
 
 
-def _float_grey(values: NDArray[Any], name: str) -> Image.Image:
-    return Image.fromarray(_unit_interval(values, name) * np.float32(255))
-
-
 def _unit_interval(values: NDArray[Any], name: str) -> NDArray[np.float32]:
     if not np.isfinite(values).all():
         raise ImageError(f"{name} holds values that are no numbers (NaN or infinite).")
@@ -257,13 +249,8 @@ def _from_array(array: NDArray[Any], name: str) -> Image.Image:
 
 def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
     """Lists of at most `size` items, taken lazily."""
-    batch: list[Any] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
+    remaining = iter(items)
+    while batch := list(itertools.islice(remaining, size)):
         yield batch
 
 

@@ -10,7 +10,7 @@ from .loading import LoadedImage
 from .rotation import shrunk, turn
 
 LARGEST = 1024
-"""Longest side of what is changed: noise of single pixels means the same for every camera."""
+"""Longest side that is perturbed: noise of single pixels means the same for every camera."""
 
 LIGHT = 1.1
 SHIFT = (0.015, 0.01)
@@ -19,16 +19,16 @@ ANGLE = 3.0
 NOISE = 4.0
 """Standard deviation, of 255 grey levels."""
 BLUR = 0.7
-"""Radius in pixels of what is changed."""
+"""Radius in pixels of the perturbed picture."""
 
-Values = NDArray[np.float32]
+Pixels = NDArray[np.float32]
 
 
 def perturbed(image: LoadedImage) -> list[LoadedImage]:
-    """A picture of the same good part for each of five small changes; always the same ones."""
+    """The same good part under each of five small perturbations; always the same ones."""
     small = shrunk(image, LARGEST)
     return [
-        _each_pixel(small, lambda values: values * np.float32(LIGHT)),
+        _each_pixel(small, lambda pixels: pixels * np.float32(LIGHT)),
         _each_pixel(small, _shifted),
         turn(small, ANGLE),
         _each_pixel(small, _noisy),
@@ -36,24 +36,24 @@ def perturbed(image: LoadedImage) -> list[LoadedImage]:
     ]
 
 
-def _each_pixel(image: LoadedImage, change: Callable[[Values], Values]) -> LoadedImage:
-    values = np.clip(change(np.asarray(image.pixels, dtype=np.float32)), 0, 255)
+def _each_pixel(image: LoadedImage, perturb: Callable[[Pixels], Pixels]) -> LoadedImage:
+    pixels = np.clip(perturb(np.asarray(image.pixels, dtype=np.float32)), 0, 255)
     if image.pixels.mode == "RGB":
-        return LoadedImage(image.name, Image.fromarray(np.rint(values).astype(np.uint8)))
-    return LoadedImage(image.name, Image.fromarray(values))
+        return LoadedImage(image.name, Image.fromarray(np.rint(pixels).astype(np.uint8)))
+    return LoadedImage(image.name, Image.fromarray(pixels))
 
 
-def _shifted(values: Values) -> Values:
-    height, width = values.shape[:2]
+def _shifted(pixels: Pixels) -> Pixels:
+    height, width = pixels.shape[:2]
     across, down = round(SHIFT[0] * width), round(SHIFT[1] * height)
-    margins = ((0, down), (0, across), (0, 0))[: values.ndim]
-    return np.pad(values, margins, mode="reflect")[down:, across:]
+    margins = ((0, down), (0, across), (0, 0))[: pixels.ndim]
+    return np.pad(pixels, margins, mode="reflect")[down:, across:]
 
 
-def _noisy(values: Values) -> Values:
+def _noisy(pixels: Pixels) -> Pixels:
     """As of a sensor, each colour on its own; the same for every picture of a size."""
-    noise = np.random.default_rng(0).normal(0, NOISE, values.shape)
-    return values + noise.astype(np.float32)
+    noise = np.random.default_rng(0).normal(0, NOISE, pixels.shape)
+    return pixels + noise.astype(np.float32)
 
 
 def _blurred(pixels: Image.Image) -> Image.Image:

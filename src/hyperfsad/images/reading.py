@@ -1,7 +1,8 @@
-"""Reading ahead and writing behind: threads that work while the encoder does, in bounded memory.
+"""From a folder, a glob or a list to single images, read while the encoder works, each one once.
 
-Decoding, drawing and waiting for the disk need no encoder. Both threads take one item after the
-other, so that order and results are those of a plain loop.
+Decoding, drawing and waiting for the disk need no encoder. So one thread reads ahead and another
+writes behind, in bounded memory. Each takes one item after the other: order and results are those
+of a plain loop.
 """
 
 import os
@@ -9,9 +10,7 @@ import queue
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future
 from contextlib import closing
-from types import TracebackType
 from typing import Generic, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
@@ -43,10 +42,10 @@ def is_one_image(images: object) -> TypeGuard[ImageSource]:
 
 def single_images(images: Images) -> Iterator[ImageSource]:
     """The single images of a folder, a glob or an iterable of any of these, lazily."""
-    if isinstance(images, Image.Image | np.ndarray):
+    if is_one_image(images):
         yield images
     elif isinstance(images, str | os.PathLike):
-        yield from find_images([images]).paths if is_collection(images) else [images]
+        yield from find_images([images]).paths
     elif isinstance(images, Iterable):
         for item in images:
             yield from single_images(item)
@@ -87,26 +86,22 @@ def distinct_images(
         for image in found:
             if isinstance(image, ImageError):
                 skipped.append(image)
-                _warn(f"{kind} is left out: {image}")
+                told = f"{kind} is left out: {image}"
+            elif (sha256 := image[0].sha256) in known:
+                told = _told_twice(image[0].name, known[sha256], sha256 in learnt)
+            else:
+                if not copies:
+                    known[sha256] = image[0].name
+                yield image
                 continue
-            normal = image[0]
-            if normal.sha256 in known:
-                _warn(_twice(normal, known[normal.sha256], normal.sha256 in learnt))
-                continue
-            if not copies:
-                known[normal.sha256] = normal.name
-            yield image
+            warnings.warn(told, HyperfsadWarning, stacklevel=4)
 
 
-def _twice(image: NormalImage, first: str, learnt: bool) -> str:
+def _told_twice(name: str, first: str, learnt: bool) -> str:
     if learnt:
-        under = "" if image.name == first else f", as {first},"
-        return f"{image.name} was learnt already{under} and is left out."
-    return f"{image.name} shows the same picture as {first} and is left out."
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, HyperfsadWarning, stacklevel=5)
+        under = "" if name == first else f", as {first},"
+        return f"{name} was learnt already{under} and is left out."
+    return f"{name} shows the same picture as {first} and is left out."
 
 
 def ahead(
@@ -118,39 +113,31 @@ def ahead(
     What the source or the work raises is raised here, after all results before it. The thread
     starts with the first question and ends with the last item or when the iterator is closed.
     """
-    done: queue.SimpleQueue[Future[Result] | None] = queue.SimpleQueue()
-    room = threading.Semaphore(count)
+    done: queue.SimpleQueue[tuple[Result] | BaseException | None] = queue.SimpleQueue()
+    room = threading.Semaphore(count - 1)
     closed = threading.Event()
 
     def read() -> None:
-        source = None
-        while True:
-            room.acquire()
-            if closed.is_set():
-                return
-            outcome: Future[Result] = Future()
-            try:
-                source = iter(items) if source is None else source
-                try:
-                    item = next(source)
-                except StopIteration:
-                    done.put(None)
-                    return
-                outcome.set_result(work(item))
+        try:
+            for item in items:
+                done.put((work(item),))
                 del item  # a picture need not wait here for the next one
-            except BaseException as error:
-                outcome.set_exception(error)
-                done.put(outcome)
-                return
-            done.put(outcome)
+                room.acquire()
+                if closed.is_set():
+                    return
+            done.put(None)
+        except BaseException as error:
+            done.put(error)
 
     # a daemon, so that an iterator that nobody closes never keeps the program from ending
     thread = threading.Thread(target=read, name="hyperfsad-ahead", daemon=True)
     thread.start()
     try:
         while (outcome := done.get()) is not None:
+            if isinstance(outcome, BaseException):
+                raise outcome
             room.release()
-            yield outcome.result()
+            yield outcome[0]
     finally:
         closed.set()
         room.release()
@@ -183,12 +170,7 @@ class Behind(Generic[Item]):
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self._waiting.put(None)
         try:
             self._thread.join()

@@ -28,7 +28,16 @@ def angle_of(place: int, rotations: int) -> float:
 
 def turn(image: LoadedImage, angle: float) -> LoadedImage:
     """The image turned by so many degrees; an image that is not turned is itself."""
-    return LoadedImage(image.name, _turn(image.pixels, angle)) if angle else image
+    if not angle:
+        return image
+    width, height = image.size
+    radius = math.hypot(width, height) / 2
+    across, down = math.ceil(radius - width / 2), math.ceil(radius - height / 2)
+    values = np.asarray(image.pixels)
+    margins = ((down, down), (across, across), (0, 0))[: values.ndim]
+    mirrored = Image.fromarray(np.pad(values, margins, mode="reflect"))
+    whole = mirrored.rotate(angle, Image.Resampling.BICUBIC)
+    return LoadedImage(image.name, whole.crop((across, down, across + width, down + height)))
 
 
 def turned_back(x: float, y: float, angle: float, size: tuple[int, int]) -> tuple[float, float]:
@@ -58,14 +67,3 @@ def shrunk(image: LoadedImage, longest: int) -> LoadedImage:
         return image
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     return LoadedImage(image.name, image.pixels.resize(size, Image.Resampling.BICUBIC))
-
-
-def _turn(pixels: Image.Image, angle: float) -> Image.Image:
-    width, height = pixels.size
-    radius = math.hypot(width, height) / 2
-    across, down = math.ceil(radius - width / 2), math.ceil(radius - height / 2)
-    values = np.asarray(pixels)
-    margins = ((down, down), (across, across), (0, 0))[: values.ndim]
-    mirrored = Image.fromarray(np.pad(values, margins, mode="reflect"))
-    whole = mirrored.rotate(angle, Image.Resampling.BICUBIC)
-    return whole.crop((across, down, across + width, down + height))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..errors import reason
-from ..images.finding import RUN_FILES, SUFFIXES
+from ..images.finding import has_image_suffix, walk
 from ..output.journal import Stamp, stamp_of
 
 TEMPORARY = (".tmp", ".part", ".partial", "~")
@@ -17,7 +17,7 @@ TEMPORARY = (".tmp", ".part", ".partial", "~")
 
 def is_picture(name: str) -> bool:
     """Whether a file of this name is a picture, and not hidden."""
-    return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
+    return has_image_suffix(name) and not name.startswith(".")
 
 
 def is_temporary(name: str) -> bool:
@@ -37,48 +37,21 @@ class FolderScan:
 
 
 def scan_folder(folder: str, exclude: str) -> FolderScan:
-    """All pictures below a folder, except those below the folder `exclude` (a real path).
-
-    Links to folders are entered once. The heat maps of a run are not pictures of parts.
-    """
+    """All pictures below a folder, except those below the folder `exclude`."""
     scan = FolderScan()
-    visited = {exclude}
-    pending = [(folder, os.path.realpath(folder))]
-    while pending:
-        parent, real = pending.pop()
-        if real in visited:
-            continue
-        visited.add(real)
-        try:
-            with os.scandir(parent) as listing:
-                entries = list(listing)
-        except OSError as error:
-            if parent == folder or not isinstance(error, FileNotFoundError):
-                scan.unreadable[parent] = reason(error)
-            continue
-        is_output = not RUN_FILES.isdisjoint(entry.name for entry in entries)
-        for entry in entries:
-            if entry.name.startswith(".") or (is_output and entry.name == "heatmaps"):
-                continue
-            if _is_folder(entry):
-                link = entry.is_symlink()
-                below = os.path.realpath(entry.path) if link else os.path.join(real, entry.name)
-                pending.append((entry.path, below))
-            elif not is_picture(entry.name):
-                continue
-            elif is_temporary(entry.name):
-                scan.temporary.append(entry.path)
-            # the listing's own stamp may be old on Windows
-            elif (stamp := stamp_of(entry.path)) is not None:
-                scan.files[entry.path] = stamp
+
+    def refuse(error: OSError) -> None:
+        if error.filename == folder or not isinstance(error, FileNotFoundError):
+            scan.unreadable[error.filename] = reason(error)
+
+    for parent, name in walk(folder, refuse, exclude):
+        path = os.path.join(parent, name)
+        if is_picture(name) and is_temporary(name):
+            scan.temporary.append(path)
+        # the listing's own stamp may be old on Windows
+        elif is_picture(name) and (stamp := stamp_of(path)) is not None:
+            scan.files[path] = stamp
     return scan
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
 
 
 @dataclass

@@ -160,18 +160,15 @@ class Digests:
     """
 
     def __init__(self, numbers: Iterable[int] = ()) -> None:
-        self._sorted: NDArray[np.uint64] = np.fromiter(numbers, dtype=np.uint64)
-        self._sorted.sort()
+        self._sorted: NDArray[np.uint64] = np.unique(np.fromiter(numbers, dtype=np.uint64))
         self._latest: set[int] = set()
 
     def add(self, number: int) -> None:
         """Adds a number."""
         self._latest.add(number)
         if len(self._latest) >= 4096:
-            latest = np.array(sorted(self._latest), dtype=np.uint64)
-            places = np.searchsorted(self._sorted, latest)
-            self._sorted = np.insert(self._sorted, places, latest)
-            self._latest = set()
+            self._sorted = np.union1d(self._sorted, np.fromiter(self._latest, dtype=np.uint64))
+            self._latest.clear()
 
     def __contains__(self, number: int) -> bool:
         if number in self._latest:

@@ -86,10 +86,9 @@ class Watcher:
         with Ledger(self.output, self.notify) as ledger:
             self._announce_start(ledger)
             self.detector.encoder_  # noqa: B018 (missing weights fail now, not at an image)
-            if self.webhook is None:
-                yield from self._rounds(ledger, None, once)
-                return
-            outbox = Outbox(self.webhook, ledger.path, ledger.end, self.notify).start()
+            outbox = None
+            if self.webhook is not None:
+                outbox = Outbox(self.webhook, ledger.path, ledger.end, self.notify).start()
             grace = 0.0  # after an error or a second Ctrl-C
             try:
                 yield from self._rounds(ledger, outbox, once)
@@ -98,7 +97,7 @@ class Watcher:
                 grace = GRACE
                 raise
             finally:
-                left = outbox.close(grace)
+                left = outbox.close(grace) if outbox is not None else 0
                 if left:
                     self.notify(
                         f"{left} result{'s' * (left > 1)} could not be delivered to the webhook"
@@ -165,7 +164,7 @@ class Watcher:
             self._sleep(max(self.interval, 4 * cost))
 
     def _scan(self) -> FolderScan:
-        scan = scan_folder(self.folder, os.path.realpath(self.output))
+        scan = scan_folder(self.folder, os.fspath(self.output))
         for folder, why in scan.unreadable.items():
             if folder not in self._unreadable:
                 self.notify(f"{folder} cannot be opened ({why}); hyperfsad keeps trying.")

@@ -45,7 +45,7 @@ class Webhook:
             )
         self.headers = dict(map(_parsed, headers))
         self.timeout, self.pause = timeout, pause
-        self._opener = _opener()
+        self._opener = urllib.request.build_opener(_NoRedirects)
 
     def wants(self, record: Record) -> bool:
         """Whether a record is to be sent."""
@@ -133,19 +133,11 @@ def _parsed(header: str) -> tuple[str, str]:
     return found[1], found[2].rstrip()
 
 
-def _opener() -> urllib.request.OpenerDirector:
-    """Knows only http and https, and follows no redirect, which would lose the result on the way
-    or carry a secret elsewhere."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        urllib.request.HTTPDefaultErrorHandler(),
-    ):
-        opener.add_handler(handler)
-    return opener
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect would lose the result on the way or carry a secret elsewhere."""
+
+    def redirect_request(self, *_: object, **__: object) -> None:
+        return None
 
 
 def _refusal(code: int) -> Answer:
