@@ -38,6 +38,9 @@ class Preset:
     resolutions: tuple[int | None, ...] = (None,)
 
 
+_ALL_METRICS = (("I-AUROC", "P-AUROC"), ("I-F1", "I-AP"), ("PRO", "P-AP"))
+
+
 def _lookups(_: EncoderSettings) -> tuple[Variant, ...]:
     order = ("top-1", "top-p", "softmax", "entmax-1.5", "sparsemax")
     return tuple(Variant(name, lookup=name) for name in order if name in LOOKUPS)
@@ -55,13 +58,13 @@ PRESETS: dict[str, Preset] = {
     "main": Preset(
         "Comparison with published methods",
         lambda _: (Variant(OURS),),
-        (("I-AUROC", "P-AUROC"), ("I-F1", "I-AP"), ("PRO", "P-AP")),
+        _ALL_METRICS,
         "main",
     ),
     "peers": Preset(
         "Methods on the same tokens and supports",
         lambda _: (Variant(OURS), *(Variant(name, peer=name) for name in PEERS)),
-        (("I-AUROC", "P-AUROC"), ("I-F1", "I-AP"), ("PRO", "P-AP")),
+        _ALL_METRICS,
         "main",
     ),
     "lookup": Preset("Lookup", _lookups, (("I-AUROC", "P-AUROC"), ("PRO", "P-AP")), "lookup"),
