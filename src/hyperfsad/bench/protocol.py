@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from scipy.ndimage import gaussian_filter
 
 from ..errors import UsageError
 from ..peers import PEERS
@@ -167,11 +168,7 @@ def upsampled(maps: NDArray[np.float32], size: int, smoothing: float = 0.0) -> N
     large = np.empty((len(maps), size, size), dtype=np.float32)
     for place, small in enumerate(maps):
         shown = Image.fromarray(small).resize((size, size), Image.Resampling.BILINEAR)
-        large[place] = np.asarray(shown)
-        if smoothing:
-            from scipy.ndimage import gaussian_filter
-
-            large[place] = gaussian_filter(large[place], smoothing)
+        large[place] = gaussian_filter(shown, smoothing)  # 0 leaves it as it is
     return large
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..disk.files import atomic_path
+from ..disk.files import atomic_path, encoded
 from ..errors import UsageError
 
 MISSING = "–"
@@ -213,7 +213,7 @@ def write_table(table: Table, folder: Path, stem: str) -> list[Path]:
     for suffix, writer in WRITERS.items():
         path = folder / f"{stem}{suffix}"
         with atomic_path(path) as temporary:
-            temporary.write_bytes(writer(table).encode("utf-8", errors="backslashreplace"))
+            temporary.write_bytes(encoded(writer(table)))
         paths.append(path)
     return paths
 

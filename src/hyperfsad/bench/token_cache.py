@@ -68,12 +68,10 @@ class TokenCache:
         layers = self.settings.layers
         try:
             with safe_open(file, framework="pt") as stored:
-                if not all(f"patches.{layer}" in stored.keys() for layer in layers):  # noqa: SIM118
-                    return None
                 patches = tuple(stored.get_tensor(f"patches.{layer}") for layer in layers)
                 cls = torch.stack([stored.get_tensor(f"cls.{layer}") for layer in layers])
             os.utime(file)  # the least recently used go first
-        except (SafetensorError, OSError):  # not there, or damaged: encoded again
+        except (SafetensorError, OSError):  # not there, damaged or of other layers: encoded again
             return None
         device = self.encoder.device
         return ImageTokens(tuple(layer.to(device) for layer in patches), cls.to(device))
