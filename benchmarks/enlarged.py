@@ -3,7 +3,7 @@
     python benchmarks/enlarged.py --suite suite.json [--times 3] [--tiles PX] [--shots 1,4]
 
 Enlarged pictures hold no detail that the whole view lacks, so this is the hard case for tiles. The
-support is that of `hyperfsad benchmark`; every test image is encoded once for all detectors.
+support is that of `hyperfsad benchmark`.
 `--every N` takes every N-th test image only. It prints the I-AUROC in percent.
 """
 
@@ -22,7 +22,6 @@ from hyperfsad.bench.run import Suite
 from hyperfsad.bench.token_cache import TokenCache
 from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.images.loading import LoadedImage, load_image
-from hyperfsad.views.tiled import encoded_tiles, joined_map, score_tiles, tiling_of
 
 WAYS = ("whole", "tiles")
 
@@ -50,17 +49,9 @@ def measured(
     scores: dict[str, list[list[float]]] = {way: [] for way in WAYS}
     for image in tests:
         picture = enlarged(image.path, options.times)
-        tiling = tiling_of(blank, picture.size)
         tokens = blank.encoder_.encode([picture])
-        tiles = list(encoded_tiles(blank.encoder_, picture, tiling, 4))
-        wholes = [detector.score_tokens(tokens)[0] for detector in detectors]
-        scores["whole"].append([whole.score for whole in wholes])
-        scores["tiles"].append(
-            [
-                score_tiles(detector, joined_map(detector.tile_memory_, tiling, tiles), whole).score
-                for detector, whole in zip(detectors, wholes, strict=True)
-            ]
-        )
+        scores["whole"].append([d.score_tokens(tokens)[0].score for d in detectors])
+        scores["tiles"].append([d.predict(picture.pixels).score for d in detectors])
     bad = [image.anomalous for image in tests]
     return {
         (count, way): float(

@@ -11,12 +11,11 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
-from hyperfsad import AnomalyResult, HyperFSAD
+from hyperfsad import HyperFSAD
 from hyperfsad.demo.drawing import draw
-from hyperfsad.images.loading import load_image
 from hyperfsad.images.reading import Behind
 from hyperfsad.output.folder import OutputFolder
 
@@ -26,16 +25,8 @@ Way = Callable[[HyperFSAD, list[str], OutputFolder, bool], None]
 
 def plain(detector: HyperFSAD, paths: list[str], output: OutputFolder, heatmaps: bool) -> None:
     """Each image is read, encoded, matched, and read again for its heat map, in this order."""
-    for result in one_by_one(detector, paths):
-        output.add(result)
-
-
-def one_by_one(detector: HyperFSAD, paths: list[str]) -> Iterable[AnomalyResult]:
     for path in paths:
-        loaded = load_image(path)
-        scored = detector.score_tokens(detector.encoder_.encode([loaded]))[0]
-        scores = (scored.score, scored.score_map, scored.score_cls, scored.anomaly_map)
-        yield AnomalyResult(path, *scores, loaded.size, detector.scale_, path)
+        output.add(detector.predict(path))
 
 
 def overlapping(

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from hyperfsad import HyperFSAD
@@ -22,10 +21,9 @@ from hyperfsad.bench.datasets import Category
 from hyperfsad.bench.protocol import support_order
 from hyperfsad.bench.run import Suite
 from hyperfsad.bench.token_cache import TokenCache
-from hyperfsad.decisions.thresholds import conformal_line
+from hyperfsad.decisions.thresholds import conformal_threshold
 from hyperfsad.demo.drawing import PRODUCTS, draw
 from hyperfsad.detector.recipes import find_recipe
-from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.images.loading import load_image
 
 Scores = NDArray[np.float64]
@@ -45,13 +43,12 @@ def best_accuracy(scores: Scores, bad: NDArray[np.bool_]) -> float:
 def left_out(detector: HyperFSAD) -> float:
     """The largest score of a normal image against the others; a lone one has none."""
     bank = detector.memory_
-    if len(bank.views) == 1:
+    if len(bank.entries) == 1:
         return float("nan")
-    found = []
-    for views in bank.views:
-        tokens = Tokens(torch.stack(bank.patches_of(views[0]))[None], bank.cls[views[:1]])
-        found.append(detector.leaving_out(views).score_tokens(tokens)[0].score)
-    return max(found)
+    return max(
+        detector.leaving_out(entries).score_tokens(bank.tokens_of(entries[0]))[0].score
+        for entries in bank.entries
+    )
 
 
 class Measured:
@@ -127,7 +124,8 @@ def conformal(options: argparse.Namespace) -> None:
         shares = []
         for split in range(options.splits):
             order = np.random.default_rng(split).permutation(total)
-            threshold = conformal_line(list(scores[order[: options.calibration]]), options.rate)
+            calibration = list(scores[order[: options.calibration]])
+            threshold = conformal_threshold(calibration, options.rate)
             shares.append(float((scores[order[options.calibration :]] > threshold).mean()))
         mean, error = np.mean(shares), np.std(shares, ddof=1) / np.sqrt(options.splits)
         limit = options.rate + 2 * error

@@ -55,8 +55,7 @@ def efficiency_table(
             group = f"{ran.device.type.upper()} with {ran.engine}, here"
             rows.append(Row(f"Hyper-FSAD, {count}-shot", tuple(cells), group, ours=True))
     columns = (
-        Column("encoder", better=None),
-        Column("pixels", better=None),
+        *(Column(name, better=None) for name in ("encoder", "pixels")),
         *(Column(f"{stage} ms", better="low") for stage in ("decode", "encode", "match", "total")),
         Column("peak GB", better="low", digits=2),
     )

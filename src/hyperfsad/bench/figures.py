@@ -40,6 +40,7 @@ _PEN: dict[str, Any] = {
 _SMALLEST, _LARGEST = 64.0, 784.0  # areas of the bubbles of the fastest and the slowest method
 _PERPLEXITY = 30.0
 _FEWEST = 4  # fewer images have a perplexity below one
+_GROUPS = (("normal", "o", BLUE), ("anomalous", "^", VERMILION))
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def _bubble_legend(
     handles = [Line2D([], [], linestyle="", label="time per image,\narea on a log scale:")]
     for time in shown:
         circle = Line2D([], [], linestyle="", marker="o", markersize=math.sqrt(area(time)))
-        circle.set(markerfacecolor="none", markeredgecolor=INK, label=_duration(time))
+        label = f"{time:g} ms" if time < 1000 else f"{time / 1000:g} s"
+        circle.set(markerfacecolor="none", markeredgecolor=INK, label=label)
         handles.append(circle)
     room = math.sqrt(_LARGEST) / FONT_SIZE  # legends measure in the size of their letters
     figure.legend(
@@ -122,10 +124,6 @@ def _bubble_legend(
         borderpad=room / 2 - 0.5,
         columnspacing=0.8,
     )
-
-
-def _duration(milliseconds: float) -> str:
-    return f"{milliseconds:g} ms" if milliseconds < 1000 else f"{milliseconds / 1000:g} s"
 
 
 def _label_bubbles(axes: "Axes", points: Sequence[Point], area: Callable[[float], float]) -> None:
@@ -144,10 +142,8 @@ def _label_bubbles(axes: "Axes", points: Sequence[Point], area: Callable[[float]
         )
         for point in points
     ]
-    sizes = []
-    for text in texts:
-        box = text.get_window_extent()
-        sizes.append((box.width * unit, box.height * unit))
+    boxes = [text.get_window_extent() for text in texts]
+    sizes = [(box.width * unit, box.height * unit) for box in boxes]
     centres = axes.transData.transform([(p.i_auroc, p.p_auroc) for p in points]) * unit
     discs = [
         Disc(float(x), float(y), math.sqrt(area(point.milliseconds)) / 2)
@@ -238,30 +234,33 @@ def tsne_cls(
     figure = new_figure(0.3 + 1.35 * len(titles), 0.55 + 1.35 * len(groups), layout="constrained")
     panels = figure.subplots(len(groups), len(titles), squeeze=False)
     for row, (category, (tokens, anomalous)) in zip(panels, groups.items(), strict=True):
-        _check_tokens(category, tokens, anomalous, layers)
+        if tokens.ndim != 3 or tokens.shape[1] != len(layers) or len(anomalous) != len(tokens):
+            raise UsageError(
+                f"The CLS tokens of {category} have the shape {tokens.shape} with {len(anomalous)}"
+                f" labels; they need (images, {len(layers)} layers, width) and a label for each"
+                " image."
+            )
+        if len(tokens) < _FEWEST:
+            raise UsageError(
+                f"{category} has {len(tokens)} images; t-SNE needs {_FEWEST} at least."
+            )
         # As in the method, every token has length one, so that no layer outweighs another.
         unit = tokens / np.maximum(np.linalg.norm(tokens, axis=2, keepdims=True), 1e-12)
         views = [*unit.transpose(1, 0, 2), unit.reshape(len(unit), -1)]
         row[0].set_ylabel(category)
         for axes, view in zip(row, views, strict=True):
-            _scatter_groups(axes, _embed(view), np.asarray(anomalous, dtype=bool))
+            axes.set(xticks=[], yticks=[], box_aspect=1)
+            axes.spines[:].set_visible(True)
+            plane = _embed(view)
+            for truth, (label, marker, colour) in enumerate(_GROUPS):
+                x, y = plane[np.asarray(anomalous, dtype=bool) == truth].T
+                look = {"marker": marker, "facecolor": colour, "label": label}
+                axes.scatter(x, y, s=11, edgecolor="white", linewidth=0.3, **look)
     for axes, title in zip(panels[0], titles, strict=True):
         axes.set_title(title)
     handles, names = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=2, markerscale=1.5)
     return figure
-
-
-def _check_tokens(
-    category: str, tokens: NDArray[Any], anomalous: NDArray[Any], layers: Sequence[int]
-) -> None:
-    if tokens.ndim != 3 or tokens.shape[1] != len(layers) or len(anomalous) != len(tokens):
-        raise UsageError(
-            f"The CLS tokens of {category} have the shape {tokens.shape} with {len(anomalous)}"
-            f" labels; they need (images, {len(layers)} layers, width) and a label for each image."
-        )
-    if len(tokens) < _FEWEST:
-        raise UsageError(f"{category} has {len(tokens)} images; t-SNE needs {_FEWEST} at least.")
 
 
 def _embed(tokens: NDArray[Any]) -> NDArray[np.float32]:
@@ -276,20 +275,3 @@ def _embed(tokens: NDArray[Any]) -> NDArray[np.float32]:
     with threadpool_limits(limits=1):
         plane = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(tokens)
     return np.asarray(plane, dtype=np.float32)
-
-
-def _scatter_groups(axes: "Axes", plane: NDArray[np.float32], anomalous: NDArray[np.bool_]) -> None:
-    axes.set(xticks=[], yticks=[], box_aspect=1)
-    axes.spines[:].set_visible(True)
-    looks = ((~anomalous, "normal", BLUE, "o"), (anomalous, "anomalous", VERMILION, "^"))
-    for chosen, label, colour, marker in looks:
-        axes.scatter(
-            plane[chosen, 0],
-            plane[chosen, 1],
-            s=11,
-            marker=marker,
-            facecolor=colour,
-            edgecolor="white",
-            linewidth=0.3,
-            label=label,
-        )

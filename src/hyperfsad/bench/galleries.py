@@ -4,7 +4,7 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,7 @@ def qualitative_grid(rows: Sequence[GalleryRow], methods: Sequence[str]) -> "Fig
         sheet.write(sheet.lefts[0] - _EDGE, middle, row.label, ha="right", va="center")
         image = _sized(row.image)
         tiles = [image, None if row.mask is None else _mask_tile(row.mask, image)]
-        tiles += [_map_tile(image, row.maps.get(method), scales[method]) for method in methods]
+        tiles += [_map_tile(image, row, method, scales[method]) for method in methods]
         for column, tile in enumerate(tiles):
             _show(sheet.axes(index, column), tile)
     for column, method in enumerate(methods, start=2):
@@ -89,14 +89,11 @@ def truth_over_map(rows: Sequence[GalleryRow], method: str) -> "Figure":
     )
     for row, caption, (strip, column) in zip(rows, captions, places, strict=True):
         image, axes = _sized(row.image), sheet.axes(strip, column)
-        _show(axes, _map_tile(image, row.maps.get(method), scale))
+        _show(axes, _map_tile(image, row, method, scale))
         if row.mask is not None and row.mask.any():
             _outline(axes, row.mask, image)
-        middle, foot = (
-            sheet.lefts[column] + _SMALL_TILE / 2,
-            sheet.tops[strip] + sheet.heights[strip],
-        )
-        sheet.write(middle, foot + 0.02, "\n".join(caption), size=_SMALL)
+        foot = sheet.tops[strip] + sheet.heights[strip] + 0.02
+        sheet.write(sheet.lefts[column] + _SMALL_TILE / 2, foot, "\n".join(caption), size=_SMALL)
     sheet.bar(sheet.lefts[0], 1.5 * _SMALL_TILE, scale)
     sheet.outline_legend(sheet.lefts[0] + 1.5 * _SMALL_TILE + 0.2)
     return sheet.figure
@@ -138,18 +135,10 @@ class _Sheet:
     def axes(self, row: int, column: int) -> "Axes":
         return self._axes(self.lefts[column], self.tops[row], self._tile, self.heights[row])
 
-    def write(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        *,
-        ha: str = "center",
-        va: str = "top",
-        size: float | None = None,
-    ) -> None:
+    def write(self, x: float, y: float, text: str, **options: Any) -> None:
+        """Text, unless the options say otherwise centred below the place."""
         place = x / self._width, 1 - y / self._height
-        self.figure.text(*place, text, ha=ha, va=va, size=size, color=INK)
+        self.figure.text(*place, text, color=INK, **{"ha": "center", "va": "top", **options})
 
     def bar(self, left: float, width: float, scale: tuple[float, float]) -> None:
         """A colour bar at the foot, with the values at its ends."""
@@ -157,11 +146,10 @@ class _Sheet:
         axes = self._axes(left, self._foot + _GAP, width, _BAR)
         axes.imshow(np.column_stack([colours, opacity])[None] / 255, aspect="auto")
         axes.spines[:].set(visible=True, linewidth=0.4, edgecolor="#999999")
-        low, high = scale
-        digits = max(0, 1 - math.floor(math.log10(high - low)))
+        digits = max(0, 1 - math.floor(math.log10(scale[1] - scale[0])))
         foot = self._foot + _GAP + _BAR + 0.03
-        self.write(left, foot, f"{low:.{digits}f}", ha="left", size=_SMALL)
-        self.write(left + width, foot, f"{high:.{digits}f}", ha="right", size=_SMALL)
+        for x, value, side in zip((left, left + width), scale, ("left", "right"), strict=True):
+            self.write(x, foot, f"{value:.{digits}f}", ha=side, size=_SMALL)
 
     def outline_legend(self, left: float) -> None:
         axes = self._axes(left, self._foot + _GAP, 0.25, _BAR)
@@ -197,12 +185,10 @@ def _mask_tile(mask: NDArray[np.bool_], image: Image.Image) -> Image.Image:
 
 
 def _map_tile(
-    image: Image.Image, anomaly_map: NDArray[np.float32] | None, scale: tuple[float, float]
+    image: Image.Image, row: GalleryRow, method: str, scale: tuple[float, float]
 ) -> Image.Image | None:
     """The map over the image in the colours of the heat maps; what is below the scale is clear."""
-    if anomaly_map is None:
-        return None
-    return overlay(image, anomaly_map, scale)
+    return overlay(image, row.maps[method], scale) if method in row.maps else None
 
 
 def _show(axes: "Axes", tile: Image.Image | None) -> None:

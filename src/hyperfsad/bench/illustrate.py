@@ -63,8 +63,7 @@ def draw_curves(preset: str, records: Sequence[Record], out: Path) -> list[Path]
     for encoder in dict.fromkeys(record.encoder for record in records):
         mine = [record for record in records if record.encoder == encoder]
         for metric in PRESETS[preset].tables[0]:  # the others do not depend on it
-            series = _series(mine, metric)
-            if series:
+            if series := _series(mine, metric):
                 figure = ablation_curves(series, axis, f"{metric} (%)")
                 stem = f"{preset}-{os.path.basename(encoder)}-{metric.lower()}"
                 paths += save_figure(figure, out, stem)
@@ -75,12 +74,8 @@ def published_points() -> list[Point]:
     """The methods of the paper's Figure 1: one-shot averages, and the times of its Table 5."""
     points = []
     for timed in published("efficiency"):
-        rows = [
-            row
-            for row in published("main", method=timed.method, shots=1)
-            if row.backbone in (None, timed.backbone)
-        ]
-        average = six_set_average(rows)
+        rows = published("main", method=timed.method, shots=1)
+        average = six_set_average([r for r in rows if r.backbone in (None, timed.backbone)])
         image, pixel = average.get("I-AUROC"), average.get("P-AUROC")
         if image is not None and pixel is not None:
             ours = timed.method == OURS
@@ -118,14 +113,13 @@ def _series(
     records: Sequence[Record], metric: str
 ) -> dict[str, list[tuple[float, float, float | None]]]:
     """For each number of shots the curve over the numbers that name the variants."""
+    chosen: dict[tuple[int, str], list[Record]] = {}
+    for record in records:
+        chosen.setdefault((record.shots, record.method), []).append(record)
     series: dict[str, list[tuple[float, float, float | None]]] = {}
-    for shots in sorted({record.shots for record in records}):
-        points = []
-        for method in dict.fromkeys(record.method for record in records):
-            chosen = [r for r in records if (r.shots, r.method) == (shots, method)]
-            figure = summarise(chosen, metric)
-            if figure:
-                points.append((float(method), figure.mean, figure.std))
-        if points:
-            series[f"{shots}-shot"] = sorted(points)
+    for (shots, method), found in sorted(chosen.items()):
+        figure = summarise(found, metric)
+        if figure:
+            point = (float(method), figure.mean, figure.std)
+            series.setdefault(f"{shots}-shot", []).append(point)
     return series

@@ -29,6 +29,14 @@ class Disc:
     y: float
     radius: float
 
+    def distance(self, spot: Spot) -> float:
+        """From its middle."""
+        return math.hypot(spot[0] - self.x, spot[1] - self.y)
+
+    def nearest(self, box: Box) -> Spot:
+        """The point of the box next to its middle."""
+        return _clamp(self.x, box[0], box[2]), _clamp(self.y, box[1], box[3])
+
 
 @dataclass(frozen=True)
 class Label:
@@ -42,6 +50,15 @@ class Label:
         left, bottom, right, top = self.box
         return (left + right) / 2, (bottom + top) / 2
 
+    @property
+    def spots(self) -> list[Spot]:
+        """Points along the leader."""
+        if self.leader is None:
+            return []
+        (x, y), (to_x, to_y) = self.leader
+        shares = [step / _STEPS for step in range(_STEPS + 1)]
+        return [(x + share * (to_x - x), y + share * (to_y - y)) for share in shares]
+
 
 def place_labels(
     discs: Sequence[Disc], sizes: Sequence[tuple[float, float]], bounds: Box
@@ -52,7 +69,12 @@ def place_labels(
     is free, to the one that harms least.
     """
     placed: dict[int, Label] = {}
-    for index in sorted(range(len(discs)), key=lambda index: -_crowding(discs, index)):
+
+    def crowding(index: int) -> float:
+        here = discs[index].x, discs[index].y
+        return sum(math.exp(-disc.distance(here) / 50) for disc in discs)
+
+    for index in sorted(range(len(discs)), key=crowding, reverse=True):
         others = [disc for other, disc in enumerate(discs) if other != index]
         rivals = list(placed.values())
         least = math.inf
@@ -63,11 +85,6 @@ def place_labels(
             if harm == 0:
                 break
     return [placed[index] for index in range(len(discs))]
-
-
-def _crowding(discs: Sequence[Disc], index: int) -> float:
-    here = discs[index]
-    return sum(math.exp(-math.hypot(disc.x - here.x, disc.y - here.y) / 50) for disc in discs)
 
 
 def _candidates(disc: Disc, size: tuple[float, float]) -> Iterator[Label]:
@@ -86,8 +103,8 @@ def _candidates(disc: Disc, size: tuple[float, float]) -> Iterator[Label]:
 
 def _leader(box: Box, disc: Disc) -> tuple[Spot, Spot] | None:
     """The shortest leader between a label and its disc; None where they are close."""
-    start = _nearest(box, disc)
-    length = math.hypot(start[0] - disc.x, start[1] - disc.y)
+    start = disc.nearest(box)
+    length = disc.distance(start)
     if length < disc.radius + _LEADER_FROM:
         return None
     share = disc.radius / length
@@ -98,47 +115,25 @@ def _harm(
     label: Label, own: Disc, others: Sequence[Disc], rivals: Sequence[Label], bounds: Box
 ) -> int:
     """What the label and its leader would cover; a name that cannot be read is the worst."""
-    left, bottom, right, top = label.box
+    left, bottom, right, top = box = label.box
     inside = bounds[0] <= left and bounds[1] <= bottom and right <= bounds[2] and top <= bounds[3]
     harm = 0 if inside else _UNREADABLE
-    harm += _HIDDEN * sum(_covers(label.box, disc) for disc in (own, *others))
-    leader = _spots(label)
+    for disc in (own, *others):
+        harm += _HIDDEN * (disc.distance(disc.nearest(box)) < disc.radius + _CLEARANCE)
     for disc in others:
-        harm += any(math.hypot(x - disc.x, y - disc.y) < disc.radius for x, y in leader)
+        harm += any(disc.distance(spot) < disc.radius for spot in label.spots)
     for rival in rivals:
-        harm += _UNREADABLE * _overlap(label.box, rival.box)
-        harm += any(_overlap((x, y, x, y), rival.box) for x, y in leader)
-        harm += any(_overlap((x, y, x, y), label.box) for x, y in _spots(rival))
+        harm += _UNREADABLE * _overlap(box, rival.box)
+        harm += any(_overlap(spot * 2, rival.box) for spot in label.spots)
+        harm += any(_overlap(spot * 2, box) for spot in rival.spots)
     return harm
 
 
-def _spots(label: Label) -> list[Spot]:
-    """Points along the label's leader."""
-    if label.leader is None:
-        return []
-    (x, y), (to_x, to_y) = label.leader
-    shares = [step / _STEPS for step in range(_STEPS + 1)]
-    return [(x + share * (to_x - x), y + share * (to_y - y)) for share in shares]
-
-
-def _covers(box: Box, disc: Disc) -> bool:
-    x, y = _nearest(box, disc)
-    return math.hypot(x - disc.x, y - disc.y) < disc.radius + _CLEARANCE
-
-
-def _nearest(box: Box, disc: Disc) -> Spot:
-    """The point of the box next to the middle of the disc."""
-    return _clamp(disc.x, box[0], box[2]), _clamp(disc.y, box[1], box[3])
-
-
 def _overlap(a: Box, b: Box) -> bool:
-    apart = (
-        a[2] + _CLEARANCE <= b[0]
-        or b[2] + _CLEARANCE <= a[0]
-        or a[3] + _CLEARANCE <= b[1]
-        or b[3] + _CLEARANCE <= a[1]
+    return all(
+        a[low] < b[high] + _CLEARANCE and b[low] < a[high] + _CLEARANCE
+        for low, high in ((0, 2), (1, 3))
     )
-    return not apart
 
 
 def _clamp(value: float, low: float, high: float) -> float:

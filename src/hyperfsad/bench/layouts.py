@@ -35,11 +35,6 @@ class Loader:
     folders: tuple[str, ...] = ()
     """Names under which public copies unpack, in any letter case; looked for inside the root."""
 
-    def search(self, name: str, home: Path) -> Found:
-        """The categories of its first folder inside `home` that has any, or of `home` itself."""
-        inside = [folder for place in self.folders if (folder := _below(home, place))]
-        return next((found for place in [*inside, home] if (found := self.find(name, place))), {})
-
 
 @dataclass(frozen=True)
 class _Layout:
@@ -297,7 +292,8 @@ def load_dataset(
     home, loader = Path(root), DATASETS[name]
     if not os.path.isdir(home):
         raise UsageError(f"{home} is not a folder; name the folder that holds the data set {name}.")
-    found = loader.search(name, home)
+    inside = [folder for place in loader.folders if (folder := _below(home, place))]
+    found = next((found for place in [*inside, home] if (found := loader.find(name, place))), {})
     if not found:
         also = f", there or in {' or '.join(loader.folders)} below it" if loader.folders else ""
         raise UsageError(

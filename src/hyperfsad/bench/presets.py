@@ -1,8 +1,7 @@
 """The paper's tables as presets: which methods to run, and what stands in which column."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from inspect import signature
 from typing import TypeAlias
 
@@ -19,8 +18,8 @@ from .tables import Cell, Column, Row, Table
 
 OURS = "Hyper-FSAD"
 
-Figures: TypeAlias = "Callable[[str, str], Cell | None]"
-"""The figure of a row for a data set and a metric; None where there is none."""
+Figures: TypeAlias = "dict[tuple[str | None, str], Cell | None]"
+"""The figures of a row by data set and metric."""
 
 CATEGORIES = {"mvtec": 15, "visa": 12, "mpdd": 6, "btad": 3, "resc": 1, "brats": 1}
 """How many categories the published figures average over."""
@@ -37,6 +36,9 @@ class Preset:
     published: str
     """The kind of published rows beside ours."""
     resolutions: tuple[int | None, ...] = (None,)
+
+
+_ALL_METRICS = (("I-AUROC", "P-AUROC"), ("I-F1", "I-AP"), ("PRO", "P-AP"))
 
 
 def _lookups(_: EncoderSettings) -> tuple[Variant, ...]:
@@ -56,13 +58,13 @@ PRESETS: dict[str, Preset] = {
     "main": Preset(
         "Comparison with published methods",
         lambda _: (Variant(OURS),),
-        (("I-AUROC", "P-AUROC"), ("I-F1", "I-AP"), ("PRO", "P-AP")),
+        _ALL_METRICS,
         "main",
     ),
     "peers": Preset(
         "Methods on the same tokens and supports",
         lambda _: (Variant(OURS), *(Variant(name, peer=name) for name in PEERS)),
-        (("I-AUROC", "P-AUROC"), ("I-F1", "I-AP"), ("PRO", "P-AP")),
+        _ALL_METRICS,
         "main",
     ),
     "lookup": Preset("Lookup", _lookups, (("I-AUROC", "P-AUROC"), ("PRO", "P-AP")), "lookup"),
@@ -139,25 +141,21 @@ def _table(preset: Preset, metrics: tuple[str, ...], records: Sequence[Record]) 
     }
     whole = all(len(names) == CATEGORIES.get(dataset) for dataset, names in found.items())
 
-    def row(label: str, figure: Figures, group: str, measured: bool) -> Row:
-        cells = [figure(dataset, metric) for dataset in datasets for metric in metrics]
-        if averaged:
-            cells += [_average([figure(name, metric) for name in SIX_SETS]) for metric in metrics]
-        return Row(label, tuple(cells), group, ours=measured, published=not measured)
+    def rows_of(figures: dict[str, Figures], group: str, measured: bool) -> Iterator[Row]:
+        for label, found in figures.items():
+            cells = [found.get((dataset, metric)) for dataset in datasets for metric in metrics]
+            if averaged:
+                by_metric = ([found.get((name, metric)) for name in SIX_SETS] for metric in metrics)
+                cells += map(_average, by_metric)
+            if measured or any(cells):
+                yield Row(label, tuple(cells), group, ours=measured, published=not measured)
 
-    rows = []
+    rows: list[Row] = []
     for shots in sorted({record.shots for record in records}):
         group = f"{shots}-shot"
-        printed = [
-            row(label, figure, group, measured=False)
-            for label, figure in _published_figures(preset, shots).items()
-        ]
-        rows += [shown for shown in printed if any(cell is not None for cell in shown.cells)]
+        rows += rows_of(_published_figures(preset, shots), group, measured=False)
         group = group if whole else f"{group}, here"
-        rows += [
-            row(label, figure, group, measured=True)
-            for label, figure in _measured_figures(records, shots).items()
-        ]
+        rows += rows_of(_measured_figures(records, shots, metrics), group, measured=True)
     notes = [f"{dataset}: {', '.join(names)}." for dataset, names in found.items()]
     if not whole:
         notes.append(
@@ -169,35 +167,35 @@ def _table(preset: Preset, metrics: tuple[str, ...], records: Sequence[Record]) 
     return Table(preset.title, tuple(columns), tuple(rows), tuple(notes))
 
 
-def _measured_figures(records: Sequence[Record], shots: int) -> dict[str, Figures]:
+def _measured_figures(
+    records: Sequence[Record], shots: int, metrics: Sequence[str]
+) -> dict[str, Figures]:
     """By the label of the row: our methods, encoder by encoder."""
-    mine: dict[tuple[str, str], list[Record]] = {}
-    for encoder in dict.fromkeys(record.encoder for record in records):
-        for record in records:
-            if (record.encoder, record.shots) == (encoder, shots):
-                mine.setdefault((encoder, record.method), []).append(record)
-
-    def figure(chosen: list[Record], dataset: str, metric: str) -> Cell | None:
-        return summarise([record for record in chosen if record.dataset == dataset], metric)
-
+    encoders = list(dict.fromkeys(record.encoder for record in records))
+    mine: dict[str, dict[str, list[Record]]] = {}
+    for record in sorted(records, key=lambda record: encoders.index(record.encoder)):
+        if record.shots == shots:
+            of_row = mine.setdefault(f"{record.method} ({record.encoder})", {})
+            of_row.setdefault(record.dataset, []).append(record)
     return {
-        f"{method} ({encoder})": partial(figure, chosen)
-        for (encoder, method), chosen in mine.items()
+        label: {
+            (dataset, metric): summarise(chosen, metric)
+            for dataset, chosen in of_row.items()
+            for metric in metrics
+        }
+        for label, of_row in mine.items()
     }
 
 
 def _published_figures(preset: Preset, shots: int) -> dict[str, Figures]:
     """By the label of the row: what the paper prints."""
-    printed: dict[str, dict[str | None, dict[str, Cell]]] = {}
+    printed: dict[str, Figures] = {}
     for row in published(preset.published, shots=shots):
         name = row.variant or row.method
         label = f"{name} ({row.backbone})" if row.backbone else name
-        printed.setdefault(label, {})[row.dataset] = row.metrics
-
-    def figure(sets: dict[str | None, dict[str, Cell]], dataset: str, metric: str) -> Cell | None:
-        return sets.get(dataset, {}).get(metric)
-
-    return {label: partial(figure, sets) for label, sets in printed.items()}
+        cells = {(row.dataset, metric): cell for metric, cell in row.metrics.items()}
+        printed.setdefault(label, {}).update(cells)
+    return printed
 
 
 def _average(cells: Sequence[Cell | None]) -> Cell | None:

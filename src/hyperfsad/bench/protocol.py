@@ -6,13 +6,15 @@ So the supports of 1, 2 and 4 shots are nested within a run, and every method ge
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from scipy.ndimage import gaussian_filter
 
 from ..errors import UsageError
 from ..peers import PEERS
@@ -21,6 +23,9 @@ from .metrics import image_metrics, pixel_metrics
 from .scorer import Scorer, Variant
 from .tables import Cell
 from .token_cache import TokenCache
+
+Supports: TypeAlias = dict[tuple[int, int], tuple[str, ...]]
+"""The paths of the support images by run and shots, in the order of the scores."""
 
 BLOCK = 16
 """Images scored between two writes to disk: what a killed run may lose."""
@@ -35,10 +40,6 @@ class Protocol:
     seed: int = 0
     eval_size: int = 256
     variants: tuple[Variant, ...] = field(default_factory=lambda: (Variant("sparsemax"),))
-
-    def settings_of_runs(self) -> list[tuple[int, int]]:
-        """All pairs of run and shots, in order."""
-        return [(run, shots) for run in range(self.runs) for shots in self.shots]
 
 
 @dataclass(frozen=True)
@@ -82,40 +83,33 @@ def evaluate(
     """
     supports = _supports(category, protocol, cache)
     pool = sorted({path for paths in supports.values() for path in paths})
-    places = {path: place for place, path in enumerate(pool)}
-    subsets = [
-        tuple(places[path] for path in supports[pair]) for pair in protocol.settings_of_runs()
-    ]
+    subsets = [tuple(map(pool.index, paths)) for paths in supports.values()]
     scorer = Scorer(protocol.variants, pool, subsets, cache)
-    scores, maps = [], []
-    for number, start in enumerate(range(0, len(category.test), BLOCK)):
+    blocks = []
+    for start, file in _block_files(category, work):
         paths = [image.path for image in category.test[start : start + BLOCK]]
-        found = scorer.stored(paths, _block_path(category, work, number))
-        scores.append(found[0])
-        maps.append(found[1])
+        blocks.append(scorer.stored(paths, file))
         advance(len(paths))
-    return _records(
-        category, protocol, cache, supports, np.concatenate(scores, 2), np.concatenate(maps, 2)
-    )
+    scores, maps = (np.concatenate(found, axis=2) for found in zip(*blocks, strict=True))
+    return _records(category, protocol, cache, supports, scores, maps)
 
 
 def read_maps(category: Category, work: Path) -> NDArray[np.float32]:
     """The maps that `evaluate` has stored: (variants, support sets, images, grid, grid)."""
-    count = -(-len(category.test) // BLOCK)
     blocks = []
-    for number in range(count):
-        with np.load(_block_path(category, work, number), allow_pickle=False) as stored:
+    for _, file in _block_files(category, work):
+        with np.load(file, allow_pickle=False) as stored:
             blocks.append(stored["maps"])
     return np.concatenate(blocks, axis=2)
 
 
-def _block_path(category: Category, work: Path, number: int) -> Path:
-    return work / f"{category.dataset}-{category.name}-{number:04d}.npz"
+def _block_files(category: Category, work: Path) -> Iterator[tuple[int, Path]]:
+    """The first image and the file of each block."""
+    for number, start in enumerate(range(0, len(category.test), BLOCK)):
+        yield start, work / f"{category.dataset}-{category.name}-{number:04d}.npz"
 
 
-def _supports(
-    category: Category, protocol: Protocol, cache: TokenCache
-) -> dict[tuple[int, int], tuple[str, ...]]:
+def _supports(category: Category, protocol: Protocol, cache: TokenCache) -> Supports:
     most = max(protocol.shots)
     supports = {}
     for run in range(protocol.runs):
@@ -134,20 +128,19 @@ def _records(
     category: Category,
     protocol: Protocol,
     cache: TokenCache,
-    supports: dict[tuple[int, int], tuple[str, ...]],
+    supports: Supports,
     scores: NDArray[np.float64],
     maps: NDArray[np.float32],
 ) -> list[Record]:
     anomalous = np.array([image.anomalous for image in category.test])
-    masks = None
     if category.has_masks:
         masks = np.stack([load_mask(image, protocol.eval_size) for image in category.test])
     records = []
     for row, variant in enumerate(protocol.variants):
         smoothing = PEERS[variant.peer].smoothing if variant.peer else 0.0
-        for place, (run, shots) in enumerate(protocol.settings_of_runs()):
+        for place, ((run, shots), paths) in enumerate(supports.items()):
             metrics = image_metrics(anomalous, scores[row, place])
-            if masks is not None:
+            if category.has_masks:
                 shown = upsampled(maps[row, place], protocol.eval_size, smoothing)
                 metrics |= pixel_metrics(shown, masks)
             records.append(
@@ -159,7 +152,7 @@ def _records(
                     variant.label,
                     shots,
                     run,
-                    tuple(map(_file_name, supports[run, shots])),
+                    tuple(map(_file_name, paths)),
                     metrics,
                 )
             )
@@ -175,11 +168,7 @@ def upsampled(maps: NDArray[np.float32], size: int, smoothing: float = 0.0) -> N
     large = np.empty((len(maps), size, size), dtype=np.float32)
     for place, small in enumerate(maps):
         shown = Image.fromarray(small).resize((size, size), Image.Resampling.BILINEAR)
-        large[place] = np.asarray(shown)
-        if smoothing:
-            from scipy.ndimage import gaussian_filter
-
-            large[place] = gaussian_filter(large[place], smoothing)
+        large[place] = gaussian_filter(shown, smoothing)  # 0 leaves it as it is
     return large
 
 

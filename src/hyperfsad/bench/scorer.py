@@ -4,10 +4,11 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -30,6 +31,12 @@ from .token_cache import TokenCache
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+ScoresAndMaps: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float32]]
+"""Scores (variants, subsets, images) and maps (…, grid, grid)."""
+
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, BadZipFile)
+"""What numpy raises on a block that is not there, or damaged."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +80,16 @@ class Scorer:
         self._variants, self._pool, self._subsets, self._cache = variants, pool, subsets, cache
         self._lookups = sorted({variant.lookup for variant in variants if variant.shared})
 
-    def stored(
-        self, paths: Sequence[str], file: Path
-    ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    def stored(self, paths: Sequence[str], file: Path) -> ScoresAndMaps:
         """As `scores`, from the file if it holds just these; otherwise it is written."""
         identity = self.identity(paths)
-        found = _read_block(file, identity)
-        if found is None:
-            found = self.scores(paths)
-            _write_block(file, identity, *found)
-        return found
+        with suppress(*UNREADABLE), np.load(file, allow_pickle=False) as block:
+            if str(block["identity"]) == identity:
+                return block["scores"], block["maps"]
+        scores, maps = self.scores(paths)
+        with atomic_path(file) as temporary, temporary.open("wb") as opened:
+            np.savez(opened, identity=np.array(identity), scores=scores, maps=maps)
+        return scores, maps
 
     def identity(self, paths: Sequence[str]) -> str:
         """A hash of all that the scores of a block depend on."""
@@ -99,8 +106,8 @@ class Scorer:
         }
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
-    def scores(self, paths: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-        """Scores (variants, subsets, images) and maps (…, grid, grid)."""
+    def scores(self, paths: Sequence[str]) -> ScoresAndMaps:
+        """The scores and maps of some images."""
         grid = self._cache.settings.grid
         shape = (len(self._variants), len(self._subsets), len(paths))
         scores = np.zeros(shape)
@@ -187,22 +194,3 @@ def in_parallel(
 
 def _batch(image: ImageTokens) -> Tokens:
     return Tokens(torch.stack(image.patches)[None], image.cls[None])
-
-
-def _read_block(
-    path: Path, identity: str
-) -> tuple[NDArray[np.float64], NDArray[np.float32]] | None:
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            if str(stored["identity"]) == identity:
-                return stored["scores"], stored["maps"]
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
-        return None
-    return None
-
-
-def _write_block(
-    path: Path, identity: str, scores: NDArray[np.float64], maps: NDArray[np.float32]
-) -> None:
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, identity=np.array(identity), scores=scores, maps=maps)

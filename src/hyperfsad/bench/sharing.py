@@ -28,71 +28,51 @@ class SharedMatcher:
     """Reconstruction distances of one query image to many subsets of a pool of support images."""
 
     def __init__(self, pool: Sequence[ImageTokens]) -> None:
-        self._memory = [torch.cat(layer) for layer in zip(*(i.patches for i in pool), strict=True)]
+        layers = zip(*(image.patches for image in pool), strict=True)
+        self._memory = [torch.stack(layer) for layer in layers]
         self._cls = torch.stack([image.cls for image in pool])
-        self._size = pool[0].patches[0].shape[0]
 
     def distances(
         self, image: ImageTokens, subsets: Sequence[tuple[int, ...]], lookups: Sequence[str]
     ) -> dict[str, Tensor]:
         """1 − cos(q, ε) for each lookup: (subsets, layers, N)."""
-        found: dict[str, list[list[Tensor]]] = {lookup: [] for lookup in lookups}
+        found: dict[str, list[Tensor]] = {lookup: [] for lookup in lookups}
         for query, memory in zip(image.patches, self._memory, strict=True):
-            z = query @ memory.T
+            # Similarities to each support image: (N, images, N), as the memory is (images, N, D).
+            z = (query @ memory.flatten(0, 1).T).view(len(query), *memory.shape[:2])
             for lookup in lookups:
                 if lookup == "sparsemax":
-                    rebuilt = self._sparsemax(z, memory, subsets)
+                    best = z.topk(min(CANDIDATES, z.shape[2]), dim=-1)
+                    rebuilt = [_merged(z, memory, list(s), *best) for s in subsets]
                 else:
-                    rebuilt = [self._plain(z, memory, subset, lookup) for subset in subsets]
-                found[lookup].append(
-                    [1 - torch.cosine_similarity(query, normal, dim=-1) for normal in rebuilt]
-                )
-        return {
-            lookup: torch.stack([torch.stack(layer) for layer in layers], dim=1)
-            for lookup, layers in found.items()
-        }
+                    rebuilt = [_plain(z, memory, list(s), lookup) for s in subsets]
+                cosines = [torch.cosine_similarity(query, normal, dim=-1) for normal in rebuilt]
+                found[lookup].append(1 - torch.stack(cosines))
+        return {lookup: torch.stack(layers, dim=1) for lookup, layers in found.items()}
 
     def cls_distances(self, image: ImageTokens, subset: tuple[int, ...]) -> Tensor:
         """1 − max_k⟨c, c_k⟩ of each layer."""
         return cls_distances(image.cls, self._cls[list(subset)])
 
-    def _sparsemax(
-        self, z: Tensor, memory: Tensor, subsets: Sequence[tuple[int, ...]]
-    ) -> list[Tensor]:
-        used = sorted({image for subset in subsets for image in subset})
-        best = {image: self._best(z, image) for image in used}
-        return [self._merged(z, memory, subset, best) for subset in subsets]
 
-    def _best(self, z: Tensor, image: int) -> tuple[Tensor, Tensor]:
-        start = image * self._size
-        columns = z[:, start : start + self._size]
-        values, index = columns.topk(min(CANDIDATES, self._size), dim=-1)
-        return values, index + start
+def _merged(z: Tensor, memory: Tensor, subset: list[int], values: Tensor, index: Tensor) -> Tensor:
+    """Sparsemax over a subset, from the best candidates of each support image."""
+    last = values[:, subset, -1]
+    starts = torch.tensor(subset, device=z.device)[:, None] * z.shape[2]
+    values, index = values[:, subset].flatten(1), (index[:, subset] + starts).flatten(1)
+    if len(subset) > 1:
+        values, order = values.topk(min(MERGED, values.shape[1]), dim=-1)
+        index = index.gather(-1, order)
+    weights = project_sorted(values)
+    threshold = values[:, :1] - weights[:, :1] - SLACK
+    unsure = (last > threshold).any(dim=1) & (len(subset) * CANDIDATES < z[0].numel())
+    if values.shape[1] == MERGED:
+        unsure |= weights[:, -1] > 0
+    rebuilt = weighted_rows(memory.flatten(0, 1), *trimmed(index, weights))
+    if unsure.any():
+        rebuilt[unsure] = _plain(z[unsure], memory, subset, "sparsemax")
+    return rebuilt
 
-    def _merged(
-        self,
-        z: Tensor,
-        memory: Tensor,
-        subset: tuple[int, ...],
-        best: dict[int, tuple[Tensor, Tensor]],
-    ) -> Tensor:
-        values = torch.cat([best[image][0] for image in subset], dim=1)
-        index = torch.cat([best[image][1] for image in subset], dim=1)
-        if len(subset) > 1:
-            values, order = values.topk(min(MERGED, values.shape[1]), dim=-1)
-            index = index.gather(-1, order)
-        weights = project_sorted(values)
-        threshold = values[:, :1] - weights[:, :1] - SLACK
-        last = torch.stack([best[image][0][:, -1] for image in subset], dim=1)
-        unsure = (last > threshold).any(dim=1) & (last.shape[1] * CANDIDATES < z.shape[1])
-        if values.shape[1] == MERGED:
-            unsure |= weights[:, -1] > 0
-        rebuilt = weighted_rows(memory, *trimmed(index, weights))
-        if unsure.any():
-            rebuilt[unsure] = self._plain(z[unsure], memory, subset, "sparsemax")
-        return rebuilt
 
-    def _plain(self, z: Tensor, memory: Tensor, subset: tuple[int, ...], lookup: str) -> Tensor:
-        slices = [slice(image * self._size, (image + 1) * self._size) for image in subset]
-        columns = torch.cat([z[:, part] for part in slices], dim=1)
-        return rebuild(columns, torch.cat([memory[part] for part in slices]), lookup)
+def _plain(z: Tensor, memory: Tensor, subset: list[int], lookup: str) -> Tensor:
+    return rebuild(z[:, subset].flatten(1), memory[subset].flatten(0, 1), lookup)

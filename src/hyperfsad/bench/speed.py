@@ -1,6 +1,5 @@
 """What an inspection costs on this machine, stage by stage, beside what it could cost at best."""
 
-import statistics
 import sys
 import tempfile
 import time
@@ -8,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any, TypeVar
 
 import torch
@@ -80,13 +80,11 @@ class SpeedReport:
 
     def to_json(self) -> dict[str, Any]:
         """All figures and ratios."""
-        values = asdict(self) | {"encoder_share": self.encoder_share}
-        values["costs"] = [
-            asdict(cost)
-            | {"over_encoder": cost.over_encoder, "textbook_over_ours": cost.textbook_over_ours}
-            for cost in self.costs
-        ]
-        return values
+        figures = asdict(self) | {"encoder_share": self.encoder_share}
+        for row, cost in zip(figures["costs"], self.costs, strict=True):
+            row["over_encoder"] = cost.over_encoder
+            row["textbook_over_ours"] = cost.textbook_over_ours
+        return figures
 
     def to_text(self) -> str:
         """The figures as an aligned table."""
@@ -101,11 +99,8 @@ class SpeedReport:
             "  bank MB  peak MB",
         ]
         for cost in self.costs:
-            textbook, ratio = (
-                ("-", "-")
-                if cost.textbook is None
-                else (f"{cost.textbook:.1f}", f"{cost.textbook_over_ours:.1f}")
-            )
+            both = (cost.textbook, cost.textbook_over_ours)
+            textbook, ratio = ("-" if figure is None else f"{figure:.1f}" for figure in both)
             lines.append(
                 f"{cost.shots:5}  {cost.match:8.1f}  {textbook:>11}  {ratio:>13}"
                 f"  {cost.end_to_end:13.1f}  {cost.encode:10.1f}  {cost.over_encoder:12.2f}"
@@ -126,15 +121,19 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="hyperfsad-speed-") as folder:
         paths = [_part(Path(folder), seed) for seed in range(IMAGES)]
         pictures = [load_image(path) for path in paths]
-        arrays = [prepare(picture, detector.settings) for picture in pictures]
-        encoder = detector.encoder_
+        encoder, settings = detector.encoder_, detector.settings
+        arrays = [prepare(picture, settings) for picture in pictures]
         queries = [encoder.encode_prepared([array]) for array in arrays]
-        bank = _Bank(detector, max(shots), queries[0].patches.shape)
+        bank, learnt = _empty_bank(max(shots), queries[0]), 0
         matrices = torch.rand(2, PEAK_SIDE, PEAK_SIDE)
         products: list[float] = []
         costs, encodes = [], []
         for count in sorted(set(shots)):
             progress(f"learning from {count} parts")
+            for place in range(learnt, count):
+                part = load_image(draw("plate", seed=IMAGES + place).image)
+                _learn(bank, place, encoder.encode_prepared([prepare(part, settings)]))
+            learnt = count
             detector.remember(bank.first(count))
             detector.scale_  # noqa: B018 (made once, before the clock starts)
             progress(f"inspecting with {count} normal images")
@@ -150,23 +149,20 @@ def measure(
             known = detector.memory_
             peak, textbook = peak_memory(), None  # before the textbook, whose memory is not ours
             if len(known.patches[0]) <= TEXTBOOK_ROWS:
-                textbook = statistics.median(_laps(partial(_textbook, known), queries[:3]))
+                textbook = median(_laps(partial(_textbook, known), queries[:3]))
             costs.append(
                 Cost(
                     count,
-                    statistics.median(match),
+                    median(match),
                     textbook,
-                    statistics.median(stream),
-                    statistics.median(encode),
+                    median(stream),
+                    median(encode),
                     sum(layer.nbytes for layer in (*known.patches, known.cls)),
                     peak,
                 )
             )
-        decode = statistics.median(_laps(load_image, paths * rounds))
-        shrink = statistics.median(
-            _laps(lambda picture: prepare(picture, detector.settings), pictures * rounds)
-        )
-    settings = detector.settings
+        decode = median(_laps(load_image, paths * rounds))
+        shrink = median(_laps(lambda picture: prepare(picture, settings), pictures * rounds))
     return SpeedReport(
         settings.name,
         settings.resolution,
@@ -174,7 +170,7 @@ def measure(
         torch.get_num_threads(),
         decode,
         shrink,
-        statistics.median(encodes),
+        median(encodes),
         encoder_gflop(settings.layers[-1], settings.grid**2, queries[0].cls.shape[-1]),
         2 * PEAK_SIDE**3 / 1e6 / min(products),
         tuple(costs),
@@ -211,31 +207,18 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-class _Bank:
-    """A memory bank that grows in place: joining would hold it twice."""
+def _empty_bank(count: int, tokens: Tokens) -> MemoryBank:
+    """Room for so many parts, to be filled in place: joining would hold their tokens twice."""
+    _, layers, patches, width = tokens.patches.shape
+    rows = tuple(tokens.patches.new_empty(count * patches, width) for _ in range(layers))
+    images = tuple(NormalImage(f"part {place}", str(place)) for place in range(count))
+    return MemoryBank(rows, tokens.cls.new_empty(count, layers, width), images)
 
-    def __init__(self, detector: HyperFSAD, most: int, shape: torch.Size) -> None:
-        _, layers, self.patches, width = shape
-        device = detector.encoder_.device
-        rows = most * self.patches
-        self.layers = [torch.empty(rows, width, device=device) for _ in range(layers)]
-        self.cls = torch.empty(most, layers, width, device=device)
-        self._detector, self._filled = detector, 0
 
-    def first(self, count: int) -> MemoryBank:
-        """The bank of the first parts; those that are missing are drawn and encoded."""
-        encoder, settings = self._detector.encoder_, self._detector.settings
-        for place in range(self._filled, count):
-            part = draw("plate", seed=IMAGES + place).image
-            tokens = encoder.encode_prepared([prepare(load_image(part), settings)])
-            rows = slice(place * self.patches, (place + 1) * self.patches)
-            for layer, patches in zip(self.layers, tokens.patches[0], strict=True):
-                layer[rows] = patches
-            self.cls[place] = tokens.cls[0]
-        self._filled = max(self._filled, count)
-        images = tuple(NormalImage(f"part {place}", str(place)) for place in range(count))
-        patches = tuple(layer[: count * self.patches] for layer in self.layers)
-        return MemoryBank(patches, self.cls[:count], images)
+def _learn(bank: MemoryBank, place: int, tokens: Tokens) -> None:
+    for room, patches in zip(bank.patches_of(place), tokens.patches[0], strict=True):
+        room.copy_(patches)
+    bank.cls[place] = tokens.cls[0]
 
 
 def _part(folder: Path, seed: int) -> str:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..disk.files import atomic_path
+from ..disk.files import atomic_path, encoded
 from ..errors import UsageError
 
 MISSING = "–"
@@ -79,6 +79,16 @@ class Table:
         return str in kinds and Cell not in kinds
 
 
+@dataclass(frozen=True)
+class _Format:
+    """How a format writes text, and a figure's deviation and marks around `{}`."""
+
+    text: Callable[[str], str]
+    deviation: str
+    best: str
+    second: str
+
+
 def mark(table: Table) -> dict[tuple[int, int], Mark]:
     """The best and second-best figures as (row, column), for each row group and column.
 
@@ -105,7 +115,7 @@ def to_markdown(table: Table) -> str:
     """A GitHub table: best in bold, second best underlined, our measured rows with bold labels."""
     lead = _lead(table)
     header = [*[""] * lead, *(_markdown_text(column.heading) for column in table.columns)]
-    lines = [header, *_body(table, _markdown_text, _markdown_figure, "**{}**")]
+    lines = [header, *_body(table, _MARKDOWN)]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     left = [True] * lead + [table.is_text(c) for c in range(len(table.columns))]
 
@@ -163,8 +173,9 @@ def to_latex(table: Table) -> str:
     kinds = "".join("l" if table.is_text(c) else "c" for c in range(len(table.columns)))
     body = []
     groups = [row.group for row in table.rows]
-    lines = _body(table, _latex_text, _latex_figure, r"\textbf{{{}}}")
-    for group, previous, cells in zip(groups, [*groups[:1], *groups], lines, strict=False):
+    for group, previous, cells in zip(
+        groups, [*groups[:1], *groups], _body(table, _LATEX), strict=False
+    ):
         if group != previous:
             body.append(r"\midrule")
         body.append(_latex_line(cells))
@@ -202,7 +213,7 @@ def write_table(table: Table, folder: Path, stem: str) -> list[Path]:
     for suffix, writer in WRITERS.items():
         path = folder / f"{stem}{suffix}"
         with atomic_path(path) as temporary:
-            temporary.write_bytes(writer(table).encode("utf-8", errors="backslashreplace"))
+            temporary.write_bytes(encoded(writer(table)))
         paths.append(path)
     return paths
 
@@ -217,30 +228,26 @@ def _notes(table: Table) -> list[str]:
     return [*table.notes, *([legend] if mark(table) else [])]
 
 
-def _body(
-    table: Table,
-    text: Callable[[str], str],
-    figure: Callable[[str, str | None, Mark | None], str],
-    emphasis: str,
-) -> Iterator[list[str]]:
+def _body(table: Table, shown: _Format) -> Iterator[list[str]]:
     """The rows as a format shows them; a group is named where it begins."""
     marks = mark(table)
     previous = None
     for r, row in enumerate(table.rows):
-        label = text(f"{row.label} (published)" if row.published else row.label)
-        cells = [emphasis.format(label) if row.ours and not row.published else label]
+        label = shown.text(f"{row.label} (published)" if row.published else row.label)
+        cells = [shown.best.format(label) if row.ours and not row.published else label]
         if _lead(table) == 2:
-            cells.insert(0, text(row.group) if row.group != previous else "")
+            cells.insert(0, shown.text(row.group) if row.group != previous else "")
         previous = row.group
         for c, (cell, column) in enumerate(zip(row.cells, table.columns, strict=True)):
             mean, std = _finite(cell)
-            if isinstance(cell, str):
-                cells.append(text(cell))
-            elif mean is None:
-                cells.append(text(MISSING))
-            else:
-                shown_std = None if std is None else _digits(std, column)
-                cells.append(figure(_digits(mean, column), shown_std, marks.get((r, c))))
+            if mean is None:
+                cells.append(shown.text(cell if isinstance(cell, str) else MISSING))
+                continue
+            figure = _digits(mean, column)
+            if std is not None:
+                figure += shown.deviation.format(_digits(std, column))
+            won = marks.get((r, c))
+            cells.append(getattr(shown, won).format(figure) if won else figure)
         yield cells
 
 
@@ -262,16 +269,11 @@ def _markdown_text(text: str) -> str:
     return " ".join(escaped.splitlines())
 
 
-def _markdown_figure(mean: str, std: str | None, won: Mark | None) -> str:
-    shown = mean if std is None else f"{mean} ± {std}"
-    return {"best": f"**{shown}**", "second": f"<u>{shown}</u>"}[won] if won else shown
-
-
 _NAMES = {"\\": "textbackslash", "~": "textasciitilde", "^": "textasciicircum", "|": "textbar"}
 _SIGNS = {"<": "textless", ">": "textgreater", "–": "textendash", "†": "dag", "‡": "ddag"}
 _MATHS = {"±": "pm", "×": "times", "→": "to", "≤": "le", "≥": "ge", "≈": "approx", "∗": "ast"}
 _GREEK = {"α": "alpha", "ε": "varepsilon", "λ": "lambda", "ρ": "rho", "σ": "sigma", "τ": "tau"}
-_LATEX = str.maketrans(
+_ESCAPES = str.maketrans(
     {character: rf"\{character}" for character in "{}$&#_%"}
     | {character: rf"\{name}{{}}" for character, name in (_NAMES | _SIGNS).items()}
     | {character: rf"$\{name}$" for character, name in (_MATHS | _GREEK).items()}
@@ -280,13 +282,11 @@ _LATEX = str.maketrans(
 
 
 def _latex_text(text: str) -> str:
-    return " ".join(text.translate(_LATEX).splitlines())
+    return " ".join(text.translate(_ESCAPES).splitlines())
 
 
-def _latex_figure(mean: str, std: str | None, won: Mark | None) -> str:
-    shown = mean if std is None else rf"{mean}\textsubscript{{$\pm${std}}}"
-    command = {"best": r"\textbf", "second": r"\underline"}
-    return f"{command[won]}{{{shown}}}" if won else shown
+_MARKDOWN = _Format(_markdown_text, " ± {}", "**{}**", "<u>{}</u>")
+_LATEX = _Format(_latex_text, r"\textsubscript{{$\pm${}}}", r"\textbf{{{}}}", r"\underline{{{}}}")
 
 
 def _latex_line(cells: list[str]) -> str:

@@ -45,19 +45,17 @@ class TokenCache:
         self._notify = notify
         self._hashes: dict[str, str] = {}
         self._writable = limit > 0
-        values = [self.encoder.fingerprint, settings.resolution, settings.mean, settings.std]
-        values += [settings.final_norm]
+        key = [self.encoder.fingerprint, settings.resolution, settings.mean, settings.std]
+        key += [settings.final_norm]
         if self.encoder.engine != "torch":  # torch's key came first and names no engine
-            values += [self.encoder.engine]
-        key = hashlib.sha256(json.dumps(values).encode()).hexdigest()
-        self.folder = cache_root() / "tokens" / key[:16]
+            key += [self.encoder.engine]
+        self.folder = cache_root() / "tokens" / _sha256(json.dumps(key).encode())[:16]
         self._size = sum(size for _, size, _ in _entries(self.folder.parent))
 
     def content_hash(self, path: str) -> str:
         """The sha256 of the image file, which is read once a run."""
         if path not in self._hashes:
-            with open(path, "rb") as file:
-                self._hashes[path] = hashlib.sha256(file.read()).hexdigest()
+            self._hashes[path] = _sha256(Path(path).read_bytes())
         return self._hashes[path]
 
     def tokens(self, path: str, angle: float = 0.0) -> ImageTokens:
@@ -70,12 +68,10 @@ class TokenCache:
         layers = self.settings.layers
         try:
             with safe_open(file, framework="pt") as stored:
-                if not all(f"patches.{layer}" in stored.keys() for layer in layers):  # noqa: SIM118
-                    return None
                 patches = tuple(stored.get_tensor(f"patches.{layer}") for layer in layers)
                 cls = torch.stack([stored.get_tensor(f"cls.{layer}") for layer in layers])
             os.utime(file)  # the least recently used go first
-        except (SafetensorError, OSError):  # not there, or damaged: encoded again
+        except (SafetensorError, OSError):  # not there, damaged or of other layers: encoded again
             return None
         device = self.encoder.device
         return ImageTokens(tuple(layer.to(device) for layer in patches), cls.to(device))
@@ -94,11 +90,8 @@ class TokenCache:
             tensors[f"cls.{layer}"] = image.cls[place].cpu().clone()
         try:
             with atomic_path(file) as temporary:
-                try:
-                    save_file(tensors, temporary)
-                except SafetensorError as error:
-                    raise OSError(str(error)) from error
-        except (HyperfsadError, OSError) as error:
+                save_file(tensors, temporary)
+        except (HyperfsadError, OSError, SafetensorError) as error:
             self._writable = False
             self._notify(f"Tokens are not kept on disk any more: {error}")
             return
@@ -115,6 +108,10 @@ class TokenCache:
                 return
             path.unlink(missing_ok=True)
             self._size -= size
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _entries(folder: Path) -> list[tuple[int, int, Path]]:
