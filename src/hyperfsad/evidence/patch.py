@@ -72,6 +72,12 @@ class LayerEvidence:
         """What was compared where it was more than the patch by itself."""
         return "neighbourhood" if self.scale > 1 else ""
 
+    @property
+    def rebuilt_from(self) -> str:
+        """How many normal patches are active."""
+        count = len(self.neighbours)
+        return f"{count} normal patch{'' if count == 1 else 'es'}"
+
 
 def as_it_is(image: LoadedImage) -> list[LoadedImage]:
     """Remembers a support image in one orientation."""
@@ -145,11 +151,8 @@ class PatchEvidence:
         if self.route is not None:
             lines.append(self.route.to_text())
         for layer in self.layers:
-            count = len(layer.neighbours)
-            patches = "1 normal patch" if count == 1 else f"{count} normal patches"
-            lines.append(
-                f"{layer.name}: rebuilt from {patches}, {layer.unexplained:.3f} unexplained"
-            )
+            found = f"rebuilt from {layer.rebuilt_from}, {layer.unexplained:.3f} unexplained"
+            lines.append(f"{layer.name}: {found}")
             lines.append("   weight  similarity  place        support image")
             for n in layer.neighbours[:most]:
                 place = f"{100 * n.centre[0]:.0f} %, {100 * n.centre[1]:.0f} %"
