@@ -4,13 +4,15 @@ import os
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 from PIL import Image, ImageDraw, ImageFont
 
-from ..errors import HyperfsadWarning
+from ..errors import HyperfsadWarning, ImageError, UsageError
+from ..images.finding import find_images
+from ..images.loading import LoadedImage, load_image
 from .patch import LayerEvidence, Neighbour, PatchEvidence
-from .support import SupportPictures
 
 _Colour: TypeAlias = tuple[int, int, int]
 _INK, _PALE, _LINE, _PAPER = (30, 30, 30), (110, 110, 110), (215, 215, 215), (255, 255, 255)
@@ -24,6 +26,48 @@ _MOST_CROPS, _MOST_SUPPORT = 6, 6
 _CONTEXT = 3
 """Patches along a crop's side: one says little without its surroundings."""
 _WIDTH = 2 * _MARGIN + _SIDE + 24 + _LABEL + 2 * _CROP + 6 * 104
+
+
+class _SupportPictures:
+    """Pictures of support images: under their stored names, or by their hashes in `normal`."""
+
+    def __init__(self, evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]]) -> None:
+        self._orientations, self._normal = evidence.orientations, normal
+        self._known: dict[str, list[Image.Image]] = {}
+        self.missing: dict[str, None] = {}
+        """Names of those that are not on disk, in the order in which they were asked for."""
+
+    def get(self, neighbour: Neighbour) -> Image.Image | None:
+        """What the neighbour is a patch of, or None."""
+        if neighbour.sha256 not in self._known:
+            found = self._find(neighbour)
+            views = self._orientations(found) if found else []
+            self._known[neighbour.sha256] = [view.rgb() for view in views]
+        pictures = self._known[neighbour.sha256]
+        if neighbour.view < len(pictures):
+            return pictures[neighbour.view]
+        self.missing[neighbour.image] = None
+        return None
+
+    def _find(self, neighbour: Neighbour) -> LoadedImage | None:
+        picture = _loaded(neighbour.image)
+        if picture and picture.sha256() == neighbour.sha256:
+            return picture
+        place = self._elsewhere.get(neighbour.sha256)
+        return _loaded(place) if place else None
+
+    @cached_property
+    def _elsewhere(self) -> dict[str, str]:
+        """The paths in `normal` by the hashes of their pixels."""
+        paths = find_images(self._normal).paths if self._normal else []
+        return {found.sha256(): path for path in paths if (found := _loaded(path))}
+
+
+def _loaded(path: str) -> LoadedImage | None:
+    try:
+        return load_image(path)
+    except (ImageError, UsageError):
+        return None
 
 
 class _Page:
@@ -62,7 +106,7 @@ class _Page:
 
 def draw_evidence(evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]]) -> Image.Image:
     """The whole page."""
-    support = SupportPictures(evidence, normal)
+    support = _SupportPictures(evidence, normal)
     top, left = _MARGIN + 64, _MARGIN + _SIDE + 24
     bottom = top + max(_ROW * len(evidence.layers), _SIDE + 270)
     page = _Page(bottom + _MARGIN + 282)
@@ -116,7 +160,7 @@ def _draw_layer(
     page: _Page,
     layer: LayerEvidence,
     own: Image.Image,
-    support: SupportPictures,
+    support: _SupportPictures,
     left: int,
     top: int,
 ) -> None:
@@ -151,7 +195,9 @@ def _draw_layer(
         x += max(side, 62) + 12
 
 
-def _draw_support(page: _Page, evidence: PatchEvidence, support: SupportPictures, top: int) -> None:
+def _draw_support(
+    page: _Page, evidence: PatchEvidence, support: _SupportPictures, top: int
+) -> None:
     """The support images with the most weight, and the places that were taken from each."""
     page.draw.line((_MARGIN, top, _WIDTH - _MARGIN, top), fill=_LINE)
     page.text(_MARGIN, top + 10, "where the neighbours lie in the support images", 14, _PALE)
@@ -182,7 +228,7 @@ def _draw_support(page: _Page, evidence: PatchEvidence, support: SupportPictures
         x += side + 22
 
 
-def _mixture(layer: LayerEvidence, support: SupportPictures) -> Image.Image:
+def _mixture(layer: LayerEvidence, support: _SupportPictures) -> Image.Image:
     """The crops of all neighbours that can be seen, mixed with their weights."""
     mixed, total = Image.new("RGB", (_CROP, _CROP), _NOTHING), 0.0
     for neighbour in layer.neighbours[:64]:
