@@ -22,7 +22,6 @@ def add_demo(command: argparse.ArgumentParser) -> None:
     option(command, "-o --output DIR", text, default="hyperfsad-demo")
     add_recipe(command)
     add_machine(command)
-    command.set_defaults(run=demo)
 
 
 def demo(options: argparse.Namespace) -> int:
@@ -57,7 +56,6 @@ def add_speed(command: argparse.ArgumentParser) -> None:
     add_figures(command)
     add_recipe(command, PAPER_OFFLINE)
     add_machine(command)
-    command.set_defaults(run=speed)
 
 
 def speed(options: argparse.Namespace) -> int:
@@ -73,7 +71,7 @@ def speed(options: argparse.Namespace) -> int:
 
 
 def add_encoders(command: argparse.ArgumentParser) -> None:
-    command.set_defaults(run=encoders, action="list")
+    command.set_defaults(action="list")
     actions = command.add_subparsers(title="actions", metavar="ACTION")
     text = "name, licence, source, and whether the weights are on this machine (default)"
     actions.add_parser("list", help=text).set_defaults(action="list")
@@ -107,7 +105,6 @@ def encoders(options: argparse.Namespace) -> int:
 def add_info(command: argparse.ArgumentParser) -> None:
     command.add_argument("detector", metavar="DETECTOR", help="detector file to read")
     flag(command, "--json", "print the header of the file as JSON")
-    command.set_defaults(run=info)
 
 
 def info(options: argparse.Namespace) -> int:
