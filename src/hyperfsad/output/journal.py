@@ -44,18 +44,14 @@ class Journal:
             self._file = temporary.open("wb", buffering=0)
             try:
                 self._write(self._header)
-                for entry in self._earlier(earlier):
-                    if keep(entry):
+                entries = read_objects(earlier) if earlier is not None else iter(())
+                if next(entries, None) == self._header:
+                    for entry in filter(keep, entries):
                         self.add(entry)
             finally:
                 self._file.close()
         with explain_os_errors(self.path):
             self._file = self.path.open("ab", buffering=0)  # an entry is there at once
-
-    def _earlier(self, path: Path | None) -> Iterator[Entry]:
-        entries = read_objects(path) if path is not None else iter(())
-        if next(entries, None) == self._header:
-            yield from entries
 
     def add(self, entry: Entry) -> None:
         """Notes that an image is finished."""
