@@ -79,8 +79,7 @@ def by_product(detector: "HyperFSAD | ProductDetector") -> "dict[str, HyperFSAD]
 
 def false_alarm_rate(options: argparse.Namespace) -> float:
     """The share of good parts that may be called anomalous."""
-    rate: float = options.false_alarm_rate or FALSE_ALARM_RATE
-    return rate
+    return float(options.false_alarm_rate or FALSE_ALARM_RATE)
 
 
 def found_images(sources: Sequence[str]) -> "FoundImages":

@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..detector.recipes import PAPER_OFFLINE
+from ..decisions.thresholds import Calibration
+from ..detector.recipes import PAPER_OFFLINE, stored_recipe
 from ..encoders import REGISTRY
 from ..errors import DetectorFileError, UsageError
 from .arguments import add_figures, add_machine, add_recipe, flag, integers, option
@@ -147,8 +148,6 @@ def _method(header: dict[str, Any]) -> list[str]:
 
 
 def _recipe(header: dict[str, Any]) -> str:
-    from ..detector.recipes import stored_recipe
-
     name = stored_recipe(header.get("recipe"), header["encoder"]["name"])
     earlier = header.get("recipe", "paper")
     return name if name == earlier else f"{name} (called {earlier} when it was saved)"
@@ -173,8 +172,6 @@ def _score(number: float | None) -> str:
 
 def _origin(header: dict[str, Any]) -> str:
     """Where a threshold comes from, as far as the file knows."""
-    from ..decisions.thresholds import Calibration
-
     stored = header.get("calibration")
     if header["threshold"] is None or stored is None:
         return ""
