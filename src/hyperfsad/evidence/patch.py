@@ -53,14 +53,14 @@ class LayerEvidence:
     """What one layer of the encoder says of the patch."""
 
     layer: int
+    scale: int
+    """1: the patch and its neighbours by themselves; 3: each averaged over 3×3 patches."""
     unexplained: float
     """1 − cos of the patch and its reconstruction."""
+    rest: float
+    """The weight of all further patches; 0 but for dense lookups."""
     neighbours: tuple[Neighbour, ...]
     """By weight, the largest first."""
-    rest: float = 0.0
-    """The weight of all further patches; 0 but for dense lookups."""
-    scale: int = 1
-    """1: the patch and its neighbours by themselves; 3: each averaged over 3×3 patches."""
 
     @property
     def name(self) -> str:
@@ -122,20 +122,14 @@ class PatchEvidence:
     def to_dict(self) -> dict[str, Any]:
         """All of it but the pictures; `place` is a box in the view that was matched, `centre` its
         middle in the support image as it is on disk, both as parts of width and height."""
-        layers = [
-            {
-                "layer": layer.layer,
-                "scale": layer.scale,
-                "unexplained": layer.unexplained,
-                "rest": layer.rest,
-                "neighbours": [{**asdict(n), "place": self.place(n)} for n in layer.neighbours],
-            }
-            for layer in self.layers
-        ]
+        layers = [asdict(layer) for layer in self.layers]
+        for told, layer in zip(layers, self.layers, strict=True):
+            for fields, neighbour in zip(told["neighbours"], layer.neighbours, strict=True):
+                fields["place"] = self.place(neighbour)
         names = ["image", "x", "y", "row", "column", "grid", "bbox", "value"]
         names += ["shown", "rows", "columns"]
-        fields = {name: getattr(self, name) for name in names}
-        return {**fields, "layers": layers, **route_fields(self.route)}
+        own = {name: getattr(self, name) for name in names}
+        return {**own, "layers": layers, **route_fields(self.route)}
 
     def to_json(self) -> str:
         """`to_dict()` as JSON."""
