@@ -46,6 +46,11 @@ def flag(group: Group, name: str, text: str) -> None:
     group.add_argument(name, action="store_true", help=text)
 
 
+def chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """What the options of these names hold, to be passed on under the same names."""
+    return {name: getattr(options, name) for name in names}
+
+
 def _kind(
     convert: Callable[[str], Value],
     expected: str,
@@ -65,14 +70,13 @@ def _kind(
     return read
 
 
-def _pair(text: str) -> tuple[float, float]:
-    x, y = map(float, text.split(","))
-    return x, y
-
-
 integers = _kind(lambda text: tuple(map(int, text.split(","))), "a list such as 3,6,9,12")
 names = _kind(lambda text: tuple(filter(None, text.split(","))), "a list such as bottle,tile")
-place = _kind(_pair, "a place such as 120,45")
+place = _kind(
+    lambda text: tuple(map(float, text.split(","))),
+    "a place such as 120,45",
+    lambda pair: len(pair) == 2,
+)
 area = _kind(float, "a number of pixels such as 50", lambda pixels: 0 <= pixels < math.inf)
 score = _kind(float, "a score such as 0.25", math.isfinite)
 share = _kind(float, "a share between 0 and 1 such as 0.01", lambda part: 0 < part < 1)
@@ -114,13 +118,6 @@ def add_source(command: Parser, required: bool = False) -> None:
 
 def add_fitting(command: Parser) -> None:
     """All that a new detector may be told: memory, threshold, recipe and machine."""
-    _add_memory(command)
-    _add_threshold(command)
-    add_recipe(command)
-    add_machine(command)
-
-
-def _add_memory(command: Parser) -> None:
     memory = command.add_argument_group("good parts", "how the detector remembers them")
     option(
         memory,
@@ -145,9 +142,6 @@ def _add_memory(command: Parser) -> None:
         nargs="?",
         const=True,
     )
-
-
-def _add_threshold(command: Parser) -> None:
     threshold = command.add_argument_group("threshold", "images that score higher are anomalous")
     option(
         threshold,
@@ -157,6 +151,8 @@ def _add_threshold(command: Parser) -> None:
         nargs="+",
     )
     add_false_alarm_rate(threshold)
+    add_recipe(command)
+    add_machine(command)
 
 
 def add_false_alarm_rate(group: Group) -> None:

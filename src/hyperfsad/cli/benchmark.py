@@ -2,12 +2,11 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ..detector.recipes import PAPER_OFFLINE, find_recipe
 from ..errors import UsageError
-from .arguments import RECIPE_HELP, RECIPE_NAMES, add_device, flag, integers, names, option
-from .console import DONE, Bar, printable, say
+from .arguments import RECIPE_HELP, RECIPE_NAMES, add_device, chosen, flag, integers, names, option
+from .console import DONE, later_bar, printable, say
 
 
 def add_benchmark(command: argparse.ArgumentParser) -> None:
@@ -40,7 +39,6 @@ def add_benchmark(command: argparse.ArgumentParser) -> None:
     add_device(command, "torch", "so that figures do not depend on what is installed")
     option(command, "--cache-limit GB", "disk space for encoded images, in GB", float, 20)
     option(command, "-o --output DIR", "folder for tables and records", default="benchmark")
-    command.set_defaults(run=benchmark)
 
 
 def benchmark(options: argparse.Namespace) -> int:
@@ -60,28 +58,18 @@ def benchmark(options: argparse.Namespace) -> int:
         suite = Suite({options.dataset: source}, encoders, options.categories)
     else:
         raise UsageError("Give --dataset and --root, or --suite with a file that names several.")
-    shared = ("shots", "resolution", "recipe", "device", "engine")
-    settings: dict[str, Any] = {name: getattr(options, name) for name in shared}
+    settings = chosen(options, "shots", "resolution", "recipe", "device", "engine")
     if options.preset == "efficiency":
         table = efficiency_table(suite.load(), suite.encoders, notify=say, **settings)
         write_table(table, out, "efficiency")
         print(printable(to_markdown(table)))
         print(f"Tables: {out}")
         return DONE
-    with Bar() as bar:
+    settings |= chosen(options, "runs", "seed", "eval_size", "rotations", "figures")
+    settings["cache_limit"] = round(options.cache_limit * (1 << 30))
+    with later_bar() as progress:
         outcome = run_benchmark(
-            suite,
-            options.preset,
-            out,
-            runs=options.runs,
-            seed=options.seed,
-            eval_size=options.eval_size,
-            rotations=options.rotations,
-            cache_limit=round(options.cache_limit * (1 << 30)),
-            progress=bar.start,
-            figures=options.figures,
-            notify=say,
-            **settings,
+            suite, options.preset, out, progress=progress, notify=say, **settings
         )
     for table in outcome.tables.values():
         print(printable(to_markdown(table)))

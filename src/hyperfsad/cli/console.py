@@ -1,10 +1,11 @@
 """How commands speak to a person: exit codes, sentences, progress bars, files of figures."""
 
 import argparse
+import contextlib
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,11 @@ DONE, NOTHING, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
 VERDICTS = {True: "anomalous", False: "good", None: "–"}
 
 Item = TypeVar("Item")
+
+
+def exit_code(complete: bool, done: int = 1) -> int:
+    """The exit code of a command that has `done` so many things, and whether that was all."""
+    return NOTHING if not done else DONE if complete else SOME_FAILED
 
 
 def say(text: str) -> None:
@@ -47,23 +53,14 @@ def progress(items: Iterable[Item], label: str, total: int | None = None) -> Ite
     return bar
 
 
-class Bar:
-    """A progress bar with the remaining time, whose length is known only later."""
+@contextlib.contextmanager
+def later_bar() -> Iterator[Callable[[int], Callable[[int], None]]]:
+    """Starts a progress bar once the number of images is known; returns what moves it on."""
+    from tqdm import tqdm
 
-    def __enter__(self) -> "Bar":
-        self._bar: Any = None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def start(self, total: int) -> Callable[[int], None]:
-        from tqdm import tqdm
-
-        self._bar = tqdm(total=total, desc="images", unit="image", disable=None, smoothing=0.05)
-        advance: Callable[[int], None] = self._bar.update
-        return advance
+    shape = {"desc": "images", "unit": "image", "disable": None, "smoothing": 0.05}
+    with contextlib.ExitStack() as open_bars:
+        yield lambda total: open_bars.enter_context(tqdm(total=total, **shape)).update
 
 
 def show_status(text: str) -> None:

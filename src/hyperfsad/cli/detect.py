@@ -7,17 +7,7 @@ from typing import Any
 from ..errors import HyperfsadError, UsageError
 from . import arguments
 from .arguments import flag, option
-from .console import (
-    DONE,
-    INTERRUPTED,
-    NOTHING,
-    SOME_FAILED,
-    VERDICTS,
-    count,
-    printable,
-    progress,
-    say,
-)
+from .console import DONE, INTERRUPTED, VERDICTS, count, exit_code, printable, progress, say
 from .detectors import fitted_detector, found_images, saved_detector
 
 LISTED = 10
@@ -30,7 +20,6 @@ def add_detect(command: argparse.ArgumentParser) -> None:
     arguments.add_results(command)
     flag(command, "--resume", "continue an interrupted run")
     arguments.add_fitting(command)
-    command.set_defaults(run=detect)
 
 
 def detect(options: argparse.Namespace) -> int:
@@ -111,9 +100,7 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     anomalous = f", {sum(record['anomalous'] for record in judged)} anomalous" if judged else ""
     scores = f"{count(len(scored), 'image')} scored{anomalous}"
     print(f"{scores}, {len(failed)} failed; see {out / 'report.html'}")
-    if not scored:
-        return NOTHING
-    return SOME_FAILED if failed or not complete else DONE
+    return exit_code(complete and not failed, len(scored))
 
 
 def _product(record: dict[str, Any]) -> str:
@@ -153,7 +140,6 @@ def add_explain(command: argparse.ArgumentParser) -> None:
     flag(command, "--json", "print all figures as JSON")
     arguments.add_moved_encoder(command)
     arguments.add_machine(command)
-    command.set_defaults(run=explain)
 
 
 def explain(options: argparse.Namespace) -> int:

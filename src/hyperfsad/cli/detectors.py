@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..errors import UsageError
+from .arguments import chosen
 from .console import progress, say
 
 if TYPE_CHECKING:
@@ -78,8 +79,7 @@ def by_product(detector: "HyperFSAD | ProductDetector") -> "dict[str, HyperFSAD]
 
 def false_alarm_rate(options: argparse.Namespace) -> float:
     """The share of good parts that may be called anomalous."""
-    rate: float = options.false_alarm_rate or FALSE_ALARM_RATE
-    return rate
+    return float(options.false_alarm_rate or FALSE_ALARM_RATE)
 
 
 def found_images(sources: Sequence[str]) -> "FoundImages":
@@ -115,8 +115,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _machine(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("backbone", "device", "engine", "batch_size")
-    return {"notify": say, **{name: getattr(options, name) for name in names}}
+    return {"notify": say, **chosen(options, "backbone", "device", "engine", "batch_size")}
 
 
 def _refuse_fixed(options: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..errors import DetectorFileError, UsageError
 from . import arguments
 from .arguments import option
-from .console import DONE, SOME_FAILED, count, printable, progress, say
+from .console import count, exit_code, printable, progress, say
 from .detectors import (
     by_product,
     false_alarm_rate,
@@ -30,7 +30,6 @@ def add_fit(command: argparse.ArgumentParser) -> None:
     text = "detector file to write, such as part.hfsad"
     option(command, "-o --output FILE", text, required=True)
     arguments.add_fitting(command)
-    command.set_defaults(run=fit)
 
 
 def fit(options: argparse.Namespace) -> int:
@@ -43,7 +42,7 @@ def fit(options: argparse.Namespace) -> int:
     _refuse_other_file(options.output)
     detector, complete = (_fitted_products if options.categories else fitted_detector)(options)
     _save(detector, options.output)
-    return DONE if complete else SOME_FAILED
+    return exit_code(complete)
 
 
 def _fitted_products(options: argparse.Namespace) -> "tuple[ProductDetector, bool]":
@@ -84,7 +83,6 @@ def add_extend(command: argparse.ArgumentParser) -> None:
     text = "count the patches of these images whose scores provably stay the same"
     option(command, "--check IMAGE", text, nargs="+")
     arguments.add_machine(command)
-    command.set_defaults(run=extend)
 
 
 def extend(options: argparse.Namespace) -> int:
@@ -115,7 +113,7 @@ def extend(options: argparse.Namespace) -> int:
         extended = by_product(detector)[product]
         images = progress(found_images(options.check).paths, "checking")
         print(check_extension(extended, len(extended.support_) - added, images).to_text())
-    return SOME_FAILED if detector.skipped_ or found.failed else DONE
+    return exit_code(not detector.skipped_ and not found.failed)
 
 
 def add_calibrate(command: argparse.ArgumentParser) -> None:
@@ -130,7 +128,6 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
     option(command, "--threshold SCORE", text, arguments.score)
     arguments.add_false_alarm_rate(command)
     arguments.add_machine(command)
-    command.set_defaults(run=calibrate)
 
 
 def calibrate(options: argparse.Namespace) -> int:
@@ -162,7 +159,7 @@ def calibrate(options: argparse.Namespace) -> int:
     _save(detector, options.output or options.detector)
     if before is not None:
         print(f"before: threshold {before:.3f}")
-    return DONE if complete else SOME_FAILED
+    return exit_code(complete)
 
 
 def _refuse_other_file(path: str | None) -> None:

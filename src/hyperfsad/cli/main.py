@@ -31,7 +31,7 @@ COMMANDS = {
 }
 """The module and the help of each command.
 
-In its module, `add_NAME` adds the options and names the function that runs.
+In its module, `add_NAME` adds the options, and the function of the command's own name runs it.
 """
 
 
@@ -74,11 +74,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     command = next((word for word in arguments if not word.startswith("-")), None)
     parser = make_parser(command)
     options, left = parser.parse_known_args(arguments)
-    files: str = getattr(options, "files", "")
-    if left and (not files or any(word.startswith("-") for word in left)):
+    if any(word.startswith("-") or "files" not in options for word in left):
         parser.error(f"unrecognized arguments: {' '.join(left)}")
     if left:
-        getattr(options, files).extend(left)
+        getattr(options, options.files).extend(left)
     return options
 
 
@@ -94,7 +93,9 @@ def make_parser(command: str | None) -> argparse.ArgumentParser:
     for name, (module, text) in COMMANDS.items():
         added = group.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if name == command:
-            getattr(import_module(f".{module}", __package__), f"add_{name}")(added)
+            found = import_module(f".{module}", __package__)
+            added.set_defaults(run=getattr(found, name))
+            getattr(found, f"add_{name}")(added)
     return parser
 
 

@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..detector.recipes import PAPER_OFFLINE
+from ..decisions.thresholds import Calibration
+from ..detector.recipes import PAPER_OFFLINE, stored_recipe
 from ..encoders import REGISTRY
 from ..errors import DetectorFileError, UsageError
 from .arguments import add_figures, add_machine, add_recipe, flag, integers, option
@@ -22,7 +23,6 @@ def add_demo(command: argparse.ArgumentParser) -> None:
     option(command, "-o --output DIR", text, default="hyperfsad-demo")
     add_recipe(command)
     add_machine(command)
-    command.set_defaults(run=demo)
 
 
 def demo(options: argparse.Namespace) -> int:
@@ -57,7 +57,6 @@ def add_speed(command: argparse.ArgumentParser) -> None:
     add_figures(command)
     add_recipe(command, PAPER_OFFLINE)
     add_machine(command)
-    command.set_defaults(run=speed)
 
 
 def speed(options: argparse.Namespace) -> int:
@@ -73,7 +72,7 @@ def speed(options: argparse.Namespace) -> int:
 
 
 def add_encoders(command: argparse.ArgumentParser) -> None:
-    command.set_defaults(run=encoders, action="list")
+    command.set_defaults(action="list")
     actions = command.add_subparsers(title="actions", metavar="ACTION")
     text = "name, licence, source, and whether the weights are on this machine (default)"
     actions.add_parser("list", help=text).set_defaults(action="list")
@@ -107,7 +106,6 @@ def encoders(options: argparse.Namespace) -> int:
 def add_info(command: argparse.ArgumentParser) -> None:
     command.add_argument("detector", metavar="DETECTOR", help="detector file to read")
     flag(command, "--json", "print the header of the file as JSON")
-    command.set_defaults(run=info)
 
 
 def info(options: argparse.Namespace) -> int:
@@ -150,8 +148,6 @@ def _method(header: dict[str, Any]) -> list[str]:
 
 
 def _recipe(header: dict[str, Any]) -> str:
-    from ..detector.recipes import stored_recipe
-
     name = stored_recipe(header.get("recipe"), header["encoder"]["name"])
     earlier = header.get("recipe", "paper")
     return name if name == earlier else f"{name} (called {earlier} when it was saved)"
@@ -176,8 +172,6 @@ def _score(number: float | None) -> str:
 
 def _origin(header: dict[str, Any]) -> str:
     """Where a threshold comes from, as far as the file knows."""
-    from ..decisions.thresholds import Calibration
-
     stored = header.get("calibration")
     if header["threshold"] is None or stored is None:
         return ""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from . import arguments
-from .arguments import flag, option
-from .console import DONE, INTERRUPTED, NOTHING, SOME_FAILED, count, printable, say
+from .arguments import chosen, flag, option
+from .console import DONE, INTERRUPTED, count, exit_code, printable, say
 from .detectors import saved_detector
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ def add_watch(command: argparse.ArgumentParser) -> None:
     text = "header to send, such as a token; @FILE reads headers from a file; may be repeated"
     option(hook, "--webhook-header NAME:VALUE", text, action="append")
     arguments.add_machine(command)
-    command.set_defaults(run=watch)
 
 
 def watch(options: argparse.Namespace) -> int:
@@ -58,12 +57,7 @@ def watch(options: argparse.Namespace) -> int:
     detector.min_area = options.min_area
     watcher = Watcher(
         detector,
-        options.folder,
-        options.output,
-        interval=options.interval,
-        settle=options.settle,
-        patience=options.patience,
-        new_only=options.new_only,
+        **chosen(options, "folder", "output", "interval", "settle", "patience", "new_only"),
         heatmaps=not options.no_heatmaps,
         maps=options.save_maps,
         webhook=webhook,
@@ -87,9 +81,7 @@ def watch(options: argparse.Namespace) -> int:
     say(f"{count(judged, 'image')} judged, {failed} failed{stopped}; see {results}")
     if signal.SIGINT in signals:
         return INTERRUPTED
-    if signals or not judged:
-        return DONE
-    return NOTHING if failed == judged else SOME_FAILED if failed else DONE
+    return exit_code(not failed, judged - failed) if judged and not signals else DONE
 
 
 def _row(record: dict[str, Any]) -> str:

@@ -34,6 +34,6 @@ def layer_evidence(
     listed = min(active, MOST_NEIGHBOURS)
     cosines = similarities[0, index[:listed]].tolist()
     rows = zip(index[:listed].tolist(), weights[:listed].tolist(), cosines, strict=True)
-    neighbours = [named(row, weight, cosine) for row, weight, cosine in rows]
+    neighbours = tuple(named(row, weight, cosine) for row, weight, cosine in rows)
     rest = max(0.0, float(weights[listed:].sum())) if listed < active else 0.0
-    return LayerEvidence(layer, unexplained, tuple(neighbours), rest, scale)
+    return LayerEvidence(layer, scale, unexplained, rest, neighbours)

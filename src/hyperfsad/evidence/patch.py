@@ -53,14 +53,14 @@ class LayerEvidence:
     """What one layer of the encoder says of the patch."""
 
     layer: int
+    scale: int
+    """1: the patch and its neighbours by themselves; 3: each averaged over 3×3 patches."""
     unexplained: float
     """1 − cos of the patch and its reconstruction."""
+    rest: float
+    """The weight of all further patches; 0 but for dense lookups."""
     neighbours: tuple[Neighbour, ...]
     """By weight, the largest first."""
-    rest: float = 0.0
-    """The weight of all further patches; 0 but for dense lookups."""
-    scale: int = 1
-    """1: the patch and its neighbours by themselves; 3: each averaged over 3×3 patches."""
 
     @property
     def name(self) -> str:
@@ -71,6 +71,12 @@ class LayerEvidence:
     def scope(self) -> str:
         """What was compared where it was more than the patch by itself."""
         return "neighbourhood" if self.scale > 1 else ""
+
+    @property
+    def rebuilt_from(self) -> str:
+        """How many normal patches are active."""
+        count = len(self.neighbours)
+        return f"{count} normal patch{'' if count == 1 else 'es'}"
 
 
 def as_it_is(image: LoadedImage) -> list[LoadedImage]:
@@ -116,20 +122,14 @@ class PatchEvidence:
     def to_dict(self) -> dict[str, Any]:
         """All of it but the pictures; `place` is a box in the view that was matched, `centre` its
         middle in the support image as it is on disk, both as parts of width and height."""
-        layers = [
-            {
-                "layer": layer.layer,
-                "scale": layer.scale,
-                "unexplained": layer.unexplained,
-                "rest": layer.rest,
-                "neighbours": [{**asdict(n), "place": self.place(n)} for n in layer.neighbours],
-            }
-            for layer in self.layers
-        ]
+        layers = [asdict(layer) for layer in self.layers]
+        for told, layer in zip(layers, self.layers, strict=True):
+            for fields, neighbour in zip(told["neighbours"], layer.neighbours, strict=True):
+                fields["place"] = self.place(neighbour)
         names = ["image", "x", "y", "row", "column", "grid", "bbox", "value"]
         names += ["shown", "rows", "columns"]
-        fields = {name: getattr(self, name) for name in names}
-        return {**fields, "layers": layers, **route_fields(self.route)}
+        own = {name: getattr(self, name) for name in names}
+        return {**own, "layers": layers, **route_fields(self.route)}
 
     def to_json(self) -> str:
         """`to_dict()` as JSON."""
@@ -145,11 +145,8 @@ class PatchEvidence:
         if self.route is not None:
             lines.append(self.route.to_text())
         for layer in self.layers:
-            count = len(layer.neighbours)
-            patches = "1 normal patch" if count == 1 else f"{count} normal patches"
-            lines.append(
-                f"{layer.name}: rebuilt from {patches}, {layer.unexplained:.3f} unexplained"
-            )
+            found = f"rebuilt from {layer.rebuilt_from}, {layer.unexplained:.3f} unexplained"
+            lines.append(f"{layer.name}: {found}")
             lines.append("   weight  similarity  place        support image")
             for n in layer.neighbours[:most]:
                 place = f"{100 * n.centre[0]:.0f} %, {100 * n.centre[1]:.0f} %"

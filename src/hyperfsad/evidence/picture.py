@@ -2,15 +2,19 @@
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TypeAlias
 
 from PIL import Image, ImageDraw, ImageFont
 
-from ..errors import HyperfsadWarning
+from ..errors import HyperfsadWarning, ImageError, UsageError
+from ..images.finding import find_images
+from ..images.loading import LoadedImage, load_image
 from .patch import LayerEvidence, Neighbour, PatchEvidence
-from .support import SupportPictures
 
+_Colour: TypeAlias = tuple[int, int, int]
 _INK, _PALE, _LINE, _PAPER = (30, 30, 30), (110, 110, 110), (215, 215, 215), (255, 255, 255)
 _NOTHING = (238, 238, 238)
 _MARK, _NEAR = (200, 20, 40), (0, 95, 190)
@@ -24,213 +28,215 @@ _CONTEXT = 3
 _WIDTH = 2 * _MARGIN + _SIDE + 24 + _LABEL + 2 * _CROP + 6 * 104
 
 
-@dataclass(frozen=True)
+class _SupportPictures:
+    """Pictures of support images: under their stored names, or by their hashes in `normal`."""
+
+    def __init__(self, evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]]) -> None:
+        self._orientations, self._normal = evidence.orientations, normal
+        self._known: dict[str, list[Image.Image]] = {}
+        self.missing: dict[str, None] = {}
+        """Names of those that are not on disk, in the order in which they were asked for."""
+
+    def get(self, neighbour: Neighbour) -> Image.Image | None:
+        """What the neighbour is a patch of, or None."""
+        if neighbour.sha256 not in self._known:
+            found = self._find(neighbour)
+            views = self._orientations(found) if found else []
+            self._known[neighbour.sha256] = [view.rgb() for view in views]
+        pictures = self._known[neighbour.sha256]
+        if neighbour.view < len(pictures):
+            return pictures[neighbour.view]
+        self.missing[neighbour.image] = None
+        return None
+
+    def _find(self, neighbour: Neighbour) -> LoadedImage | None:
+        picture = _loaded(neighbour.image)
+        if picture and picture.sha256() == neighbour.sha256:
+            return picture
+        place = self._elsewhere.get(neighbour.sha256)
+        return _loaded(place) if place else None
+
+    @cached_property
+    def _elsewhere(self) -> dict[str, str]:
+        """The paths in `normal` by the hashes of their pixels."""
+        paths = find_images(self._normal).paths if self._normal else []
+        return {found.sha256(): path for path in paths if (found := _loaded(path))}
+
+
+def _loaded(path: str) -> LoadedImage | None:
+    try:
+        return load_image(path)
+    except (ImageError, UsageError):
+        return None
+
+
 class _Page:
-    draw: ImageDraw.ImageDraw
-    canvas: Image.Image
+    def __init__(self, height: int) -> None:
+        self.canvas = Image.new("RGB", (_WIDTH, height), _PAPER)
+        self.draw = ImageDraw.Draw(self.canvas)
 
     def text(
         self,
         x: float,
         y: float,
         text: str,
-        size: int = 15,
-        colour: tuple[int, int, int] = _INK,
-        width: int | None = None,
+        size: int = 14,
+        colour: _Colour = _INK,
+        width: int = _WIDTH - 2 * _MARGIN,
     ) -> None:
+        """Text of at most `width` pixels; of a longer one, as a path, the end tells most."""
         font = ImageFont.load_default(size=size)
         clean = text.encode("utf-8", errors="replace").decode()
-        while width and len(clean) > 4 and self.draw.textlength(clean, font) > width:
-            clean = "…" + clean[2:]  # of a path the end tells most
+        while len(clean) > 4 and self.draw.textlength(clean, font) > width:
+            clean = "…" + clean[2:]
         self.draw.text((x, y), clean, colour, font)
 
-    def frame(
-        self, x: float, y: float, w: float, h: float, colour: tuple[int, int, int], line: int = 2
-    ) -> None:
+    def frame(self, x: float, y: float, w: float, h: float, colour: _Colour, line: int = 2) -> None:
         x1, y1 = max(x + w, x + 2), max(y + h, y + 2)
         self.draw.rectangle((x - 1, y - 1, x1 + 1, y1 + 1), outline=_PAPER, width=line + 2)
         self.draw.rectangle((x, y, x1, y1), outline=colour, width=line)
 
+    def crop(self, crop: Image.Image, x: int, y: int, colour: _Colour, span: int) -> None:
+        """A crop of `span` patches a side, with a frame around the one in the middle."""
+        self.canvas.paste(crop, (x, y))
+        step = crop.width / span
+        before = step * (span // 2)
+        self.frame(x + before, y + before, step, step, colour, 1 if crop.width < 60 else 2)
 
-def draw_evidence(
-    evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]] = ()
-) -> Image.Image:
+
+def draw_evidence(evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]]) -> Image.Image:
     """The whole page."""
-    support = SupportPictures(evidence, normal)
-    query = evidence.picture.rgb()
-    used = _heaviest(evidence)
-    strip = 250 if used else 0
-    height = _MARGIN * 2 + 56 + max(_ROW * len(evidence.layers), _SIDE + 270) + strip + 40
-    canvas = Image.new("RGB", (_WIDTH, height), _PAPER)
-    page = _Page(ImageDraw.Draw(canvas), canvas)
-    page.text(_MARGIN, _MARGIN, evidence.image, 20, width=_WIDTH - 2 * _MARGIN)
-    page.text(
-        _MARGIN,
-        _MARGIN + 27,
-        f"at {evidence.x:.0f}, {evidence.y:.0f}: {evidence.value:.3f} is left unexplained"
-        " (mean of the rows)",
-    )
-    top = _MARGIN + 64
-    _draw_query(page, evidence, query, top)
-    left = _MARGIN + _SIDE + 24
-    for index, layer in enumerate(evidence.layers):
-        _draw_layer(page, evidence, layer, query, support, left, top + index * _ROW)
+    support = _SupportPictures(evidence, normal)
+    top, left = _MARGIN + 64, _MARGIN + _SIDE + 24
     bottom = top + max(_ROW * len(evidence.layers), _SIDE + 270)
-    _draw_support(page, evidence, used, support, bottom)
+    page = _Page(bottom + _MARGIN + 282)
+    page.text(_MARGIN, _MARGIN, evidence.image, 20)
+    place = f"at {evidence.x:.0f}, {evidence.y:.0f}"
+    value = f"{evidence.value:.3f} is left unexplained (mean of the rows)"
+    page.text(_MARGIN, _MARGIN + 27, f"{place}: {value}", 15)
+    query = evidence.picture.rgb()
+    _draw_query(page, evidence, query, top)
+    own = _crop(query, evidence, _CONTEXT, _CROP)
+    for index, layer in enumerate(evidence.layers):
+        _draw_layer(page, layer, own, support, left, top + index * _ROW)
+    _draw_support(page, evidence, support, bottom)
     if support.missing:
-        _tell_missing(page, list(support.missing), height - _MARGIN - 32)
-    return canvas
+        _tell_missing(page, list(support.missing), bottom + 250)
+    return page.canvas
 
 
 def _tell_missing(page: _Page, names: list[str], top: int) -> None:
     """Says in the picture and in a warning which good parts could not be shown."""
-    told = ", ".join(names[:3])
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     page.text(
         _MARGIN,
         top,
         "Not on disk any more, or changed, so only their places are shown (--normal DIR names"
         " the folder where they lie now):",
-        14,
     )
-    page.text(_MARGIN, top + 19, told + more, 14, width=_WIDTH - 2 * _MARGIN)
+    page.text(_MARGIN, top + 19, told)
     warnings.warn(
         f"The picture shows only the places in these good parts, which are not on disk any more or"
-        f" have changed: {told}{more}; --normal DIR (in Python: normal) names the folder where"
-        " they lie now.",
+        f" have changed: {told}; --normal DIR (in Python: normal) names the folder where they lie"
+        " now.",
         HyperfsadWarning,
         stacklevel=4,
     )
 
 
 def _draw_query(page: _Page, evidence: PatchEvidence, query: Image.Image, top: int) -> None:
-    shown = _fitted(query, _SIDE, _SIDE)
+    shown = _fitted(query, _SIDE)
     page.canvas.paste(shown, (_MARGIN, top))
-    scale_x, scale_y = shown.width / query.width, shown.height / query.height
+    across, down = shown.width / query.width, shown.height / query.height
     x, y, width, height = evidence.bbox
-    page.frame(
-        _MARGIN + x * scale_x, top + y * scale_y, width * scale_x, height * scale_y, _MARK, 3
-    )
+    page.frame(_MARGIN + x * across, top + y * down, width * across, height * down, _MARK, 3)
     page.text(_MARGIN, top + shown.height + 8, "the image, and the patch in question", 14, _PALE)
     side, below = 200, top + shown.height + 34
-    crop = _crop(query, evidence, 5, side)
-    page.canvas.paste(crop, (_MARGIN, below))
-    page.frame(_MARGIN + side * 0.4, below + side * 0.4, side * 0.2, side * 0.2, _MARK)
+    page.crop(_crop(query, evidence, 5, side), _MARGIN, below, _MARK, 5)
     page.text(_MARGIN + side + 14, below, "its surroundings", 14, _PALE)
 
 
 def _draw_layer(
     page: _Page,
-    evidence: PatchEvidence,
     layer: LayerEvidence,
-    query: Image.Image,
-    support: SupportPictures,
+    own: Image.Image,
+    support: _SupportPictures,
     left: int,
     top: int,
 ) -> None:
+    """What one layer says; `own` is the crop of the patch itself."""
     page.draw.line((left, top, _WIDTH - _MARGIN, top), fill=_LINE)
     top += 12
-    count = len(layer.neighbours)
     page.text(left, top, f"layer {layer.layer}", 18)
-    normal = f"{count} normal patch{'' if count == 1 else 'es'}"
-    for place, words in enumerate(filter(None, (layer.scope, normal))):
+    for place, words in enumerate(filter(None, (layer.scope, layer.rebuilt_from))):
         page.text(left, top + 24 + 17 * place, words, 14, _PALE)
     page.text(left, top + 62, f"{layer.unexplained:.3f} unexplained", 15, _MARK)
-    bar = (left, top + 86, left + _LABEL - 24, top + 98)
-    page.draw.rectangle(bar, fill=_NOTHING)
+    length = _LABEL - 24
+    page.draw.rectangle((left, top + 86, left + length, top + 98), fill=_NOTHING)
     part = min(max(layer.unexplained, 0.0), 1.0)
-    page.draw.rectangle((bar[0], bar[1], bar[0] + part * (bar[2] - bar[0]), bar[3]), fill=_MARK)
+    page.draw.rectangle((left, top + 86, left + part * length, top + 98), fill=_MARK)
 
-    x = left + _LABEL
-    own = _crop(query, evidence, _CONTEXT, _CROP)
-    page.canvas.paste(own, (x, top))
-    _frame_middle(page, x, top, _CROP, _MARK)
-    page.text(x, top + _CROP + 4, "the patch", 14, _PALE)
+    x, below = left + _LABEL, top + _CROP + 4
+    page.crop(own, x, top, _MARK, _CONTEXT)
+    page.text(x, below, "the patch", 14, _PALE)
     x += _CROP + 16
-    page.canvas.paste(_mixture(evidence, layer, support), (x, top))
-    _frame_middle(page, x, top, _CROP, _NEAR)
-    page.text(x, top + _CROP + 4, "normal, mixed", 14, _PALE)
+    page.crop(_mixture(layer, support), x, top, _NEAR, _CONTEXT)
+    page.text(x, below, "normal, mixed", 14, _PALE)
     x += _CROP + 24
-    heaviest = layer.neighbours[0].weight if layer.neighbours else 1.0
-    shown = layer.neighbours[:_MOST_CROPS]
-    for neighbour in shown:
-        side = max(_SMALLEST, round(_CROP * (neighbour.weight / heaviest) ** 0.5))
-        picture = support.get(neighbour)
+    for neighbour in layer.neighbours[:_MOST_CROPS]:
+        share = neighbour.weight / layer.neighbours[0].weight
+        side = max(_SMALLEST, round(_CROP * share**0.5))
         if x + max(side, 62) > _WIDTH - _MARGIN:
             break
-        crop = _crop(picture, neighbour, _CONTEXT, side)
-        page.canvas.paste(crop, (x, top + _CROP - side))
-        _frame_middle(page, x, top + _CROP - side, side, _NEAR)
-        page.text(x, top + _CROP + 4, f"{100 * neighbour.weight:.0f} %", 14)
-        page.text(x, top + _CROP + 22, f"cos {neighbour.similarity:.2f}", 13, _PALE)
+        crop = _crop(support.get(neighbour), neighbour, _CONTEXT, side)
+        page.crop(crop, x, top + _CROP - side, _NEAR, _CONTEXT)
+        page.text(x, below, f"{100 * neighbour.weight:.0f} %")
+        page.text(x, below + 18, f"cos {neighbour.similarity:.2f}", 13, _PALE)
         x += max(side, 62) + 12
 
 
 def _draw_support(
-    page: _Page,
-    evidence: PatchEvidence,
-    used: list[tuple[Neighbour, float]],
-    support: SupportPictures,
-    top: int,
+    page: _Page, evidence: PatchEvidence, support: _SupportPictures, top: int
 ) -> None:
-    """Each support image with the places that were taken from it."""
-    if not used:
-        return
+    """The support images with the most weight, and the places that were taken from each."""
     page.draw.line((_MARGIN, top, _WIDTH - _MARGIN, top), fill=_LINE)
     page.text(_MARGIN, top + 10, "where the neighbours lie in the support images", 14, _PALE)
-    side, x = 170, _MARGIN
-    for one, weight in used:
-        picture = support.get(one)
-        shown = Image.new("RGB", (side, side), _NOTHING) if picture is None else picture
-        shown = _fitted(shown, side, side)
-        page.canvas.paste(shown, (x, top + 36))
-        heaviest = max(n.weight for layer in evidence.layers for n in layer.neighbours)
-        for neighbour in _of(evidence, one):
+    taken: dict[tuple[str, int], list[Neighbour]] = defaultdict(list)
+    for layer in evidence.layers:
+        for neighbour in layer.neighbours:
+            taken[neighbour.sha256, neighbour.view].append(neighbour)
+    heaviest = max(neighbour.weight for places in taken.values() for neighbour in places)
+    shares = [(sum(n.weight / len(evidence.layers) for n in p), p) for p in taken.values()]
+    shares.sort(key=lambda pair: -pair[0])
+    side, x, top = 170, _MARGIN, top + 36
+    for share, places in shares[:_MOST_SUPPORT]:
+        picture = support.get(places[0]) or Image.new("RGB", (side, side), _NOTHING)
+        shown = _fitted(picture, side)
+        page.canvas.paste(shown, (x, top))
+        for neighbour in places:
             left, upper, width, height = evidence.place(neighbour)
-            line = 1 + round(2 * (neighbour.weight / heaviest) ** 0.5)
             page.frame(
                 x + left * shown.width,
-                top + 36 + upper * shown.height,
+                top + upper * shown.height,
                 width * shown.width,
                 height * shown.height,
                 _NEAR,
-                line,
+                1 + round(2 * (neighbour.weight / heaviest) ** 0.5),
             )
-        page.text(x, top + 40 + side, f"{100 * weight:.0f} % of the weight", 14)
-        page.text(x, top + 58 + side, one.image + one.copy, 13, _PALE, width=side)
+        page.text(x, top + 4 + side, f"{100 * share:.0f} % of the weight")
+        page.text(x, top + 22 + side, places[0].image + places[0].copy, 13, _PALE, side)
         x += side + 22
 
 
-def _heaviest(evidence: PatchEvidence) -> list[tuple[Neighbour, float]]:
-    """One neighbour of each support image, and the image's share of all weight."""
-    shares: dict[tuple[str, int], tuple[Neighbour, float]] = {}
-    for layer in evidence.layers:
-        for neighbour in layer.neighbours:
-            key = (neighbour.sha256, neighbour.view)
-            first, share = shares.get(key, (neighbour, 0.0))
-            shares[key] = (first, share + neighbour.weight / len(evidence.layers))
-    return sorted(shares.values(), key=lambda pair: -pair[1])[:_MOST_SUPPORT]
-
-
-def _of(evidence: PatchEvidence, one: Neighbour) -> Iterable[Neighbour]:
-    for layer in evidence.layers:
-        for neighbour in layer.neighbours:
-            if (neighbour.sha256, neighbour.view) == (one.sha256, one.view):
-                yield neighbour
-
-
-def _mixture(
-    evidence: PatchEvidence, layer: LayerEvidence, support: SupportPictures
-) -> Image.Image:
+def _mixture(layer: LayerEvidence, support: _SupportPictures) -> Image.Image:
     """The crops of all neighbours that can be seen, mixed with their weights."""
     mixed, total = Image.new("RGB", (_CROP, _CROP), _NOTHING), 0.0
     for neighbour in layer.neighbours[:64]:
         picture = support.get(neighbour)
-        if picture is None or neighbour.weight <= 0:
-            continue
-        crop = _crop(picture, neighbour, _CONTEXT, _CROP)
-        total += neighbour.weight
-        mixed = Image.blend(mixed, crop, neighbour.weight / total)
+        if picture is not None:
+            total += neighbour.weight
+            crop = _crop(picture, neighbour, _CONTEXT, _CROP)
+            mixed = Image.blend(mixed, crop, neighbour.weight / total)
     return mixed
 
 
@@ -245,24 +251,15 @@ def _crop(
     c0, r0 = max(first_column, 0), max(first_row, 0)
     c1, r1 = min(first_column + span, patch.columns), min(first_row + span, patch.rows)
     unit_x, unit_y = picture.width / patch.columns, picture.height / patch.rows
-    size = (round((c1 - c0) * side / span), round((r1 - r0) * side / span))
-    part = picture.resize(
-        (max(size[0], 1), max(size[1], 1)),
-        Image.Resampling.BICUBIC,
-        box=(c0 * unit_x, r0 * unit_y, c1 * unit_x, r1 * unit_y),
-    )
-    tile.paste(
-        part, (round((c0 - first_column) * side / span), round((r0 - first_row) * side / span))
-    )
+    size = (max(round((c1 - c0) * side / span), 1), max(round((r1 - r0) * side / span), 1))
+    box = (c0 * unit_x, r0 * unit_y, c1 * unit_x, r1 * unit_y)
+    place = (round((c0 - first_column) * side / span), round((r0 - first_row) * side / span))
+    tile.paste(picture.resize(size, Image.Resampling.BICUBIC, box=box), place)
     return tile
 
 
-def _frame_middle(page: _Page, x: int, y: int, side: int, colour: tuple[int, int, int]) -> None:
-    step = side / _CONTEXT
-    page.frame(x + step, y + step, step, step, colour, 1 if side < 60 else 2)
-
-
-def _fitted(picture: Image.Image, width: int, height: int) -> Image.Image:
-    scale = min(width / picture.width, height / picture.height)
+def _fitted(picture: Image.Image, side: int) -> Image.Image:
+    """The picture, enlarged or reduced to fit into a square."""
+    scale = side / max(picture.size)
     size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
     return picture.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)

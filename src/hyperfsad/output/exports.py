@@ -17,17 +17,11 @@ _ORDERED = (
     *("regions", "heatmap", "map", "error", "product", "unknown_product", "nearest_product"),
     *("product_similarity", "product_margin", "p_value", "threshold_from"),
 )
-_NOT_IN_TABLE = ("size",)
-RESULT_COLUMNS = tuple(
-    name
-    for name in dict.fromkeys([*_ORDERED, *AnomalyResult.failed("", "").to_dict()])
-    if name not in _NOT_IN_TABLE
-)
+_FIELDS = dict.fromkeys([*_ORDERED, *AnomalyResult.failed("", "").to_dict()])
+RESULT_COLUMNS = tuple(name for name in _FIELDS if name != "size")
 """Programs rely on the order of the first ones; fields that results gain later follow them."""
-REGION_COLUMNS = (
-    *("image", "region", "score", "x", "y", "width", "height", "area", "peak_x", "peak_y"),
-    "anomalous",
-)
+_BOX = ("x", "y", "width", "height")
+REGION_COLUMNS = ("image", "region", "score", *_BOX, "area", "peak_x", "peak_y", "anomalous")
 """The last is the verdict on the image."""
 
 
@@ -64,14 +58,11 @@ def regions_csv(records: Iterable[Record]) -> Iterator[str]:
             for number, region in enumerate(record["regions"], start=1):
                 peak = region["peak"] or {"x": None, "y": None}
                 yield {
-                    "image": record["image"],
+                    **{name: record[name] for name in ("image", "anomalous")},
+                    **{name: region[name] for name in ("score", "area")},
+                    **dict(zip(_BOX, region["bbox"], strict=True)),
+                    **{f"peak_{axis}": peak[axis] for axis in ("x", "y")},
                     "region": number,
-                    "score": region["score"],
-                    **dict(zip(("x", "y", "width", "height"), region["bbox"], strict=True)),
-                    "area": region["area"],
-                    "peak_x": peak["x"],
-                    "peak_y": peak["y"],
-                    "anomalous": record["anomalous"],
                 }
 
     return _table(REGION_COLUMNS, rows())

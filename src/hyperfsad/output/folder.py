@@ -8,7 +8,7 @@ words on each image: all files are streamed from the journal.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ import numpy as np
 from ..disk.files import atomic_path, encoded, explain_os_errors, read_objects
 from ..errors import UsageError
 from ..images.loading import NormalImage, save_picture
+from ..messages import Notify, silent
 from ..results.heatmap import map_overlay, thumbnail
 from ..results.result import AnomalyResult
 from .exports import Record, coco_json, make_record, regions_csv, results_csv
@@ -56,13 +57,11 @@ class OutputFolder:
         self._journal = Journal(folder / JOURNAL, {"run": run, "heatmaps": heatmaps, "maps": maps})
         self._stale: set[str] = set()
 
-    def open(
-        self, *, resume: bool = False, notify: Callable[[str], None] | None = None
-    ) -> "OutputFolder":
+    def open(self, *, resume: bool = False, notify: Notify = silent) -> "OutputFolder":
         """Makes the folder; with `resume`, keeps what an earlier run has finished."""
         journals = (self.folder / JOURNAL, self.folder / DONE_JOURNAL)
-        earlier = next((path for path in journals if _first(path)), None)
-        if "stamp" in _first(self.folder / "results.jsonl"):
+        earlier = next((path for path in journals if any(read_objects(path))), None)
+        if "stamp" in next(read_objects(self.folder / "results.jsonl"), {}):
             # they say which images are done, so they are never replaced
             raise UsageError(
                 f"{self.folder} holds the results of hyperfsad watch; choose another output folder."
@@ -75,19 +74,15 @@ class OutputFolder:
         with explain_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         self._journal.start(earlier if resume else None, self._is_finished)
-        if notify and not len(self._journal):
-            self._announce_replacement(unfinished, notify)
-        return self
-
-    def _announce_replacement(self, unfinished: bool, notify: Callable[[str], None]) -> None:
-        if unfinished:
+        replaced = [name for name in RESULTS if (self.folder / name).exists()]
+        if unfinished and not len(self._journal):
             notify(
                 f"{self.folder} holds an unfinished run, which is replaced; --resume would continue"
                 " it, with the same detector and options."
             )
-        found = [name for name in RESULTS if (self.folder / name).exists()]
-        if found:
-            notify(f"{self.folder} holds {', '.join(found)} already; they will be replaced.")
+        if replaced and not len(self._journal):
+            notify(f"{self.folder} holds {', '.join(replaced)} already; they will be replaced.")
+        return self
 
     def __enter__(self) -> "OutputFolder":
         return self
@@ -124,16 +119,16 @@ class OutputFolder:
         lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records())
         self._replace("results.jsonl", lines)
         self._replace("results.csv", results_csv(records()))
+        stale = self._stale - _written_files(brief)
         if any(record["map_threshold"] is not None for record in brief):
             self._replace("regions.csv", regions_csv(records()))
             self._replace("coco.json", coco_json(records))
-        else:  # those of an earlier run are no longer true
-            for name in ("regions.csv", "coco.json"):
-                (self.folder / name).unlink(missing_ok=True)
+        else:
+            stale |= {"regions.csv", "coco.json"}
         page = report_html(brief, self._journal.entries, self._products, self.folder)
         self._replace("report.html", page)
-        for stale in sorted(self._stale - _written_files(brief)):
-            (self.folder / stale).unlink(missing_ok=True)
+        for name in stale:  # what an earlier run has left is no longer true
+            (self.folder / name).unlink(missing_ok=True)
         self._journal.close()
         (self.folder / JOURNAL).replace(self.folder / DONE_JOURNAL)
         return brief
@@ -162,10 +157,6 @@ def write_files(
         with atomic_path(folder / path) as temporary, temporary.open("wb") as file:
             np.save(file, result.anomaly_map)
     return written
-
-
-def _first(path: Path) -> Record:
-    return next(read_objects(path), {})
 
 
 def _written_files(records: Iterable[Record]) -> set[str]:

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ..disk.files import append_object, atomic_path, explain_os_errors, read_objects
 
@@ -20,14 +20,6 @@ Stamp: TypeAlias = tuple[int, int]
 """Size and time of change (in nanoseconds): a file with another stamp is another picture."""
 
 
-class _Span(NamedTuple):
-    """Where an entry lies in the file."""
-
-    start: int
-    length: int
-    stamp: Stamp | None
-
-
 class Journal:
     """A JSON Lines file: a header that identifies the run, then an entry for each image."""
 
@@ -36,7 +28,8 @@ class Journal:
         self._header = header
         self._file: FileIO | None = None
         self._end = 0
-        self._spans: dict[str, _Span] = {}
+        self._places: dict[str, tuple[int, Stamp | None]] = {}
+        """Of each image: where its entry begins in the file, and the stamp in it."""
 
     def start(self, earlier: Path | None, keep: Callable[[Entry], bool]) -> None:
         """Starts a new file with those entries of an earlier journal of the same run to keep."""
@@ -44,44 +37,38 @@ class Journal:
             self._file = temporary.open("wb", buffering=0)
             try:
                 self._write(self._header)
-                for entry in self._earlier(earlier):
-                    if keep(entry):
+                entries = read_objects(earlier) if earlier is not None else iter(())
+                if next(entries, None) == self._header:
+                    for entry in filter(keep, entries):
                         self.add(entry)
             finally:
                 self._file.close()
         with explain_os_errors(self.path):
             self._file = self.path.open("ab", buffering=0)  # an entry is there at once
 
-    def _earlier(self, path: Path | None) -> Iterator[Entry]:
-        entries = read_objects(path) if path is not None else iter(())
-        if next(entries, None) == self._header:
-            yield from entries
-
     def add(self, entry: Entry) -> None:
         """Notes that an image is finished."""
         start = self._end
         self._write(entry)
         stamp = entry["stamp"] and tuple(entry["stamp"])
-        self._spans[entry["line"]["image"]] = _Span(start, self._end - start, stamp)
+        self._places[entry["line"]["image"]] = (start, stamp)
 
     def stamp(self, image: str) -> Stamp | None:
         """The stamp of the image's file when it was finished."""
-        return self._spans[image].stamp
+        return self._places[image][1]
 
     def __contains__(self, image: str) -> bool:
-        return image in self._spans
+        return image in self._places
 
     def __len__(self) -> int:
-        return len(self._spans)
+        return len(self._places)
 
     def entries(self, images: list[str]) -> Iterator[Entry]:
         """The entries of finished images, read one by one."""
         with explain_os_errors(self.path), self.path.open("rb") as file:
             for image in images:
-                span = self._spans[image]
-                file.seek(span.start)
-                entry: Entry = json.loads(file.read(span.length))
-                yield entry
+                file.seek(self._places[image][0])
+                yield json.loads(file.readline())
 
     def close(self) -> None:
         """Nothing more will be written."""

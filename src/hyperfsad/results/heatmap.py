@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -73,21 +73,15 @@ def _outlined(picture: Image.Image, heat_map: HeatMap) -> Image.Image:
 
 def _edges(
     inside: NDArray[np.bool_] | None, size: tuple[int, int]
-) -> list[tuple[float, float, float, float]]:
+) -> Iterator[tuple[float, float, float, float]]:
     """The outline of the region of interest, one piece for each side of a patch."""
     if inside is None:
-        return []
-    rows, columns = inside.shape
-    across, down = size[0] / columns, size[1] / rows
-    padded = np.pad(inside, 1)
-    pieces = []
-    for row, column in np.argwhere(padded[:-1, 1:-1] != padded[1:, 1:-1]):
-        if 0 < row < rows:
-            pieces.append((column * across, row * down, (column + 1) * across, row * down))
-    for row, column in np.argwhere(padded[1:-1, :-1] != padded[1:-1, 1:]):
-        if 0 < column < columns:
-            pieces.append((column * across, row * down, column * across, (row + 1) * down))
-    return pieces
+        return
+    across, down = size[0] / inside.shape[1], size[1] / inside.shape[0]
+    for row, column in np.argwhere(inside[:-1] != inside[1:]):
+        yield column * across, (row + 1) * down, (column + 1) * across, (row + 1) * down
+    for row, column in np.argwhere(inside[:, :-1] != inside[:, 1:]):
+        yield (column + 1) * across, row * down, (column + 1) * across, (row + 1) * down
 
 
 @lru_cache(maxsize=1)
@@ -95,9 +89,8 @@ def palette() -> "tuple[np.ndarray, np.ndarray]":
     """Colour (256, 3) and opacity (256) of each of the 256 levels; level 0 cannot be seen."""
     place = np.linspace(0, 1, 256)
     stops = np.linspace(0, 1, len(_COLOURS))
-    colours = np.stack(
-        [np.interp(place, stops, [c[channel] for c in _COLOURS]) for channel in range(3)], axis=1
-    )
+    channels = zip(*_COLOURS, strict=True)
+    colours = np.stack([np.interp(place, stops, channel) for channel in channels], axis=1)
     opacity = 255 * _OPACITY * np.sqrt(place)
     return np.rint(colours).astype(int), np.rint(opacity).astype(int)
 
@@ -116,18 +109,16 @@ def _with_legend(picture: Image.Image, heat_map: HeatMap) -> Image.Image:
     draw.text((unit, middle), words, _INK, font, anchor="lm")
 
     low, high = heat_map.scale
-    bar_width, bar_height = width // 4, unit
-    right = width - unit
     high_text, low_text = f"{high:.2f}", f"map {low:.2f}"
+    bar = _bar(width // 4, unit)
+    right = width - unit
     bar_right = right - round(draw.textlength(high_text, font)) - unit // 2
-    bar_left = bar_right - bar_width
+    bar_left, bar_top = bar_right - bar.width, middle - unit // 2
     draw.text((right, middle), high_text, _INK, font, anchor="rm")
     draw.text((bar_left - unit // 2, middle), low_text, _INK, font, anchor="rm")
-    canvas.paste(_bar(bar_width, bar_height), (bar_left, middle - bar_height // 2))
-    draw.rectangle(
-        (bar_left, middle - bar_height // 2, bar_right, middle + bar_height - bar_height // 2 - 1),
-        outline=(150, 150, 150),
-    )
+    canvas.paste(bar, (bar_left, bar_top))
+    frame = (bar_left, bar_top, bar_right, bar_top + unit - 1)
+    draw.rectangle(frame, outline=(150, 150, 150))
     return canvas
 
 
@@ -156,10 +147,9 @@ def thumbnail(picture: Image.Image) -> str:
         size = (max(1, round(width * scale)), max(1, round(height * scale)))
         small = picture.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)
         for quality in QUALITIES:
-            file = io.BytesIO()
-            small.save(file, format="JPEG", quality=quality, optimize=True)
-            if len(file.getvalue()) <= LARGEST:
-                return base64.b64encode(file.getvalue()).decode()
+            jpeg = _compressed(small, "JPEG", quality=quality)
+            if len(jpeg) <= LARGEST:
+                return base64.b64encode(jpeg).decode()
         scale *= 0.75
 
 
@@ -170,9 +160,13 @@ def map_overlay(anomaly_map: NDArray[np.float32], scale: tuple[float, float]) ->
     level = np.clip((cells - low) * 255 / (high - low), 0, 255).astype(int)
     colours, opacity = palette()
     pixels = np.concatenate([colours[level], opacity[level][..., None]], axis=-1).astype(np.uint8)
+    return base64.b64encode(_compressed(Image.fromarray(pixels), "PNG")).decode()
+
+
+def _compressed(picture: Image.Image, kind: str, **options: int) -> bytes:
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, format="PNG", optimize=True)
-    return base64.b64encode(file.getvalue()).decode()
+    picture.save(file, format=kind, optimize=True, **options)
+    return file.getvalue()
 
 
 def _reduced(cells: NDArray[np.float64]) -> NDArray[np.float64]:

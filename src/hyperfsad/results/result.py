@@ -31,9 +31,7 @@ SAME = 1e-3
 class Explainer(Protocol):
     """What a result asks for its evidence: the detector that made it."""
 
-    def evidence(
-        self, image: ImageSource | LoadedImage, x: float | None = None, y: float | None = None
-    ) -> Evidence:
+    def evidence(self, image: LoadedImage, x: float | None, y: float | None) -> Evidence:
         """The evidence at x, y of an image."""
         ...
 
@@ -189,14 +187,12 @@ class AnomalyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of a record in results.jsonl, but for the paths of written files."""
+        found: dict[str, Any] = {"score": self.score}
+        found |= {field: self.branches.values[name] for name, field in BRANCH_FIELDS.items()}
         failed = self.error is not None
         return {
             "image": self.image,
-            "score": None if failed else self.score,
-            **{
-                field: None if failed else self.branches.values[name]
-                for name, field in BRANCH_FIELDS.items()
-            },
+            **(dict.fromkeys(found) if failed else found),
             "threshold": self.threshold,
             "anomalous": self.anomalous,
             "size": None if failed else list(self.size),

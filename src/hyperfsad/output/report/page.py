@@ -79,9 +79,8 @@ def _environment() -> "Environment":
 
     def readable(value: Any) -> Any:
         """Bytes of a file's name that are no Unicode cannot stand in a page."""
-        if type(value) is str:
-            return value.encode("utf-8", errors="replace").decode()
-        return value
+        is_text = type(value) is str
+        return value.encode("utf-8", errors="replace").decode() if is_text else value
 
     environment = Environment(
         loader=PackageLoader(__package__),
