@@ -83,8 +83,8 @@ def main() -> None:
                     assert found[0] == found[1], "the two ways differ"
                 drawn = "with heat maps" if heatmaps else "scores alone"
                 print(f"{kind} {size} × {size}, {drawn}, seconds an image")
-                for told, of in {"median": statistics.median, "best": min}.items():
-                    before, after = map(of, seconds.values())
+                for told, of in (("median", statistics.median), ("best", min)):
+                    before, after = (of(spent) for spent in seconds.values())
                     print(
                         f"    {told:6} plain {before:.3f}, overlapping {after:.3f},"
                         f" ratio {after / before:.2f}",

@@ -306,7 +306,7 @@ def test_a_path_after_tiles_is_told_in_one_sentence(capsys: pytest.CaptureFixtur
 def test_large_pictures_are_drawn_reduced(
     tiled: Callable[[], HyperFSAD], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyperfsad.images.loading.LARGEST_DRAWN", 100 * 100)
+    monkeypatch.setattr("hyperfsad.results.result.LARGEST_DRAWN", 100 * 100)
     monkeypatch.setattr("hyperfsad.encoders.encoder.LARGEST_DRAWN", 100 * 100)
     detector = tiled().fit(wide(1))
     detector.map_threshold_ = 0.05
