@@ -145,7 +145,7 @@ class HyperFSAD(FewShotDetector):
                 f"The theory holds for the paper's algorithm, not for the recipe {self.recipe};"
                 " take --recipe paper-offline."
             )
-        if patches and self.tile_side is not None:
+        if patches and self.view_.needs_pictures:
             found.append("The theory holds for whole images; use a detector without tiles.")
         if self.roi is not None:
             found.append(
