@@ -6,6 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from hyperfsad.cli import arguments
+from hyperfsad.cli.main import main
+from hyperfsad.method.lookups import LOOKUPS
 
 
 @pytest.mark.parametrize(
@@ -60,3 +62,11 @@ def test_the_help_of_an_option_states_its_default(capsys: pytest.CaptureFixture[
     parser.print_help()
     told = " ".join(capsys.readouterr().out.split())
     assert "-w SECONDS, --wait SECONDS how long to wait (default: 2)" in told
+
+
+def test_the_help_names_every_lookup(capsys: pytest.CaptureFixture[str]) -> None:
+    """The parser must not import torch, so it lists them by hand."""
+    with pytest.raises(SystemExit):
+        main(["fit", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert all(name in told for name in LOOKUPS)

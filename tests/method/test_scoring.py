@@ -79,13 +79,22 @@ def test_the_image_score_is_the_weighted_sum_of_the_branches(lam: float, expecte
 
 def test_both_branches_come_from_the_tokens() -> None:
     patches, query, memory = torch.rand(36), unit(3, 8, seed=7), unit(4, 3, 8, seed=8)
-    found = ImageScoring(Pooling.parse("top-4"), 0.3)(patches, query, memory)
+    found = ImageScoring(Pooling.parse("top-4"), branch_weights(0.3))(patches, query, memory)
     score_map = float(patches.sort().values[-4:].mean())
     score_cls = float(cls_distances(query, memory).mean())
     assert found.values == pytest.approx({"map": score_map, "cls": score_cls})
     assert found.total == pytest.approx(0.3 * score_map + 0.7 * score_cls)
     with pytest.raises(UsageError, match="λ lies between 0 and 1"):
-        ImageScoring(Pooling.parse("max"), 1.5)
+        branch_weights(1.5)
+
+
+def test_only_branches_with_a_weight_are_computed_and_none_is_forgotten() -> None:
+    patches, query, memory = torch.rand(36), unit(3, 8, seed=7), unit(4, 3, 8, seed=8)
+    found = ImageScoring(Pooling.parse("max"), {"map": 2.0})(patches, query, memory)
+    assert found.values == {"map": float(patches.max())}
+    assert found.total == 2 * float(patches.max())
+    with pytest.raises(ValueError, match="have weights of"):
+        BranchScores({"map": 0.4}, branch_weights(0.5))
 
 
 def test_a_share_may_be_one_of_another_number_of_patches() -> None:

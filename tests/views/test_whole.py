@@ -10,7 +10,7 @@ from hyperfsad.images.loading import NormalImage
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.matching import Comparison
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.method.scoring import ImageScoring, Pooling
+from hyperfsad.method.scoring import ImageScoring, Pooling, branch_weights
 from hyperfsad.views import Rules
 from hyperfsad.views.view import SPAN
 from hyperfsad.views.whole import WholeView
@@ -29,7 +29,7 @@ def bank(images: int, noise: float) -> MemoryBank:
 
 
 def colour_scale(memory: MemoryBank, how: Comparison) -> tuple[float, float]:
-    rules = Rules(SETTINGS, how, ImageScoring(Pooling.parse("max"), 0.5))
+    rules = Rules(SETTINGS, how, ImageScoring(Pooling.parse("max"), branch_weights(0.5)))
     return WholeView(rules, Interest()).fitted(memory).colour_scale()
 
 

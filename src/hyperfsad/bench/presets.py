@@ -42,8 +42,10 @@ _ALL_METRICS = (("I-AUROC", "P-AUROC"), ("I-F1", "I-AP"), ("PRO", "P-AP"))
 
 
 def _lookups(_: EncoderSettings) -> tuple[Variant, ...]:
-    order = ("top-1", "top-p", "softmax", "entmax-1.5", "sparsemax")
-    return tuple(Variant(name, lookup=name) for name in order if name in LOOKUPS)
+    """All lookups, the paper's last."""
+    order = dict.fromkeys(["top-1", "top-p", "softmax", *LOOKUPS])
+    order["sparsemax"] = order.pop("sparsemax")
+    return tuple(Variant(name, lookup=name) for name in order)
 
 
 def _layer_sets(settings: EncoderSettings) -> tuple[Variant, ...]:

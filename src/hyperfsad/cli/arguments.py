@@ -129,9 +129,8 @@ def add_fitting(command: Parser) -> None:
     option(
         memory,
         "--roi MASK",
-        "region of interest: an image whose bright pixels are inspected; or a polygon"
-        " 'x,y x,y x,y' in pixels of the first good part; or auto: find the part in each image"
-        " (default: the whole image)",
+        "region of interest: a mask image (bright: inspect), a polygon 'x,y x,y x,y' in pixels of"
+        " the first good part, or auto (find the part in each image) (default: the whole image)",
     )
     option(
         memory,
@@ -146,8 +145,8 @@ def add_fitting(command: Parser) -> None:
     option(
         threshold,
         "--calibrate GOOD",
-        "set the threshold from these other good parts, which bounds the false-alarm rate"
-        " (default: estimate it from the good parts that were learnt)",
+        "set the threshold from these other good parts; 19 or more bound a false-alarm rate of"
+        " 0.05, fewer give an estimate (default: estimate it from the good parts that were learnt)",
         nargs="+",
     )
     add_false_alarm_rate(threshold)

@@ -118,8 +118,8 @@ def extend(options: argparse.Namespace) -> int:
 
 def add_calibrate(command: argparse.ArgumentParser) -> None:
     command.description = (
-        "Set a new threshold for a saved detector: from good parts that it has not learnt, or, if"
-        " none are given, an estimate from those that it has learnt."
+        "Set a new threshold for a saved detector. With GOOD: from these parts. With --threshold:"
+        " to this score. With neither: an estimate from the parts that it was fitted on."
     )
     arguments.add_changed_detector(command)
     arguments.add_files(command, "good", "GOOD", "images of good parts it has not learnt")

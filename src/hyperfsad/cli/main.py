@@ -86,7 +86,8 @@ def make_parser(command: str | None) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="hyperfsad",
         description="Finds defects from one to four images of good parts.",
-        epilog="Exit codes: 0 done; 1 nothing could be done; 3 done, but some images failed.",
+        epilog="Exit codes: 0 done; 1 nothing could be done; 3 done, but some images failed;"
+        " 130 stopped with Ctrl-C.",
     )
     parser.add_argument("--version", action="version", version=f"hyperfsad {__version__}")
     group = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")

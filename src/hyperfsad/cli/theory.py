@@ -1,7 +1,6 @@
 """Commands of the theory: coverage, certify, stability and drift."""
 
 import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..detector.recipes import DEFAULT_RECIPE, PAPER_OFFLINE
@@ -18,17 +17,17 @@ def add_coverage(command: argparse.ArgumentParser) -> None:
     option(command, "--normal GOOD", "images of good parts", nargs="+", required=True)
     option(command, "--detector FILE", "take recipe and threshold from this detector file")
     radius = command.add_mutually_exclusive_group()
-    text = "image score that covered parts stay below (default: the detector's threshold)"
+    text = "threshold to compute the radius from (default: the detector's threshold)"
     option(radius, "--threshold SCORE", text, float)
     text = (
-        "distance within which an image covers another, the same for all layers (default: from the"
-        " threshold; without one, from the good parts)"
+        "largest distance at which one image covers another, the same for all layers (default:"
+        " computed from the threshold, or from the good parts if there is none)"
     )
     option(radius, "--radius DISTANCE", text, float)
     text = "wanted probability that a new good part is covered"
     option(command, "--chance P", text, float, 0.95)
     option(command, "--confidence P", "confidence level of the intervals", float, 0.95)
-    _add_rest(command, coverage, DEFAULT_RECIPE)
+    _add_rest(command, DEFAULT_RECIPE)
 
 
 def coverage(options: argparse.Namespace) -> int:
@@ -55,7 +54,7 @@ def add_certify(command: argparse.ArgumentParser) -> None:
     text = "images of good parts that the detector has not learnt"
     option(command, "--good IMAGE", text, nargs="+", required=True)
     option(command, "--bad IMAGE", "images of bad parts", nargs="+", required=True)
-    _add_rest(command, certify, PAPER_OFFLINE)
+    _add_rest(command, PAPER_OFFLINE)
 
 
 def certify(options: argparse.Namespace) -> int:
@@ -85,7 +84,7 @@ def add_stability(command: argparse.ArgumentParser) -> None:
     add_source(command)
     text = "length of the random step added to each token, whose own length is 1"
     option(command, "--noise LENGTH", text, float, 0.05)
-    _add_rest(command, stability, PAPER_OFFLINE)
+    _add_rest(command, PAPER_OFFLINE)
 
 
 def stability(options: argparse.Namespace) -> int:
@@ -110,7 +109,7 @@ def add_drift(command: argparse.ArgumentParser) -> None:
     option(command, "--false-alarms P", text, float, 0.01)
     text = "share of bad parts to expect in the stream, from 0 to below 1"
     option(command, "--defects SHARE", text, float, 0)
-    _add_rest(command, drift, DEFAULT_RECIPE)
+    _add_rest(command, DEFAULT_RECIPE)
 
 
 def drift(options: argparse.Namespace) -> int:
@@ -148,13 +147,10 @@ def drift(options: argparse.Namespace) -> int:
     return SOME_FAILED if failed else DONE
 
 
-def _add_rest(
-    command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int], recipe: str
-) -> None:
+def _add_rest(command: argparse.ArgumentParser, recipe: str) -> None:
     add_figures(command)
     add_recipe(command, recipe)
     add_machine(command)
-    command.set_defaults(run=run)
 
 
 def _detector(options: argparse.Namespace) -> "HyperFSAD":

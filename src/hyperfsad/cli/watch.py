@@ -33,7 +33,7 @@ def add_watch(command: argparse.ArgumentParser) -> None:
     arguments.add_moved_encoder(command)
     arrival = command.add_argument_group("arrival", "when an image is inspected")
     flag(arrival, "--once", "inspect the complete images in the folder, then end")
-    flag(arrival, "--new-only", "skip images that are already there at the first start")
+    flag(arrival, "--new-only", "skip images that were in FOLDER before the first start")
     option(arrival, "--interval S", "seconds between two checks of the folder", float, 0.5)
     text = "seconds without a change after which a file is complete"
     option(arrival, "--settle S", text, float, 1)
@@ -41,7 +41,7 @@ def add_watch(command: argparse.ArgumentParser) -> None:
     option(arrival, "--patience S", text, float, 10)
     hook = command.add_argument_group("webhook", "send records of results.jsonl as JSON by POST")
     option(hook, "--webhook URL", "http or https address to send to")
-    text = "which records to send: anomalous, error, or both with a comma; or all"
+    text = "which records to send: anomalous, error, anomalous,error or all"
     option(hook, "--webhook-on KINDS", f"{text} (default: anomalous)")
     text = "header to send, such as a token; @FILE reads headers from a file; may be repeated"
     option(hook, "--webhook-header NAME:VALUE", text, action="append")

@@ -31,7 +31,7 @@ from ..images.rotation import turned
 from ..messages import Notify, silent
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
-from ..method.scoring import ImageScoring, Pooling, TokenScore
+from ..method.scoring import ImageScoring, Pooling, TokenScore, branch_weights
 from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
 from .base import FewShotDetector
@@ -119,7 +119,7 @@ class HyperFSAD(FewShotDetector):
         return Rules(
             self.settings,
             Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales),
-            ImageScoring(Pooling.parse(self.pooling), self.lam),
+            ImageScoring(Pooling.parse(self.pooling), branch_weights(self.lam)),
             self.rotations_,
             self.batch_size,
             self.notify,

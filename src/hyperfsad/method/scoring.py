@@ -71,7 +71,8 @@ def cls_score(query: Tensor, memory: Tensor) -> Tensor:
 
 
 BRANCHES = {"map": "map score", "cls": "whole-image score"}
-"""The branches of the image score by name, and their labels for people."""
+"""All branches of an image score by name, and their labels for people; a detector has those that
+its weights name."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,10 @@ class BranchScores:
 
     values: Mapping[str, float]
     weights: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if self.values.keys() != self.weights.keys():
+            raise ValueError(f"Scores of {[*self.values]} have weights of {[*self.weights]}.")
 
     @classmethod
     def of_map(cls, score: float) -> "BranchScores":
@@ -100,28 +105,27 @@ class BranchScores:
 
 
 def branch_weights(lam: float) -> dict[str, float]:
-    """λ for the map and 1 − λ for the CLS token (Equation 5)."""
+    """The paper's two branches: λ for the map and 1 − λ for the CLS token (Equation 5)."""
+    if not 0 <= lam <= 1:
+        raise UsageError(f"λ lies between 0 and 1, not at {lam}.")
     return {"map": lam, "cls": 1 - lam}
 
 
 @dataclass(frozen=True)
 class ImageScoring:
-    """How an image score comes about."""
+    """How an image score comes about: from the branches that have a weight."""
 
     pooling: Pooling
-    lam: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.lam <= 1:
-            raise UsageError(f"λ lies between 0 and 1, not at {self.lam}.")
+    weights: Mapping[str, float]
 
     def __call__(self, patches: Tensor, cls: Tensor, normal_cls: Tensor) -> BranchScores:
         """From the distances of the patches that count, and the CLS tokens c and c_k."""
-        values = {
-            "map": float(self.pooling(patches)),
-            "cls": float(cls_score(cls, normal_cls)),
+        scores = {
+            "map": lambda: self.pooling(patches),
+            "cls": lambda: cls_score(cls, normal_cls),
         }
-        return BranchScores(values, branch_weights(self.lam))
+        values = {name: float(scores[name]()) for name in self.weights}
+        return BranchScores(values, self.weights)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from ..results.result import BRANCH_FIELDS, AnomalyResult
+from ..results.result import AnomalyResult
 from ..version import __version__
 
 Record: TypeAlias = dict[str, Any]
 """One object of results.jsonl."""
 
 _ORDERED = (
-    *("image", "score", *BRANCH_FIELDS.values(), "threshold", "anomalous", "map_threshold"),
+    *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "map_threshold"),
     *("regions", "heatmap", "map", "error", "product", "unknown_product", "nearest_product"),
     *("product_similarity", "product_margin", "p_value", "threshold_from"),
 )

@@ -188,7 +188,7 @@ class AnomalyResult:
     def to_dict(self) -> dict[str, Any]:
         """The fields of a record in results.jsonl, but for the paths of written files."""
         found: dict[str, Any] = {"score": self.score}
-        found |= {field: self.branches.values[name] for name, field in BRANCH_FIELDS.items()}
+        found |= {field: self.branches.values.get(name) for name, field in BRANCH_FIELDS.items()}
         failed = self.error is not None
         return {
             "image": self.image,
