@@ -13,7 +13,7 @@ test: $(VENV)/.installed-test browser
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadscope
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 # The report is tested in a real browser; without one, those tests are skipped and say so.
 browser:

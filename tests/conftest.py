@@ -24,7 +24,7 @@ os.environ.setdefault("HYPERFSAD_ENGINE", "torch")
 workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 torch.set_num_threads(max(1, torch.get_num_threads() // workers))
 
-SLOWEST = ("test_reference.py", "test_demo.py")
+SLOWEST = ("test_reference.py", "test_demo.py", "test_openvino.py", "test_products.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

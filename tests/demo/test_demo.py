@@ -8,12 +8,15 @@ from hyperfsad.cli.main import main
 from hyperfsad.demo.drawing import PRODUCTS
 from tests.conftest import read_results
 
+FAST = ("--engine", "openvino")
+"""What users have on a CPU; other tests run the same encoder with torch."""
+
 
 def test_the_demo_tells_good_parts_from_bad_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The default does not see a missing hole: what is left is like the rest of the plate."""
-    assert main(["demo", "-o", str(tmp_path)]) == 0
+    assert main(["demo", "-o", str(tmp_path), *FAST]) == 0
     table = capsys.readouterr().out
     assert table.count(" anomalous\n") == 7
     assert table.count(" good\n") == 4
@@ -32,5 +35,5 @@ def test_the_papers_algorithm_sees_the_missing_hole(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(PRODUCTS, "fabric")  # every part costs seconds, and the hole is the plate's
-    assert main(["demo", "-o", str(tmp_path), "--recipe", "paper-offline"]) == 0
+    assert main(["demo", "-o", str(tmp_path), "--recipe", "paper-offline", *FAST]) == 0
     assert "6 of 6 right" in capsys.readouterr().out

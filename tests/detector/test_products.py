@@ -471,7 +471,7 @@ def test_a_hundred_products(fresh: Callable[[], ProductDetector], tmp_path: Path
 @pytest.fixture(scope="module")
 def drawn() -> ProductDetector:
     """The demo's parts, two good ones of each, with the default recipe."""
-    return ProductDetector(device="cpu").fit(
+    return ProductDetector(device="cpu", engine="openvino").fit(
         {product: [draw(product, seed=seed).image for seed in range(2)] for product in PRODUCTS}
     )
 
