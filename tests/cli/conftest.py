@@ -8,7 +8,7 @@ from PIL import Image
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.console import DONE
 from hyperfsad.cli.main import main
-from tests.cli.running import SMALL
+from tests.cli.running import fit_products
 from tests.detector.test_products import product_picture
 
 
@@ -34,17 +34,7 @@ def product_folder(tmp_path: Path) -> Path:
 def products(product_folder: Path, tiny: str, tmp_path: Path) -> Path:
     """A detector of both products."""
     target = tmp_path / "products.hfsad"
-    arguments = [
-        "fit",
-        "--categories",
-        str(product_folder),
-        "-o",
-        str(target),
-        "--backbone",
-        tiny,
-        *SMALL,
-    ]
-    assert main(arguments) == DONE
+    assert main(fit_products(product_folder, target, tiny)) == DONE
     return target
 
 

@@ -7,7 +7,7 @@ import pytest
 from hyperfsad.cli.console import DONE, NOTHING, SOME_FAILED
 from hyperfsad.cli.main import main
 from hyperfsad.detector.storage import read_header
-from tests.cli.running import SMALL, run
+from tests.cli.running import SMALL, fit_products, run
 from tests.detector.test_products import product_picture
 
 
@@ -95,16 +95,7 @@ def test_one_bad_picture_is_told_and_one_bad_product_is_refused(
     product_folder: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "x.hfsad"
-    fit = [
-        "fit",
-        "--categories",
-        str(product_folder),
-        "-o",
-        str(target),
-        "--backbone",
-        tiny,
-        *SMALL,
-    ]
+    fit = fit_products(product_folder, target, tiny)
     (product_folder / "bolt" / "2.png").write_bytes(b"nothing")
     assert main(fit) == SOME_FAILED
     assert target.exists()

@@ -193,7 +193,7 @@ class ProductDetector(Predictor):
         return detector
 
     def _settle(self, *changed: str) -> None:
-        """Works out anew what follows from the good parts; warns about those that have changed."""
+        """Updates what follows from the good parts; warns about products that look alike now."""
         self._router = None
         encode = self.encoder_.encode  # one at a time, as tokens depend a little on their company
         empty = torch.cat([encode([picture]).cls for picture in empty_pictures()])

@@ -28,7 +28,7 @@ class HeatMap:
     size: tuple[int, int]
     """Width and height of the image that contours are given for."""
     contours: Sequence[Sequence[tuple[float, float]]] = ()
-    """The outlines of regions, in pixels of the image."""
+    """Of the regions, in pixels of the image."""
     inside: NDArray[np.bool_] | None = None
     """The patches in the region of interest; None means all."""
     verdict: str = ""

@@ -111,12 +111,12 @@ def _about_unknown_products(verdicts: list[bool | None]) -> str:
     kinds = [(verdicts.count(True), "anomalous"), (verdicts.count(False), "good")]
     if len(verdicts) == 1:
         counted = "".join(f", and counted as {kind} too" for number, kind in kinds if number)
-        lead, tail = "The image that fits no product is", "its score says little."
+        lead, tail = "The image that fits no product is", "its score means little."
     else:
         found = " and ".join(f"{number:,} as {kind}" for number, kind in kinds if number)
         counted = f", and counted there too, {found}" if found else ""
         lead = f"The {len(verdicts):,} images that fit no product are"
-        tail = "their scores say little."
+        tail = "their scores mean little."
     return f"{lead} judged by the nearest one{counted}; {tail}"
 
 
