@@ -4,6 +4,8 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +15,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
-from hyperfsad.encoders import REGISTRY, find_spec
-from hyperfsad.encoders.convert import timm_dinov3
+from hyperfsad.encoders import REGISTRY, find_spec, folders, positions
+from hyperfsad.encoders.convert import dinov2_onnx, timm_dinov3
 from hyperfsad.encoders.encoder import Encoder, load_encoder
+from hyperfsad.encoders.engines import TokenModel
+from hyperfsad.encoders.specs import FAMILIES
 from hyperfsad.errors import EncoderError
 from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture
@@ -268,3 +272,51 @@ def test_clip_equals_its_dequantised_graph_in_onnx_runtime(
     difference = (torch.cat([tokens.cls, tokens.patches[:, 0]], dim=1) - expected).abs()
     assert difference.mean() < 1e-6
     assert difference.max() < 1e-3  # a few channels reach 75 before the tokens get unit length
+
+
+def graph_with_cubic_positions(content: bytes) -> bytes:
+    """The graph with positions resized as in Meta's code: its exporter made them bilinear."""
+    import onnx
+
+    model = onnx.load_model_from_string(content)
+    (resize,) = (node for node in model.graph.node if node.op_type == "Resize")
+    (mode,) = (attribute for attribute in resize.attribute if attribute.name == "mode")
+    assert mode.s == b"linear"
+    mode.s = b"cubic"
+    result: bytes = model.SerializeToString()
+    return result
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_dinov2_equals_its_graph_in_onnx_runtime(
+    wheels: Callable[[str], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The graph gives the patch tokens after the final norm, averaged over 2 × 2 patches.
+
+    With bilinear positions it is the graph as published.
+    """
+    import onnxruntime
+
+    content = wheels("dinov2-vits14")
+    graph = content if mode == "bilinear" else graph_with_cubic_positions(content)
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    spec = find_spec("dinov2-vits14")
+    settings = spec.settings(layers=(12,), resolution=224)
+    image = load_image(make_picture(11, (240, 320)))
+    pixels = image.to_array(224, settings.mean, settings.std)[None]
+    expected = torch.from_numpy(session.run(None, {"input": pixels})[0])
+
+    resize = partial(positions.meta_dinov2, mode=mode)
+    monkeypatch.setitem(
+        FAMILIES, spec.family, replace(FAMILIES[spec.family], resize_positions=resize)
+    )
+    folders.write_folder(tmp_path, *dinov2_onnx(content))
+    model = TokenModel(folders.load_model(tmp_path, spec.family, 12), spec.family, settings).model
+    with torch.inference_mode():
+        tokens = model(pixel_values=torch.from_numpy(pixels)).last_hidden_state[:, 1:]
+
+    grid = tokens.reshape(1, 16, 16, 384).permute(0, 3, 1, 2)
+    found = functional.avg_pool2d(grid, 2).permute(0, 2, 3, 1)
+    assert found.shape == expected.shape
+    assert expected.std() > 1
+    assert (found - expected).abs().max() < 1e-4  # 3e-5 here, 5e-5 on photos

@@ -192,6 +192,23 @@ def test_the_fingerprint_tells_weights_apart(tmp_path: Path) -> None:
     assert prints[0] == prints[1] != prints[2]
 
 
+@pytest.mark.parametrize("family", ["dinov2", "dinov2_with_registers", "dinov3_vit"])
+def test_the_mask_token_changes_no_token_and_of_dinov2_no_fingerprint(
+    family: str, tmp_path: Path
+) -> None:
+    """Detector files of the other families hold fingerprints that cover it."""
+    saved_model(family, tmp_path, depth=2)
+    settings = find_spec(str(tmp_path)).settings()
+    before = load_encoder(settings, device="cpu")
+    weights = load_file(tmp_path / "model.safetensors")
+    weights["embeddings.mask_token"] += 1
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    after = load_encoder(settings, device="cpu")
+    images = [load_image(make_picture(3))]
+    assert torch.equal(before.encode(images).patches, after.encode(images).patches)
+    assert (before.fingerprint == after.fingerprint) == (family == "dinov2")
+
+
 def test_a_batch_gives_the_tokens_of_its_images(tiny: str) -> None:
     encoder = load_encoder(find_spec(tiny).settings(), device="cpu")
     images = [load_image(make_picture(seed)) for seed in range(3)]

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,10 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
 from hyperfsad.demo.drawing import draw
-from hyperfsad.encoders import find_spec
+from hyperfsad.encoders import find_spec, positions
 from hyperfsad.encoders import openvino as room
 from hyperfsad.encoders.encoder import Encoder, load_encoder
+from hyperfsad.encoders.specs import FAMILIES
 from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.errors import EncoderError
 from hyperfsad.images.loading import load_image
@@ -54,6 +56,20 @@ def equal(first: Tokens, second: Tokens) -> bool:
 
 def entries(cache: Path) -> list[Path]:
     return sorted((cache / "openvino").glob("*"))
+
+
+def test_positions_are_resized_as_the_family_says(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved_model("dinov2", tmp_path / "model")
+    usual = loaded(tmp_path / "model")
+    as_meta = replace(FAMILIES["dinov2"], resize_positions=positions.meta_dinov2)
+    monkeypatch.setitem(FAMILIES, "dinov2", as_meta)
+    expected = tokens_of(loaded(tmp_path / "model", "torch"))
+    found = tokens_of(loaded(tmp_path / "model"))
+    assert len(entries(cache)) == 2
+    assert (found.patches - expected.patches).abs().max() < 5e-6
+    assert (tokens_of(usual).patches - expected.patches).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize("family", SMALL)

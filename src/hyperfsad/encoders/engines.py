@@ -1,7 +1,7 @@
 """Engines: what carries out an encoder's arithmetic. All give the same tokens but for rounding."""
 
 import hashlib
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -39,6 +39,10 @@ class TokenModel(torch.nn.Module):
         self.family = FAMILIES[family]
         self.settings = settings
         self.prefix = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
+        if self.family.resize_positions is not None:
+            owner, _, name = self.family.positions.rpartition(".")
+            holder = model.get_submodule(owner)
+            setattr(holder, name, partial(self.family.resize_positions, holder))
 
     def forward(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         output = self.model(pixel_values=pixels, output_hidden_states=True, **self.family.forward)
@@ -68,7 +72,11 @@ class TorchEngine:
     def fingerprint(self) -> str:
         """A hash of every vector and of the first row of every matrix."""
         digest = hashlib.sha256()
+        family = self.model.family
+        skipped = () if family.unused_in_fingerprint else family.unused
         for name, tensor in sorted(self.model.model.state_dict().items()):
+            if name in skipped:
+                continue
             part = tensor.reshape(tensor.shape[0], -1)[0] if tensor.ndim > 1 else tensor
             digest.update(name.encode())
             digest.update(part.float().cpu().numpy().tobytes())

@@ -33,7 +33,7 @@ from ..version import __version__
 from . import store
 from .engines import TokenModel, TorchEngine
 from .folders import quiet_transformers, weight_files
-from .specs import EncoderSettings
+from .specs import FAMILIES, EncoderSettings
 
 GRAPH, CONSTANTS, NOTES = "model.xml", "model.bin", "notes.json"
 TOLERANCE = 3e-4
@@ -118,9 +118,11 @@ class OpenVINOEngine:
 
 def _key(settings: EncoderSettings, folder: Path, core: Any) -> str:
     """Names a kept model after all that it depends on; a changed file gives another key."""
+    family = FAMILIES[store.find_spec(settings.name).family]
     depends_on = [
         [_stamp(path) for path in (folder / "config.json", *weight_files(folder))],
         [settings.layers, settings.resolution, settings.final_norm],
+        [getattr(family.resize_positions, "__name__", None), family.unused_in_fingerprint],
         [__version__, import_openvino().get_version(), torch.__version__],
         [importlib.metadata.version("transformers"), core.get_property("CPU", "FULL_DEVICE_NAME")],
     ]
@@ -231,6 +233,7 @@ def _constant_positions(model: TokenModel) -> Iterator[None]:
     owner, _, name = model.family.positions.rpartition(".")
     holder = model.model.get_submodule(owner)
     compute = getattr(holder, name)
+    own = vars(holder).get(name)  # the family's way of resizing, if it has one
     known: list[Any] = []
 
     def once(*inputs: Any) -> Any:
@@ -243,6 +246,8 @@ def _constant_positions(model: TokenModel) -> Iterator[None]:
         yield
     finally:
         delattr(holder, name)
+        if own is not None:
+            setattr(holder, name, own)
 
 
 def import_openvino() -> Any:

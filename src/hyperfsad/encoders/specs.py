@@ -33,6 +33,13 @@ class Family:
     std: Channels = (0.229, 0.224, 0.225)
     forward: dict[str, Any] = field(default_factory=dict)
     """What the model's forward needs besides the pixels."""
+    resize_positions: Callable[..., Any] | None = None
+    """Takes the place of the method named above, with the same arguments after the module itself;
+    None leaves it to `transformers`."""
+    unused: tuple[str, ...] = ()
+    """Tensors that no token depends on."""
+    unused_in_fingerprint: bool = False
+    """Whether the fingerprint covers them nevertheless, as in the detector files saved so far."""
 
 
 _CLIP = Family(
@@ -43,11 +50,25 @@ _CLIP = Family(
     std=(0.26862954, 0.26130258, 0.27577711),
     forward={"interpolate_pos_encoding": True},
 )
+_MASK = ("embeddings.mask_token",)  # stands in for hidden patches in training
 FAMILIES = {
-    "dinov2": Family("Dinov2Model", "layernorm", "Apache-2.0"),
-    "dinov2_with_registers": Family("Dinov2WithRegistersModel", "layernorm", "Apache-2.0"),
+    # one of its sources lacks the mask token, and all have to have one fingerprint
+    "dinov2": Family("Dinov2Model", "layernorm", "Apache-2.0", unused=_MASK),
+    "dinov2_with_registers": Family(
+        "Dinov2WithRegistersModel",
+        "layernorm",
+        "Apache-2.0",
+        unused=_MASK,
+        unused_in_fingerprint=True,
+    ),
     "dinov3_vit": Family(
-        "DINOv3ViTModel", "norm", "DINOv3 licence", True, positions="rope_embeddings.forward"
+        "DINOv3ViTModel",
+        "norm",
+        "DINOv3 licence",
+        True,
+        positions="rope_embeddings.forward",
+        unused=_MASK,
+        unused_in_fingerprint=True,
     ),
     "clip_vision_model": _CLIP,
     "clip": _CLIP,
