@@ -28,8 +28,9 @@ def dinov2_onnx(content: bytes) -> Checkpoint:
     """A DINOv2 model without registers in ONNX: vectors under Meta's names, matrices without one.
 
     A matrix is named by the node that multiplies with it. The exporter wrote equal tensors once:
-    the position of the CLS token is an Identity of the CLS token itself, as the two are equal in
-    Meta's file. The mask token, which no token depends on, was left out; zeros stand in for it.
+    the position of the CLS token is an Identity of the CLS token, so the two were equal in what it
+    read (as they are in the weights of `dinov2-vits14-reg`). The mask token, which no token
+    depends on, was left out; zeros stand in for it.
     """
     import onnx
     import torch

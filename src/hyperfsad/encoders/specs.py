@@ -133,7 +133,7 @@ class EncoderSpec:
     family: str
     patch: int
     sources: tuple[Source, ...]
-    """Tried in this order; each holds the same weights. A local folder has none."""
+    """Tried in this order; each should hold the same weights. A local folder has none."""
     note: str
     depth: int
     resolution: int
