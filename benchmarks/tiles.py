@@ -21,8 +21,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from hyperfsad.demo.drawing import draw
-from hyperfsad.detector.recipes import recipe_layers
-from hyperfsad.encoders import find_spec
+from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.views.tiling import Tiling
 
 Image.MAX_IMAGE_PIXELS = None  # these pictures are large on purpose
@@ -73,8 +72,7 @@ def main() -> None:
     parser.add_argument("--normal", metavar="FILE", help="instead of a drawn sheet")
     parser.add_argument("--image", metavar="FILE", help="instead of a drawn sheet")
     asked = parser.parse_args()
-    name, layers = recipe_layers("default")
-    settings = find_spec(name).settings(layers, None)
+    settings = find_recipe("default").settings()
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR") or ".") as folder:
         place = Path(folder)
         width, height = map(int, asked.size.split("x"))

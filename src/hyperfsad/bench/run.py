@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..detector.recipes import PAPER_OFFLINE, recipe_layers
+from ..detector.recipes import PAPER_OFFLINE, find_recipe
 from ..disk.files import atomic_path
-from ..encoders import find_spec
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
 from .datasets import Category
@@ -116,8 +115,7 @@ def run_benchmark(
     records: list[Record] = []
     for encoder in suite.encoders:
         for size in sizes:
-            _, layers = recipe_layers(recipe, encoder)
-            settings = find_spec(encoder).settings(layers, size)
+            settings = find_recipe(recipe).settings(encoder, size)
             cache = TokenCache(
                 settings, device=device, engine=engine, limit=cache_limit, notify=notify
             )

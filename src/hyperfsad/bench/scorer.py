@@ -62,6 +62,7 @@ class Variant:
     def detector(self, settings: EncoderSettings) -> FewShotDetector:
         """The method by itself."""
         common: dict[str, Any] = {"layers": settings.layers, "resolution": settings.resolution}
+        common["last_norm"] = settings.last_norm
         if self.peer is not None:
             return PEERS[self.peer](settings.name, **common)
         return HyperFSAD(settings.name, recipe=self.recipe or PAPER_OFFLINE, **common)

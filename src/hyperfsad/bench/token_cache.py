@@ -47,6 +47,8 @@ class TokenCache:
         self._writable = limit > 0
         key = [self.encoder.fingerprint, settings.resolution, settings.mean, settings.std]
         key += [settings.final_norm]
+        if settings.last_norm:
+            key += ["last norm"]
         if self.encoder.engine != "torch":  # torch's key came first and names no engine
             key += [self.encoder.engine]
         self.folder = cache_root() / "tokens" / _sha256(json.dumps(key).encode())[:16]

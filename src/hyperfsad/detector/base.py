@@ -143,11 +143,13 @@ class FewShotDetector(Predictor):
         *,
         layers: Iterable[int] | None = None,
         resolution: int | None = None,
+        last_norm: bool = False,
         device: str = "auto",
         engine: str = "auto",
         batch_size: int | None = None,
         notify: Notify = silent,
     ) -> None:
+        """`last_norm` lets the last block of the model, if it is used, pass the final norm."""
         self.backbone = backbone
         self.layers = None if layers is None else tuple(layers)
         self.resolution = resolution
@@ -159,7 +161,7 @@ class FewShotDetector(Predictor):
         """How long work on images shows how far it is; commands have a bar."""
         if batch_size is not None and batch_size < 1:
             raise UsageError(f"The batch size is at least 1, not {batch_size}.")
-        self.settings = find_spec(backbone).settings(self.layers, resolution)
+        self.settings = find_spec(backbone).settings(self.layers, resolution, last_norm=last_norm)
         self._encoder: Encoder | None = None
         self._fingerprint: str | None = None
         self._scale: tuple[float, float] | None = None

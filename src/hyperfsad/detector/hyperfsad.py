@@ -42,7 +42,6 @@ from .recipes import (
     PAPER,
     PAPER_OFFLINE,
     find_recipe,
-    recipe_layers,
     stored_recipe,
 )
 
@@ -66,6 +65,7 @@ class HyperFSAD(FewShotDetector):
         lam: float | None = None,
         sharpness: float | None = None,
         scales: Iterable[int] | None = None,
+        last_norm: bool | None = None,
         rotations: int | str = 1,
         roi: "RoiSource | None" = None,
         tiles: int | bool | None = None,
@@ -85,11 +85,12 @@ class HyperFSAD(FewShotDetector):
         runs; they are not saved with the detector.
         """
         chosen = find_recipe(recipe)
-        encoder, usual = recipe_layers(recipe, backbone)
+        usual = chosen.settings(backbone, resolution)
         super().__init__(
-            encoder,
-            layers=usual if layers is None else layers,
+            usual.name,
+            layers=usual.layers if layers is None else layers,
             resolution=resolution,
+            last_norm=chosen.last_norm if last_norm is None else last_norm,
             device=device,
             engine=engine,
             batch_size=batch_size,

@@ -2,16 +2,17 @@
 
 `paper` is the paper's configuration, exactly; its weights come from the model hub. `paper-offline`
 is the paper's algorithm on an encoder that needs no hub, so its figures are not the paper's.
-`default` is ours: what measurements on real parts led to (docs/accuracy.md). Nothing in a recipe
-depends on the product, and nothing is learnt but from the support.
+`default` is ours: what measurements on real parts led to (docs/accuracy.md); `clip` was it before.
+Nothing in a recipe depends on the product, and nothing is learnt but from the support.
 """
 
 from dataclasses import dataclass
 
-from ..encoders import SUBSTITUTE, EncoderSpec, find_spec
+from ..encoders import SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
 from ..errors import UsageError
 
 DEFAULT_RECIPE = "default"
+CLIP = "clip"
 PAPER = "paper"
 PAPER_OFFLINE = "paper-offline"
 
@@ -28,21 +29,41 @@ class Recipe:
     """Similarities are multiplied by it before the lookup; the paper has none."""
     scales: tuple[int, ...] = (1,)
     """Patches along the side of what is compared: 1 the patch, 3 its neighbourhood as well."""
-    inner: bool = False
-    """Leaves out layers of the last quarter of the depth."""
+    quarters: tuple[int, ...] = (1, 2, 3, 4)
+    """Which of the encoder's four layers are used."""
+    last_norm: bool = False
+    """Whether the encoder's last block, if it is used, passes the final norm."""
+    missing: float = 0.0
+    """The weight of missing pieces in the score, with many good parts; the paper has none."""
 
     def layers(self, spec: EncoderSpec) -> tuple[int, ...]:
         """The layers of an encoder that the recipe uses."""
-        inner = tuple(layer for layer in spec.layers if 4 * layer <= 3 * spec.depth)
-        return inner if self.inner and inner else spec.layers
+        return tuple(
+            layer for quarter, layer in enumerate(spec.layers, start=1) if quarter in self.quarters
+        )
+
+    def settings(self, backbone: str | None = None, size: int | None = None) -> EncoderSettings:
+        """How the recipe's encoder, or another, computes tokens."""
+        spec = find_spec(backbone or self.backbone)
+        return spec.settings(self.layers(spec), size, last_norm=self.last_norm)
 
 
 RECIPES: dict[str, Recipe] = {
     DEFAULT_RECIPE: Recipe(
-        "clip-vitb16", pooling="top-2%", sharpness=64.0, scales=(1, 3), inner=True
+        "dinov2-vits14",
+        pooling="top-0.5%",
+        lam=1.0,
+        sharpness=64.0,
+        scales=(1, 3),
+        quarters=(1, 3, 4),
+        last_norm=True,
+        missing=0.2,
     ),
     PAPER: Recipe("dinov3-vitb16"),
     PAPER_OFFLINE: Recipe(SUBSTITUTE),
+    CLIP: Recipe(
+        "clip-vitb16", pooling="top-2%", sharpness=64.0, scales=(1, 3), quarters=(1, 2, 3)
+    ),
 }
 
 
@@ -53,17 +74,13 @@ def find_recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def recipe_layers(name: str, backbone: str | None = None) -> tuple[str, tuple[int, ...]]:
-    """Encoder and layers of a recipe, perhaps with another encoder than its own."""
-    recipe = find_recipe(name)
-    encoder = backbone or recipe.backbone
-    return encoder, recipe.layers(find_spec(encoder))
-
-
 def stored_recipe(stored: str | None, encoder: str) -> str:
     """The recipe of a detector file by its name today.
 
-    Earlier versions wrote `paper`, or nothing, for the paper's algorithm on any encoder.
+    Earlier versions wrote `paper`, or nothing, for the paper's algorithm on any encoder, and
+    `default` for what is `clip` now.
     """
     name = stored or PAPER
-    return PAPER_OFFLINE if name == PAPER and encoder != RECIPES[PAPER].backbone else name
+    if name == PAPER and encoder != RECIPES[PAPER].backbone:
+        return PAPER_OFFLINE
+    return CLIP if name == DEFAULT_RECIPE and encoder == RECIPES[CLIP].backbone else name

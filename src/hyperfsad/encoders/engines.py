@@ -47,8 +47,11 @@ class TokenModel(torch.nn.Module):
     def forward(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         output = self.model(pixel_values=pixels, output_hidden_states=True, **self.family.forward)
         layers = torch.stack([output.hidden_states[layer] for layer in self.settings.layers], dim=1)
+        norm = getattr(self.model, self.family.norm)
         if self.settings.final_norm:
-            layers = getattr(self.model, self.family.norm)(layers)
+            layers = norm(layers)
+        elif self.settings.last_norm:
+            layers = torch.cat([layers[:, :-1], norm(layers[:, -1:])], dim=1)
         unit = torch.nn.functional.normalize(layers, dim=-1)
         return unit[:, :, self.prefix :], unit[:, :, 0]
 

