@@ -110,7 +110,6 @@ def _prepare(options: argparse.Namespace) -> None:
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     settings = {name: getattr(options, name, None) for name in FIXED}
     settings["recipe"] = options.recipe or options.default_recipe
-    settings["rotations"] = 1 if settings["rotations"] is None else settings["rotations"]
     return settings | _machine(options)
 
 

@@ -29,6 +29,9 @@ BEND = 0.03
 """A bend of this part of a patch within a cell is worth a point of its own."""
 
 
+UNEXPECTED, MISSING = "unexpected", "missing"
+
+
 @dataclass(frozen=True)
 class Peak:
     """Where a map is highest, in the image's own pixels, and how high."""
@@ -51,6 +54,8 @@ class Region:
     peak: Peak | None = None
     polygon: tuple[tuple[float, float], ...] = field(repr=False, default=())
     """The outer contour: x and y of each corner, simple, closed from the last to the first."""
+    kind: str = UNEXPECTED
+    """`unexpected`: something that good parts do not show; `missing`: something that they do."""
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of a region in results.jsonl."""
@@ -60,6 +65,7 @@ class Region:
             "score": self.score,
             "peak": None if self.peak is None else asdict(self.peak),
             "polygon": [list(point) for point in self.polygon],
+            "kind": self.kind,
         }
 
 
@@ -68,11 +74,13 @@ def find_regions(
     size: tuple[int, int],
     threshold: float,
     min_area: float = 0.0,
+    missing: NDArray[np.float32] | None = None,
 ) -> tuple[Region, ...]:
     """The connected areas of the map above the threshold, the highest score first.
 
     `size` is the image's width and height, `min_area` counts its pixels. The score of a region is
-    the highest value of the map in it.
+    the highest value of the map in it. `missing` is what missing pieces added to the map: where
+    it raised the peak above the threshold, or makes up most of it, the region is one of them.
     """
     heights = anomaly_map.astype(np.float64) - threshold
     heights[~np.isfinite(heights)] = -1.0
@@ -96,7 +104,10 @@ def find_regions(
         value = float(anomaly_map[row, column])
         x, y = grid.centre(int(row), int(column))
         area = float(areas[label])
-        regions.append(Region(_box(polygon, size), area, value, Peak(x, y, value), polygon))
+        added = 0.0 if missing is None else float(missing[row, column])
+        lacks = added > 0 and (value - added <= threshold or 2 * added > value)
+        kind = MISSING if lacks else UNEXPECTED
+        regions.append(Region(_box(polygon, size), area, value, Peak(x, y, value), polygon, kind))
     return tuple(regions)
 
 

@@ -294,7 +294,7 @@ class FewShotDetector(Predictor):
         regions: tuple[Region, ...] = ()
         if self.map_threshold_ is not None:
             regions = find_regions(
-                scored.anomaly_map, image.size, self.map_threshold_, self.min_area
+                scored.anomaly_map, image.size, self.map_threshold_, self.min_area, scored.missing
             )
         return AnomalyResult(
             image.name,

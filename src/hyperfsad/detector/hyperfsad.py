@@ -38,6 +38,7 @@ from .base import FewShotDetector
 from .orientation import AUTO as AUTO_ROTATIONS
 from .orientation import MOST_ROTATIONS, read_in_orientations
 from .recipes import (
+    CLIP,
     DEFAULT_RECIPE,
     PAPER,
     PAPER_OFFLINE,
@@ -66,7 +67,8 @@ class HyperFSAD(FewShotDetector):
         sharpness: float | None = None,
         scales: Iterable[int] | None = None,
         last_norm: bool | None = None,
-        rotations: int | str = 1,
+        missing: float | None = None,
+        rotations: int | str | None = None,
         roi: "RoiSource | None" = None,
         tiles: int | bool | None = None,
         device: str = "auto",
@@ -76,8 +78,9 @@ class HyperFSAD(FewShotDetector):
     ) -> None:
         """`recipe` (default, paper, paper-offline) sets every choice that is not given.
 
-        `lam` is the paper's λ, the weight of the map in the score. `rotations` remembers each good
-        part in that many orientations; `auto` finds out whether that helps. `roi` says where to
+        `lam` is the paper's λ, the weight of the map in the score; `missing` is that of pieces that
+        good parts have and an image lacks. `rotations` remembers each good part in that many
+        orientations; `auto` finds out whether that helps. `roi` says where to
         look: a mask, the corners of a polygon in pixels of the first good part, or `auto`, the part
         itself. `tiles` cuts images into tiles of that many pixels a side (True: as many as the
         encoder takes, so that no detail is lost), for large images and small defects. `notify`
@@ -102,10 +105,15 @@ class HyperFSAD(FewShotDetector):
         self.lam = chosen.lam if lam is None else lam
         self.sharpness = chosen.sharpness if sharpness is None else sharpness
         self.scales = chosen.scales if scales is None else tuple(scales)
+        self.missing = chosen.missing if missing is None else missing
+        if rotations is None:
+            rotations = 1 if tiles else chosen.rotations
         _check_rotations(rotations)
         self.rotations = rotations
         self.rotations_ = rotations if isinstance(rotations, int) else 1
         """In how many orientations each normal image is remembered."""
+        self.tentative_ = False
+        """Whether turned copies count only for images that they fit clearly better."""
         self.roi = roi
         self.tile_side = tile_side(tiles, self.settings.resolution, self.settings.grid)
         """Of a tile in pixels of the image; None: images are looked at as a whole."""
@@ -120,8 +128,9 @@ class HyperFSAD(FewShotDetector):
         return Rules(
             self.settings,
             Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales),
-            ImageScoring(Pooling.parse(self.pooling), branch_weights(self.lam)),
+            ImageScoring(Pooling.parse(self.pooling), branch_weights(self.lam, self.missing)),
             self.rotations_,
+            self.tentative_,
             self.batch_size,
             self.notify,
         )
@@ -141,7 +150,7 @@ class HyperFSAD(FewShotDetector):
         `patches=False` names only what the CLS token feels too.
         """
         found = []
-        if patches and (self.sharpness != 1 or self.scales != (1,)):
+        if patches and (self.sharpness != 1 or self.scales != (1,) or self.missing):
             found.append(
                 f"The theory holds for the paper's algorithm, not for the recipe {self.recipe};"
                 " take --recipe paper-offline."
@@ -185,7 +194,8 @@ class HyperFSAD(FewShotDetector):
         def read(some: Images, known: tuple[NormalImage, ...], rotations: int) -> list[MemoryBank]:
             return reader.banks(some, known, partial(self._turned, rotations=rotations))
 
-        self.rotations_, banks = read_in_orientations(images, read, self.notify)
+        choice, banks = read_in_orientations(images, read, self.notify)
+        self.rotations_, self.tentative_ = choice.rotations, choice.tentative
         self.remember(reader.joined(banks))
 
     def orientations(self, image: LoadedImage) -> list[LoadedImage]:
@@ -313,8 +323,14 @@ class HyperFSAD(FewShotDetector):
         may be resumed with another one. Results are the same bytes only with the same one.
         """
         header = self.header()
-        if header["recipe"] == PAPER_OFFLINE:  # as earlier versions call it in their journals
-            header["recipe"] = PAPER
+        # as earlier versions have it in their journals
+        header["recipe"] = {PAPER_OFFLINE: PAPER, CLIP: DEFAULT_RECIPE}.get(
+            self.recipe, self.recipe
+        )
+        later = {"missing": 0.0, "tentative": False}
+        header = {key: value for key, value in header.items() if later.get(key, ...) != value}
+        if not self.settings.last_norm:
+            del header["encoder"]["last_norm"]
         images = [image.sha256 for image in self.memory_.normal_images]
         text = json.dumps([header, images], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -331,7 +347,9 @@ class HyperFSAD(FewShotDetector):
             "scales": list(self.scales),
             "pooling": self.pooling,
             "lambda": self.lam,
+            "missing": self.missing,
             "rotations": self.rotations_,
+            "tentative": self.tentative_,
             "roi": self.view_.interest.described(),
             "tiles": self.view_.described(),
             "scale": list(self.scale_),
@@ -377,11 +395,13 @@ class HyperFSAD(FewShotDetector):
                 scales=header.get("scales", (1,)),
                 pooling=header["pooling"],
                 lam=header["lambda"],
+                missing=float(header.get("missing", 0.0)),
                 rotations=int(header.get("rotations", 1)),
                 roi=AUTO if roi == AUTO else None,
                 tiles=None if tiles is None else tiles["side"],
                 **machine,
             )
+            detector.tentative_ = bool(header.get("tentative", False))
             if isinstance(roi, dict):
                 mask = storage.read_tensor(Path(path), header, "roi")
                 detector.roi = Image.fromarray(mask.numpy() * 255)

@@ -35,6 +35,8 @@ class Recipe:
     """Whether the encoder's last block, if it is used, passes the final norm."""
     missing: float = 0.0
     """The weight of missing pieces in the score, with many good parts; the paper has none."""
+    rotations: int | str = 1
+    """Orientations in which good parts are remembered; auto finds out how many."""
 
     def layers(self, spec: EncoderSpec) -> tuple[int, ...]:
         """The layers of an encoder that the recipe uses."""
@@ -58,6 +60,7 @@ RECIPES: dict[str, Recipe] = {
         quarters=(1, 3, 4),
         last_norm=True,
         missing=0.2,
+        rotations="auto",
     ),
     PAPER: Recipe("dinov3-vitb16"),
     PAPER_OFFLINE: Recipe(SUBSTITUTE),

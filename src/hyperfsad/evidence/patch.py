@@ -79,6 +79,26 @@ class LayerEvidence:
         return f"{count} normal patch{'' if count == 1 else 'es'}"
 
 
+@dataclass(frozen=True)
+class MissingPiece:
+    """A patch of a good part that an image lacks."""
+
+    patch: Neighbour
+    """Where it is in the good part; its similarity is that of the most similar patch found."""
+    excess: float
+    """By how many times more than it ever varied among the good parts it differs."""
+
+    @property
+    def words(self) -> str:
+        """What is missing, in a few words."""
+        across, down = self.patch.centre
+        return (
+            f"missing here: what {self.patch.image} shows at {100 * across:.0f} %,"
+            f" {100 * down:.0f} %; nothing like it was found ({self.excess:.1f} times more off than"
+            " it varies among good parts)"
+        )
+
+
 def as_it_is(image: LoadedImage) -> list[LoadedImage]:
     """Remembers a support image in one orientation."""
     return [image]
@@ -113,6 +133,8 @@ class PatchEvidence:
     """What the detector remembers of a support image: itself, and perhaps turned copies."""
     route: Route | None = None
     """The image's product, where the detector knows several; its good parts are the support."""
+    missing: MissingPiece | None = None
+    """The piece of a good part that should be here, where one is missing."""
 
     def place(self, neighbour: Neighbour) -> tuple[float, float, float, float]:
         """A neighbour's x, y, width and height as parts of its view's width and height."""
@@ -129,7 +151,8 @@ class PatchEvidence:
         names = ["image", "x", "y", "row", "column", "grid", "bbox", "value"]
         names += ["shown", "rows", "columns"]
         own = {name: getattr(self, name) for name in names}
-        return {**own, "layers": layers, **route_fields(self.route)}
+        missing = None if self.missing is None else asdict(self.missing)
+        return {**own, "layers": layers, "missing": missing, **route_fields(self.route)}
 
     def to_json(self) -> str:
         """`to_dict()` as JSON."""
@@ -144,6 +167,8 @@ class PatchEvidence:
         ]
         if self.route is not None:
             lines.append(self.route.to_text())
+        if self.missing is not None:
+            lines.append(self.missing.words)
         for layer in self.layers:
             found = f"rebuilt from {layer.rebuilt_from}, {layer.unexplained:.3f} unexplained"
             lines.append(f"{layer.name}: {found}")

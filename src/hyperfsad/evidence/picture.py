@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from ..errors import HyperfsadWarning, ImageError, UsageError
 from ..images.finding import find_images
 from ..images.loading import LoadedImage, load_image
-from .patch import LayerEvidence, Neighbour, PatchEvidence
+from .patch import LayerEvidence, MissingPiece, Neighbour, PatchEvidence
 
 _Colour: TypeAlias = tuple[int, int, int]
 _INK, _PALE, _LINE, _PAPER = (30, 30, 30), (110, 110, 110), (215, 215, 215), (255, 255, 255)
@@ -116,6 +116,8 @@ def draw_evidence(evidence: PatchEvidence, normal: Sequence[str | os.PathLike[st
     page.text(_MARGIN, _MARGIN + 27, f"{place}: {value}", 15)
     query = evidence.picture.rgb()
     _draw_query(page, evidence, query, top)
+    if evidence.missing is not None:
+        _draw_missing(page, evidence.missing, support, top + _fitted(query, _SIDE).height + 34)
     own = _crop(query, evidence, _CONTEXT, _CROP)
     for index, layer in enumerate(evidence.layers):
         _draw_layer(page, layer, own, support, left, top + index * _ROW)
@@ -154,6 +156,13 @@ def _draw_query(page: _Page, evidence: PatchEvidence, query: Image.Image, top: i
     side, below = 200, top + shown.height + 34
     page.crop(_crop(query, evidence, 5, side), _MARGIN, below, _MARK, 5)
     page.text(_MARGIN + side + 14, below, "its surroundings", 14, _PALE)
+
+
+def _draw_missing(page: _Page, missing: MissingPiece, support: _SupportPictures, top: int) -> None:
+    """The piece of the good part that should be there, beside the patch's surroundings."""
+    left, side = _MARGIN + 214, 156
+    page.text(left, top + 22, "missing here, of a good part:", 14, _MARK, _SIDE - 214)
+    page.crop(_crop(support.get(missing.patch), missing.patch, 5, side), left, top + 44, _NEAR, 5)
 
 
 def _draw_layer(

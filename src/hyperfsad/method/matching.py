@@ -67,13 +67,24 @@ class Matcher:
         """`memory` is P^l for each layer, (K·N, D); `kept` masks the rows that are used, (K·N,)."""
         self._how = how
         self._scales = how.memory_layers(memory, kept)
+        self._kept = kept
 
-    def distances(self, patches: Sequence[Tensor], kept: Tensor | None = None) -> Tensor:
+    def distances(
+        self,
+        patches: Sequence[Tensor],
+        kept: Tensor | None = None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
         """1 − cos(q, ε) of each patch, averaged over the layers: (scales, N).
 
-        `kept` masks the patches that are compared, (N,); the distance of others is 0.
+        `kept` masks the patches that are compared, (N,); the distance of others is 0. `rows` masks
+        the rows of the memory that they are compared with, (K·N,).
         """
-        found = distances(self._scales, patches, self._how, kept)
+        scales: Sequence[Iterable[MemoryLayer]] = self._scales
+        if rows is not None:
+            index = (rows if self._kept is None else rows[self._kept]).nonzero().flatten()
+            scales = [[layer.only(index) for layer in layers] for layers in self._scales]
+        found = distances(scales, patches, self._how, kept)
         if kept is None:
             return found
         whole = found.new_zeros(len(found), len(kept))

@@ -65,6 +65,14 @@ class MemoryLayer:
         if bounding is not None:
             self._bounding = bounding
 
+    def only(self, rows: Tensor) -> "MemoryLayer":
+        """The layer with some rows alone; what the bound makes of them is known already."""
+        memory = self.memory[rows]
+        if len(memory) < WORTHWHILE or not can_prune(memory, self.lookup):
+            return MemoryLayer(memory, self.lookup, self.sharpness)
+        bounding = self._bounding[rows]
+        return MemoryLayer(memory, self.lookup, self.sharpness, self._bound, bounding)
+
     def distances(self, queries: Tensor) -> Tensor:
         """1 − cos(q, ε) of each query patch, (N,) from (N, D)."""
         if not can_prune(self.memory, self.lookup):

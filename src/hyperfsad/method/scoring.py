@@ -6,7 +6,7 @@ and everything else (results, tables, the report, the benchmark) reads them from
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,7 +70,7 @@ def cls_score(query: Tensor, memory: Tensor) -> Tensor:
     return cls_distances(query, memory).mean()
 
 
-BRANCHES = {"map": "map score", "cls": "whole-image score"}
+BRANCHES = {"map": "map score", "cls": "whole-image score", "missing": "missing pieces"}
 """All branches of an image score by name, and their labels for people; a detector has those that
 its weights name."""
 
@@ -104,11 +104,14 @@ class BranchScores:
         return replace(self, values={**self.values, **values})
 
 
-def branch_weights(lam: float) -> dict[str, float]:
-    """The paper's two branches: λ for the map and 1 − λ for the CLS token (Equation 5)."""
+def branch_weights(lam: float, missing: float = 0.0) -> dict[str, float]:
+    """The paper's two branches, λ for the map and 1 − λ for the CLS token (Equation 5), and ours
+    for missing pieces where it has a weight."""
     if not 0 <= lam <= 1:
         raise UsageError(f"λ lies between 0 and 1, not at {lam}.")
-    return {"map": lam, "cls": 1 - lam}
+    if not 0 <= missing <= 10:
+        raise UsageError(f"The weight of missing pieces lies between 0 and 10, not at {missing}.")
+    return {"map": lam, "cls": 1 - lam} | ({"missing": missing} if missing else {})
 
 
 @dataclass(frozen=True)
@@ -118,11 +121,15 @@ class ImageScoring:
     pooling: Pooling
     weights: Mapping[str, float]
 
-    def __call__(self, patches: Tensor, cls: Tensor, normal_cls: Tensor) -> BranchScores:
-        """From the distances of the patches that count, and the CLS tokens c and c_k."""
-        scores = {
+    def __call__(
+        self, patches: Tensor, cls: Tensor, normal_cls: Tensor, missing: float = 0.0
+    ) -> BranchScores:
+        """From the distances of the patches that count, the CLS tokens c and c_k, and what the
+        image lacks of good parts (`missing.py`)."""
+        scores: dict[str, Callable[[], Tensor | float]] = {
             "map": lambda: self.pooling(patches),
             "cls": lambda: cls_score(cls, normal_cls),
+            "missing": lambda: missing,
         }
         values = {name: float(scores[name]()) for name in self.weights}
         return BranchScores(values, self.weights)
@@ -136,6 +143,8 @@ class TokenScore:
     branches: BranchScores
     inside: NDArray[np.bool_] | None = None
     """The patches that were compared; None means all. The map is 0 at others."""
+    missing: NDArray[np.float32] | None = None
+    """What missing pieces add to the map, at the places where they should be; None: nothing."""
 
     @property
     def score(self) -> float:

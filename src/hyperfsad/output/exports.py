@@ -21,7 +21,17 @@ _FIELDS = dict.fromkeys([*_ORDERED, *AnomalyResult.failed("", "").to_dict()])
 RESULT_COLUMNS = tuple(name for name in _FIELDS if name != "size")
 """Programs rely on the order of the first ones; fields that results gain later follow them."""
 _BOX = ("x", "y", "width", "height")
-REGION_COLUMNS = ("image", "region", "score", *_BOX, "area", "peak_x", "peak_y", "anomalous")
+REGION_COLUMNS = (
+    "image",
+    "region",
+    "score",
+    *_BOX,
+    "area",
+    "peak_x",
+    "peak_y",
+    "anomalous",
+    "kind",
+)
 """The last is the verdict on the image."""
 
 
@@ -63,6 +73,7 @@ def regions_csv(records: Iterable[Record]) -> Iterator[str]:
                     **dict(zip(_BOX, region["bbox"], strict=True)),
                     **{f"peak_{axis}": peak[axis] for axis in ("x", "y")},
                     "region": number,
+                    "kind": region.get("kind"),  # results of earlier versions have none
                 }
 
     return _table(REGION_COLUMNS, rows())
@@ -106,6 +117,7 @@ def _coco_annotations(records: Iterable[Record]) -> Iterator[Record]:
                 "area": region["area"],
                 "iscrowd": 0,
                 "score": region["score"],
+                "kind": region.get("kind"),
             }
 
 

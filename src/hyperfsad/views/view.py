@@ -21,7 +21,7 @@ from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import Tokens
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
-from ..evidence.patch import LayerEvidence
+from ..evidence.patch import LayerEvidence, MissingPiece
 from ..images.grid import PatchGrid
 from ..images.loading import LoadedImage, NormalImage
 from ..messages import Notify, Progress, no_progress, silent
@@ -54,6 +54,9 @@ class Rules:
     scoring: ImageScoring
     rotations: int = 1
     """Orientations in which the memory bank holds each normal image."""
+    tentative: bool = False
+    """Whether turned copies count only for images that they fit clearly better: one good part
+    cannot tell whether parts lie at any angle."""
     batch_size: int | None = None
     notify: Notify = silent
 
@@ -83,6 +86,8 @@ class Place:
     shown: float
     """What the map shows there."""
     layers: tuple[LayerEvidence, ...]
+    missing: MissingPiece | None = None
+    """The piece of a good part that should be there."""
 
 
 class Plain:
@@ -180,6 +185,7 @@ class View(Plain, ABC):
             shown=found.shown,
             rows=grid.rows,
             columns=grid.columns,
+            missing=found.missing,
         )
 
     def described(self) -> Any:

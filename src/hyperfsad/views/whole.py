@@ -1,7 +1,7 @@
 """The image as a whole: squashed to the encoder's square, compared with all normal patches."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import ImageTokens, Tokens
 from ..errors import UsageError
 from ..evidence.active import Namer, layer_evidence
-from ..evidence.patch import Neighbour
+from ..evidence.patch import MissingPiece, Neighbour
 from ..images.grid import PatchGrid
 from ..images.loading import LoadedImage
 from ..images.perturbation import perturbed
@@ -20,7 +20,8 @@ from ..images.rotation import angle_of, turned_back
 from ..messages import Progress, no_progress
 from ..method.matching import Matcher, distances_apart
 from ..method.memory import MemoryBank
-from ..method.scoring import TokenScore
+from ..method.missing import Missing, MissingPieces, missing_weight
+from ..method.scoring import ImageScoring, TokenScore
 from .view import (
     LEVEL_IMAGES,
     SELF_DISTANCE,
@@ -40,6 +41,13 @@ change no colour."""
 
 LEVEL_ENTRIES = 128
 """Entries of the bank that they are compared with, where each image has many orientations."""
+
+FACING = 2
+"""Orientations of a normal image that an image is compared with, by their CLS tokens. On screws at
+any angle two of eight rank as well as all eight (docs/rotations.md), at a quarter of the cost."""
+
+CLEARLY_BETTER = 0.7
+"""How far the CLS distance must fall by turning before tentative copies count."""
 
 PERTURBED = 6
 """Normal images that are perturbed for a threshold; each costs the time of five more."""
@@ -76,11 +84,52 @@ class WholeView(View):
         view.bank = bank
         view._rows = interest.rows(bank, how.grid)
         view._matcher = Matcher(bank.patches, how, view._rows)
+        view._pieces = view._find_pieces()
+        view._scoring = self.rules.scoring
+        if (most := self.rules.scoring.weights.get("missing")) is not None:
+            weight = missing_weight(most, len(bank.entries)) if view._pieces else 0.0
+            weights = {**view._scoring.weights, "missing": weight}
+            view._scoring = replace(view._scoring, weights=weights)
         return view
 
     _matcher: Matcher
     _rows: Tensor | None
     """The rows of the bank that are compared with; None means all."""
+    _pieces: MissingPieces | None
+    """What is looked for in an image; None where that is not asked, or cannot be known."""
+    _scoring: ImageScoring
+    """With the weights that a bank of this size has."""
+
+    def _find_pieces(self) -> MissingPieces | None:
+        """Pieces of the part, of the layer in the middle; turned copies never match exactly."""
+        bank, rules, grid = self.bank, self.rules, self.rules.comparison.grid
+        if not rules.scoring.weights.get("missing") or rules.rotations > 1 or len(bank) < 2:
+            return None
+        images = [bank.patches_of(entry) for entry in range(len(bank))]
+        middle = len(rules.settings.layers) // 2
+        kept = [self.interest.patches(layers, grid) for layers in images]
+        return MissingPieces([layers[middle] for layers in images], bank.cls[:, middle], grid, kept)
+
+    def _missing(self, image: ImageTokens) -> Missing | None:
+        middle = len(self.rules.settings.layers) // 2
+        pieces = self._pieces
+        return None if pieces is None else pieces.find(image.patches[middle], image.cls[middle])
+
+    def _facing(self, cls: Tensor) -> Tensor | None:
+        """The rows of the entries that an image is compared with, (K·N,); None means all."""
+        if self.rules.rotations == 1:
+            return None
+        alike = torch.einsum("ld,kld->kl", cls, self.bank.cls)
+        distances = (1 - alike).clamp(min=0).mean(dim=1)
+        chosen = distances.new_zeros(len(distances), dtype=torch.bool)
+        for entries in self.bank.entries:
+            own = distances[entries]
+            if self.rules.tentative and own.min() > CLEARLY_BETTER * own[0]:
+                chosen[entries[0]] = True
+            else:
+                nearest = own.topk(min(FACING, len(entries)), largest=False).indices
+                chosen[torch.tensor(entries, device=cls.device)[nearest]] = True
+        return chosen.repeat_interleave(self.rules.comparison.grid**2)
 
     def visible(self, image: LoadedImage) -> LoadedImage:
         settings = self.rules.settings
@@ -94,17 +143,27 @@ class WholeView(View):
 
     def _score(self, image: ImageTokens) -> TokenScore:
         grid = self.rules.comparison.grid
-        scales, kept = self.distances(image.patches)
+        scales, kept = self.distances(image)
         finest = scales[0] if kept is None else scales[0][kept]
-        branches = self.rules.scoring(finest, image.cls, self.bank.cls)
-        anomaly_map = scales.mean(dim=0).reshape(grid, grid).cpu().numpy()
+        missing = self._missing(image)
+        lacking = self._lacking(missing, kept)
+        branches = self._scoring(finest, image.cls, self.bank.cls, missing.score if missing else 0)
+        maps = [scales.mean(dim=0)] if lacking is None else [scales.mean(dim=0) + lacking, lacking]
+        shown, *added = [each.reshape(grid, grid).cpu().numpy() for each in maps]
         inside = None if kept is None else kept.reshape(grid, grid).cpu().numpy()
-        return TokenScore(anomaly_map, branches, inside)
+        return TokenScore(shown, branches, inside, *added)
 
-    def distances(self, patches: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _lacking(self, missing: Missing | None, kept: Tensor | None) -> Tensor | None:
+        """What missing pieces add to the map, (N,); None: nothing."""
+        if missing is None or not len(missing.places):
+            return None
+        added = self._scoring.weights["missing"] * missing.on_map(self.rules.comparison.grid**2)
+        return added if kept is None else added * kept
+
+    def distances(self, image: ImageTokens) -> tuple[Tensor, Tensor | None]:
         """The distances of an image's patches, (scales, N), and which of them were compared."""
-        kept = self.interest.patches(patches, self.rules.comparison.grid)
-        return self._matcher.distances(patches, kept), kept
+        kept = self.interest.patches(image.patches, self.rules.comparison.grid)
+        return self._matcher.distances(image.patches, kept, self._facing(image.cls)), kept
 
     def normal_distances(self) -> Tensor:
         """Each normal image against the others, or a lone one against itself without the patch in
@@ -121,7 +180,8 @@ class WholeView(View):
 
     def _held_out(self, bank: MemoryBank, entries: Sequence[int]) -> Tensor:
         others = self._over(bank.without(*entries), self.interest)
-        scales, kept = others.distances(bank.patches_of(entries[0]))
+        own = ImageTokens(bank.patches_of(entries[0]), bank.cls[entries[0]])
+        scales, kept = others.distances(own)
         return scales if kept is None else scales[:, kept]
 
     def _self_distances(self, lone: MemoryBank) -> Tensor:
@@ -182,8 +242,11 @@ class WholeView(View):
     ) -> Place:
         how = self.rules.comparison
         (image,) = encoder.encode([self.visible(picture)]).images()
-        scales, kept = self.distances(image.patches)
-        anomaly_map = scales.mean(dim=0)
+        scales, kept = self.distances(image)
+        missing = self._missing(image)
+        lacking = self._lacking(missing, kept)
+        left = scales.mean(dim=0)
+        anomaly_map = left if lacking is None else left + lacking
         if at is None:
             compared = anomaly_map if kept is None else anomaly_map.where(kept, -1)
             row, column = divmod(int(compared.argmax()), how.grid)
@@ -196,24 +259,55 @@ class WholeView(View):
                 " nothing is compared."
             )
         place = patch if kept is None else int(kept[:patch].sum())
-        named = self._namer()
+        rows = self._compared(image.cls)
+        named = self._namer(rows)
+        memory = self.bank.patches
         layers = [
-            layer_evidence(layer, scale, query[place], memory, how, named)
+            layer_evidence(layer, scale, query[place], tokens, how, named)
             for scale in how.scales
-            for layer, query, memory in zip(
+            for layer, query, tokens in zip(
                 self.rules.settings.layers,
                 how.tokens(image.patches, scale, kept),
-                how.tokens(self.bank.patches, scale, self._rows),
+                self._rows_of(memory, scale, rows),
                 strict=True,
             )
         ]
-        value = float(anomaly_map[patch])
-        return Place(row, column, value, value, tuple(layers))
+        piece = None if missing is None or lacking is None else self._piece(missing, patch, image)
+        value, shown = float(left[patch]), float(anomaly_map[patch])
+        return Place(row, column, value, shown, tuple(layers), piece)
 
-    def _namer(self) -> Namer:
-        """Names rows of the memory that is compared with."""
+    def _compared(self, cls: Tensor) -> Tensor | None:
+        """The rows of the bank that an image is compared with, as a mask; None means all."""
+        facing = self._facing(cls)
+        if facing is None or self._rows is None:
+            return self._rows if facing is None else facing
+        return facing & self._rows
+
+    def _rows_of(
+        self, memory: Sequence[Tensor], scale: int, rows: Tensor | None
+    ) -> Sequence[Tensor]:
+        """The tokens of these rows at a scale; averaged as the matcher averages them."""
+        found = self.rules.comparison.tokens(memory, scale, self._rows)
+        if rows is None or rows is self._rows:
+            return found
+        index = rows if self._rows is None else rows[self._rows]
+        return [layer[index] for layer in found]
+
+    def _piece(self, missing: Missing, patch: int, image: ImageTokens) -> MissingPiece | None:
+        """The piece of a good part that should be at a patch of an image."""
+        source = missing.source_at(patch)
+        if source is None:
+            return None
+        middle = len(self.rules.settings.layers) // 2
+        token = self.bank.patches_of(missing.image)[middle][source]
+        similarity = float((image.patches[middle] @ token).max())
+        row = missing.image * self.rules.comparison.grid**2 + source
+        return MissingPiece(self._namer(None)(row, 1.0, similarity), float(missing.excess[source]))
+
+    def _namer(self, rows: Tensor | None) -> Namer:
+        """Names the rows of the memory that a mask leaves; None leaves all."""
         bank, grid = self.bank, self.rules.comparison.grid
-        kept = None if self._rows is None else self._rows.nonzero().flatten().tolist()
+        kept = None if rows is None else rows.nonzero().flatten().tolist()
         orientation = {entry: n for group in bank.entries for n, entry in enumerate(group)}
 
         def named(row: int, weight: float, similarity: float) -> Neighbour:

@@ -154,5 +154,6 @@ def _outlines(record: Record) -> list[Record]:
             break
         places = [[round(x, 1), round(y, 1)] for x, y in region["polygon"]]
         brief = {"score": round(region["score"], 4), "area": round(region["area"])}
+        brief |= {"missing": True} if region.get("kind") == "missing" else {}
         shown.append({**brief, "bbox": region["bbox"], "polygon": places})
     return shown

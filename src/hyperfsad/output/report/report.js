@@ -257,7 +257,7 @@
     const regions = data ? data.regions : [];
     find("beside").textContent = beside(image, kind);
     find("regions").replaceChildren(...regions.map((region) =>
-      make("li", "", `${region.score.toFixed(3)} at ${region.bbox[0]}, ${region.bbox[1]} (${plural(region.area, "pixel")})`)));
+      make("li", "", `${region.missing ? "something is missing: " : ""}${region.score.toFixed(3)} at ${region.bbox[0]}, ${region.bbox[1]} (${plural(region.area, "pixel")})`)));
     find("links").replaceChildren(
       ...(image.heatmap ? [link(image.heatmap, "Heat map")] : []),
       ...(image.original ? [link(image.original, "Original")] : []));

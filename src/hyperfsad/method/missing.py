@@ -1,0 +1,125 @@
+"""Matching the other way (ours, not the paper's): which pieces of good parts does an image lack?
+
+A missing piece leaves every patch of an image explainable, but some normal patches find nothing
+like themselves where they should be. A normal patch is expected where the patches around it went:
+moved by the median of their moves. Its residual r = 1 − max_q⟨p, q⟩ is taken over the patches q of
+the image near that place, since one of four equal holes finds the other three anywhere else. Good
+parts differ too, so r is measured against b, the largest residual of p and its neighbours in the
+*other* good parts; the excess (r − b) / (b + 0.02) says by how many times more than it ever varied
+a patch is off. An image is asked about the good parts that it resembles most, and the one of which
+it lacks least speaks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import max_pool2d, pad, unfold
+
+from .scoring import Pooling
+
+POOLING = Pooling.parse("top-2%")
+FLOOR = 0.02
+"""A residual that means nothing, even where good parts do not vary at all."""
+SPREAD = 5
+"""Patches along the side of the neighbourhood whose variation counts: a few good parts tell little
+of one patch alone."""
+NEAREST = 4
+"""Good parts that an image is compared with: hundreds would cost more than the encoder."""
+OTHERS = 16
+"""Good parts that the variation of each is taken from."""
+SHOWN = 0.5
+"""The excess from which a patch is shown on the map."""
+MOST_SHOWN = 64
+AROUND = 9
+"""Patches along the side of the neighbourhood whose moves say where a patch is expected."""
+NEAR = 2
+"""How many patches away from there it is looked for."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What one image lacks of the good part that it resembles most."""
+
+    score: float
+    """The mean of the largest hundredths of the excess; 0 where nothing is missing."""
+    image: int
+    """The good part, by its place in the memory bank."""
+    excess: Tensor
+    """Of each of its patches, (N,)."""
+    places: Tensor
+    """Where the patches that are shown should be in the image, (n,)."""
+    sources: Tensor
+    """Which patches of the good part they are, (n,)."""
+
+    def on_map(self, patches: int) -> Tensor:
+        """The excess at the places of the image, (N,)."""
+        shown = self.excess.new_zeros(patches)
+        return shown.scatter_reduce(0, self.places, self.excess[self.sources], "amax")
+
+    def source_at(self, patch: int) -> int | None:
+        """The patch of the good part that is missed most at a place of the image."""
+        there = self.sources[self.places == patch]
+        return int(there[self.excess[there].argmax()]) if len(there) else None
+
+
+class MissingPieces:
+    """The patches of at least two good parts in one layer, ready to be looked for."""
+
+    def __init__(
+        self, images: Sequence[Tensor], cls: Tensor, grid: int, kept: Sequence[Tensor | None]
+    ) -> None:
+        """`images` are (N, D) each, `cls` their tokens (K, D); `kept` masks what is looked for."""
+        self._images, self._cls, self._grid, self._kept = images, cls, grid, kept
+        self.variation = [self._variation(number) for number in range(len(images))]
+        """b of each patch of each good part, (N,)."""
+
+    def _variation(self, number: int) -> Tensor:
+        others = [image for place, image in enumerate(self._images) if place != number]
+        found = [self._looked_for(number, other)[0] for other in others[:OTHERS]]
+        maps = torch.stack(found).amax(dim=0).reshape(1, 1, self._grid, self._grid)
+        return max_pool2d(maps, SPREAD, stride=1, padding=SPREAD // 2).flatten()
+
+    def _looked_for(self, number: int, patches: Tensor) -> tuple[Tensor, Tensor]:
+        """The residual of each patch of a good part in an image, and where it is expected, (N,)."""
+        grid = self._grid
+        similarities = self._images[number] @ patches.T
+        found = similarities.argmax(dim=1)
+        own = torch.arange(grid * grid, device=found.device)
+        row = (own // grid + _median_around(found // grid - own // grid, grid)).clamp(0, grid - 1)
+        column = (own % grid + _median_around(found % grid - own % grid, grid)).clamp(0, grid - 1)
+        steps = torch.arange(-NEAR, NEAR + 1, device=found.device)
+        rows = (row[:, None, None] + steps[:, None]).clamp(0, grid - 1)
+        columns = (column[:, None, None] + steps).clamp(0, grid - 1)
+        near = (rows * grid + columns).flatten(1)
+        best = similarities.gather(1, near).amax(dim=1)
+        return (1 - best).clamp(min=0), row * grid + column
+
+    def find(self, patches: Tensor, cls: Tensor) -> Missing:
+        """What an image lacks, given its patches (N, D) and its CLS token (D,)."""
+        nearest = (self._cls @ cls).topk(min(NEAREST, len(self._images))).indices.tolist()
+        found = []
+        for number in sorted(nearest):
+            residuals, expected = self._looked_for(number, patches)
+            usual, kept = self.variation[number], self._kept[number]
+            excess = (residuals - usual) / (usual + FLOOR)
+            asked = excess if kept is None else excess[kept]
+            score = max(float(POOLING(asked)), 0.0) if len(asked) else 0.0
+            found.append((score, number, excess if kept is None else excess * kept, expected))
+        score, number, excess, expected = min(found, key=lambda one: one[:2])
+        sources = excess.topk(min(MOST_SHOWN, len(excess))).indices
+        sources = sources[excess[sources] > SHOWN]
+        return Missing(score, number, excess, expected[sources], sources)
+
+
+def _median_around(moves: Tensor, grid: int) -> Tensor:
+    """The median of whole numbers over the neighbourhood of each patch, (N,)."""
+    maps = moves.float().reshape(1, 1, grid, grid)
+    wide = pad(maps, [min(AROUND // 2, grid - 1)] * 4, mode="reflect")
+    return unfold(wide, wide.shape[-1] - grid + 1)[0].median(dim=0).values.long()
+
+
+def missing_weight(most: float, images: int) -> float:
+    """The weight of the branch with so many good parts: one alone cannot say how parts vary."""
+    return most * (1 - 1 / images)
