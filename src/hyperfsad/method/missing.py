@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import max_pool2d, pad, unfold
+from torch.nn.functional import max_pool2d, pad
 
 from .scoring import Pooling
 
@@ -117,7 +117,9 @@ def _median_around(moves: Tensor, grid: int) -> Tensor:
     """The median of whole numbers over the neighbourhood of each patch, (N,)."""
     maps = moves.float().reshape(1, 1, grid, grid)
     wide = pad(maps, [min(AROUND // 2, grid - 1)] * 4, mode="reflect")
-    return unfold(wide, wide.shape[-1] - grid + 1)[0].median(dim=0).values.long()
+    side = wide.shape[-1] - grid + 1
+    around = wide.unfold(2, side, 1).unfold(3, side, 1).reshape(len(moves), -1)
+    return around.median(dim=1).values.long()
 
 
 def missing_weight(most: float, images: int) -> float:
