@@ -84,11 +84,12 @@ rotations = _kind(
     lambda text: text if text == "auto" else int(text), "a number such as 16, or auto"
 )
 tile = _kind(
-    int,
-    "a tile's side in pixels such as 640; without a number, put --tiles last or another option"
-    " after it",
-    lambda side: side >= 1,
+    lambda text: False if text == "no" else int(text),
+    "a tile's side in pixels such as 640, or no; without a number, put --tiles last or another"
+    " option after it",
+    lambda side: side is False or side >= 1,
 )
+times = _kind(float, "a number of at least 1 such as 4", lambda number: 1 <= number < math.inf)
 
 
 def add_files(command: Parser, name: str, metavar: str, text: str) -> None:
@@ -123,7 +124,7 @@ def add_fitting(command: Parser) -> None:
         memory,
         "--rotations N",
         "remember each good part in N orientations (1 to 72), for parts that lie at any angle;"
-        " auto: choose N from the good parts (default: 1)",
+        " auto: choose N from the good parts (default: auto; 1 in other recipes)",
         rotations,
     )
     option(
@@ -136,10 +137,19 @@ def add_fitting(command: Parser) -> None:
         memory,
         "--tiles PX",
         "cut images into tiles with sides of PX pixels, to find small defects in large images;"
-        " without PX: the encoder's resolution (default: no tiles)",
+        " without PX: the encoder's resolution; no: never (default: no tiles, unless --budget"
+        " allows them)",
         tile,
         nargs="?",
         const=True,
+    )
+    option(
+        memory,
+        "--budget TIMES",
+        "what an image may cost, as a multiple of the plain cost: the closest look that it allows"
+        " is chosen from the good parts, tiles or a higher resolution (default: 2, for turned"
+        " copies alone)",
+        times,
     )
     threshold = command.add_argument_group("threshold", "images that score higher are anomalous")
     option(

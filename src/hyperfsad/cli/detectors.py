@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from ..detector.products import ProductDetector
     from ..images.finding import FoundImages
 
-FIXED = ("recipe", "layers", "resolution", "lookup", "pooling", "lam", "rotations", "roi", "tiles")
+FIXED = (
+    *("recipe", "layers", "resolution", "lookup", "pooling", "lam"),
+    *("rotations", "roi", "tiles", "budget"),
+)
 """Options that are settled once a detector is fitted."""
 
 

@@ -1,6 +1,7 @@
 """HyperFSAD: the only class most users meet. Show it good parts, then ask about others."""
 
 import hashlib
+import itertools
 import json
 import os
 import warnings
@@ -23,10 +24,10 @@ from ..decisions.thresholds import (
 )
 from ..encoders.encoder import PreparedImage
 from ..encoders.tokens import Tokens
-from ..errors import DetectorFileError, HyperfsadWarning, UsageError
+from ..errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
 from ..evidence.evidence import Evidence
-from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
-from ..images.reading import Images, distinct_images
+from ..images.loading import ImageSource, LoadedImage, load_image
+from ..images.reading import Images, distinct_images, single_images
 from ..images.rotation import turned
 from ..messages import Notify, silent
 from ..method.matching import Comparison
@@ -35,8 +36,16 @@ from ..method.scoring import ImageScoring, Pooling, TokenScore, branch_weights
 from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
 from .base import FewShotDetector
+from .closer import BUDGET, TURNING, look_closer
 from .orientation import AUTO as AUTO_ROTATIONS
-from .orientation import MOST_ROTATIONS, read_in_orientations
+from .orientation import AUTO_ROTATIONS as AUTO_COUNT
+from .orientation import (
+    MOST_ROTATIONS,
+    Read,
+    choose_rotations,
+    first_few,
+    read_in_orientations,
+)
 from .recipes import (
     CLIP,
     DEFAULT_RECIPE,
@@ -45,6 +54,7 @@ from .recipes import (
     find_recipe,
     stored_recipe,
 )
+from .support import SupportReader
 
 
 class HyperFSAD(FewShotDetector):
@@ -71,6 +81,7 @@ class HyperFSAD(FewShotDetector):
         rotations: int | str | None = None,
         roi: "RoiSource | None" = None,
         tiles: int | bool | None = None,
+        budget: float | None = None,
         device: str = "auto",
         engine: str = "auto",
         batch_size: int | None = None,
@@ -83,9 +94,11 @@ class HyperFSAD(FewShotDetector):
         orientations; `auto` finds out whether that helps. `roi` says where to
         look: a mask, the corners of a polygon in pixels of the first good part, or `auto`, the part
         itself. `tiles` cuts images into tiles of that many pixels a side (True: as many as the
-        encoder takes, so that no detail is lost), for large images and small defects. `notify`
-        takes messages. `device` and `engine` (auto, torch, openvino) say where and how the encoder
-        runs; they are not saved with the detector.
+        encoder takes, so that no detail is lost), for large images and small defects. `budget` is
+        what an image may cost, as a multiple of the plain cost: `fit` then chooses tiles or a
+        higher resolution by itself where neither is given (default: turned copies alone, for at
+        most 2). `notify` takes messages. `device` and `engine` (auto, torch, openvino) say where
+        and how the encoder runs; they are not saved with the detector.
         """
         chosen = find_recipe(recipe)
         usual = chosen.settings(backbone, resolution)
@@ -114,6 +127,12 @@ class HyperFSAD(FewShotDetector):
         """In how many orientations each normal image is remembered."""
         self.tentative_ = False
         """Whether turned copies count only for images that they fit clearly better."""
+        self.budget = budget
+        if budget is not None and not budget >= 1:
+            raise UsageError(f"The budget is at least 1, the plain cost of an image, not {budget}.")
+        self._plain = self.settings
+        """How an image is encoded before `fit` chooses to look closer."""
+        self._may_look_closer = resolution is None and tiles is None and roi is None
         self.roi = roi
         self.tile_side = tile_side(tiles, self.settings.resolution, self.settings.grid)
         """Of a tile in pixels of the image; None: images are looked at as a whole."""
@@ -178,23 +197,58 @@ class HyperFSAD(FewShotDetector):
         `threshold=False` leaves it out.
         """
         check_rate(false_alarm_rate)
+        if self._may_look_closer:
+            images = self._look_closer(images)
         self.view_ = self._new_view()  # a mask or a polygon is measured by the first image
-        if isinstance(self.rotations, int):
-            super().fit(images)
-        else:
+        if self._may_turn:
             self._fit_orientations(images)
+        else:
+            self.rotations_ = self.rotations if isinstance(self.rotations, int) else 1
+            self.tentative_ = False
+            super().fit(images)
         if note := self.view_.interest.note:
             self.notify(note)
         self._decide(None)
         return self.calibrate(false_alarm_rate=false_alarm_rate) if threshold else self
 
+    @property
+    def _may_turn(self) -> bool:
+        """Whether it may find out if turned copies help."""
+        asked = not isinstance(self.rotations, int) and self.tile_side is None
+        return asked and (BUDGET if self.budget is None else self.budget) >= TURNING
+
+    def _look_closer(self, images: Images) -> Images:
+        """Chooses resolution or tiles from the first few pictures; gives back all of them."""
+        sources = single_images(images)
+        first = first_few(sources)
+        self.settings, self.tile_side = self._plain, None
+        size = next((size for source in first if (size := _size(source)) is not None), None)
+        if size is not None:
+            look = look_closer(size, self._plain, self.budget)
+            if look.tile is not None and self._may_turn and len(first) > 1:
+                tried = self._read_turned(self._new_reader())(first, (), AUTO_COUNT)
+                if choose_rotations(tried).rotations > 1:  # tiles would not know their place
+                    look = look_closer(size, self._plain, self.budget, tiles=False)
+            if look.reason is not None:
+                self.notify(look.reason)
+            self.settings = replace(self._plain, resolution=look.resolution)
+            self.tile_side = look.tile
+        if self._encoder is not None and self._encoder.settings.grid != self.settings.grid:
+            self._encoder = None  # loaded again with another resolution
+        return itertools.chain(first, sources)
+
+    def keep_plain(self) -> None:
+        """Never looks closer than it was told."""
+        self._may_look_closer = False
+
+    def _read_turned(self, reader: SupportReader) -> Read:
+        return lambda images, known, rotations: reader.banks(
+            images, known, partial(self._turned, rotations=rotations)
+        )
+
     def _fit_orientations(self, images: Images) -> None:
         reader = self._new_reader()
-
-        def read(some: Images, known: tuple[NormalImage, ...], rotations: int) -> list[MemoryBank]:
-            return reader.banks(some, known, partial(self._turned, rotations=rotations))
-
-        choice, banks = read_in_orientations(images, read, self.notify)
+        choice, banks = read_in_orientations(images, self._read_turned(reader), self.notify)
         self.rotations_, self.tentative_ = choice.rotations, choice.tentative
         self.remember(reader.joined(banks))
 
@@ -425,6 +479,14 @@ class HyperFSAD(FewShotDetector):
     def __repr__(self) -> str:
         count = len(self.memory_.normal_images) if hasattr(self, "memory_") else 0
         return f"HyperFSAD({self.backbone!r}, {self.settings.resolution} px, {count} normal images)"
+
+
+def _size(source: ImageSource) -> tuple[int, int] | None:
+    """Width and height of a picture; None where it cannot be read."""
+    try:
+        return load_image(source).size
+    except ImageError:
+        return None
 
 
 def _check_rotations(rotations: int | str) -> None:

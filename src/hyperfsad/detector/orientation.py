@@ -32,6 +32,9 @@ eight angles, four good parts, six draws: screws that lie at any angle 0.54 to 0
 bracket_black, cookie and transistor as they lie 0.96 to 1.00."""
 
 
+SURE = 3
+"""Good parts that must lie alike before turned copies are left out; two may do so by chance."""
+
 Read: TypeAlias = Callable[[Images, tuple[NormalImage, ...], int], list[MemoryBank]]
 """Reads images that are not known yet, each in so many orientations."""
 
@@ -83,6 +86,12 @@ def choose_rotations(tried: list[MemoryBank]) -> Choice:
         return Choice(AUTO_ROTATIONS, reason, [bank], tentative=True)
     left = left_by_turning(bank)
     found = f"Turning the good parts leaves {100 * left:.0f} % of their differences"
+    if left > CLEARLY_LESS and len(bank.entries) < SURE:
+        reason = (
+            f"{found}, but two are few: turned copies count only for images that they fit clearly"
+            " better (--rotations 1 leaves them out)."
+        )
+        return Choice(AUTO_ROTATIONS, reason, [bank], tentative=True)
     if left > CLEARLY_LESS:
         return Choice(1, f"{found}: they are remembered as they lie.", [as_they_are(bank)])
     reason = (

@@ -48,6 +48,11 @@ class ProductDetector(Predictor):
                 "Images of several products are not cut into tiles; fit a detector with tiles for"
                 " each product."
             )
+        if plain.budget is not None:
+            raise UsageError(
+                "A budget chooses the view of one product; with several, give --resolution."
+            )
+        plain.keep_plain()
         self._begin(plain)
 
     def _begin(self, plain: HyperFSAD) -> None:

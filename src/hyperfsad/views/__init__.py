@@ -10,10 +10,20 @@ from ..errors import UsageError
 from ..method.memory import MemoryBank
 from .tile_files import stored_tiles
 from .tiled import TiledView
+from .tiling import Tiling
 from .view import Plain, Rules, View
 from .whole import WholeView
 
-__all__ = ["Plain", "Rules", "View", "make_view", "refuse_with_tiles", "stored_extras", "tile_side"]
+__all__ = [
+    "Plain",
+    "Rules",
+    "View",
+    "count_tiles",
+    "make_view",
+    "refuse_with_tiles",
+    "stored_extras",
+    "tile_side",
+]
 
 
 def tile_side(asked: int | bool | None, resolution: int, grid: int) -> int | None:
@@ -27,6 +37,11 @@ def tile_side(asked: int | bool | None, resolution: int, grid: int) -> int | Non
             f"A tile's side is a whole number of pixels, at least {grid}, not {asked!r}."
         )
     return int(asked)
+
+
+def count_tiles(size: tuple[int, int], side: int, grid: int) -> int:
+    """How many tiles of a side an image of a width and height is cut into."""
+    return len(Tiling.of(size, side, grid))
 
 
 def make_view(rules: Rules, interest: Interest, side: int | None) -> View:

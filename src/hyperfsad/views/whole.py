@@ -101,22 +101,30 @@ class WholeView(View):
     """With the weights that a bank of this size has."""
 
     def _find_pieces(self) -> MissingPieces | None:
-        """Pieces of the part, of the layer in the middle; turned copies never match exactly."""
+        """Pieces of the parts as they lie, of the layer in the middle; turned ones never match
+        exactly."""
         bank, rules, grid = self.bank, self.rules, self.rules.comparison.grid
-        if not rules.scoring.weights.get("missing") or rules.rotations > 1 or len(bank) < 2:
+        asked = rules.scoring.weights.get("missing") and (rules.rotations == 1 or rules.tentative)
+        if not asked or len(bank.entries) < 2:
             return None
-        images = [bank.patches_of(entry) for entry in range(len(bank))]
+        upright = [entries[0] for entries in bank.entries]
+        images = [bank.patches_of(entry) for entry in upright]
         middle = len(rules.settings.layers) // 2
         kept = [self.interest.patches(layers, grid) for layers in images]
-        return MissingPieces([layers[middle] for layers in images], bank.cls[:, middle], grid, kept)
+        return MissingPieces(
+            [layers[middle] for layers in images], bank.cls[upright, middle], grid, kept
+        )
 
-    def _missing(self, image: ImageTokens) -> Missing | None:
-        middle = len(self.rules.settings.layers) // 2
-        pieces = self._pieces
-        return None if pieces is None else pieces.find(image.patches[middle], image.cls[middle])
+    def _missing(self, image: ImageTokens, facing: Tensor | None) -> Missing | None:
+        """What an image lacks; None where that is not asked, or the part lies turned."""
+        pieces, middle = self._pieces, len(self.rules.settings.layers) // 2
+        upright = [entries[0] for entries in self.bank.entries]
+        if pieces is None or (facing is not None and facing.sum() > facing[upright].sum()):
+            return None
+        return pieces.find(image.patches[middle], image.cls[middle])
 
     def _facing(self, cls: Tensor) -> Tensor | None:
-        """The rows of the entries that an image is compared with, (K·N,); None means all."""
+        """Which entries an image is compared with, as a mask; None means all."""
         if self.rules.rotations == 1:
             return None
         alike = torch.einsum("ld,kld->kl", cls, self.bank.cls)
@@ -129,7 +137,11 @@ class WholeView(View):
             else:
                 nearest = own.topk(min(FACING, len(entries)), largest=False).indices
                 chosen[torch.tensor(entries, device=cls.device)[nearest]] = True
-        return chosen.repeat_interleave(self.rules.comparison.grid**2)
+        return chosen
+
+    def _rows_of_entries(self, chosen: Tensor | None) -> Tensor | None:
+        size = self.rules.comparison.grid**2
+        return None if chosen is None else chosen.repeat_interleave(size)
 
     def visible(self, image: LoadedImage) -> LoadedImage:
         settings = self.rules.settings
@@ -143,9 +155,10 @@ class WholeView(View):
 
     def _score(self, image: ImageTokens) -> TokenScore:
         grid = self.rules.comparison.grid
-        scales, kept = self.distances(image)
+        facing = self._facing(image.cls)
+        scales, kept = self.distances(image, facing)
         finest = scales[0] if kept is None else scales[0][kept]
-        missing = self._missing(image)
+        missing = self._missing(image, facing)
         lacking = self._lacking(missing, kept)
         branches = self._scoring(finest, image.cls, self.bank.cls, missing.score if missing else 0)
         maps = [scales.mean(dim=0)] if lacking is None else [scales.mean(dim=0) + lacking, lacking]
@@ -160,10 +173,16 @@ class WholeView(View):
         added = self._scoring.weights["missing"] * missing.on_map(self.rules.comparison.grid**2)
         return added if kept is None else added * kept
 
-    def distances(self, image: ImageTokens) -> tuple[Tensor, Tensor | None]:
-        """The distances of an image's patches, (scales, N), and which of them were compared."""
+    def distances(
+        self, image: ImageTokens, facing: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The distances of an image's patches, (scales, N), and which of them were compared.
+
+        `facing` masks the entries that they are compared with.
+        """
         kept = self.interest.patches(image.patches, self.rules.comparison.grid)
-        return self._matcher.distances(image.patches, kept, self._facing(image.cls)), kept
+        rows = self._rows_of_entries(facing)
+        return self._matcher.distances(image.patches, kept, rows), kept
 
     def normal_distances(self) -> Tensor:
         """Each normal image against the others, or a lone one against itself without the patch in
@@ -181,7 +200,7 @@ class WholeView(View):
     def _held_out(self, bank: MemoryBank, entries: Sequence[int]) -> Tensor:
         others = self._over(bank.without(*entries), self.interest)
         own = ImageTokens(bank.patches_of(entries[0]), bank.cls[entries[0]])
-        scales, kept = others.distances(own)
+        scales, kept = others.distances(own, others._facing(own.cls))
         return scales if kept is None else scales[:, kept]
 
     def _self_distances(self, lone: MemoryBank) -> Tensor:
@@ -242,8 +261,9 @@ class WholeView(View):
     ) -> Place:
         how = self.rules.comparison
         (image,) = encoder.encode([self.visible(picture)]).images()
-        scales, kept = self.distances(image)
-        missing = self._missing(image)
+        facing = self._facing(image.cls)
+        scales, kept = self.distances(image, facing)
+        missing = self._missing(image, facing)
         lacking = self._lacking(missing, kept)
         left = scales.mean(dim=0)
         anomaly_map = left if lacking is None else left + lacking
@@ -259,7 +279,7 @@ class WholeView(View):
                 " nothing is compared."
             )
         place = patch if kept is None else int(kept[:patch].sum())
-        rows = self._compared(image.cls)
+        rows = self._compared(facing)
         named = self._namer(rows)
         memory = self.bank.patches
         layers = [
@@ -276,12 +296,10 @@ class WholeView(View):
         value, shown = float(left[patch]), float(anomaly_map[patch])
         return Place(row, column, value, shown, tuple(layers), piece)
 
-    def _compared(self, cls: Tensor) -> Tensor | None:
+    def _compared(self, facing: Tensor | None) -> Tensor | None:
         """The rows of the bank that an image is compared with, as a mask; None means all."""
-        facing = self._facing(cls)
-        if facing is None or self._rows is None:
-            return self._rows if facing is None else facing
-        return facing & self._rows
+        rows = self._rows_of_entries(facing)
+        return self._rows if rows is None else rows if self._rows is None else rows & self._rows
 
     def _rows_of(
         self, memory: Sequence[Tensor], scale: int, rows: Tensor | None
@@ -299,9 +317,10 @@ class WholeView(View):
         if source is None:
             return None
         middle = len(self.rules.settings.layers) // 2
-        token = self.bank.patches_of(missing.image)[middle][source]
+        entry = self.bank.entries[missing.image][0]
+        token = self.bank.patches_of(entry)[middle][source]
         similarity = float((image.patches[middle] @ token).max())
-        row = missing.image * self.rules.comparison.grid**2 + source
+        row = entry * self.rules.comparison.grid**2 + source
         return MissingPiece(self._namer(None)(row, 1.0, similarity), float(missing.excess[source]))
 
     def _namer(self, rows: Tensor | None) -> Namer:

@@ -1,0 +1,282 @@
+"""The tables of docs/accuracy.md: how well recipes and peers rank parts that nobody tuned for.
+
+    python benchmarks/ranking.py --suite suite.json -o out/ [--products screw,pill] [--threads 1]
+    python benchmarks/ranking.py -o out/                       # the tables of what is there
+
+Each product gets five drawn supports and the first K files, for K = 1, 2 and 4. Every detector is
+fitted and asked as a user would do it (`fit`, `predict`), so that it chooses its view by itself;
+only encoding is remembered, as the same pictures come again and again. The figures of a product go
+to one file, and a run goes on with the products that have none. The last table leaves whole
+products out: the pooling and the weight of missing pieces are chosen on eight, measured on the
+ninth.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hyperfsad import HyperFSAD
+from hyperfsad.bench.datasets import Category, load_mask
+from hyperfsad.bench.metrics import image_metrics, pixel_metrics
+from hyperfsad.bench.protocol import upsampled
+from hyperfsad.bench.run import Suite
+from hyperfsad.detector.base import FewShotDetector
+from hyperfsad.detector.recipes import find_recipe
+from hyperfsad.disk.files import atomic_path
+from hyperfsad.encoders.encoder import Encoder, load_encoder, use_threads
+from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.method.missing import missing_weight
+from hyperfsad.method.scoring import Pooling
+from hyperfsad.peers import PEERS, make_peer
+
+SHOTS, RUNS, SIZE = (1, 2, 4), 5, 256
+BEFORE, OURS, ANOMALYDINO = "clip (default before)", "default", "AnomalyDINO, authors' settings"
+METRICS = ("I-AUROC", "P-AUROC", "PRO", "P-AP")
+POOLINGS = ("max", "top-0.2%", "top-0.5%", "top-1%", "top-2%")
+WEIGHTS = (0.0, 0.1, 0.2, 0.4)
+SAME_TOKENS = ", same tokens"
+
+
+class Remembering(Encoder):
+    """An encoder that encodes no picture twice; perhaps some of another's layers alone."""
+
+    def __init__(self, encoder: Encoder, picked: Sequence[int] | None = None) -> None:
+        super().__init__(encoder.settings, encoder._engine, encoder.device)
+        self._encoder, self._picked = encoder, picked
+        self.known: dict[bytes, Tokens] = {}
+
+    def encode_prepared(self, images: Sequence[NDArray[np.float32]]) -> Tokens:
+        found = []
+        for image in images:
+            key = hashlib.sha256(image.tobytes()).digest()
+            if key not in self.known:
+                self.known[key] = self._encoder.encode_prepared([image])
+            found.append(self.known[key])
+        tokens = Tokens.joined(found)
+        if self._picked is None:
+            return tokens
+        picked = list(self._picked)
+        return Tokens(tokens.patches[:, picked], tokens.cls[:, picked])
+
+
+class Poolings(Pooling):
+    """Pools as it should, and notes what other poolings would say."""
+
+    def __new__(cls, *_: Any) -> "Poolings":
+        return object.__new__(cls)
+
+    def __init__(self, own: Pooling, noted: list[list[float]]) -> None:
+        super().__init__(own.name, own.count, own.share)
+        object.__setattr__(self, "noted", noted)
+
+    def __call__(self, anomaly_map: torch.Tensor, patches: int | None = None) -> torch.Tensor:
+        noted: list[list[float]] = self.__dict__["noted"]
+        noted.append([float(Pooling.parse(name)(anomaly_map)) for name in POOLINGS])
+        return super().__call__(anomaly_map, patches)
+
+
+def supports(category: Category) -> dict[tuple[str, int], list[str]]:
+    """The good parts of each draw and K: those of the benchmark, and the first files."""
+
+    def rank(run: int) -> Callable[[str], str]:
+        def key(path: str) -> str:
+            text = f"0/{run}/{category.dataset}/{category.name}/{Path(path).name}"
+            return hashlib.sha256(text.encode()).hexdigest()
+
+        return key
+
+    draws = {str(run): sorted(category.normal, key=rank(run)) for run in range(RUNS)}
+    draws["first"] = sorted(category.normal)
+    return {(draw, shots): draws[draw][:shots] for draw in draws for shots in SHOTS}
+
+
+def methods() -> dict[str, Callable[[], FewShotDetector]]:
+    """All that are compared; peers get the tokens of the default recipe."""
+    ours = find_recipe("default").settings()
+    common: dict[str, Any] = {"layers": ours.layers, "last_norm": True}
+    found: dict[str, Callable[[], FewShotDetector]] = {
+        BEFORE: lambda: HyperFSAD(recipe="clip"),
+        OURS: HyperFSAD,
+        ANOMALYDINO: lambda: make_peer(
+            "nearest", ours.name, layers=ours.layers[-1:], last_norm=True
+        ),
+    }
+    for peer in PEERS:
+        found[peer + SAME_TOKENS] = lambda peer=peer: make_peer(peer, ours.name, **common)  # type: ignore[misc]
+    return found
+
+
+def measure(category: Category) -> dict[str, Any]:
+    """Every figure of a product, by method, draw and K."""
+    anomalous = np.array([image.anomalous for image in category.test])
+    masks = None
+    if category.has_masks:
+        masks = np.stack([load_mask(image, SIZE) for image in category.test])
+    encoders: dict[str, Remembering] = {}
+    figures: dict[str, Any] = {"product": category.name, "records": []}
+    for name, make in methods().items():
+        detector = make()
+        settings = detector.settings
+        if name == ANOMALYDINO:  # the last of the layers that are known already
+            encoder = Remembering(encoders[find_recipe("default").backbone], [-1])
+        elif settings.name in encoders:
+            encoder = encoders[settings.name]
+        else:
+            encoder = encoders[settings.name] = Remembering(load_encoder(settings))
+        for (draw, shots), paths in supports(category).items():
+            record = scored(make(), encoder, paths, category)
+            maps = record.pop("maps")
+            record |= {"method": name, "draw": draw, "shots": shots}
+            record["metrics"] = image_metrics(anomalous, np.array(record["scores"]))
+            if masks is not None:
+                shown = upsampled(maps, SIZE, detector.smoothing)
+                record["metrics"] |= pixel_metrics(shown, masks)
+            figures["records"].append(record)
+        print(f"{category.name}: {name}", flush=True)
+    figures["anomalous"] = anomalous.tolist()
+    return figures
+
+
+def scored(
+    detector: FewShotDetector, encoder: Encoder, support: Sequence[str], category: Category
+) -> dict[str, Any]:
+    """What a detector says of all test images, fitted on these good parts."""
+    detector.use_encoder(encoder)
+    noted: list[list[float]] = []
+    if isinstance(detector, HyperFSAD):
+        detector.fit(support, threshold=False)
+        view: Any = detector.view_
+        view._scoring = replace(view._scoring, pooling=Poolings(view._scoring.pooling, noted))
+    else:
+        detector.fit(support)
+    results = [detector.predict(image.path) for image in category.test]
+    return {
+        "scores": [result.score for result in results],
+        "missing": [result.branches.values.get("missing", 0.0) for result in results],
+        "poolings": noted,
+        "rotations": getattr(detector, "rotations_", 1),
+        "maps": np.stack([result.anomaly_map for result in results]),
+    }
+
+
+def tables(products: dict[str, Any]) -> None:
+    """Prints means over the draws, and over the products."""
+    records = [
+        {**record, "product": name}
+        for name, found in products.items()
+        for record in found["records"]
+    ]
+    names = list(dict.fromkeys(record["method"] for record in records))
+    for metric in METRICS:
+        print(f"\n{metric}, K = {' / '.join(map(str, SHOTS))}")
+        for method in names:
+            cells = {}
+            for product in products:
+                found = [mean_of(records, method, product, shots, metric) for shots in SHOTS]
+                if None not in found:
+                    cells[product] = [100 * float(value or 0) for value in found]
+            means = np.mean(list(cells.values()), axis=0)
+            row = "  ".join(f"{product} {shown(cell)}" for product, cell in cells.items())
+            print(f"{method:32} mean {shown(means)}  {row}")
+    print("\nI-AUROC without the branch of missing pieces")
+    without = {
+        product: [auroc(found, shots, 2, 0.0) for shots in SHOTS]
+        for product, found in products.items()
+    }
+    print(
+        f"{OURS:32} mean {shown(np.mean(list(without.values()), axis=0))}  "
+        + "  ".join(f"{p} {shown(c)}" for p, c in without.items())
+    )
+    leave_products_out(products)
+
+
+def mean_of(
+    records: Sequence[dict[str, Any]], method: str, product: str, shots: int, metric: str
+) -> float | None:
+    """Over the draws; None where the product has no such metric."""
+    found = [
+        record["metrics"].get(metric)
+        for record in records
+        if (record["method"], record["product"], record["shots"]) == (method, product, shots)
+    ]
+    return None if not found or None in found else float(np.mean(found))
+
+
+def auroc(found: dict[str, Any], shots: int, pooling: int, weight: float) -> float:
+    """Of a product with another pooling and another weight of missing pieces, in percent."""
+    values = []
+    for record in found["records"]:
+        if record["method"] == OURS and record["shots"] == shots:
+            pooled = np.array(record["poolings"])[:, pooling]
+            scores = pooled + missing_weight(weight, shots) * np.array(record["missing"])
+            values.append(image_metrics(found["anomalous"], scores)["I-AUROC"] or 0.0)
+    return 100 * float(np.mean(values))
+
+
+def leave_products_out(products: dict[str, Any]) -> None:
+    """Chooses on all products but one, measures on that one."""
+    grid = list(itertools.product(range(len(POOLINGS)), WEIGHTS))
+    figures = {
+        product: {choice: [auroc(found, shots, *choice) for shots in SHOTS] for choice in grid}
+        for product, found in products.items()
+    }
+
+    def best(names: Sequence[str]) -> tuple[int, float]:
+        return max(
+            grid, key=lambda choice: float(np.mean([figures[name][choice] for name in names]))
+        )
+
+    chosen = best(list(products))
+    print(f"\nChosen on all: {POOLINGS[chosen[0]]}, weight {chosen[1]}")
+    left = {}
+    for product in products:
+        choice = best([name for name in products if name != product])
+        left[product] = figures[product][choice]
+        told = f"{POOLINGS[choice[0]]:9} weight {choice[1]}"
+        print(f"without {product:14} {told}: {shown(left[product])}")
+    print(f"left out {shown(np.mean(list(left.values()), axis=0))}")
+    print(f"chosen on all {shown(np.mean([figures[name][chosen] for name in products], axis=0))}")
+
+
+def shown(values: Sequence[float] | NDArray[Any]) -> str:
+    """The figures of all K."""
+    return " / ".join(f"{value:.1f}" for value in values)
+
+
+def main() -> None:
+    """Measures what is not there yet, and prints the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--suite", help="JSON file of data sets, as for `hyperfsad benchmark`")
+    parser.add_argument("-o", "--output", default="ranking", help="folder for the figures")
+    parser.add_argument("--products", help="only these, separated by commas")
+    parser.add_argument("--threads", type=int, help="CPU cores to use")
+    options = parser.parse_args()
+    use_threads(options.threads)
+    out = Path(options.output)
+    out.mkdir(parents=True, exist_ok=True)
+    categories = Suite.read(Path(options.suite), ()).load() if options.suite else []
+    for category in categories:
+        file = out / f"{category.name}.json"
+        if file.exists() or (options.products and category.name not in options.products.split(",")):
+            continue
+        found = measure(category)
+        with atomic_path(file) as temporary:
+            temporary.write_text(json.dumps(found), encoding="utf-8")
+    files = sorted(out.glob("*.json"))
+    if files:
+        tables({file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files})
+
+
+if __name__ == "__main__":
+    main()
