@@ -116,7 +116,7 @@ class WholeView(View):
         return None if pieces is None else pieces.find(image.patches[middle], image.cls[middle])
 
     def _facing(self, cls: Tensor) -> Tensor | None:
-        """The rows of the entries that an image is compared with, (K·N,); None means all."""
+        """The entries that an image is compared with, as a mask, (K,); None means all."""
         if self.rules.rotations == 1:
             return None
         alike = torch.einsum("ld,kld->kl", cls, self.bank.cls)
@@ -129,7 +129,20 @@ class WholeView(View):
             else:
                 nearest = own.topk(min(FACING, len(entries)), largest=False).indices
                 chosen[torch.tensor(entries, device=cls.device)[nearest]] = True
-        return chosen.repeat_interleave(self.rules.comparison.grid**2)
+        return chosen
+
+    def _facing_rows(self, cls: Tensor) -> Tensor | None:
+        """The rows of these entries, (K·N,); None means all."""
+        facing = self._facing(cls)
+        return None if facing is None else facing.repeat_interleave(self.rules.comparison.grid**2)
+
+    def _facing_cls(self, cls: Tensor) -> Tensor:
+        """The CLS tokens that an image's is compared with: all, but for copies that do not count.
+
+        Of a part that lies at any angle all count: each costs a product of two vectors.
+        """
+        facing = self._facing(cls) if self.rules.tentative else None
+        return self.bank.cls if facing is None else self.bank.cls[facing]
 
     def visible(self, image: LoadedImage) -> LoadedImage:
         settings = self.rules.settings
@@ -147,7 +160,8 @@ class WholeView(View):
         finest = scales[0] if kept is None else scales[0][kept]
         missing = self._missing(image)
         lacking = self._lacking(missing, kept)
-        branches = self._scoring(finest, image.cls, self.bank.cls, missing.score if missing else 0)
+        lacks = missing.score if missing else 0.0
+        branches = self._scoring(finest, image.cls, self._facing_cls(image.cls), lacks)
         maps = [scales.mean(dim=0)] if lacking is None else [scales.mean(dim=0) + lacking, lacking]
         shown, *added = [each.reshape(grid, grid).cpu().numpy() for each in maps]
         inside = None if kept is None else kept.reshape(grid, grid).cpu().numpy()
@@ -163,7 +177,7 @@ class WholeView(View):
     def distances(self, image: ImageTokens) -> tuple[Tensor, Tensor | None]:
         """The distances of an image's patches, (scales, N), and which of them were compared."""
         kept = self.interest.patches(image.patches, self.rules.comparison.grid)
-        return self._matcher.distances(image.patches, kept, self._facing(image.cls)), kept
+        return self._matcher.distances(image.patches, kept, self._facing_rows(image.cls)), kept
 
     def normal_distances(self) -> Tensor:
         """Each normal image against the others, or a lone one against itself without the patch in
@@ -272,13 +286,13 @@ class WholeView(View):
                 strict=True,
             )
         ]
-        piece = None if missing is None or lacking is None else self._piece(missing, patch, image)
+        piece = None if missing is None or lacking is None else self._piece(missing, patch)
         value, shown = float(left[patch]), float(anomaly_map[patch])
         return Place(row, column, value, shown, tuple(layers), piece)
 
     def _compared(self, cls: Tensor) -> Tensor | None:
         """The rows of the bank that an image is compared with, as a mask; None means all."""
-        facing = self._facing(cls)
+        facing = self._facing_rows(cls)
         if facing is None or self._rows is None:
             return self._rows if facing is None else facing
         return facing & self._rows
@@ -293,16 +307,14 @@ class WholeView(View):
         index = rows if self._rows is None else rows[self._rows]
         return [layer[index] for layer in found]
 
-    def _piece(self, missing: Missing, patch: int, image: ImageTokens) -> MissingPiece | None:
+    def _piece(self, missing: Missing, patch: int) -> MissingPiece | None:
         """The piece of a good part that should be at a patch of an image."""
         source = missing.source_at(patch)
         if source is None:
             return None
-        middle = len(self.rules.settings.layers) // 2
-        token = self.bank.patches_of(missing.image)[middle][source]
-        similarity = float((image.patches[middle] @ token).max())
         row = missing.image * self.rules.comparison.grid**2 + source
-        return MissingPiece(self._namer(None)(row, 1.0, similarity), float(missing.excess[source]))
+        similarity, excess = float(missing.similarity[source]), float(missing.excess[source])
+        return MissingPiece(self._namer(None)(row, 1.0, similarity), excess)
 
     def _namer(self, rows: Tensor | None) -> Namer:
         """Names the rows of the memory that a mask leaves; None leaves all."""
