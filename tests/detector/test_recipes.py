@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
-from hyperfsad.detector.recipes import RECIPES, recipe_layers
+from hyperfsad.detector.recipes import RECIPES
 from hyperfsad.encoders import REGISTRY
 from hyperfsad.errors import UsageError
 from hyperfsad.method.scoring import Pooling
@@ -20,7 +20,7 @@ from hyperfsad.method.scoring import Pooling
     ("recipe", "encoder", "layers"),
     [
         ("paper", "dinov3-vitb16", (3, 6, 9, 12)),
-        ("paper-offline", "dinov2-vits14-reg", (2, 4, 6, 8)),
+        ("paper-offline", "dinov2-vits14", (3, 6, 9, 12)),
     ],
 )
 def test_both_recipes_of_the_paper_have_its_algorithm(
@@ -32,13 +32,36 @@ def test_both_recipes_of_the_paper_have_its_algorithm(
     assert detector.settings.resolution == 448
     assert (detector.lookup, detector.pooling, detector.lam) == ("sparsemax", "max", 0.5)
     assert (detector.sharpness, detector.scales) == (1.0, (1,))
+    assert (detector.missing, detector.rotations) == (0.0, 1)
+    assert not detector.settings.last_norm
 
 
-def test_the_default_needs_no_hub_and_leaves_out_the_last_blocks() -> None:
+def test_the_default_needs_no_hub_and_has_the_last_block_as_its_authors_use_it() -> None:
     detector = HyperFSAD()
+    assert detector.backbone == "dinov2-vits14"
+    assert REGISTRY[detector.backbone].wheel is not None
+    assert detector.settings.layers == (3, 9, 12)
+    assert detector.settings.last_norm
+    assert detector.settings.resolution == 448
+    assert (detector.pooling, detector.lam, detector.missing) == ("top-0.5%", 1.0, 0.2)
+    assert detector.rotations == "auto"
+
+
+def test_what_was_the_default_is_called_clip() -> None:
+    detector = HyperFSAD(recipe="clip")
     assert detector.backbone == "clip-vitb16"
-    assert detector.settings.layers == (3, 6, 9)
-    assert detector.settings.resolution == 320
+    assert (detector.settings.layers, detector.settings.resolution) == ((3, 6, 9), 320)
+    assert not detector.settings.last_norm
+    assert (detector.pooling, detector.lam, detector.sharpness) == ("top-2%", 0.5, 64.0)
+    assert (detector.scales, detector.missing, detector.rotations) == ((1, 3), 0.0, 1)
+
+
+def test_the_final_norm_is_only_for_the_last_block_of_the_model() -> None:
+    assert not HyperFSAD(layers=(3, 9)).settings.last_norm
+    assert not HyperFSAD("dinov2-vits14-reg").settings.last_norm  # its layers end at the eighth
+    assert not HyperFSAD("dinov3-vitb16").settings.last_norm  # all of its layers pass the norm
+    assert HyperFSAD(recipe="paper-offline", last_norm=True).settings.last_norm
+    assert not HyperFSAD(last_norm=False).settings.last_norm
 
 
 def test_a_choice_of_the_user_goes_before_the_recipe() -> None:
@@ -54,10 +77,10 @@ def test_a_choice_of_the_user_goes_before_the_recipe() -> None:
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("backbone", REGISTRY)
 def test_every_recipe_fits_every_encoder(name: str, backbone: str) -> None:
-    encoder, layers = recipe_layers(name, backbone)
-    assert encoder == backbone
-    assert layers == REGISTRY[backbone].settings(layers).layers
-    assert set(layers) <= set(REGISTRY[backbone].layers)
+    settings = RECIPES[name].settings(backbone)
+    assert settings.name == backbone
+    assert set(settings.layers) <= set(REGISTRY[backbone].layers)
+    assert HyperFSAD(backbone, recipe=name).settings == settings
 
 
 def test_an_unknown_recipe_is_refused() -> None:

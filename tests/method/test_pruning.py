@@ -131,3 +131,20 @@ def test_the_kernel_refuses_shapes_that_do_not_fit() -> None:
         kernel.finish(search, out[:3])
     with pytest.raises(ValueError, match="PyCapsule"):
         kernel.offer("no search", bounds, 0, False, 1e-5)
+
+
+@pytest.mark.parametrize("lookup", ["sparsemax", "softmax", "top-1"])
+@pytest.mark.parametrize("count", [1, 1500, pruning.WORTHWHILE, 3000])
+@pytest.mark.usefixtures("way")
+def test_some_rows_alone_are_a_memory_of_these_rows(count: int, lookup: str) -> None:
+    """Whether or not few enough are left that the bound does not pay."""
+    queries, memory = patches(6000, 32, 9, 0.3, seed=count)
+    memory = unit(memory + torch.linspace(0, 1, 32))  # axes of all rows are not those of some
+    rows = torch.randperm(6000, generator=torch.Generator().manual_seed(1))[:count]
+    layer = MemoryLayer(memory, lookup, sharpness=16)
+    everything = layer.distances(queries)
+    found = layer.only(rows).distances(queries)
+    alone = MemoryLayer(memory[rows].clone(), lookup, sharpness=16).distances(queries)
+    assert (found - alone).abs().max() < 1e-6
+    assert (found - everything).abs().max() > 1e-3
+    assert torch.equal(layer.distances(queries), everything)  # the layer itself stays whole

@@ -1,19 +1,26 @@
-"""The image as a whole: the colour scale comes from the normal images alone."""
+"""The image as a whole: what it is compared with, and a colour scale from good parts alone."""
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from hyperfsad.decisions.interest import Interest
+from hyperfsad.decisions.interest import FixedRegion, Interest
+from hyperfsad.decisions.roi import make_roi
 from hyperfsad.encoders import EncoderSettings
-from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.encoders.tokens import ImageTokens, Tokens
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.matching import Comparison
 from hyperfsad.method.memory import MemoryBank
+from hyperfsad.method.pruning import MemoryLayer
 from hyperfsad.method.scoring import ImageScoring, Pooling, branch_weights
 from hyperfsad.views import Rules
 from hyperfsad.views.view import SPAN
-from hyperfsad.views.whole import WholeView
+from hyperfsad.views.whole import CLEARLY_BETTER, WholeView
 
 SETTINGS = EncoderSettings("none", (1, 2), 84, 14, (0.5,) * 3, (0.2,) * 3, False)
 
@@ -56,3 +63,167 @@ def test_a_lone_image_is_never_explained_by_the_patch_itself(how: Comparison) ->
     low, high = colour_scale(bank(1, 0.1), how)
     assert low > 0.1
     assert high > low
+
+
+def turning(images: int, rotations: int, seed: int = 1) -> MemoryBank:
+    """Images in several orientations, each quite different from the others."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randn(images * rotations, 2, 37, 16, generator=generator)
+    tokens = torch.nn.functional.normalize(tokens, dim=-1)
+    names = [NormalImage(str(n), str(n), (84, 84)) for n in range(images) for _ in range(rotations)]
+    return MemoryBank.of(Tokens(tokens[:, :, 1:], tokens[:, :, 0]), names)
+
+
+def whole(
+    memory: MemoryBank, rotations: int = 1, interest: Interest | None = None, **more: Any
+) -> WholeView:
+    scoring = ImageScoring(
+        Pooling.parse("max"), branch_weights(more.pop("lam", 0.5), more.pop("missing", 0.0))
+    )
+    how = Comparison(6, sharpness=16, scales=(1, 3))
+    rules = Rules(SETTINGS, how, scoring, rotations, **more)
+    return WholeView(rules, interest or Interest()).fitted(memory)
+
+
+def near(memory: MemoryBank, entry: int, share: float = 0.4) -> ImageTokens:
+    """An image that is a little like an entry of the bank."""
+    generator = torch.Generator().manual_seed(entry)
+
+    def like(tokens: Tensor) -> Tensor:
+        noise = torch.nn.functional.normalize(
+            torch.randn(tokens.shape, generator=generator), dim=-1
+        )
+        return torch.nn.functional.normalize(share * tokens + (1 - share) * noise, dim=-1)
+
+    return ImageTokens(tuple(map(like, memory.patches_of(entry))), like(memory.cls[entry]))
+
+
+def batch(image: ImageTokens) -> Tokens:
+    return Tokens(torch.stack(image.patches)[None], image.cls[None])
+
+
+def two_nearest(memory: MemoryBank, image: ImageTokens) -> list[int]:
+    """The two orientations of each image whose CLS tokens are most like that of the image."""
+    found: list[int] = []
+    for entries in memory.entries:
+        distances = {
+            entry: float(sum(1 - memory.cls[entry, layer] @ image.cls[layer] for layer in range(2)))
+            for entry in entries
+        }
+        found += sorted(sorted(entries, key=lambda entry: distances[entry])[:2])
+    return found
+
+
+@pytest.mark.parametrize("entry", [0, 3, 6, 9])
+def test_an_image_is_compared_with_the_two_best_orientations_of_each_good_part(entry: int) -> None:
+    memory = turning(images=2, rotations=5)
+    image = near(memory, entry)
+    chosen = two_nearest(memory, image)
+    assert entry in chosen
+    found, kept = whole(memory, 5).distances(image)
+    others = [place for place in range(len(memory)) if place not in chosen]
+    alone, _ = whole(memory.without(*others)).distances(image)
+    assert kept is None
+    assert found == pytest.approx(alone, abs=1e-6)
+    every, _ = whole(memory).distances(image)
+    assert (found - every).abs().max() > 1e-3
+
+
+def test_the_region_of_interest_goes_with_the_best_orientations() -> None:
+    mask = np.zeros((84, 84), dtype=np.uint8)
+    mask[:50, 20:] = 255
+    roi = make_roi(mask, (84, 84), 6)
+    memory = turning(images=2, rotations=4)
+    image = near(memory, 2)
+    found, kept = whole(memory, 4, FixedRegion(roi)).distances(image)
+    how = Comparison(6, sharpness=16, scales=(1, 3))
+    inside = roi.rows(memory, 6)
+    facing = torch.zeros(len(memory), dtype=torch.bool)
+    facing[two_nearest(memory, image)] = True
+    rows = facing.repeat_interleave(36)[inside]
+    assert kept is not None
+    for scale, distances in zip(how.scales, found, strict=True):
+        queries = how.tokens(image.patches, scale, kept)
+        layers = how.tokens(memory.patches, scale, inside)
+        expected = [
+            MemoryLayer(layer[rows], sharpness=16).distances(query)
+            for query, layer in zip(queries, layers, strict=True)
+        ]
+        assert distances[kept] == pytest.approx(torch.stack(expected).mean(dim=0), abs=1e-6)
+        assert (distances[~kept] == 0).all()
+
+
+@pytest.mark.parametrize("share", [0.7, 0.72])
+def test_turned_copies_of_a_lone_part_count_only_where_they_fit_clearly_better(
+    share: float,
+) -> None:
+    """A turn must bring the CLS distance to 0.7 of the upright one's, or less."""
+    upright, turn = torch.zeros(2, 16), torch.zeros(2, 16)
+    upright[:, 0] = turn[:, 1] = 1
+    distance = 0.5
+    image_cls = torch.zeros(2, 16)
+    image_cls[:, 0], image_cls[:, 1] = 1 - distance, 1 - share * distance * 0.999
+    image_cls[:, 2] = (1 - image_cls.square().sum(dim=1)).clamp(min=0).sqrt()
+    memory = turning(images=1, rotations=3)
+    memory = replace(memory, cls=torch.stack([upright, turn, -upright]))
+    image = ImageTokens(near(memory, 1).patches, image_cls)
+    view = whole(memory, 3, tentative=True)
+    found, _ = view.distances(image)
+    (scored,) = view.score_tokens(batch(image))
+    counted = [0, 1] if share <= CLEARLY_BETTER else [0]
+    alone = whole(memory.without(*({0, 1, 2} - set(counted))))
+    assert found == pytest.approx(alone.distances(image)[0], abs=1e-6)
+    assert scored.branches.values["cls"] == pytest.approx(
+        share * distance * 0.999 if 1 in counted else distance, abs=1e-6
+    )
+    always, _ = whole(memory, 3).distances(image)
+    assert always == pytest.approx(whole(memory.without(2)).distances(image)[0], abs=1e-6)
+
+
+def test_the_branch_of_missing_pieces_grows_with_the_good_parts() -> None:
+    for images in (2, 4):
+        view = whole(bank(images, 0.1), missing=0.2)
+        (scored,) = view.score_tokens(bank(1, 3.0).tokens_of(0))
+        assert scored.branches.weights["missing"] == pytest.approx(0.2 * (1 - 1 / images))
+        assert scored.branches.values["missing"] > 0
+
+
+@pytest.mark.parametrize(
+    ("memory", "rotations"), [(bank(1, 0.1), 1), (turning(2, 3), 3)], ids=["lone", "turning"]
+)
+def test_one_good_part_and_turning_ones_have_no_missing_pieces(
+    memory: MemoryBank, rotations: int
+) -> None:
+    view = whole(memory, rotations, missing=0.2)
+    (scored,) = view.score_tokens(bank(1, 3.0).tokens_of(0))
+    assert scored.branches.weights["missing"] == 0
+    assert scored.branches.values["missing"] == 0
+    assert scored.missing is None
+    (plain,) = whole(memory, rotations).score_tokens(bank(1, 3.0).tokens_of(0))
+    assert scored.score == plain.score
+    assert (scored.anomaly_map == plain.anomaly_map).all()
+
+
+def test_what_is_missing_is_added_to_the_map_and_to_the_score() -> None:
+    memory, image = bank(4, 0.05), bank(1, 3.0).tokens_of(0)
+    (found,) = whole(memory, missing=0.2).score_tokens(image)
+    (plain,) = whole(memory).score_tokens(image)
+    assert found.missing is not None
+    assert found.missing.max() > 0
+    assert found.anomaly_map == pytest.approx(plain.anomaly_map + found.missing, abs=1e-6)
+    added = found.branches.weights["missing"] * found.branches.values["missing"]
+    assert found.score == pytest.approx(plain.score + added, abs=1e-6)
+    (good,) = whole(memory, missing=0.2).score_tokens(memory.tokens_of(1))
+    assert good.missing is None
+    assert good.branches.values["missing"] == 0
+
+
+def test_nothing_is_missing_outside_the_region_of_interest() -> None:
+    mask = np.zeros((84, 84), dtype=np.uint8)
+    mask[:42] = 255
+    view = whole(bank(4, 0.05), interest=FixedRegion(make_roi(mask, (84, 84), 6)), missing=0.2)
+    (found,) = view.score_tokens(bank(1, 3.0).tokens_of(0))
+    assert found.missing is not None
+    assert found.inside is not None
+    assert found.missing[found.inside].max() > 0
+    assert (found.missing[~found.inside] == 0).all()

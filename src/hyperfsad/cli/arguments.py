@@ -124,7 +124,8 @@ def add_fitting(command: Parser) -> None:
         memory,
         "--rotations N",
         "remember each good part in N orientations (1 to 72), for parts that lie at any angle;"
-        " auto: choose N from the good parts (default: auto; 1 in other recipes)",
+        " auto: choose N from the good parts (default: auto with the recipe default and without"
+        " tiles, otherwise 1)",
         rotations,
     )
     option(

@@ -165,6 +165,7 @@ def _method(header: dict[str, Any]) -> list[str]:
         f"recipe      {_recipe(header)}",
         f"lookup      {header['lookup']}",
         f"pooling     {header['pooling']}, λ = {header['lambda']}",
+        *([f"missing     weighs {header['missing']:g}"] if header.get("missing") else []),
         *([f"tiles       {tiles['side']} px"] if tiles else []),
     ]
 
@@ -178,10 +179,11 @@ def _recipe(header: dict[str, Any]) -> str:
 def _learnt(header: dict[str, Any]) -> list[str]:
     """What one product has learnt."""
     images = header["normal_images"]
+    tentative = ", where a turn fits clearly better" if header.get("tentative") else ""
     return [
         f"threshold   {_score(header['threshold'])}{_origin(header)}",
         f"of the map  {_score(header.get('map_threshold'))}",
-        f"rotations   {header.get('rotations', 1)}",
+        f"rotations   {header.get('rotations', 1)}{tentative}",
         f"region      {_region(header.get('roi'))}",
         f"normal      {count(len(images), 'image')}",
         *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),

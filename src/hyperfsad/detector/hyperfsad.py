@@ -43,6 +43,7 @@ from .orientation import (
     MOST_ROTATIONS,
     Read,
     choose_rotations,
+    chosen_again,
     first_few,
     read_in_orientations,
 )
@@ -87,18 +88,19 @@ class HyperFSAD(FewShotDetector):
         batch_size: int | None = None,
         notify: Notify = silent,
     ) -> None:
-        """`recipe` (default, paper, paper-offline) sets every choice that is not given.
+        """`recipe` (default, paper, paper-offline, clip) sets every choice that is not given.
 
         `lam` is the paper's λ, the weight of the map in the score; `missing` is that of pieces that
-        good parts have and an image lacks. `rotations` remembers each good part in that many
-        orientations; `auto` finds out whether that helps. `roi` says where to
-        look: a mask, the corners of a polygon in pixels of the first good part, or `auto`, the part
-        itself. `tiles` cuts images into tiles of that many pixels a side (True: as many as the
-        encoder takes, so that no detail is lost), for large images and small defects. `budget` is
-        what an image may cost, as a multiple of the plain cost: `fit` then chooses tiles or a
-        higher resolution by itself where neither is given (default: turned copies alone, for at
-        most 2). `notify` takes messages. `device` and `engine` (auto, torch, openvino) say where
-        and how the encoder runs; they are not saved with the detector.
+        good parts have and an image lacks. `last_norm` lets the encoder's last block, if it is
+        used, pass the final norm. `rotations` remembers each good part in that many orientations;
+        `auto` finds out whether that helps. `roi` says where to look: a mask, the corners of a
+        polygon in pixels of the first good part, or `auto`, the part itself. `tiles` cuts images
+        into tiles of that many pixels a side (True: as many as the encoder takes, so that no detail
+        is lost), for large images and small defects. `budget` is what an image may cost, as a
+        multiple of the plain cost: `fit` then chooses tiles or a higher resolution by itself where
+        neither is given (default: turned copies alone, for at most 2). `notify` takes messages.
+        `device` and `engine` (auto, torch, openvino) say where and how the encoder runs; they are
+        not saved with the detector.
         """
         chosen = find_recipe(recipe)
         usual = chosen.settings(backbone, resolution)
@@ -279,6 +281,10 @@ class HyperFSAD(FewShotDetector):
         self.require_fitted()
         before, calibration = len(self.support_), self.calibration_
         super().extend(images)
+        if self.tentative_ and len(self.support_) > 1:  # now there is something to tell it from
+            choice = chosen_again(self.memory_, self.notify)
+            self.rotations_, self.tentative_ = choice.rotations, choice.tentative
+            self.remember(*choice.banks)
         if calibration is None or len(self.support_) == before:
             return self
         if calibration.method == "support":
@@ -439,6 +445,7 @@ class HyperFSAD(FewShotDetector):
         try:
             settings, fingerprint = storage.stored_encoder(header, path, backbone)
             tiles, roi = header.get("tiles"), header.get("roi")
+            rotations, tentative = int(header.get("rotations", 1)), bool(header.get("tentative"))
             detector = cls(
                 settings.name,
                 recipe=stored_recipe(header.get("recipe"), settings.name),
@@ -450,12 +457,13 @@ class HyperFSAD(FewShotDetector):
                 pooling=header["pooling"],
                 lam=header["lambda"],
                 missing=float(header.get("missing", 0.0)),
-                rotations=int(header.get("rotations", 1)),
+                rotations=AUTO_ROTATIONS if tentative else rotations,
                 roi=AUTO if roi == AUTO else None,
                 tiles=None if tiles is None else tiles["side"],
                 **machine,
             )
-            detector.tentative_ = bool(header.get("tentative", False))
+            _check_rotations(rotations)
+            detector.rotations_, detector.tentative_ = rotations, tentative
             if isinstance(roi, dict):
                 mask = storage.read_tensor(Path(path), header, "roi")
                 detector.roi = Image.fromarray(mask.numpy() * 255)

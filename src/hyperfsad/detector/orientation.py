@@ -1,7 +1,7 @@
 """How many orientations of a normal image to remember: as told, or found from the support alone."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
@@ -71,6 +71,15 @@ class Choice:
     """The images that were tried, in so many orientations."""
     tentative: bool = False
     """Whether turned copies count only for images that they fit clearly better."""
+
+
+def chosen_again(bank: MemoryBank, notify: Notify) -> Choice:
+    """What a bank of which every image has all orientations asks for, by its first few images."""
+    places = [place for group in bank.entries[TRIED:] for place in group]
+    choice = choose_rotations([bank.without(*places)])
+    notify(choice.reason)
+    banks = [bank if choice.rotations > 1 else as_they_are(bank)]
+    return replace(choice, banks=banks)
 
 
 def choose_rotations(tried: list[MemoryBank]) -> Choice:

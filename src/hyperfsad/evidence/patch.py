@@ -84,7 +84,8 @@ class MissingPiece:
     """A patch of a good part that an image lacks."""
 
     patch: Neighbour
-    """Where it is in the good part; its similarity is that of the most similar patch found."""
+    """Where it is in the good part; its similarity is that of the most similar patch near the place
+    where it should be."""
     excess: float
     """By how many times more than it ever varied among the good parts it differs."""
 
@@ -94,7 +95,7 @@ class MissingPiece:
         across, down = self.patch.centre
         return (
             f"missing here: what {self.patch.image} shows at {100 * across:.0f} %,"
-            f" {100 * down:.0f} %; nothing like it was found ({self.excess:.1f} times more off than"
+            f" {100 * down:.0f} %; nothing near is like it ({self.excess:.1f} times more off than"
             " it varies among good parts)"
         )
 
@@ -118,12 +119,13 @@ class PatchEvidence:
     bbox: tuple[float, float, float, float]
     """The patch: x, y, width and height in the image's own pixels."""
     value: float
-    """The mean of what the layers leave unexplained, at all scales: the map's value, or that of
-    the tile whose centre is nearest."""
+    """The mean of what the layers leave unexplained, at all scales: the map's value but for missing
+    pieces, or that of the tile whose centre is nearest."""
     layers: tuple[LayerEvidence, ...]
     picture: LoadedImage = field(repr=False, compare=False)
     shown: float
-    """The map's value; where tiles overlap, the weighted mean of theirs."""
+    """The map's value, with what a missing piece adds to it; where tiles overlap, the weighted mean
+    of theirs."""
     rows: int
     columns: int
     """Of the patch grid over the whole image."""

@@ -48,6 +48,8 @@ class Missing:
     """The good part, by its place in the memory bank."""
     excess: Tensor
     """Of each of its patches, (N,)."""
+    similarity: Tensor
+    """Of each of its patches to the most similar one near the expected place, (N,)."""
     places: Tensor
     """Where the patches that are shown should be in the image, (n,)."""
     sources: Tensor
@@ -72,10 +74,16 @@ class MissingPieces:
     ) -> None:
         """`images` are (N, D) each, `cls` their tokens (K, D); `kept` masks what is looked for."""
         self._images, self._cls, self._grid, self._kept = images, cls, grid, kept
-        self.variation = [self._variation(number) for number in range(len(images))]
-        """b of each patch of each good part, (N,)."""
+        self._variations: dict[int, Tensor] = {}
 
-    def _variation(self, number: int) -> Tensor:
+    def variation(self, number: int) -> Tensor:
+        """b of each patch of a good part, (N,); found when it is first asked about, since of
+        hundreds of good parts few are."""
+        if number not in self._variations:
+            self._variations[number] = self._found_variation(number)
+        return self._variations[number]
+
+    def _found_variation(self, number: int) -> Tensor:
         others = [image for place, image in enumerate(self._images) if place != number]
         found = [self._looked_for(number, other)[0] for other in others[:OTHERS]]
         maps = torch.stack(found).amax(dim=0).reshape(1, 1, self._grid, self._grid)
@@ -102,15 +110,16 @@ class MissingPieces:
         found = []
         for number in sorted(nearest):
             residuals, expected = self._looked_for(number, patches)
-            usual, kept = self.variation[number], self._kept[number]
+            usual, kept = self.variation(number), self._kept[number]
             excess = (residuals - usual) / (usual + FLOOR)
             asked = excess if kept is None else excess[kept]
             score = max(float(POOLING(asked)), 0.0) if len(asked) else 0.0
-            found.append((score, number, excess if kept is None else excess * kept, expected))
-        score, number, excess, expected = min(found, key=lambda one: one[:2])
+            shown = excess if kept is None else excess * kept
+            found.append((score, number, shown, 1 - residuals, expected))
+        score, number, excess, similarity, expected = min(found, key=lambda one: one[:2])
         sources = excess.topk(min(MOST_SHOWN, len(excess))).indices
         sources = sources[excess[sources] > SHOWN]
-        return Missing(score, number, excess, expected[sources], sources)
+        return Missing(score, number, excess, similarity, expected[sources], sources)
 
 
 def _median_around(moves: Tensor, grid: int) -> Tensor:

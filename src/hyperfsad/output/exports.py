@@ -32,7 +32,7 @@ REGION_COLUMNS = (
     "anomalous",
     "kind",
 )
-"""The last is the verdict on the image."""
+"""`anomalous` is the verdict on the image."""
 
 
 def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:

@@ -94,6 +94,11 @@ class AnomalyResult:
         return self.branches.values["cls"]
 
     @property
+    def score_missing(self) -> float | None:
+        """What the image lacks of good parts; None where the detector does not look for it."""
+        return self.branches.values.get("missing")
+
+    @property
     def anomalous(self) -> bool | None:
         """The verdict, `score > threshold`; None without a threshold or a score."""
         if self.threshold is None or self.error is not None:

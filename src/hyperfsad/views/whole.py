@@ -124,7 +124,7 @@ class WholeView(View):
         return pieces.find(image.patches[middle], image.cls[middle])
 
     def _facing(self, cls: Tensor) -> Tensor | None:
-        """Which entries an image is compared with, as a mask; None means all."""
+        """The entries that an image is compared with, as a mask, (K,); None means all."""
         if self.rules.rotations == 1:
             return None
         alike = torch.einsum("ld,kld->kl", cls, self.bank.cls)
@@ -140,8 +140,18 @@ class WholeView(View):
         return chosen
 
     def _rows_of_entries(self, chosen: Tensor | None) -> Tensor | None:
+        """The rows of these entries, (K·N,); None means all."""
         size = self.rules.comparison.grid**2
         return None if chosen is None else chosen.repeat_interleave(size)
+
+    def _facing_cls(self, facing: Tensor | None) -> Tensor:
+        """The CLS tokens that an image's is compared with: all, but for copies that do not count.
+
+        Of a part that lies at any angle all count: each costs a product of two vectors.
+        """
+        return (
+            self.bank.cls[facing] if self.rules.tentative and facing is not None else self.bank.cls
+        )
 
     def visible(self, image: LoadedImage) -> LoadedImage:
         settings = self.rules.settings
@@ -160,7 +170,8 @@ class WholeView(View):
         finest = scales[0] if kept is None else scales[0][kept]
         missing = self._missing(image, facing)
         lacking = self._lacking(missing, kept)
-        branches = self._scoring(finest, image.cls, self.bank.cls, missing.score if missing else 0)
+        lacks = missing.score if missing else 0.0
+        branches = self._scoring(finest, image.cls, self._facing_cls(facing), lacks)
         maps = [scales.mean(dim=0)] if lacking is None else [scales.mean(dim=0) + lacking, lacking]
         shown, *added = [each.reshape(grid, grid).cpu().numpy() for each in maps]
         inside = None if kept is None else kept.reshape(grid, grid).cpu().numpy()
@@ -292,7 +303,7 @@ class WholeView(View):
                 strict=True,
             )
         ]
-        piece = None if missing is None or lacking is None else self._piece(missing, patch, image)
+        piece = None if missing is None or lacking is None else self._piece(missing, patch)
         value, shown = float(left[patch]), float(anomaly_map[patch])
         return Place(row, column, value, shown, tuple(layers), piece)
 
@@ -311,17 +322,14 @@ class WholeView(View):
         index = rows if self._rows is None else rows[self._rows]
         return [layer[index] for layer in found]
 
-    def _piece(self, missing: Missing, patch: int, image: ImageTokens) -> MissingPiece | None:
+    def _piece(self, missing: Missing, patch: int) -> MissingPiece | None:
         """The piece of a good part that should be at a patch of an image."""
         source = missing.source_at(patch)
         if source is None:
             return None
-        middle = len(self.rules.settings.layers) // 2
-        entry = self.bank.entries[missing.image][0]
-        token = self.bank.patches_of(entry)[middle][source]
-        similarity = float((image.patches[middle] @ token).max())
-        row = entry * self.rules.comparison.grid**2 + source
-        return MissingPiece(self._namer(None)(row, 1.0, similarity), float(missing.excess[source]))
+        row = self.bank.entries[missing.image][0] * self.rules.comparison.grid**2 + source
+        similarity, excess = float(missing.similarity[source]), float(missing.excess[source])
+        return MissingPiece(self._namer(None)(row, 1.0, similarity), excess)
 
     def _namer(self, rows: Tensor | None) -> Namer:
         """Names the rows of the memory that a mask leaves; None leaves all."""

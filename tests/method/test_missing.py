@@ -1,0 +1,267 @@
+"""Missing pieces: found where they should be, wherever the part lies, and never in a good part."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hyperfsad.method.missing import (
+    AROUND,
+    FLOOR,
+    MOST_SHOWN,
+    NEAR,
+    NEAREST,
+    OTHERS,
+    SHOWN,
+    SPREAD,
+    Missing,
+    MissingPieces,
+    missing_weight,
+)
+
+GRID = 12
+WIDTH = 24
+
+
+def unit(rows: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(rows, dim=-1)
+
+
+def scene(seed: int = 0, grid: int = GRID) -> Tensor:
+    """A background that changes smoothly from place to place, so that places can be told apart."""
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.randn(1, WIDTH, 4, 4, generator=generator)
+    maps = torch.nn.functional.interpolate(coarse, (grid, grid), mode="bicubic")[0]
+    return maps.permute(1, 2, 0).contiguous()
+
+
+def piece(seed: int = 7, side: int = 2) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return 4 * torch.randn(side, side, WIDTH, generator=generator)
+
+
+def photographed(part: Tensor, seed: int) -> Tensor:
+    """The tokens of a picture of a part: with a little noise, unit, (N, D)."""
+    generator = torch.Generator().manual_seed(seed)
+    return unit((part + 0.02 * torch.randn(part.shape, generator=generator)).flatten(0, 1))
+
+
+def with_pieces(part: Tensor, places: list[tuple[int, int]], shape: Tensor) -> Tensor:
+    part = part.clone()
+    side = len(shape)
+    for row, column in places:
+        part[row : row + side, column : column + side] = shape
+    return part
+
+
+def token_of(tokens: Tensor) -> Tensor:
+    return unit(tokens.mean(dim=0))
+
+
+def fitted(images: list[Tensor], kept: list[Tensor | None] | None = None) -> MissingPieces:
+    cls = torch.stack([token_of(image) for image in images])
+    grid = math.isqrt(len(images[0]))
+    return MissingPieces(images, cls, grid, kept or [None] * len(images))
+
+
+def asked(pieces: MissingPieces, image: Tensor) -> Missing:
+    return pieces.find(image, token_of(image))
+
+
+# The reference: every step in loops over lists of float64, as the sentences of the module say.
+
+
+def reference_looked_for(part: Tensor, image: Tensor, grid: int) -> tuple[list[float], list[int]]:
+    alike = (part.double() @ image.double().T).tolist()
+    moves = []
+    for place, row in enumerate(alike):
+        found = max(range(len(row)), key=lambda q, row=row: row[q])  # type: ignore[misc]
+        moves.append((found // grid - place // grid, found % grid - place % grid))
+    half = min(AROUND // 2, grid - 1)
+
+    def mirrored(place: int) -> int:
+        place = abs(place)
+        return 2 * (grid - 1) - place if place >= grid else place
+
+    residuals, expected = [], []
+    for row in range(grid):
+        for column in range(grid):
+            near = [
+                moves[mirrored(row + down) * grid + mirrored(column + across)]
+                for down in range(-half, half + 1)
+                for across in range(-half, half + 1)
+            ]
+            middle = [sorted(move[axis] for move in near)[len(near) // 2] for axis in (0, 1)]
+            there = [
+                min(max(place + move, 0), grid - 1)
+                for place, move in zip((row, column), middle, strict=True)
+            ]
+            best = max(
+                alike[row * grid + column][
+                    min(max(there[0] + down, 0), grid - 1) * grid
+                    + min(max(there[1] + across, 0), grid - 1)
+                ]
+                for down in range(-NEAR, NEAR + 1)
+                for across in range(-NEAR, NEAR + 1)
+            )
+            residuals.append(max(1 - best, 0.0))
+            expected.append(there[0] * grid + there[1])
+    return residuals, expected
+
+
+def reference_variation(images: list[Tensor], number: int, grid: int) -> list[float]:
+    others = [image for place, image in enumerate(images) if place != number][:OTHERS]
+    each = [reference_looked_for(images[number], other, grid)[0] for other in others]
+    worst = [max(values) for values in zip(*each, strict=True)]
+    half = SPREAD // 2
+    return [
+        max(
+            worst[y * grid + x]
+            for y in range(max(row - half, 0), min(row + half + 1, grid))
+            for x in range(max(column - half, 0), min(column + half + 1, grid))
+        )
+        for row in range(grid)
+        for column in range(grid)
+    ]
+
+
+def reference_find(
+    images: list[Tensor], image: Tensor, grid: int
+) -> tuple[float, int, list[float], list[int]]:
+    own = token_of(image).double()
+    likeness = [float(token_of(part).double() @ own) for part in images]
+    nearest = sorted(range(len(images)), key=lambda number: -likeness[number])[:NEAREST]
+    found = []
+    for number in nearest:
+        residuals, expected = reference_looked_for(images[number], image, grid)
+        usual = reference_variation(images, number, grid)
+        excess = [(r - b) / (b + FLOOR) for r, b in zip(residuals, usual, strict=True)]
+        count = math.ceil(0.02 * len(excess))
+        score = max(sum(sorted(excess)[-count:]) / count, 0.0)
+        found.append((score, number, excess, expected))
+    return min(found)
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_it_is_what_the_sentences_say(count: int) -> None:
+    grid = 8
+    images = [photographed(with_pieces(scene(2, grid), [(3, 4)], piece()), n) for n in range(count)]
+    images[-1] = photographed(scene(3, grid), 9)  # one good part is quite another
+    pieces = fitted(images)
+    for number in range(count):
+        usual = pieces.variation(number).tolist()
+        assert usual == pytest.approx(reference_variation(images, number, grid), abs=1e-5)
+    for query in (photographed(scene(2, grid), 50), photographed(scene(5, grid), 51)):
+        found = asked(pieces, query)
+        score, number, excess, expected = reference_find(images, query, grid)
+        assert found.image == number
+        assert found.score == pytest.approx(score, abs=1e-3)
+        assert found.excess.tolist() == pytest.approx(excess, abs=2e-3)
+        shown = sorted(range(grid**2), key=lambda place: -excess[place])[:MOST_SHOWN]
+        shown = [place for place in shown if excess[place] > SHOWN]
+        assert sorted(found.sources.tolist()) == sorted(shown)
+        there = dict(zip(found.sources.tolist(), found.places.tolist(), strict=True))
+        assert there == {place: expected[place] for place in shown}
+
+
+@pytest.mark.parametrize("shift", [(0, 0), (2, 1), (-1, -3)])
+def test_a_piece_that_was_cut_out_is_found_where_it_should_be(shift: tuple[int, int]) -> None:
+    """A part in the middle of a calm ground, of which a shifted picture shows all."""
+    side, margin = 16, 4
+    ground = 3 + 0.3 * scene(1, side + 2 * margin)
+    ground[9:15, 9:15] += 3 * scene(0, 6)
+    complete = with_pieces(ground, [(11, 12)], piece())
+
+    def photo(part: Tensor, seed: int, down: int = 0, across: int = 0) -> Tensor:
+        top, left = margin - down, margin - across
+        return photographed(part[top : top + side, left : left + side], seed)
+
+    pieces = fitted([photo(complete, seed) for seed in range(3)])
+    good, bad = asked(pieces, photo(complete, 20, *shift)), asked(pieces, photo(ground, 20, *shift))
+    assert bad.score > 3 * good.score
+    assert bad.score > 2 * SHOWN
+    own = {(7 + down, 8 + across) for down in (0, 1) for across in (0, 1)}
+    worst = divmod(int(bad.excess.argmax()), side)
+    assert worst in own
+    there = {divmod(place, side) for place in bad.places.tolist()}
+    assert {(row + shift[0], column + shift[1]) for row, column in own} <= there
+    shown = bad.on_map(side**2)
+    peak = int(shown.argmax())
+    assert (peak // side - shift[0], peak % side - shift[1]) in own
+    source = bad.source_at(peak)
+    assert source is not None
+    assert divmod(source, side) == worst
+    assert float(shown.max()) == pytest.approx(float(bad.excess[source]))
+    assert float(bad.similarity[source]) < 0.9
+    assert bad.source_at(0) is None
+
+
+def test_one_of_four_equal_pieces_is_missed() -> None:
+    """The other three are just like it, but not near."""
+    places = [(1, 1), (1, 9), (9, 1), (9, 9)]
+    background = scene(4)
+    whole = with_pieces(background, places, piece())
+    pieces = fitted([photographed(whole, seed) for seed in range(3)])
+    lacking = photographed(with_pieces(background, places[:3], piece()), 30)
+    found = asked(pieces, lacking)
+    assert found.score > 2 * SHOWN
+    worst = int(found.excess.argmax())
+    assert divmod(worst, GRID) in {(9, 9), (9, 10), (10, 9), (10, 10)}
+    anywhere = float((lacking @ pieces._images[found.image][worst]).max())
+    assert anywhere > 0.95 > float(found.similarity[worst])
+    assert asked(pieces, photographed(whole, 31)).score < found.score / 3
+
+
+def test_what_varies_among_good_parts_is_not_missed() -> None:
+    """A label that half of the good parts have need not be there."""
+    plain, labelled = scene(0), with_pieces(scene(0), [(5, 5)], piece())
+    support = [photographed(part, seed) for seed, part in enumerate((plain, labelled) * 2)]
+    assert asked(fitted(support), photographed(plain, 40)).score < SHOWN
+
+
+def test_what_is_not_kept_is_not_missed() -> None:
+    whole = with_pieces(scene(0), [(5, 6)], piece())
+    images = [photographed(whole, seed) for seed in range(2)]
+    inside = torch.ones(GRID, GRID, dtype=torch.bool)
+    inside[4:8, 5:9] = False
+    kept: list[Tensor | None] = [inside.flatten()] * 2
+    query = photographed(scene(0), 20)
+    everywhere, masked = asked(fitted(images), query), asked(fitted(images, kept), query)
+    assert everywhere.score > 2 * SHOWN > SHOWN > masked.score
+    assert (masked.excess[~inside.flatten()] == 0).all()
+    assert not len(masked.places)
+    nowhere: list[Tensor | None] = [torch.zeros(GRID**2, dtype=torch.bool)] * 2
+    assert asked(fitted(images, nowhere), query).score == 0
+
+
+def test_one_good_part_has_no_say_and_many_have_all() -> None:
+    assert missing_weight(0.2, 1) == 0
+    weights = [missing_weight(0.2, images) for images in range(1, 50)]
+    assert weights == sorted(weights)
+    assert missing_weight(0.2, 2) == pytest.approx(0.1)
+    assert missing_weight(0.2, 10**9) == pytest.approx(0.2)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 7), st.integers(2, 6), st.integers(0, 10**6), st.floats(0, 2))
+def test_nothing_is_missing_in_a_good_part(grid: int, count: int, seed: int, noise: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    part = torch.randn(grid**2, WIDTH, generator=generator)
+    images = [
+        unit(part + noise * torch.randn(part.shape, generator=generator)) for _ in range(count)
+    ]
+    pieces = fitted(images)
+    for image in images:
+        found = asked(pieces, image)
+        assert found.score == 0
+        assert not len(found.places)
+    stranger = unit(torch.randn(grid**2, WIDTH, generator=generator))
+    found = asked(pieces, stranger)
+    assert found.score >= 0
+    assert found.excess.isfinite().all()
+    assert len(found.places) == len(found.sources) <= MOST_SHOWN
+    assert (found.excess[found.sources] > SHOWN).all()
+    assert (found.on_map(grid**2) >= 0).all()
