@@ -166,7 +166,7 @@ class WholeView(View):
     def _score(self, image: ImageTokens) -> TokenScore:
         grid = self.rules.comparison.grid
         facing = self._facing(image.cls)
-        scales, kept = self.distances(image, facing)
+        scales, kept = self.distances(image)
         finest = scales[0] if kept is None else scales[0][kept]
         missing = self._missing(image, facing)
         lacking = self._lacking(missing, kept)
@@ -184,15 +184,10 @@ class WholeView(View):
         added = self._scoring.weights["missing"] * missing.on_map(self.rules.comparison.grid**2)
         return added if kept is None else added * kept
 
-    def distances(
-        self, image: ImageTokens, facing: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """The distances of an image's patches, (scales, N), and which of them were compared.
-
-        `facing` masks the entries that they are compared with.
-        """
+    def distances(self, image: ImageTokens) -> tuple[Tensor, Tensor | None]:
+        """The distances of an image's patches, (scales, N), and which of them were compared."""
         kept = self.interest.patches(image.patches, self.rules.comparison.grid)
-        rows = self._rows_of_entries(facing)
+        rows = self._rows_of_entries(self._facing(image.cls))
         return self._matcher.distances(image.patches, kept, rows), kept
 
     def normal_distances(self) -> Tensor:
@@ -211,7 +206,7 @@ class WholeView(View):
     def _held_out(self, bank: MemoryBank, entries: Sequence[int]) -> Tensor:
         others = self._over(bank.without(*entries), self.interest)
         own = ImageTokens(bank.patches_of(entries[0]), bank.cls[entries[0]])
-        scales, kept = others.distances(own, others._facing(own.cls))
+        scales, kept = others.distances(own)
         return scales if kept is None else scales[:, kept]
 
     def _self_distances(self, lone: MemoryBank) -> Tensor:
@@ -273,7 +268,7 @@ class WholeView(View):
         how = self.rules.comparison
         (image,) = encoder.encode([self.visible(picture)]).images()
         facing = self._facing(image.cls)
-        scales, kept = self.distances(image, facing)
+        scales, kept = self.distances(image)
         missing = self._missing(image, facing)
         lacking = self._lacking(missing, kept)
         left = scales.mean(dim=0)
