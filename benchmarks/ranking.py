@@ -5,8 +5,9 @@
 
 Each product gets five drawn supports and the first K files, for K = 1, 2 and 4. Every detector is
 fitted and asked as a user would do it (`fit`, `predict`), so that it chooses its view by itself;
-only encoding is remembered, as the same pictures come again and again. The figures of a product go
-to one file, and a run goes on with the products that have none. The last table leaves whole
+only encoding is remembered, as the same pictures come again and again. Peers but for the nearest
+neighbour take minutes a product, so they get the first draw alone. The figures of a product and a
+method go to one file, and a run goes on with those that have none. The last table leaves whole
 products out: the pooling and the weight of missing pieces are chosen on eight, measured on the
 ninth.
 """
@@ -44,6 +45,7 @@ METRICS = ("I-AUROC", "P-AUROC", "PRO", "P-AP")
 POOLINGS = ("max", "top-0.2%", "top-0.5%", "top-1%", "top-2%")
 WEIGHTS = (0.0, 0.1, 0.2, 0.4)
 SAME_TOKENS = ", same tokens"
+ONE_DRAW = tuple(peer + SAME_TOKENS for peer in PEERS if peer != "nearest")
 
 
 class Remembering(Encoder):
@@ -104,8 +106,8 @@ def methods() -> dict[str, Callable[[], FewShotDetector]]:
     ours = find_recipe("default").settings()
     common: dict[str, Any] = {"layers": ours.layers, "last_norm": True}
     found: dict[str, Callable[[], FewShotDetector]] = {
-        BEFORE: lambda: HyperFSAD(recipe="clip"),
         OURS: HyperFSAD,
+        BEFORE: lambda: HyperFSAD(recipe="clip"),
         ANOMALYDINO: lambda: make_peer(
             "nearest", ours.name, layers=ours.layers[-1:], last_norm=True
         ),
@@ -115,24 +117,23 @@ def methods() -> dict[str, Callable[[], FewShotDetector]]:
     return found
 
 
-def measure(category: Category) -> dict[str, Any]:
-    """Every figure of a product, by method, draw and K."""
-    anomalous = np.array([image.anomalous for image in category.test])
+def measure(category: Category, out: Path) -> None:
+    """Every figure of a product, by method, draw and K; each method goes to a file of its own."""
+    anomalous = [image.anomalous for image in category.test]
     masks = None
     if category.has_masks:
         masks = np.stack([load_mask(image, SIZE) for image in category.test])
     encoders: dict[str, Remembering] = {}
-    figures: dict[str, Any] = {"product": category.name, "records": []}
-    for name, make in methods().items():
+    for number, (name, make) in enumerate(methods().items()):
+        file = out / f"{category.name}-{number}.json"
+        if file.exists():
+            continue
         detector = make()
-        settings = detector.settings
-        if name == ANOMALYDINO:  # the last of the layers that are known already
-            encoder = Remembering(encoders[find_recipe("default").backbone], [-1])
-        elif settings.name in encoders:
-            encoder = encoders[settings.name]
-        else:
-            encoder = encoders[settings.name] = Remembering(load_encoder(settings))
+        encoder = encoder_of(detector, encoders)
+        records = []
         for (draw, shots), paths in supports(category).items():
+            if draw != "0" and name in ONE_DRAW:
+                continue
             record = scored(make(), encoder, paths, category)
             maps = record.pop("maps")
             record |= {"method": name, "draw": draw, "shots": shots}
@@ -140,10 +141,22 @@ def measure(category: Category) -> dict[str, Any]:
             if masks is not None:
                 shown = upsampled(maps, SIZE, detector.smoothing)
                 record["metrics"] |= pixel_metrics(shown, masks)
-            figures["records"].append(record)
+            records.append(record)
+        found = {"product": category.name, "anomalous": anomalous, "records": records}
+        with atomic_path(file) as temporary:
+            temporary.write_text(json.dumps(found), encoding="utf-8")
         print(f"{category.name}: {name}", flush=True)
-    figures["anomalous"] = anomalous.tolist()
-    return figures
+
+
+def encoder_of(detector: FewShotDetector, known: dict[str, Remembering]) -> Encoder:
+    """The encoder of a detector, which another with the same model may have loaded already."""
+    settings, ours = detector.settings, find_recipe("default").settings()
+    whole = ours if settings.name == ours.name else settings
+    if whole.name not in known:
+        known[whole.name] = Remembering(load_encoder(whole))
+    if settings.layers == whole.layers:
+        return known[whole.name]
+    return Remembering(known[whole.name], [whole.layers.index(layer) for layer in settings.layers])
 
 
 def scored(
@@ -267,15 +280,15 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     categories = Suite.read(Path(options.suite), ()).load() if options.suite else []
     for category in categories:
-        file = out / f"{category.name}.json"
-        if file.exists() or (options.products and category.name not in options.products.split(",")):
-            continue
-        found = measure(category)
-        with atomic_path(file) as temporary:
-            temporary.write_text(json.dumps(found), encoding="utf-8")
-    files = sorted(out.glob("*.json"))
-    if files:
-        tables({file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files})
+        if not options.products or category.name in options.products.split(","):
+            measure(category, out)
+    products: dict[str, Any] = {}
+    for file in sorted(out.glob("*.json")):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        kept = products.setdefault(found["product"], {**found, "records": []})
+        kept["records"] += found["records"]
+    if products:
+        tables(products)
 
 
 if __name__ == "__main__":
