@@ -95,8 +95,8 @@ class MissingPiece:
         across, down = self.patch.centre
         return (
             f"missing here: what {self.patch.image} shows at {100 * across:.0f} %,"
-            f" {100 * down:.0f} %; nothing near is like it ({self.excess:.1f} times more off than it"
-            " varies among good parts)"
+            f" {100 * down:.0f} %; nothing near is like it ({self.excess:.1f} times more off than"
+            " it varies among good parts)"
         )
 
 
