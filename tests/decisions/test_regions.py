@@ -98,6 +98,25 @@ def test_a_hole_is_no_area() -> None:
     assert len(region.polygon) == 4  # the outline is the outer one
 
 
+def test_a_region_is_missing_where_a_missing_piece_made_it() -> None:
+    """It raised the peak above the threshold, or makes up most of it."""
+    anomaly_map = grid("000000000", "080808080", "000000000")
+    added = grid("000000000", "050301000", "000000000")
+    found = {
+        round(region.peak.x): region.kind
+        for region in find_regions(anomaly_map, (90, 30), 0.6, missing=added)
+        if region.peak is not None
+    }
+    assert found == {15: "missing", 35: "missing", 55: "unexpected", 75: "unexpected"}
+    most = find_regions(anomaly_map, (90, 30), 0.05, missing=grid("0" * 9, "050301000", "0" * 9))
+    assert [region.kind for region in most] == ["missing"] + ["unexpected"] * 3
+    plain = find_regions(anomaly_map, (90, 30), 0.6)
+    assert {region.kind for region in plain} == {"unexpected"}
+    assert [region.to_dict()["kind"] for region in plain] == ["unexpected"] * 4
+    outlines = [region.polygon for region in find_regions(anomaly_map, (90, 30), 0.6, 0, added)]
+    assert outlines == [region.polygon for region in plain]
+
+
 def test_the_highest_first_and_small_ones_left_out() -> None:
     anomaly_map = grid("70000", "00000", "00999", "00000", "80000")
     found = find_regions(anomaly_map, (50, 50), 0.5)

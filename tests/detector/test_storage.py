@@ -1,5 +1,6 @@
 """Detector files: bit for bit, and every kind of bad one refused in a sentence."""
 
+import hashlib
 import json
 import struct
 import zlib
@@ -12,9 +13,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
+from hyperfsad.cli.main import main
 from hyperfsad.detector.storage import FORMAT, KEY
 from hyperfsad.errors import DetectorFileError, UsageError
 from tests.conftest import make_picture
+from tests.encoders.test_encoder import saved_model
 
 
 @pytest.fixture
@@ -71,6 +74,81 @@ def test_every_setting_is_kept(tiny: str, tmp_path: Path) -> None:
     assert (loaded.lookup, loaded.pooling, loaded.lam) == ("top-p", "top-5%", 0.3)
     assert (loaded.recipe, loaded.sharpness, loaded.scales) == ("paper-offline", 4.0, (3,))
     assert loaded.identity() == detector.identity()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_all_that_the_default_recipe_has_is_kept(tiny: str, tmp_path: Path, count: int) -> None:
+    detector = HyperFSAD(tiny, resolution=84, missing=0.3, device="cpu")
+    detector.fit([make_picture(seed) for seed in range(count)])
+    assert detector.settings.last_norm
+    assert detector.tentative_ == (count == 1)
+    detector.save(tmp_path / "a.hfsad")
+    loaded = HyperFSAD.load(tmp_path / "a.hfsad", device="cpu")
+    assert loaded.settings == detector.settings
+    assert (loaded.missing, loaded.tentative_) == (0.3, detector.tentative_)
+    assert loaded.identity() == detector.identity()
+    first, second = detector.predict(make_picture(9)), loaded.predict(make_picture(9))
+    assert first.branches == second.branches
+    assert (first.anomaly_map == second.anomaly_map).all()
+    assert first.regions == second.regions
+    loaded.save(tmp_path / "b.hfsad")
+    assert (tmp_path / "b.hfsad").read_bytes() == (tmp_path / "a.hfsad").read_bytes()
+
+
+LATER = ("missing", "tentative")
+"""What headers have had only since there are missing pieces and tentative copies."""
+
+
+def earlier_header(path: Path, recipe: str) -> dict[str, Any]:
+    """The header as the version before missing pieces wrote it."""
+    header = {key: value for key, value in stored_header(path).items() if key not in LATER}
+    del header["encoder"]["last_norm"]
+    return {**header, "recipe": recipe}
+
+
+def earlier_identity(header: dict[str, Any]) -> str:
+    """The hash that the version before missing pieces has in its journals."""
+    names = ("encoder", "recipe", "lookup", "sharpness", "scales", "pooling", "lambda")
+    names += ("rotations", "roi", "tiles", "scale", "threshold", "map_threshold", "calibration")
+    hashes = [image["sha256"] for image in header["normal_images"]]
+    text = json.dumps([{name: header[name] for name in names}, hashes], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.fixture
+def clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A small model in the place of clip-vitb16."""
+    saved_model("clip_vision_model", tmp_path / "clip", depth=12)
+    folder = tmp_path / "clip"
+    monkeypatch.setattr("hyperfsad.encoders.store.weights_folder", lambda *_, **__: folder)
+    return "clip-vitb16"
+
+
+def test_a_file_of_the_former_default_is_one_of_the_recipe_clip(
+    clip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "part.hfsad"
+    detector = HyperFSAD(clip, recipe="clip", resolution=96, device="cpu")
+    detector.fit([make_picture(1), make_picture(2)]).save(path)
+    header = earlier_header(path, recipe="default")
+    save_file(load_file(path), path, metadata={KEY: json.dumps(header)})
+    old = HyperFSAD.load(path, device="cpu")
+    assert (old.recipe, old.missing, old.tentative_) == ("clip", 0.0, False)
+    assert (old.rotations, old.settings.last_norm) == (1, False)
+    assert old.settings == detector.settings
+    assert old.identity() == detector.identity() == earlier_identity(header)
+    assert old.predict(make_picture(3)).branches == detector.predict(make_picture(3)).branches
+    assert main(["info", str(path)]) == 0
+    assert "recipe      clip (called default when it was saved)" in capsys.readouterr().out
+
+
+def test_a_file_of_an_earlier_version_goes_on_where_it_was(saved: Path) -> None:
+    now = HyperFSAD.load(saved, device="cpu")
+    header = earlier_header(saved, recipe="paper")
+    save_file(load_file(saved), saved, metadata={KEY: json.dumps(header)})
+    old = HyperFSAD.load(saved, device="cpu")
+    assert old.recipe == now.recipe == "paper-offline"
+    assert old.identity() == now.identity() == earlier_identity(header)
 
 
 def test_the_map_threshold_is_kept_and_older_files_have_none(
@@ -159,6 +237,10 @@ def test_a_newer_format_asks_for_an_upgrade(saved: Path) -> None:
         {"lookup": "magic"},
         {"pooling": 3},
         {"lambda": "x"},
+        {"missing": "much"},
+        {"missing": -1},
+        {"rotations": 0},
+        {"rotations": 1000, "tentative": True},
         {"scale": [1]},
         {"map_threshold": "high"},
         {"normal_images": []},

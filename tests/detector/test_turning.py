@@ -1,6 +1,7 @@
 """Parts that lie at any angle: turned views of the support, and whether they are worth it."""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from hyperfsad import HyperFSAD, UsageError
+from hyperfsad import HyperFSAD, ProductDetector, UsageError
 from hyperfsad.cli.main import main
 from hyperfsad.detector.orientation import AUTO_ROTATIONS, TRIED
 from hyperfsad.detector.storage import read_detector
@@ -75,7 +76,7 @@ def test_large_pictures_are_turned_small() -> None:
 
 
 def test_a_turned_part_is_known(tiny: str) -> None:
-    usual, turning = small(tiny).fit(part()), small(tiny, rotations=8).fit(part())
+    usual, turning = (small(tiny, rotations=number).fit(part()) for number in (1, 8))
     for angle in (45, 180, 270):
         query = turn(LoadedImage("part", part()), angle).pixels
         assert turning.predict(query).score < 1e-4 < usual.predict(query).score
@@ -94,7 +95,8 @@ def test_images_are_counted_not_views(tiny: str, angled: Path, tmp_path: Path) -
     at_once = small(tiny, rotations=3).fit(angled)
     detector.extend(angled / "3.png")
     assert torch.equal(detector.memory_.cls, at_once.memory_.cls)
-    assert detector.identity() == at_once.identity() != small(tiny).fit(angled).identity()
+    upright = small(tiny, rotations=1).fit(angled)
+    assert detector.identity() == at_once.identity() != upright.identity()
 
 
 def test_the_level_of_colours_leaves_all_views_of_an_image_out(tiny: str, angled: Path) -> None:
@@ -149,16 +151,95 @@ def test_auto_leaves_parts_that_lie_alike(tiny: str) -> None:
     parts = [np.asarray(part(0, seed)) for seed in range(TRIED + 2)]
     detector = small(tiny, rotations="auto", notify=said.append).fit(parts)
     assert detector.rotations_ == 1
-    assert "they stay as they are" in said[-1]
-    assert torch.equal(small(tiny).fit(parts).memory_.cls, detector.memory_.cls)
+    assert not detector.tentative_
+    assert "they are remembered as they lie" in said[-1]
+    as_told = small(tiny, rotations=1).fit(parts)
+    assert torch.equal(as_told.memory_.cls, detector.memory_.cls)
+    assert as_told.identity() == detector.identity()
 
 
-def test_auto_with_one_part_says_that_it_cannot_tell(tiny: str, angled: Path) -> None:
+def test_auto_is_what_the_default_recipe_does_but_not_with_tiles(tiny: str) -> None:
+    assert small(tiny).rotations == "auto"
+    assert small(tiny, tiles=40).rotations == 1
+    assert (
+        small(tiny, recipe="clip").rotations == small(tiny, recipe="paper-offline").rotations == 1
+    )
+    assert small(tiny, recipe="clip", rotations="auto").rotations == "auto"
+
+
+def test_auto_with_one_part_takes_turned_copies_for_what_they_fit(
+    tiny: str, angled: Path, tmp_path: Path
+) -> None:
     said: list[str] = []
     detector = small(tiny, rotations="auto", notify=said.append).fit(angled / "0.png")
-    assert detector.rotations_ == 1
-    assert len(detector.memory_) == 1
+    assert (detector.rotations_, detector.tentative_) == (AUTO_ROTATIONS, True)
+    assert len(detector.memory_) == AUTO_ROTATIONS
     assert "One good part cannot tell" in said[-1]
+    upright, turning = (
+        small(tiny, rotations=number).fit(angled / "0.png") for number in (1, AUTO_ROTATIONS)
+    )
+    turned_part = turn(LoadedImage("part", part()), 90).pixels
+    damaged = part(0, 9)
+    damaged.paste(turned_part.crop((20, 20, 50, 50)), (60, 60))  # a turned piece is a defect here
+    assert detector.predict(turned_part).score == turning.predict(turned_part).score
+    assert detector.predict(turned_part).score < upright.predict(turned_part).score / 2
+    assert detector.predict(damaged).score == pytest.approx(upright.predict(damaged).score)
+    assert detector.predict(damaged).score > turning.predict(damaged).score
+    assert len({each.identity() for each in (detector, upright, turning)}) == 3
+    detector.save(tmp_path / "part.hfsad")
+    again = HyperFSAD.load(tmp_path / "part.hfsad", device="cpu")
+    assert (again.rotations_, again.tentative_) == (AUTO_ROTATIONS, True)
+    assert again.identity() == detector.identity()
+    for query in (turned_part, damaged):
+        assert again.predict(query).score == detector.predict(query).score
+
+
+def test_the_command_line_says_that_turned_copies_are_tentative(
+    tiny: str, angled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "part.hfsad")
+    fit = ["fit", str(angled / "0.png"), "-o", path, "--backbone", tiny, "--resolution", "84"]
+    assert main([*fit, "--device", "cpu"]) == 0
+    assert "count only for images that they fit clearly better" in capsys.readouterr().err
+    assert main(["info", path]) == 0
+    told = capsys.readouterr().out
+    assert "rotations   8, where a turn fits clearly better" in told
+    assert "missing     weighs 0.2" in told
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("angles", [(0, 90, 225), (0, 0, 0)])
+def test_further_parts_tell_whether_a_lone_one_is_to_be_turned(
+    tiny: str, tmp_path: Path, loaded: bool, angles: tuple[int, ...]
+) -> None:
+    parts = [tmp_path / f"{seed}.png" for seed in range(3)]
+    for seed, (path, angle) in enumerate(zip(parts, angles, strict=True)):
+        part(angle, seed).save(path)
+    grown, at_once = small(tiny).fit(parts[0]), small(tiny).fit(parts)
+    if loaded:
+        grown.save(tmp_path / "part.hfsad")
+        grown = HyperFSAD.load(tmp_path / "part.hfsad", device="cpu")
+    grown.extend(parts[1:])
+    assert not grown.tentative_
+    assert grown.rotations_ == (8 if any(angles) else 1)
+    assert grown.identity() == at_once.identity()
+    grown.save(tmp_path / "grown.hfsad")
+    at_once.save(tmp_path / "whole.hfsad")
+    assert (tmp_path / "grown.hfsad").read_bytes() == (tmp_path / "whole.hfsad").read_bytes()
+
+
+def test_a_lone_part_is_no_rule_for_other_products(tiny: str, angled: Path, tmp_path: Path) -> None:
+    """A product that is learnt later finds out for itself."""
+    alike = [np.asarray(part(0, seed)) for seed in range(3)]
+    products = ProductDetector(tiny, resolution=84, device="cpu").fit({"one": angled / "0.png"})
+    products.save(tmp_path / "products.hfsad")
+    again = ProductDetector.load(tmp_path / "products.hfsad", device="cpu")
+    assert again.products_["one"].tentative_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HyperfsadWarning)  # they look alike
+        again.extend("several", alike)
+    several = again.products_["several"]
+    assert (several.rotations_, several.tentative_) == (1, False)
 
 
 def test_auto_sees_past_images_that_cannot_be_read(tiny: str, angled: Path) -> None:
@@ -186,7 +267,7 @@ def test_a_source_may_use_its_buffer_again(tiny: str) -> None:
             yield buffer
 
     detector = small(tiny, rotations="auto").fit(camera())  # type: ignore[arg-type]
-    assert torch.equal(detector.memory_.cls, small(tiny).fit(parts).memory_.cls)
+    assert torch.equal(detector.memory_.cls, small(tiny, rotations=1).fit(parts).memory_.cls)
 
 
 def test_evidence_leads_back_to_the_picture_on_disk(tiny: str, tmp_path: Path) -> None:

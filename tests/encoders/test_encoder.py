@@ -1,5 +1,6 @@
 """Tokens equal what `transformers` itself gives, for every family, at an untrained resolution."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,34 @@ def test_tokens_are_those_of_transformers(family: str, tmp_path: Path) -> None:
             assert torch.equal(tokens.cls[:, place], state[:, 0])
             assert torch.equal(tokens.patches[:, place], state[:, 1 + registers :])
     assert tokens.patches.shape == (1, 2, 36, SMALL[family]["hidden_size"])
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_the_last_block_may_pass_the_final_norm_as_its_authors_use_it(
+    family: str, tmp_path: Path
+) -> None:
+    model, known = saved_model(family, tmp_path), FAMILIES[family]
+    side = 6 * SMALL[family]["patch_size"]
+    settings = find_spec(str(tmp_path)).settings((2, 8), side, last_norm=True)
+    assert settings.last_norm == (not known.final_norm)
+    image = load_image(make_picture(3))
+    tokens = load_encoder(settings, device="cpu").encode([image])
+    pixels = torch.from_numpy(image.to_array(side, settings.mean, settings.std))[None]
+    with torch.inference_mode():
+        states = model(pixel_values=pixels, output_hidden_states=True, **known.forward)
+        inner, last = states.hidden_states[2], states.last_hidden_state
+        if known.final_norm:
+            inner = model.norm(inner)
+        if family == "clip_vision_model":  # its model norms the pooled token alone
+            last = model.post_layernorm(states.hidden_states[8])
+    prefix = 1 + SMALL[family].get("num_register_tokens", 0)
+    for place, state in enumerate((inner, last)):
+        unit = torch.nn.functional.normalize(state, dim=-1)
+        assert (tokens.cls[:, place] - unit[:, 0]).abs().max() < 1e-6
+        assert (tokens.patches[:, place] - unit[:, prefix:]).abs().max() < 1e-6
+    plain = load_encoder(replace(settings, last_norm=False), device="cpu").encode([image])
+    assert torch.equal(plain.patches[:, 0], tokens.patches[:, 0])
+    assert torch.equal(plain.patches[:, 1], tokens.patches[:, 1]) == known.final_norm
 
 
 def test_only_dinov3_passes_inner_layers_through_the_final_norm() -> None:

@@ -40,7 +40,7 @@ def test_offline_the_error_names_the_three_ways(
     sentence = str(caught.value)
     assert "hf auth login" in sentence
     assert "hyperfsad encoders fetch dinov3-vitb16 --from FOLDER" in sentence
-    assert "dinov2-vits14-reg, clip-vitb16" in sentence
+    assert "dinov2-vits14, clip-vitb16, dinov2-vits14-reg" in sentence
 
 
 def test_weights_come_from_the_hub_with_the_user_s_token(

@@ -93,6 +93,23 @@ def test_tokens_are_those_of_torch(family: str, tmp_path: Path) -> None:
     assert converted.fingerprint == read.fingerprint == torch_encoder.fingerprint
 
 
+def test_the_final_norm_of_the_last_block_is_torch_s(tmp_path: Path, cache: Path) -> None:
+    saved_model("dinov2", tmp_path / "model")
+    spec = find_spec(str(tmp_path / "model"))
+    found = {}
+    for last_norm in (False, True):
+        settings = spec.settings((2, 8), 84, last_norm=last_norm)
+        expected, own = (
+            tokens_of(load_encoder(settings, "cpu", engine=engine), 1, 2)
+            for engine in ("torch", "openvino")
+        )
+        assert (own.patches - expected.patches).abs().max() < 5e-6
+        assert (own.cls - expected.cls).abs().max() < 5e-6
+        found[last_norm] = own
+    assert (found[True].patches[:, 1] - found[False].patches[:, 1]).abs().max() > 1e-3
+    assert len(entries(cache)) == 2  # neither is taken for the other
+
+
 @pytest.mark.usefixtures("cache")
 def test_tokens_depend_neither_on_company_nor_on_threads(tiny: str) -> None:
     encoder = loaded(tiny)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.errors import HyperfsadWarning
@@ -18,6 +18,7 @@ from hyperfsad.evidence.evidence import Evidence
 from hyperfsad.images.loading import LoadedImage, load_image
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.matching import at_scale
+from hyperfsad.method.missing import NEAR
 from hyperfsad.method.pruning import WORTHWHILE
 from hyperfsad.peers.nearest import NearestNeighbour
 from tests.conftest import make_picture
@@ -29,17 +30,23 @@ def fitted(detector: HyperFSAD, photos: Path) -> HyperFSAD:
 
 
 def rebuilt_distance(detector: HyperFSAD, image: object, evidence: Evidence) -> float:
-    """1 − cos from nothing but the told neighbours, looked up again by name, row and column."""
+    """1 − cos from nothing but the told neighbours, looked up again by name, view, row, column."""
     names = [normal.name for normal in detector.memory_.images]
-    query = detector.encoder_.encode([load_image(image)])  # type: ignore[arg-type]
+    grid, interest = evidence.grid, detector.view_.interest
+    picture = detector.view_.visible(load_image(image))  # type: ignore[arg-type]
+    query = detector.encoder_.encode([picture])
     distances = []
     for layer in evidence.layers:
         index = detector.settings.layers.index(layer.layer)
-        memory = at_scale(detector.memory_.patches[index], evidence.grid, layer.scale)
-        patches = at_scale(query.patches[0, index], evidence.grid, layer.scale)
+        rows = interest.rows(detector.memory_, grid)
+        memory = at_scale(detector.memory_.patches[index], grid, layer.scale, rows)
+        kept = interest.patches(list(query.patches[0]), grid)
+        patches = at_scale(query.patches[0, index], grid, layer.scale, kept)
         mixed = torch.zeros(memory.shape[1], dtype=torch.float64)
         for n in layer.neighbours:
-            row = names.index(n.image) * evidence.grid**2 + n.row * evidence.grid + n.column
+            assert n.angle == 360 * n.view / detector.rotations_
+            entry = names.index(n.image) + n.view
+            row = entry * grid**2 + n.row * grid + n.column
             mixed += n.weight * memory[row].double()
         own = patches[evidence.row * evidence.grid + evidence.column].double()
         distances.append(1 - float(torch.cosine_similarity(own, mixed, dim=0)))
@@ -47,9 +54,27 @@ def rebuilt_distance(detector: HyperFSAD, image: object, evidence: Evidence) -> 
     return sum(distances) / len(distances)
 
 
-@pytest.mark.parametrize("lookup", list(LOOKUPS))
-def test_the_neighbours_rebuild_what_the_map_shows(tiny: str, photos: Path, lookup: str) -> None:
-    detector = HyperFSAD(tiny, resolution=84, lookup=lookup, device="cpu")
+@pytest.mark.parametrize(
+    ("lookup", "rotations", "roi"),
+    [
+        *((lookup, 1, None) for lookup in LOOKUPS),
+        ("sparsemax", 5, None),
+        ("sparsemax", 1, "0,0 95,0 95,79 30,79"),
+        ("softmax", 4, "0,0 95,0 95,79 30,79"),
+    ],
+)
+def test_the_neighbours_rebuild_what_the_map_shows(
+    tiny: str, photos: Path, lookup: str, rotations: int, roi: str | None
+) -> None:
+    detector = HyperFSAD(
+        tiny,
+        resolution=84,
+        lookup=lookup,
+        missing=0,
+        rotations=rotations,
+        roi=roi,
+        device="cpu",
+    )
     detector.fit([photos / "0.png", photos / "1.png"])
     result = detector.predict(photos / "3.png")
     for row, column in ((0, 0), (2, 5), (5, 3)):
@@ -226,7 +251,7 @@ class Mirrored(HyperFSAD):
 
 
 def test_copies_of_a_support_image_are_told_apart(tiny: str, photos: Path) -> None:
-    detector = Mirrored(tiny, resolution=84, device="cpu").fit(photos / "0.png")
+    detector = Mirrored(tiny, resolution=84, rotations=1, device="cpu").fit(photos / "0.png")
     mirrored = Image.open(photos / "0.png").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     evidence = detector.evidence(mirrored, 8, 8)
     nearest = evidence.layers[-1].neighbours[0]
@@ -248,3 +273,101 @@ def test_it_agrees_with_the_pruned_matching_of_large_memories(tiny: str) -> None
         assert sum(unexplained) / len(unexplained) == pytest.approx(shown, abs=1e-6)
         for layer in evidence.layers:
             assert sum(n.weight for n in layer.neighbours) == pytest.approx(1, abs=1e-5)
+
+
+HOLE = (60, 88, 94, 122)
+
+
+def drilled(seed: int, hole: bool = True) -> Image.Image:
+    """A picture of a part with a dark hole, or without; a little noise makes each another one."""
+    picture = make_picture(3, (168, 168))
+    if hole:
+        ImageDraw.Draw(picture).ellipse(HOLE, fill=(0, 0, 0))
+    noise = np.random.default_rng(seed).normal(0, 2, (168, 168, 3))
+    return Image.fromarray(np.clip(np.asarray(picture) + noise, 0, 255).astype(np.uint8))
+
+
+@pytest.fixture
+def drilled_parts(tiny: str, tmp_path: Path) -> HyperFSAD:
+    """A detector of the default recipe that knows parts with a hole."""
+    folder = tmp_path / "drilled"
+    folder.mkdir()
+    for seed in range(4):
+        drilled(seed).save(folder / f"part {seed}.png")
+    return HyperFSAD(tiny, resolution=168, rotations=1, device="cpu").fit(folder)
+
+
+def test_the_evidence_shows_the_piece_that_is_missing(
+    drilled_parts: HyperFSAD, tmp_path: Path
+) -> None:
+    result = drilled_parts.predict(drilled(9, hole=False))
+    assert {region.kind for region in result.regions} == {"missing"}
+    evidence = result.evidence()
+    piece = evidence.missing
+    assert piece is not None
+    x, y = (168 * part for part in piece.patch.centre)
+    assert HOLE[0] < x < HOLE[2]
+    assert HOLE[1] < y < HOLE[3]
+    assert HOLE[0] < evidence.x < HOLE[2]
+    assert HOLE[1] < evidence.y < HOLE[3]
+    assert Path(piece.patch.image).parent == tmp_path / "drilled"
+    assert piece.patch.sha256 in {image.sha256 for image in drilled_parts.memory_.images}
+    assert piece.excess > 0.5
+    # what is explained is what the layers leave; the map has the missing piece besides
+    unexplained = [layer.unexplained for layer in evidence.layers]
+    assert evidence.value == pytest.approx(sum(unexplained) / len(unexplained), abs=1e-6)
+    assert evidence.shown == pytest.approx(float(result.anomaly_map.max()), abs=1e-6)
+    weight = result.branches.weights["missing"]
+    assert evidence.shown - evidence.value == pytest.approx(weight * piece.excess, abs=1e-5)
+
+
+def test_the_similarity_of_a_missing_piece_is_that_near_its_place(
+    drilled_parts: HyperFSAD,
+) -> None:
+    query = drilled(9, hole=False)
+    evidence = drilled_parts.evidence(query)
+    assert evidence.missing is not None
+    patch = evidence.missing.patch
+    names = [image.name for image in drilled_parts.memory_.images]
+    own = drilled_parts.memory_.patches_of(names.index(patch.image))[1][
+        12 * patch.row + patch.column
+    ]
+    tokens = drilled_parts.encoder_.encode([load_image(query)]).patches[0, 1].reshape(12, 12, -1)
+    rows = slice(max(evidence.row - NEAR, 0), evidence.row + NEAR + 1)
+    columns = slice(max(evidence.column - NEAR, 0), evidence.column + NEAR + 1)
+    nearest = float((tokens[rows, columns] @ own).max())
+    assert patch.similarity == pytest.approx(nearest, abs=1e-6)
+
+
+def test_a_missing_piece_is_told_and_drawn(drilled_parts: HyperFSAD, tmp_path: Path) -> None:
+    evidence = drilled_parts.evidence(drilled(9, hole=False))
+    piece = evidence.missing
+    assert piece is not None
+    told = json.loads(evidence.to_json())["missing"]
+    assert told["excess"] == piece.excess
+    assert told["patch"]["image"] == piece.patch.image
+    assert (told["patch"]["row"], told["patch"]["column"]) == (piece.patch.row, piece.patch.column)
+    assert f"missing here: what {piece.patch.image} shows at" in evidence.to_text()
+    assert f"{piece.excess:.1f} times more off" in evidence.to_text()
+    shown = np.asarray(evidence.plot())
+    without = np.asarray(replace(evidence, missing=None).plot())
+    assert shown.shape == without.shape
+    rows, columns, _ = np.nonzero(shown != without)
+    left = evidence_plot._MARGIN + 214
+    assert left <= columns.min() < columns.max() <= evidence_plot._MARGIN + evidence_plot._SIDE
+    dark = shown[rows.min() : rows.max(), left : left + 156].reshape(-1, 3).max(axis=1) < 25
+    assert dark.sum() > 500  # the hole of the good part
+    for path in (tmp_path / "drilled").iterdir():
+        path.unlink()
+    with pytest.warns(HyperfsadWarning, match="not on disk any more"):
+        assert (np.asarray(evidence.plot()) != shown).any()
+
+
+def test_where_nothing_is_missing_nothing_is_told(drilled_parts: HyperFSAD) -> None:
+    good = drilled_parts.evidence(drilled(9))
+    assert good.missing is None
+    assert good.to_dict()["missing"] is None
+    assert "missing here" not in good.to_text()
+    assert good.shown == good.value
+    elsewhere = drilled_parts.evidence(drilled(9, hole=False), 5, 5)
+    assert elsewhere.missing is None

@@ -71,10 +71,24 @@ def test_unknown_pooling_is_refused(name: str) -> None:
 def test_the_image_score_is_the_weighted_sum_of_the_branches(lam: float, expected: float) -> None:
     branches = BranchScores({"map": 0.4, "cls": 0.1}, branch_weights(lam))
     assert branches.total == pytest.approx(expected)
-    assert list(branches.values) == list(branch_weights(lam)) == list(BRANCHES)
+    assert list(branches.values) == list(branch_weights(lam)) == ["map", "cls"]
     higher = branches.with_values(map=0.5)
     assert higher.total == pytest.approx(expected + 0.1 * lam)
     assert higher.values["cls"] == 0.1
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
+def test_missing_pieces_add_to_the_paper_s_branches(lam: float) -> None:
+    weights = branch_weights(lam, missing=0.2)
+    assert list(weights) == list(BRANCHES)
+    patches, query, memory = torch.rand(36), unit(3, 8, seed=7), unit(4, 3, 8, seed=8)
+    plain = ImageScoring(Pooling.parse("max"), branch_weights(lam))(patches, query, memory)
+    found = ImageScoring(Pooling.parse("max"), weights)(patches, query, memory, 1.5)
+    assert found.values == {**plain.values, "missing": 1.5}
+    assert found.total == pytest.approx(plain.total + 0.3)
+    for wrong in (-0.1, 10.5, float("nan")):
+        with pytest.raises(UsageError, match="missing pieces lies between 0 and 10"):
+            branch_weights(lam, missing=wrong)
 
 
 def test_both_branches_come_from_the_tokens() -> None:

@@ -42,8 +42,10 @@ def test_columns_keep_their_order() -> None:
     assert header == (
         "image,score,score_map,score_cls,threshold,anomalous,map_threshold,regions,heatmap,map,"
         "error,product,unknown_product,nearest_product,product_similarity,product_margin,p_value,"
-        "threshold_from"
+        "threshold_from,score_missing"
     )
+    (header,) = "".join(regions_csv([])).splitlines()
+    assert header == "image,region,score,x,y,width,height,area,peak_x,peak_y,anomalous,kind"
 
 
 def rows(chunks: Any) -> list[dict[str, str]]:
@@ -76,6 +78,16 @@ def test_a_row_for_each_region() -> None:
     assert numbers == ["1", "2", "30", "40", "500.5", "0.7"]
     assert (table[0]["peak_x"], table[0]["peak_y"]) == ("10.5", "20.5")
     assert [row["anomalous"] for row in table] == ["True", "True", "False"]
+
+
+def test_tables_tell_what_is_missing() -> None:
+    """Results of earlier versions do not say it."""
+    lacking = record("a.png", score_missing=1.25, regions=[{**REGION, "kind": "missing"}])
+    earlier = record("b.png", regions=[REGION])
+    assert [row["score_missing"] for row in rows(results_csv([lacking, earlier]))] == ["1.25", ""]
+    assert [row["kind"] for row in rows(regions_csv([lacking, earlier]))] == ["missing", ""]
+    coco = json.loads("".join(coco_json(lambda: [lacking, earlier])))
+    assert [note["kind"] for note in coco["annotations"]] == ["missing", None]
 
 
 def test_coco_holds_all_that_its_readers_need() -> None:

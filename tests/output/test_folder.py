@@ -42,7 +42,8 @@ def test_the_records_of_the_contract(detector: HyperFSAD, photos: Path, tmp_path
     records = finished(tmp_path / "out", results, maps=True)
     assert [record["image"] for record in records] == [result.image for result in results]
     assert list(records[0]) == [
-        *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "size"),
+        *("image", "score", "score_map", "score_cls", "score_missing", "threshold"),
+        *("anomalous", "size"),
         *("map_threshold", "threshold_from", "p_value", "regions"),
         *("product", "unknown_product", "nearest_product", "product_similarity"),
         *("product_margin", "heatmap", "map", "error"),

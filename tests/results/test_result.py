@@ -64,7 +64,8 @@ def test_a_result_shows_itself_in_one_short_line() -> None:
 def test_json_has_the_fields_of_the_contract() -> None:
     fields = json.loads(result().to_json())
     assert list(fields) == [
-        *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "size"),
+        *("image", "score", "score_map", "score_cls", "score_missing", "threshold"),
+        *("anomalous", "size"),
         *("map_threshold", "threshold_from", "p_value", "regions"),
         *("product", "unknown_product", "nearest_product"),
         *("product_similarity", "product_margin", "error"),
@@ -73,6 +74,20 @@ def test_json_has_the_fields_of_the_contract() -> None:
     failed = json.loads(AnomalyResult.failed("ä.png", "No.").to_json())
     assert failed["score"] is None
     assert failed["error"] == "No."
+
+
+def test_the_score_of_missing_pieces_is_told_where_they_are_looked_for() -> None:
+    plain = result()
+    assert plain.score_missing is None
+    assert plain.to_dict()["score_missing"] is None
+    looked = dataclasses.replace(
+        plain,
+        branches=BranchScores(
+            {"map": 0.4, "cls": 0.1, "missing": 2.0}, {"map": 1.0, "cls": 0.0, "missing": 0.1}
+        ),
+    )
+    assert looked.score == pytest.approx(0.6)
+    assert looked.score_missing == looked.to_dict()["score_missing"] == 2.0
 
 
 def test_a_region_is_told_with_its_place() -> None:
@@ -86,6 +101,7 @@ def test_a_region_is_told_with_its_place() -> None:
         "score": 0.7,
         "peak": {"x": 2.5, "y": 3.5, "value": 0.7},
         "polygon": [[1.0, 2.0], [4.0, 2.0], [1.0, 6.0]],
+        "kind": "unexpected",
     }
 
 

@@ -118,8 +118,9 @@ def test_images_that_are_gone_are_told(tiled: Maker, tmp_path: Path) -> None:
 
 def test_the_threshold_of_a_tile_that_covers_the_image_is_that_without_tiles(tiny: str) -> None:
     pictures = [stripes(seed) for seed in range(2)]
-    plain = HyperFSAD(tiny, resolution=84, device="cpu").fit(pictures)
-    one_tile = HyperFSAD(tiny, resolution=84, device="cpu", tiles=max(SIZE)).fit(pictures)
+    plain = HyperFSAD(tiny, resolution=84, rotations=1, missing=0, device="cpu").fit(pictures)
+    one_tile = HyperFSAD(tiny, resolution=84, missing=0, device="cpu", tiles=max(SIZE))
+    one_tile.fit(pictures)
     assert one_tile.threshold_ == pytest.approx(plain.threshold_, rel=5e-3)
     assert one_tile.map_threshold_ == pytest.approx(plain.map_threshold_, rel=5e-3)
 

@@ -89,10 +89,7 @@ class BranchScores:
     @classmethod
     def of_map(cls, score: float) -> "BranchScores":
         """For methods that know the map alone."""
-        return cls(
-            {name: score if name == "map" else 0.0 for name in BRANCHES},
-            {name: float(name == "map") for name in BRANCHES},
-        )
+        return cls({"map": score, "cls": 0.0}, branch_weights(1.0))
 
     @property
     def total(self) -> float:
