@@ -25,7 +25,7 @@ from ..encoders.encoder import PreparedImage
 from ..encoders.tokens import Tokens
 from ..errors import DetectorFileError, HyperfsadWarning, UsageError
 from ..evidence.evidence import Evidence
-from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
+from ..images.loading import ImageSource, LoadedImage, load_image
 from ..images.reading import Images, distinct_images
 from ..images.rotation import turned
 from ..messages import Notify, silent
@@ -192,8 +192,8 @@ class HyperFSAD(FewShotDetector):
     def _fit_orientations(self, images: Images) -> None:
         reader = self._new_reader()
 
-        def read(some: Images, known: tuple[NormalImage, ...], rotations: int) -> list[MemoryBank]:
-            return reader.banks(some, known, partial(self._turned, rotations=rotations))
+        def read(some: Images, rotations: int) -> list[MemoryBank]:
+            return reader.banks(some, (), partial(self._turned, rotations=rotations))
 
         choice, banks = read_in_orientations(images, read, self.notify)
         self.rotations_, self.tentative_ = choice.rotations, choice.tentative
@@ -220,6 +220,7 @@ class HyperFSAD(FewShotDetector):
     def extend(self, images: Images) -> "HyperFSAD":
         """Remembers more good parts; the same as fitting on all of them at once.
 
+        What `auto` chose for `rotations` stays, unless it had one good part alone to choose from.
         Thresholds that came from the normal images are estimated again, where their files are still
         there; those from further good parts are marked as stale.
         """
