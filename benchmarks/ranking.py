@@ -117,7 +117,7 @@ def methods() -> dict[str, Callable[[], FewShotDetector]]:
     return found
 
 
-def measure(category: Category, out: Path) -> None:
+def measure(category: Category, out: Path, chosen: Sequence[str]) -> None:
     """Every figure of a product, by method, draw and K; each method goes to a file of its own."""
     anomalous = [image.anomalous for image in category.test]
     masks = None
@@ -126,7 +126,7 @@ def measure(category: Category, out: Path) -> None:
     encoders: dict[str, Remembering] = {}
     for number, (name, make) in enumerate(methods().items()):
         file = out / f"{category.name}-{number}.json"
-        if file.exists():
+        if file.exists() or (chosen and name not in chosen):
             continue
         detector = make()
         encoder = encoder_of(detector, encoders)
@@ -273,6 +273,7 @@ def main() -> None:
     parser.add_argument("--suite", help="JSON file of data sets, as for `hyperfsad benchmark`")
     parser.add_argument("-o", "--output", default="ranking", help="folder for the figures")
     parser.add_argument("--products", help="only these, separated by commas")
+    parser.add_argument("--methods", help="only these, separated by commas")
     parser.add_argument("--threads", type=int, help="CPU cores to use")
     options = parser.parse_args()
     use_threads(options.threads)
@@ -281,7 +282,7 @@ def main() -> None:
     categories = Suite.read(Path(options.suite), ()).load() if options.suite else []
     for category in categories:
         if not options.products or category.name in options.products.split(","):
-            measure(category, out)
+            measure(category, out, options.methods.split(",") if options.methods else ())
     products: dict[str, Any] = {}
     for file in sorted(out.glob("*.json")):
         found = json.loads(file.read_text(encoding="utf-8"))

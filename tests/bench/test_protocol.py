@@ -85,9 +85,14 @@ def test_records_are_what_the_detector_gives(
             turning = {} if variant.rotations == 1 else {"rotations": variant.rotations}
             detector = make_peer(variant.peer, tiny, device="cpu", engine="torch", **turning)
         elif variant.recipe:
-            layers = cache.settings.layers
             detector = HyperFSAD(
-                tiny, recipe=variant.recipe, layers=layers, device="cpu", engine="torch"
+                tiny,
+                recipe=variant.recipe,
+                layers=cache.settings.layers,
+                last_norm=cache.settings.last_norm,
+                rotations=1,
+                device="cpu",
+                engine="torch",
             )
         else:
             detector = HyperFSAD(

@@ -108,8 +108,8 @@ def earlier_header(path: Path, recipe: str) -> dict[str, Any]:
 
 def earlier_identity(header: dict[str, Any]) -> str:
     """The hash that the version before missing pieces has in its journals."""
-    names = ("encoder", "recipe", "lookup", "sharpness", "scales", "pooling", "lambda")
-    names += ("rotations", "roi", "tiles", "scale", "threshold", "map_threshold", "calibration")
+    names = ["encoder", "recipe", "lookup", "sharpness", "scales", "pooling", "lambda"]
+    names += ["rotations", "roi", "tiles", "scale", "threshold", "map_threshold", "calibration"]
     hashes = [image["sha256"] for image in header["normal_images"]]
     text = json.dumps([{name: header[name] for name in names}, hashes], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -201,7 +201,7 @@ def test_predictions_are_those_of_a_plain_loop(
     turned.save(photos / "7 turned.jpg", exif=exif)
     turned.convert("CMYK").save(photos / "8 cmyk.jpg")
     paths = sorted(photos.iterdir())
-    detector = HyperFSAD(tiny, resolution=84, device="cpu", batch_size=batch_size)
+    detector = HyperFSAD(tiny, resolution=84, rotations=1, device="cpu", batch_size=batch_size)
     detector.fit([photos / "0.png", photos / "4.png"])
     plain: list[tuple[object, ...]] = []
     for first in range(0, len(paths), batch_size):
@@ -220,7 +220,7 @@ def test_predictions_are_those_of_a_plain_loop(
     def told(result: AnomalyResult) -> tuple[object, ...]:
         if result.error is not None:
             return result.image, result.error
-        scores = (result.score, result.score_map, result.score_cls)
+        scores = (result.score, result.score_map, result.score_cls, result.score_missing)
         return result.image, *scores, result.anomaly_map.tobytes(), result.size
 
     for _ in range(3):
@@ -233,7 +233,7 @@ def test_predictions_are_those_of_a_plain_loop(
 
 
 def test_fitting_is_that_of_a_plain_loop(tiny: str, photos: Path) -> None:
-    detector = HyperFSAD(tiny, resolution=84, device="cpu").fit(photos)
+    detector = HyperFSAD(tiny, resolution=84, rotations=1, device="cpu").fit(photos)
     for place, path in enumerate(sorted(photos.iterdir())):
         loaded = load_image(path)
         assert detector.memory_.images[place].sha256 == loaded.sha256()

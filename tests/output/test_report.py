@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -16,6 +17,7 @@ import pytest
 
 from hyperfsad import AnomalyResult
 from hyperfsad.images.loading import NormalImage, load_image
+from hyperfsad.method.scoring import BranchScores
 from hyperfsad.output.folder import OutputFolder
 from hyperfsad.output.report.page import MOST_POINTS, report_html
 from hyperfsad.results.heatmap import thumbnail
@@ -320,6 +322,29 @@ def test_the_scores_of_the_branches_are_shown(write: Write, opened: Callable[...
         "whole-image score": "0.0000",
         "size": "96 × 80",
     }
+
+
+def test_the_page_says_where_something_is_missing(
+    tmp_path: Path, opened: Callable[..., Any]
+) -> None:
+    name = str(tmp_path / "part.png")
+    plain = sample_result(name, 0, peak=0.9, map_threshold=0.5, threshold=0.5)
+    lacking = replace(
+        plain,
+        branches=BranchScores(
+            {"map": 0.4, "cls": 0.0, "missing": 2.5}, {"map": 1.0, "cls": 0.0, "missing": 0.2}
+        ),
+        regions=tuple(replace(region, kind="missing") for region in plain.regions),
+    )
+    with OutputFolder(tmp_path / "out", run="r", support=[]).open() as output:
+        output.add(lacking)
+        output.finish([name])
+    page = opened(tmp_path / "out" / "report.html")
+    page.locator(".card").click()
+    assert page.locator("#regions li").inner_text().startswith("something is missing: 0.900 at ")
+    told = page.locator("#numbers dt").all_text_contents()
+    numbers = page.locator("#numbers dd").all_text_contents()
+    assert dict(zip(told, numbers, strict=True))["missing pieces"] == "2.5000"
 
 
 def test_pictures_and_outlines_lie_over_each_other(

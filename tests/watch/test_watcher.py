@@ -104,7 +104,8 @@ def test_each_image_gets_one_record(fitted: HyperFSAD, folder: Path, out: Path) 
     assert {r.image for r in results} == {str(folder / name) for name in names}
     records = read_results(out)
     assert [record["image"] for record in records] == [r.image for r in results]
-    fields = ["image", "score", "score_map", "score_cls", "threshold", "anomalous", "size"]
+    fields = ["image", "score", "score_map", "score_cls", "score_missing", "threshold"]
+    fields += ["anomalous", "size"]
     fields += ["map_threshold", "threshold_from", "p_value", "regions", "product"]
     fields += ["unknown_product", "nearest_product", "product_similarity", "product_margin"]
     fields += ["heatmap", "map", "time", "stamp", "detector", "error"]

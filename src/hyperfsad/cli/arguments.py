@@ -19,7 +19,7 @@ RECIPE_NAMES = tuple(RECIPES)
 RECIPE_HELP = (
     "default is ours; paper is the paper's configuration (DINOv3 ViT-B/16, needs weights from the"
     " model hub); paper-offline is the paper's algorithm on an encoder that needs no hub, so its"
-    " figures are not the paper's"
+    " figures are not the paper's; clip is what was the default before"
 )
 
 
@@ -200,7 +200,7 @@ def add_recipe(command: Parser, default: str = DEFAULT_RECIPE) -> None:
     option(recipe, "--lookup RULE", text)
     text = "how the map becomes a score: max, or the mean of its highest patches: top-10, top-1%%"
     option(recipe, "--pooling RULE", text)
-    text = "weight of the map in the image score, 0 to 1; the CLS token has the rest (default: 0.5)"
+    text = "weight of the map in the image score, 0 to 1; the CLS token has the rest"
     option(recipe, "--lambda WEIGHT", text, float, dest="lam")
 
 

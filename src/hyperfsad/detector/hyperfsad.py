@@ -228,7 +228,7 @@ class HyperFSAD(FewShotDetector):
         if size is not None:
             look = look_closer(size, self._plain, self.budget)
             if look.tile is not None and self._may_turn and len(first) > 1:
-                tried = self._read_turned(self._new_reader())(first, (), AUTO_COUNT)
+                tried = self._read_turned(self._new_reader())(first, AUTO_COUNT)
                 if choose_rotations(tried).rotations > 1:  # tiles would not know their place
                     look = look_closer(size, self._plain, self.budget, tiles=False)
             if look.reason is not None:
@@ -244,8 +244,8 @@ class HyperFSAD(FewShotDetector):
         self._may_look_closer = False
 
     def _read_turned(self, reader: SupportReader) -> Read:
-        return lambda images, known, rotations: reader.banks(
-            images, known, partial(self._turned, rotations=rotations)
+        return lambda images, rotations: reader.banks(
+            images, (), partial(self._turned, rotations=rotations)
         )
 
     def _fit_orientations(self, images: Images) -> None:
@@ -275,6 +275,7 @@ class HyperFSAD(FewShotDetector):
     def extend(self, images: Images) -> "HyperFSAD":
         """Remembers more good parts; the same as fitting on all of them at once.
 
+        What `auto` chose for `rotations` stays, unless it had one good part alone to choose from.
         Thresholds that came from the normal images are estimated again, where their files are still
         there; those from further good parts are marked as stale.
         """

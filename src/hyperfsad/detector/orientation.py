@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from ..images.loading import ImageSource, NormalImage
+from ..images.loading import ImageSource
 from ..images.reading import Images, single_images
 from ..messages import Notify
 from ..method.memory import MemoryBank
@@ -35,8 +35,8 @@ bracket_black, cookie and transistor as they lie 0.96 to 1.00."""
 SURE = 3
 """Good parts that must lie alike before turned copies are left out; two may do so by chance."""
 
-Read: TypeAlias = Callable[[Images, tuple[NormalImage, ...], int], list[MemoryBank]]
-"""Reads images that are not known yet, each in so many orientations."""
+Read: TypeAlias = Callable[[Images, int], list[MemoryBank]]
+"""Reads images that were not read yet, each in so many orientations."""
 
 
 def read_in_orientations(
@@ -45,10 +45,9 @@ def read_in_orientations(
     """How many orientations the first few images ask for, and the banks of all in so many."""
     sources = single_images(images)
     first = first_few(sources)
-    choice = choose_rotations(read(first, (), AUTO_ROTATIONS))
+    choice = choose_rotations(read(first, AUTO_ROTATIONS))
     notify(choice.reason)
-    known = tuple(image for bank in choice.banks for image in bank.images)
-    return choice, [*choice.banks, *read(sources, known, choice.rotations)]
+    return choice, [*choice.banks, *read(sources, choice.rotations)]
 
 
 def first_few(sources: Iterator[ImageSource]) -> list[ImageSource]:

@@ -1,7 +1,7 @@
 """Reading good parts: each is checked, encoded in its orientations, and remembered."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -31,14 +31,19 @@ class SupportReader:
         """Images that could not be read."""
         self.pictures: dict[str, LoadedImage] = {}
         """Images that cannot be read again, by their hash, while somebody may want to see them."""
+        self._names: dict[str, str] = {}
 
     def banks(
         self, images: Images, known: tuple[NormalImage, ...], orientations: Orientations
     ) -> list[MemoryBank]:
-        """A bank for each batch of normal images that are readable and new."""
-        hashes = {image.sha256: image.name for image in known}
+        """A bank for each batch of normal images that are readable and new.
+
+        New is what is neither `known` from before nor was read by this reader.
+        """
+        learnt = {image.sha256: image.name for image in known}
+        self._names |= learnt
         banks = []
-        for batch in batched(self._new_images(images, hashes, orientations), self._batch_size):
+        for batch in batched(self._new_images(images, learnt, orientations), self._batch_size):
             tokens = self._encoder.encode_prepared([pixels for pixels, _, _ in batch])
             bank = MemoryBank.of(tokens, [normal for _, normal, _ in batch])
             pictures = [picture for _, _, picture in batch if picture is not None]
@@ -65,7 +70,7 @@ class SupportReader:
         return picture if picture.sha256() == image.sha256 else None
 
     def _new_images(
-        self, images: Images, hashes: dict[str, str], orientations: Orientations
+        self, images: Images, learnt: Collection[str], orientations: Orientations
     ) -> Iterator[tuple[NDArray[np.float32], NormalImage, LoadedImage | None]]:
         """The encoder's input for each entry, the image it shows, and its picture if needed."""
         view, settings = self._view, self._encoder.settings
@@ -80,7 +85,13 @@ class SupportReader:
             return found, image if _cannot_be_read_again(image) else None
 
         found = distinct_images(
-            images, entries, self.skipped, hashes, kind="A normal image", count=self._read_ahead
+            images,
+            entries,
+            self.skipped,
+            self._names,
+            kind="A normal image",
+            count=self._read_ahead,
+            learnt=learnt,
         )
         for normal, (of_image, picture) in found:
             if picture is not None and len(self.pictures) < MOST_KEPT:

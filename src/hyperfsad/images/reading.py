@@ -9,7 +9,7 @@ import os
 import queue
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Generic, TypeAlias, TypeGuard, TypeVar
 
@@ -65,12 +65,14 @@ def distinct_images(
     kind: str = "An image",
     copies: bool = False,
     count: int = AHEAD,
+    learnt: Collection[str] | None = None,
 ) -> Iterator[tuple[NormalImage, Item]]:
     """What `work` makes of each image, in their order, in a thread that reads ahead.
 
     An image that cannot be read is warned about and goes to `skipped`. `known` holds names by
     hash; a picture that is known already is warned about and left out, since a copy would count
-    twice; others become known, unless `copies` of each other are welcome. `count` images are read
+    twice; others become known, unless `copies` of each other are welcome. `learnt` are the hashes
+    that an earlier call of the user brought, where not all of `known` are. `count` images are read
     ahead.
     """
 
@@ -81,7 +83,7 @@ def distinct_images(
         except ImageError as error:
             return error
 
-    learnt = frozenset(known)
+    learnt = frozenset(known if learnt is None else learnt)
     with closing(ahead(read, single_images(images), count)) as found:
         for image in found:
             if isinstance(image, ImageError):

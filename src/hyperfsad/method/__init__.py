@@ -6,7 +6,8 @@
     matching   Section 4.2: the memory ready to be asked, 1 − cos(q, ε) of each patch
     pruning    the same distances with most of the work left out (Proposition 1), and `_kernel.c`
     scoring    Section 4.3: the map (Equation 9), f_pool, S_cls (Equation 4), S_image (Equation 5)
+    missing    ours: which pieces of good parts does an image lack?
 
-Two things here are not in the paper, and off in its recipes: `sharpness`, a factor on the
-similarities, and `scales`, patches averaged with their neighbours.
+Three things here are not in the paper, and off in its recipes: `sharpness`, a factor on the
+similarities, `scales`, patches averaged with their neighbours, and missing pieces.
 """

@@ -239,7 +239,7 @@ def cover_normal(
     if detector.rotations_ > 1:
         raise UsageError(
             "Coverage counts pictures as they are, and this detector remembers them turned as"
-            " well; ask one that was fitted without --rotations."
+            " well; ask one that was fitted with --rotations 1."
         )
     threshold = detector.threshold_ if threshold is None and radius is None else threshold
     names: list[str] = []
