@@ -227,3 +227,25 @@ def test_nothing_is_missing_outside_the_region_of_interest() -> None:
     assert found.inside is not None
     assert found.missing[found.inside].max() > 0
     assert (found.missing[~found.inside] == 0).all()
+
+
+def test_what_should_be_outside_the_region_is_not_shown() -> None:
+    """The part moved down by half a picture, out of the region; one of its patches is missing."""
+    mask = np.zeros((84, 84), dtype=np.uint8)
+    mask[:42] = 255
+    memory = bank(4, 0.02)
+    tokens = memory.tokens_of(0)
+    part = tokens.patches.reshape(2, 6, 6, 16)
+    strange = bank(1, 3.0).tokens_of(0).patches.reshape(2, 6, 6, 16)
+    moved = torch.cat([strange[:, :3], part[:, :3]], dim=1)
+    moved[:, 4, 3] = strange[:, 4, 3]
+    image = Tokens(moved.reshape(1, 2, 36, 16), tokens.cls)
+    (everywhere,) = whole(memory, missing=0.2).score_tokens(image)
+    assert everywhere.missing is not None
+    assert everywhere.missing[4, 3] > 0
+    region = FixedRegion(make_roi(mask, (84, 84), 6))
+    (found,) = whole(memory, interest=region, missing=0.2).score_tokens(image)
+    assert found.branches.values["missing"] > 0
+    assert (found.anomaly_map[3:] == 0).all()
+    assert found.missing is not None
+    assert (found.missing[3:] == 0).all()
