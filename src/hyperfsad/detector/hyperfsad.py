@@ -77,6 +77,7 @@ class HyperFSAD(FewShotDetector):
         lam: float | None = None,
         sharpness: float | None = None,
         scales: Iterable[int] | None = None,
+        smooth: bool | None = None,
         last_norm: bool | None = None,
         missing: float | None = None,
         rotations: int | str | None = None,
@@ -120,6 +121,7 @@ class HyperFSAD(FewShotDetector):
         self.lam = chosen.lam if lam is None else lam
         self.sharpness = chosen.sharpness if sharpness is None else sharpness
         self.scales = chosen.scales if scales is None else tuple(scales)
+        self.smooth = chosen.smooth if smooth is None else smooth
         self.missing = chosen.missing if missing is None else missing
         if rotations is None:
             rotations = 1 if tiles else chosen.rotations
@@ -148,7 +150,7 @@ class HyperFSAD(FewShotDetector):
     def _rules(self) -> Rules:
         return Rules(
             self.settings,
-            Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales),
+            Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales, self.smooth),
             ImageScoring(Pooling.parse(self.pooling), branch_weights(self.lam, self.missing)),
             self.rotations_,
             self.tentative_,
@@ -171,7 +173,7 @@ class HyperFSAD(FewShotDetector):
         `patches=False` names only what the CLS token feels too.
         """
         found = []
-        if patches and (self.sharpness != 1 or self.scales != (1,) or self.missing):
+        if patches and (self.sharpness != 1 or self.scales != (1,) or self.smooth or self.missing):
             found.append(
                 f"The theory holds for the paper's algorithm, not for the recipe {self.recipe};"
                 " take --recipe paper-offline."
@@ -388,7 +390,7 @@ class HyperFSAD(FewShotDetector):
         header["recipe"] = {PAPER_OFFLINE: PAPER, CLIP: DEFAULT_RECIPE}.get(
             self.recipe, self.recipe
         )
-        later = {"missing": 0.0, "tentative": False}
+        later = {"smooth": False, "missing": 0.0, "tentative": False}
         header = {key: value for key, value in header.items() if later.get(key, ...) != value}
         if not self.settings.last_norm:
             del header["encoder"]["last_norm"]
@@ -406,6 +408,7 @@ class HyperFSAD(FewShotDetector):
             "lookup": self.lookup,
             "sharpness": self.sharpness,
             "scales": list(self.scales),
+            "smooth": self.smooth,
             "pooling": self.pooling,
             "lambda": self.lam,
             "missing": self.missing,
@@ -455,6 +458,7 @@ class HyperFSAD(FewShotDetector):
                 lookup=header["lookup"],
                 sharpness=header.get("sharpness", 1.0),
                 scales=header.get("scales", (1,)),
+                smooth=bool(header.get("smooth", False)),
                 pooling=header["pooling"],
                 lam=header["lambda"],
                 missing=float(header.get("missing", 0.0)),

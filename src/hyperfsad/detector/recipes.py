@@ -29,6 +29,8 @@ class Recipe:
     """Similarities are multiplied by it before the lookup; the paper has none."""
     scales: tuple[int, ...] = (1,)
     """Patches along the side of what is compared: 1 the patch, 3 its neighbourhood as well."""
+    smooth: bool = False
+    """Whether the map is averaged with its neighbours; the score of the map never is."""
     quarters: tuple[int, ...] = (1, 2, 3, 4)
     """Which of the encoder's four layers are used."""
     last_norm: bool = False
@@ -56,7 +58,7 @@ RECIPES: dict[str, Recipe] = {
         pooling="top-0.5%",
         lam=1.0,
         sharpness=64.0,
-        scales=(1, 3),
+        smooth=True,
         quarters=(1, 3, 4),
         last_norm=True,
         missing=0.2,

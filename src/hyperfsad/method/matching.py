@@ -29,6 +29,8 @@ class Comparison:
     """Similarities are multiplied by it before the lookup: the larger, the fewer normal patches
     rebuild a patch."""
     scales: tuple[int, ...] = (1,)
+    smooth: bool = False
+    """Whether the map of a whole image is averaged with its neighbours; its score never is."""
 
     def __post_init__(self) -> None:
         if self.lookup not in LOOKUPS:
@@ -37,6 +39,11 @@ class Comparison:
             raise UsageError(f"The sharpness lies between 0 and 1000, not at {self.sharpness}.")
         if not self.scales or not set(self.scales) <= set(SCALES):
             raise UsageError(f"The scales are 1 and 3, not {list(self.scales)}.")
+
+    def map_of(self, distances: Tensor, kept: Tensor | None = None) -> Tensor:
+        """The map of an image from its distances at all scales, (N,) from (scales, N)."""
+        found = distances.mean(dim=0)
+        return smoothed(found, self.grid, kept) if self.smooth else found
 
     def tokens(
         self, layers: Iterable[Tensor], scale: int, kept: Tensor | None = None
@@ -133,6 +140,19 @@ def distances_apart(
         ]
         found.append(patch_scores(of_queries, rebuilt))
     return torch.stack(found)
+
+
+def smoothed(values: Tensor, grid: int, kept: Tensor | None = None) -> Tensor:
+    """A map (N,) averaged with its neighbours: 1 2 1 along both axes, as in `at_scale`.
+
+    What lies outside the image does not count, nor do patches that are not `kept`; these get 0.
+    """
+    counts = values.new_ones(len(values)) if kept is None else kept.to(values)
+    line = values.new_tensor([1.0, 2.0, 1.0])
+    maps = torch.stack([values * counts, counts]).reshape(2, 1, grid, grid)
+    spread = torch.nn.functional.conv2d(maps, (line[:, None] * line)[None, None], padding=1)
+    mean: Tensor = counts * spread[0].flatten() / spread[1].flatten().clamp(min=1.0)
+    return mean
 
 
 def at_scale(tokens: Tensor, grid: int, scale: int, kept: Tensor | None = None) -> Tensor:

@@ -172,7 +172,8 @@ class WholeView(View):
         lacking = self._lacking(missing, kept)
         lacks = missing.score if missing else 0.0
         branches = self._scoring(finest, image.cls, self._facing_cls(facing), lacks)
-        maps = [scales.mean(dim=0)] if lacking is None else [scales.mean(dim=0) + lacking, lacking]
+        forward = self.rules.comparison.map_of(scales, kept)
+        maps = [forward] if lacking is None else [forward + lacking, lacking]
         shown, *added = [each.reshape(grid, grid).cpu().numpy() for each in maps]
         inside = None if kept is None else kept.reshape(grid, grid).cpu().numpy()
         return TokenScore(shown, branches, inside, *added)
@@ -198,16 +199,17 @@ class WholeView(View):
         entries = entries[:images]
         bank = self.bank.first(sum(map(len, entries)))
         if len(entries) == 1:
-            maps = [self._self_distances(bank.first(1))]
+            maps = [self._self_distances(bank.first(1)).mean(dim=0)]
         else:
             maps = [self._held_out(bank, of_image) for of_image in entries[:LEVEL_IMAGES]]
-        return torch.cat([scales.mean(dim=0) for scales in maps])
+        return torch.cat(maps)
 
     def _held_out(self, bank: MemoryBank, entries: Sequence[int]) -> Tensor:
         others = self._over(bank.without(*entries), self.interest)
         own = ImageTokens(bank.patches_of(entries[0]), bank.cls[entries[0]])
         scales, kept = others.distances(own)
-        return scales if kept is None else scales[:, kept]
+        found = self.rules.comparison.map_of(scales, kept)
+        return found if kept is None else found[kept]
 
     def _self_distances(self, lone: MemoryBank) -> Tensor:
         """The distances of a lone image from itself; only of patches that are compared."""
@@ -272,7 +274,8 @@ class WholeView(View):
         missing = self._missing(image, facing)
         lacking = self._lacking(missing, kept)
         left = scales.mean(dim=0)
-        anomaly_map = left if lacking is None else left + lacking
+        forward = how.map_of(scales, kept)
+        anomaly_map = forward if lacking is None else forward + lacking
         if at is None:
             compared = anomaly_map if kept is None else anomaly_map.where(kept, -1)
             row, column = divmod(int(compared.argmax()), how.grid)
