@@ -11,7 +11,13 @@ from hyperfsad.errors import UsageError
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.method import pruning
 from hyperfsad.method.lookups import LOOKUPS
-from hyperfsad.method.matching import Comparison, Matcher, at_scale, distances_apart
+from hyperfsad.method.matching import (
+    Comparison,
+    Matcher,
+    at_scale,
+    distances_apart,
+    smoothed,
+)
 from hyperfsad.method.memory import MemoryBank
 
 GRID = 12
@@ -132,3 +138,25 @@ def test_the_finest_scale_is_the_patch_itself() -> None:
 def test_one_patch_has_no_neighbours() -> None:
     tokens = torch.nn.functional.normalize(torch.randn(3, 5), dim=1)
     assert torch.allclose(at_scale(tokens, 1, 3), tokens)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_smoothed_map_is_the_mean_of_its_neighbours(masked: bool) -> None:
+    grid = 5
+    values = torch.rand(grid * grid, generator=torch.Generator().manual_seed(2))
+    kept = torch.arange(grid * grid) % 4 != 1
+    found = smoothed(values, grid, kept if masked else None).reshape(grid, grid)
+    for row in range(grid):
+        for column in range(grid):
+            total = weight = 0.0
+            for down in (-1, 0, 1):
+                for across in (-1, 0, 1):
+                    place = (row + down) * grid + column + across
+                    inside = 0 <= row + down < grid and 0 <= column + across < grid
+                    if inside and (kept[place] or not masked):
+                        share = (2 - abs(down)) * (2 - abs(across))
+                        total += share * float(values[place])
+                        weight += share
+            alone = masked and not kept[row * grid + column]
+            expected = 0.0 if alone else total / weight
+            assert float(found[row, column]) == pytest.approx(expected, abs=1e-6)

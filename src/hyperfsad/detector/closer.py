@@ -11,8 +11,8 @@ BUDGET = 2.0
 TURNING = 1.2
 """The cost of an image with turned copies: measured with four good parts, 1.1."""
 
-STEP = 8
-"""Patches by which the side of the encoder's input grows."""
+STEPS = 4
+"""The side of the encoder's input grows by one over this part of itself."""
 
 MOST_LARGER = 1.5
 """How much larger the encoder's input may become; beyond, tiles see more."""
@@ -51,9 +51,10 @@ def look_closer(
     if budget is not None and tiles and cut <= budget:
         reason = f"{pixels} are cut into {cut - 1} tiles, about {cut} times the plain cost"
         return Look(usual, usual, f"{reason} (--tiles no looks at them as a whole).")
+    step = max(1, settings.grid // STEPS)
     larger = [
         grid * settings.patch
-        for grid in range(settings.grid + STEP, round(MOST_LARGER * settings.grid) + 1, STEP)
+        for grid in range(settings.grid + step, round(MOST_LARGER * settings.grid) + 1, step)
         if grid * settings.patch <= max(size) and cost(grid / settings.grid) <= (budget or 0)
     ]
     if larger:
