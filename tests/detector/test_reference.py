@@ -1,4 +1,4 @@
-"""The paper's algorithm on real parts against an independent reference (kept in half precision).
+"""The paper's algorithm on real parts against an independent one, benchmarks/reference.py.
 
 The encoder is the substitute, so these are not the paper's figures.
 
