@@ -1,4 +1,4 @@
-"""The paper's algorithm on real parts against an independent reference (kept in half precision).
+"""The paper's algorithm on real parts against an independent one, benchmarks/reference.py.
 
 The encoder is the substitute, so these are not the paper's figures.
 
@@ -23,14 +23,14 @@ SIZE = 256
 
 # I-AUROC, P-AUROC, PRO, P-AP in percent
 REFERENCE: dict[tuple[str, int], tuple[float, ...]] = {
-    ("mvtec/bottle", 1): (95.6, 97.3, 93.5, 73.0),
-    ("mvtec/bottle", 4): (95.1, 98.1, 95.7, 81.3),
-    ("mvtec/tile", 1): (90.2, 97.3, 93.8, 64.7),
-    ("mvtec/tile", 4): (95.6, 98.1, 95.5, 69.2),
-    ("mpdd/bracket_black", 1): (80.1, 98.6, 95.4, 4.4),
-    ("mpdd/bracket_black", 4): (75.8, 98.5, 95.0, 4.3),
-    ("medical/chest_xray", 1): (98.0,),
-    ("medical/chest_xray", 4): (84.4,),
+    ("mvtec/bottle", 1): (99.7, 99.3, 97.9, 87.3),
+    ("mvtec/bottle", 4): (99.7, 99.4, 98.0, 87.3),
+    ("mvtec/tile", 1): (96.4, 97.7, 94.4, 65.3),
+    ("mvtec/tile", 4): (99.2, 97.8, 94.6, 65.1),
+    ("mpdd/bracket_black", 1): (77.7, 99.2, 97.9, 14.7),
+    ("mpdd/bracket_black", 4): (73.8, 99.2, 97.9, 14.1),
+    ("medical/chest_xray", 1): (100.0,),
+    ("medical/chest_xray", 4): (88.7,),
 }
 
 
@@ -106,5 +106,5 @@ def test_figures_agree_with_the_reference(
     for key, values in measured.items():
         expected = REFERENCE[key]
         print(key, [round(value, 2) for value in values], "reference", expected)  # noqa: T201
-        assert values[0] == pytest.approx(expected[0], abs=1.5), key
-        assert values[1:] == pytest.approx(expected[1:], abs=0.5), key
+        assert values[0] == pytest.approx(expected[0], abs=0.5), key  # one pair more is 0.2 to 0.4
+        assert values[1:] == pytest.approx(expected[1:], abs=0.1), key

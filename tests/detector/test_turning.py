@@ -287,7 +287,8 @@ def test_evidence_leads_back_to_the_picture_on_disk(tiny: str, tmp_path: Path) -
     assert told["place"] == pytest.approx([0, 0, 1 / 6, 1 / 6])
     drawn = np.asarray(evidence.plot())
     path.unlink()
-    assert (np.asarray(evidence.plot()) != drawn).any()  # the turned view was drawn before
+    with pytest.warns(HyperfsadWarning, match="not on disk any more"):
+        assert (np.asarray(evidence.plot()) != drawn).any()  # the turned view was drawn before
 
 
 def test_coverage_refuses_turned_detectors(tiny: str, photos: Path) -> None:
