@@ -95,10 +95,8 @@ def reference_looked_for(part: Tensor, image: Tensor, grid: int) -> tuple[list[f
                 for across in range(-half, half + 1)
             ]
             middle = [sorted(move[axis] for move in near)[len(near) // 2] for axis in (0, 1)]
-            there = [
-                min(max(place + move, 0), grid - 1)
-                for place, move in zip((row, column), middle, strict=True)
-            ]
+            moved = [place + move for place, move in zip((row, column), middle, strict=True)]
+            there = [min(max(place, 0), grid - 1) for place in moved]
             best = max(
                 alike[row * grid + column][
                     min(max(there[0] + down, 0), grid - 1) * grid
@@ -107,7 +105,7 @@ def reference_looked_for(part: Tensor, image: Tensor, grid: int) -> tuple[list[f
                 for down in range(-NEAR, NEAR + 1)
                 for across in range(-NEAR, NEAR + 1)
             )
-            residuals.append(max(1 - best, 0.0))
+            residuals.append(max(1 - best, 0.0) if moved == there else 0.0)
             expected.append(there[0] * grid + there[1])
     return residuals, expected
 

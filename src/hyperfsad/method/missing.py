@@ -90,19 +90,24 @@ class MissingPieces:
         return max_pool2d(maps, SPREAD, stride=1, padding=SPREAD // 2).flatten()
 
     def _looked_for(self, number: int, patches: Tensor) -> tuple[Tensor, Tensor]:
-        """The residual of each patch of a good part in an image, and where it is expected, (N,)."""
+        """The residual of each patch of a good part in an image, and where it is expected, (N,).
+
+        What should lie outside the picture is not missed: its residual is 0.
+        """
         grid = self._grid
         similarities = self._images[number] @ patches.T
         found = similarities.argmax(dim=1)
         own = torch.arange(grid * grid, device=found.device)
-        row = (own // grid + _median_around(found // grid - own // grid, grid)).clamp(0, grid - 1)
-        column = (own % grid + _median_around(found % grid - own % grid, grid)).clamp(0, grid - 1)
+        row = own // grid + _median_around(found // grid - own // grid, grid)
+        column = own % grid + _median_around(found % grid - own % grid, grid)
+        inside = (0 <= row) & (row < grid) & (0 <= column) & (column < grid)
+        row, column = row.clamp(0, grid - 1), column.clamp(0, grid - 1)
         steps = torch.arange(-NEAR, NEAR + 1, device=found.device)
         rows = (row[:, None, None] + steps[:, None]).clamp(0, grid - 1)
         columns = (column[:, None, None] + steps).clamp(0, grid - 1)
         near = (rows * grid + columns).flatten(1)
         best = similarities.gather(1, near).amax(dim=1)
-        return (1 - best).clamp(min=0), row * grid + column
+        return (1 - best).clamp(min=0) * inside, row * grid + column
 
     def find(self, patches: Tensor, cls: Tensor) -> Missing:
         """What an image lacks, given its patches (N, D) and its CLS token (D,)."""
