@@ -3,8 +3,9 @@
     python benchmarks/theory.py DATA -o OUT [--products mvtec/bottle,mvtec/tile,mpdd/bracket_black]
 
 DATA holds products in the MVTec layout. The support is the first K images of train/good; coverage
-takes all good images. Every image is encoded once, at all blocks of the default encoder; the tables
-of the default layers are cut from that. Figures are of the first product, with K = 2.
+takes all good images. Every image is encoded once, at all blocks of dinov2-vits14-reg, the encoder
+that the page rests on; the tables of its default layers are cut from that. Figures are of the
+first product, with K = 2.
 """
 
 import argparse
@@ -35,6 +36,7 @@ from hyperfsad.theory.plots import (
 from hyperfsad.theory.ranking import LayerReport, cantelli, layer_margins, rank_layers, score_gaps
 from hyperfsad.theory.stability import check_tokens, quantiles, unaffected_patches
 
+BACKBONE = "dinov2-vits14-reg"
 SHOTS = (1, 2, 4)
 DEPTH = tuple(range(1, 13))
 DEFAULT = (2, 4, 6, 8)
@@ -69,7 +71,8 @@ class Product:
     def __init__(self, root: Path) -> None:
         self.name = root.name
         train = find_images([str(root / "train" / "good")]).paths
-        self.detector = HyperFSAD(recipe="paper-offline", layers=DEPTH).fit(train[: max(SHOTS)])
+        detector = HyperFSAD(BACKBONE, recipe="paper-offline", layers=DEPTH)
+        self.detector = detector.fit(train[: max(SHOTS)])
         self.bank = self.detector.memory_
         self.normal_cls = [numbers(image.cls) for _, image in self._encoded(train)]
         self.normal_names = list(train)
@@ -244,7 +247,7 @@ def drift_lines(root: Path, product: Product, out: Path, draw: bool) -> list[str
     """Half of the good images calibrate; the others come twice, the second time darker."""
     train = find_images([str(root / "train" / "good")]).paths
     rest = train[2:] + find_images([str(root / "test" / "good")]).paths
-    detector = HyperFSAD(recipe="paper-offline", layers=DEFAULT).fit(train[:2])
+    detector = HyperFSAD(BACKBONE, recipe="paper-offline", layers=DEFAULT).fit(train[:2])
     with tempfile.TemporaryDirectory() as folder:
         darker = []
         for place, path in enumerate(rest[1::2]):
