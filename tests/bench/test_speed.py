@@ -42,9 +42,9 @@ def test_the_report_holds_every_stage_and_ratio(
 
 def test_the_bank_is_that_of_a_fitted_detector(tiny: str) -> None:
     """What is timed is the real thing: two drawn parts learnt in place, as by `fit`."""
-    timed = HyperFSAD(tiny, device="cpu", engine="torch")
+    timed = HyperFSAD(tiny, device="cpu", engine="torch", rotations=1)
     measure(timed, [2], rounds=1)
-    fitted = HyperFSAD(tiny, device="cpu", engine="torch")
+    fitted = HyperFSAD(tiny, device="cpu", engine="torch", rotations=1)
     fitted.fit([draw("plate", seed=IMAGES + place).image for place in range(2)], threshold=False)
     for ours, expected in zip(timed.memory_.patches, fitted.memory_.patches, strict=True):
         assert torch.equal(ours, expected)

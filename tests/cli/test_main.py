@@ -47,7 +47,10 @@ def places(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
         ("fit {nowhere} -o x.hfsad", "does not exist"),
         ("fit {photos} -o x.hfsad --backbone resnet", "neither a known encoder"),
         ("fit {photos} -o x.hfsad --backbone {tiny} --layers 99", "layers 1 to 4"),
-        ("fit {photos} -o {photos} --backbone {tiny} --rotations 1", "it is a folder"),
+        (
+            "fit {photos} -o {photos} --backbone {tiny} --resolution 56 --rotations 1",
+            "it is a folder",
+        ),
         ("detect {photos}", "--detector --normal"),
         ("detect {photos} --detector {nowhere}", "no detector file"),
         ("detect {photos} --detector {photo}", "no detector file"),

@@ -90,11 +90,12 @@ def test_an_unknown_recipe_is_refused() -> None:
 
 def test_the_map_has_both_scales_and_the_score_the_finest(tiny: str, photos: Path) -> None:
     """On pictures the score pools the patches themselves; the map averages both scales."""
-    both = HyperFSAD(tiny, resolution=84, device="cpu").fit(photos / "0.png")
-    fine, coarse = (
-        HyperFSAD(tiny, resolution=84, scales=(scale,), device="cpu").fit(photos / "0.png")
-        for scale in (1, 3)
+    both, fine, coarse = (
+        HyperFSAD(tiny, resolution=84, scales=scales, smooth=False, device="cpu")
+        for scales in ((1, 3), (1,), (3,))
     )
+    for detector in (both, fine, coarse):
+        detector.fit(photos / "0.png")
     found, first, second = (d.predict(str(photos / "1.png")) for d in (both, fine, coarse))
     expected = (first.anomaly_map + second.anomaly_map) / 2
     assert found.anomaly_map == pytest.approx(expected, abs=1e-6)

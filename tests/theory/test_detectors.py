@@ -65,7 +65,8 @@ def test_what_the_theory_does_not_speak_of_is_refused(detector: HyperFSAD, good:
 def test_departures_from_the_paper_are_refused(
     options: dict[str, object], text: str, tiny: str, good: Path
 ) -> None:
-    settings: dict[str, Any] = {"recipe": "paper-offline", "layers": (2, 4), **options}
+    settings: dict[str, Any] = {"recipe": "paper-offline", "layers": (2, 4), "rotations": 1}
+    settings |= options
     detector = HyperFSAD(tiny, resolution=84, device="cpu", **settings)
     assert len(detector.departures()) == 1
     detector.fit([good / "01.png", good / "02.png"], threshold=False)

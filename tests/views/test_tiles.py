@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,8 +57,9 @@ def test_the_map_has_the_shape_of_the_image(tiled: Callable[[], HyperFSAD]) -> N
 
 def test_one_tile_gives_the_map_without_tiles(tiny: str) -> None:
     images = [wide(1), wide(2)]
-    plain = HyperFSAD(tiny, resolution=84, device="cpu").fit(images)
-    tiled = HyperFSAD(tiny, resolution=84, device="cpu", tiles=max(WIDE)).fit(images)
+    common: dict[str, Any] = {"resolution": 84, "rotations": 1, "missing": 0, "device": "cpu"}
+    plain = HyperFSAD(tiny, **common).fit(images)
+    tiled = HyperFSAD(tiny, tiles=max(WIDE), **common).fit(images)
     expected, found = plain.predict(wide(3)), tiled.predict(wide(3))
     np.testing.assert_allclose(found.anomaly_map, expected.anomaly_map, atol=1e-3)
     assert found.score == pytest.approx(expected.score, abs=1e-3)

@@ -150,15 +150,15 @@ def test_where_tiles_disagree_the_map_goes_over_from_one_to_the_other() -> None:
 
 def test_a_repeating_texture_has_no_seams() -> None:
     def fabric(seed: int) -> Image.Image:
-        return draw("fabric", seed=seed, size=800).image.crop((0, 240, 800, 560))
+        return draw("fabric", seed=seed, size=1120).image.crop((0, 336, 1120, 784))
 
     detector = HyperFSAD(device="cpu", engine="openvino", tiles=True).fit(fabric(1))
     tiling = detector.memory_.extras[0].tiling
     assert tiling.shape == (1, 3)
     steps = np.abs(np.diff(detector.predict(fabric(2)).anomaly_map, axis=1)).mean(axis=0)
-    across = borders(tiling.lefts, 20)
+    across = borders(tiling.lefts, detector.settings.grid)
     assert len(across) == 4
-    assert steps[across].mean() <= np.delete(steps, across).mean()
+    assert steps[across].max() <= np.delete(steps, across).max()
 
 
 def borders(starts: tuple[int, ...], grid: int) -> list[int]:

@@ -284,7 +284,7 @@ class HyperFSAD(FewShotDetector):
         self.require_fitted()
         before, calibration = len(self.support_), self.calibration_
         super().extend(images)
-        if self.tentative_ and len(self.support_) > 1:  # now there is something to tell it from
+        if self.tentative_ and len(self.support_) > before:  # there is more to tell it from
             choice = chosen_again(self.memory_, self.notify)
             self.rotations_, self.tentative_ = choice.rotations, choice.tentative
             self.remember(*choice.banks)

@@ -100,7 +100,7 @@ class MissingPieces:
         own = torch.arange(grid * grid, device=found.device)
         row = own // grid + _median_around(found // grid - own // grid, grid)
         column = own % grid + _median_around(found % grid - own % grid, grid)
-        inside = (0 <= row) & (row < grid) & (0 <= column) & (column < grid)
+        inside = (row >= 0) & (row < grid) & (column >= 0) & (column < grid)
         row, column = row.clamp(0, grid - 1), column.clamp(0, grid - 1)
         steps = torch.arange(-NEAR, NEAR + 1, device=found.device)
         rows = (row[:, None, None] + steps[:, None]).clamp(0, grid - 1)

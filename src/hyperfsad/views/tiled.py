@@ -133,7 +133,7 @@ class TiledView(View):
         branches = whole.branches.with_values(
             map=max(whole.branches.values["map"], self._pooled(scales[0]))
         )
-        return TokenScore(scales.mean(axis=0), branches)
+        return TokenScore(scales[-1], branches)
 
     def _pooled(self, values: Maps) -> float:
         """What the map of the tiles says of the image.
@@ -145,12 +145,19 @@ class TiledView(View):
         return float(pooling(torch.from_numpy(values), self.rules.comparison.grid**2))
 
     def maps(self, picture: LoadedImage, encoder: Encoder) -> Maps:
-        """The map of an image at each scale, (scales, rows, columns)."""
+        """What the image shows at each scale, and last its map, (scales + 1, rows, columns)."""
         tiling = self.tiling(picture.size)
         tiles = self._encoded(picture, tiling, encoder)
         return tiling.joined(
-            _tile_map(self._memory, tokens, tiling, number) for number, tokens in enumerate(tiles)
+            self._tile_map(self._memory, tokens, tiling, number)
+            for number, tokens in enumerate(tiles)
         )
+
+    def _tile_map(self, memory: TileMemory, tokens: Tensor, tiling: Tiling, number: int) -> Maps:
+        """What a tile shows at its place at each scale, and last its map, (scales + 1, …)."""
+        scales = memory.distances(tuple(tokens), *tiling.centre(number))
+        planes = torch.cat([scales, self.rules.comparison.map_of(scales)[None]])
+        return planes.reshape(-1, tiling.grid, tiling.grid).cpu().numpy()
 
     def normal_distances(self) -> Tensor:
         """A few tiles of each normal image against the others, or of a lone one against itself."""
@@ -168,7 +175,7 @@ class TiledView(View):
                 for number in spread(len(image), LEVEL_TILES):
                     tokens = image.tokens(number).to(device)
                     found.append(others.distances(tuple(tokens), *image.tiling.centre(number)))
-        return torch.cat([scales.mean(dim=0) for scales in found])
+        return torch.cat([how.map_of(scales) for scales in found])
 
     def leave_one_out(
         self, read_again: ReadAgain, encoder: Encoder, progress: Progress = no_progress
@@ -204,10 +211,10 @@ class TiledView(View):
         for number in progress(numbers, f"threshold, image {entry + 1}"):
             cut = perturbed(_cut(picture, tiling, number))
             copies = [encoder.encode([copy]).patches[0] for copy in cut]
-            remembered.append([_tile_map(self._memory, t, tiling, number) for t in copies])
+            remembered.append([self._tile_map(self._memory, t, tiling, number) for t in copies])
             if others is not None:
                 versions = (tiles.tokens(number).to(bank.cls.device), *copies)
-                held_out.append([_tile_map(others, t, tiling, number) for t in versions])
+                held_out.append([self._tile_map(others, t, tiling, number) for t in versions])
             apart.append(self._memory.self_distances(entry, number)[0])
 
         def worst(view: WholeView, tokens: Sequence[Tokens], maps: list[list[Maps]]) -> Shown:
@@ -231,7 +238,7 @@ class TiledView(View):
         """Of one copy: its score and its peak as they would be with all of its tiles."""
         values = decided(tiling, numbers, maps)
         missing = tiling.rows * tiling.columns / values.shape[1]
-        finest, mean = values[0], values.mean(axis=0)
+        finest, mean = values[0], values[-1]
         close = self._pooled(finest) + beyond(finest, missing)
         branches = whole.branches.with_values(map=max(whole.branches.values["map"], close))
         return Shown(branches.total, float(mean.max()) + beyond(mean, missing))
@@ -247,7 +254,7 @@ class TiledView(View):
         nearest, which weighs most; the map shows the weighted mean of all."""
         how, tiling = self.rules.comparison, self.tiling(picture.size)
         if at is None:
-            mean = self.maps(picture, encoder).mean(axis=0)
+            mean = self.maps(picture, encoder)[-1]
             row, column = divmod(int(mean.argmax()), tiling.columns)
         else:
             row, column = self.grid_over(picture.size).cell(*at)
@@ -256,10 +263,11 @@ class TiledView(View):
             tile = tiling[number]
             tokens = encoder.encode_prepared([self._pixels(picture, tiling, number)]).patches[0]
             cell = row - tile.row, column - tile.column
-            found = float(_tile_map(self._memory, tokens, tiling, number).mean(axis=0)[cell])
-            shown += float(tiling.weight(number)[cell]) * found
+            *scales, found = self._tile_map(self._memory, tokens, tiling, number)
+            shown += float(tiling.weight(number)[cell] * found[cell])
             if number == nearest:
-                value, query, patch = found, tuple(tokens), cell[0] * how.grid + cell[1]
+                value = float(np.mean([scale[cell] for scale in scales]))
+                query, patch = tuple(tokens), cell[0] * how.grid + cell[1]
         places = self._memory.places(*tiling.centre(nearest))
         named = self._namer(places)
         layers = [
@@ -330,9 +338,3 @@ def _cut(picture: LoadedImage, tiling: Tiling, number: int) -> LoadedImage:
     """A tile as a picture, at its own scale."""
     left, upper, right, lower = map(round, tiling.box(number))
     return LoadedImage(picture.name, picture.pixels.crop((left, upper, right, lower)))
-
-
-def _tile_map(memory: TileMemory, tokens: Tensor, tiling: Tiling, number: int) -> Maps:
-    """The map of a tile at its place, (scales, grid, grid)."""
-    found = memory.distances(tuple(tokens), *tiling.centre(number))
-    return found.reshape(-1, tiling.grid, tiling.grid).cpu().numpy()
