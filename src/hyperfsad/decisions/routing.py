@@ -23,7 +23,7 @@ from ..method.memory import MemoryBank
 
 HALF = 0.5
 
-NEVER_BELOW, NEVER_ABOVE = 0.1, 0.4
+NEVER_BELOW, NEVER_ABOVE = 0.1, 0.24
 """Parts of the mean distance to empty pictures. Without the first, defects would fit none where two
 products look alike; without the second, everything would fit where they have nothing in common."""
 
