@@ -68,8 +68,8 @@ def look_closer(
     return Look(
         usual,
         None,
-        f"{pixels} are reduced to {usual}×{usual}, so one patch covers {across}×{down} of their"
-        f" pixels; --budget {cut} would cut them into tiles for smaller defects.",
+        f"{pixels} are reduced to {usual}×{usual}; one patch covers {across}×{down} of their"
+        f" pixels. To find smaller defects, use --budget {cut}: it cuts them into tiles.",
     )
 
 

@@ -231,7 +231,8 @@ class HyperFSAD(FewShotDetector):
             look = look_closer(size, self._plain, self.budget)
             if look.tile is not None and self._may_turn and len(first) > 1:
                 tried = self._read_turned(self._new_reader())(first, AUTO_COUNT)
-                if choose_rotations(tried).rotations > 1:  # tiles would not know their place
+                choice = choose_rotations(tried)
+                if choice.rotations > 1 and not choice.tentative:  # tiles need parts that lie still
                     look = look_closer(size, self._plain, self.budget, tiles=False)
             if look.reason is not None:
                 self.notify(look.reason)

@@ -93,18 +93,19 @@ def choose_rotations(tried: list[MemoryBank]) -> Choice:
         )
         return Choice(AUTO_ROTATIONS, reason, [bank], tentative=True)
     left = left_by_turning(bank)
-    found = f"Turning the good parts leaves {100 * left:.0f} % of their differences"
+    share = f"(turning leaves {100 * left:.0f} % of their distance)"
     if left > CLEARLY_LESS and len(bank.entries) < SURE:
         reason = (
-            f"{found}, but two are few: turned copies count only for images that they fit clearly"
-            " better (--rotations 1 leaves them out)."
+            f"The good parts lie alike {share}, but two are few: turned copies count only for"
+            " images that they fit clearly better (--rotations 1 leaves them out)."
         )
         return Choice(AUTO_ROTATIONS, reason, [bank], tentative=True)
     if left > CLEARLY_LESS:
-        return Choice(1, f"{found}: they are remembered as they lie.", [as_they_are(bank)])
+        reason = f"The good parts lie alike {share}: they are remembered as they lie."
+        return Choice(1, reason, [as_they_are(bank)])
     reason = (
-        f"{found}: each is remembered in {AUTO_ROTATIONS} orientations (--rotations 1 leaves them"
-        " as they lie)."
+        f"The good parts lie at different angles {share}: each is remembered in"
+        f" {AUTO_ROTATIONS} orientations (--rotations 1 leaves them as they lie)."
     )
     return Choice(AUTO_ROTATIONS, reason, [bank])
 
