@@ -46,7 +46,8 @@ def read_in_orientations(
     sources = single_images(images)
     first = first_few(sources)
     choice = choose_rotations(read(first, AUTO_ROTATIONS))
-    notify(choice.reason)
+    if choice.banks:  # otherwise there is more to say than that nothing was turned
+        notify(choice.reason)
     return choice, [*choice.banks, *read(sources, choice.rotations)]
 
 
