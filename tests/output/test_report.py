@@ -299,10 +299,10 @@ def test_the_keyboard_is_enough(write: Write, opened: Callable[..., Any]) -> Non
     assert detail.locator("h2").inner_text().endswith("part 0.png")
     page.keyboard.press("Escape")
     assert not detail.is_visible()
-    focused = "document.activeElement.querySelector('.name').textContent"
-    assert page.evaluate(focused) == "part 0.png"
+    focused = "document.activeElement.querySelector('.name')?.textContent == '{}'"
+    page.wait_for_function(focused.format("part 0.png"))  # a dialog tells later that it closed
     page.keyboard.press("End")
-    assert page.evaluate(focused) == "part 1.png"
+    page.wait_for_function(focused.format("part 1.png"))
 
 
 def test_the_scores_of_the_branches_are_shown(write: Write, opened: Callable[..., Any]) -> None:
