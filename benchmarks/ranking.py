@@ -40,11 +40,11 @@ from hyperfsad.method.scoring import Pooling
 from hyperfsad.peers import PEERS, make_peer
 
 SHOTS, RUNS, SIZE = (1, 2, 4), 5, 256
-BEFORE, OURS, ANOMALYDINO = "clip (default before)", "default", "AnomalyDINO, authors' settings"
+BEFORE, OURS, ANOMALYDINO = "clip (default before)", "default", "AnomalyDINO (authors' settings)"
 METRICS = ("I-AUROC", "P-AUROC", "PRO", "P-AP")
 POOLINGS = ("max", "top-0.2%", "top-0.5%", "top-1%", "top-2%")
-WEIGHTS = (0.0, 0.1, 0.2, 0.4)
-SAME_TOKENS = ", same tokens"
+WEIGHTS = (0.0, 0.1, 0.15, 0.2, 0.3)
+SAME_TOKENS = " on the same tokens"
 ONE_DRAW = tuple(peer + SAME_TOKENS for peer in PEERS if peer != "nearest")
 
 

@@ -43,7 +43,7 @@ def test_the_default_needs_no_hub_and_has_the_last_block_as_its_authors_use_it()
     assert detector.settings.layers == (3, 9, 12)
     assert detector.settings.last_norm
     assert detector.settings.resolution == 448
-    assert (detector.pooling, detector.lam, detector.missing) == ("top-0.5%", 1.0, 0.2)
+    assert (detector.pooling, detector.lam, detector.missing) == ("top-0.5%", 1.0, 0.15)
     assert detector.rotations == "auto"
 
 

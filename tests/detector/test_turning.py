@@ -204,7 +204,7 @@ def test_the_command_line_says_that_turned_copies_are_tentative(
     assert main(["info", path]) == 0
     told = capsys.readouterr().out
     assert "rotations   8, where a turn fits clearly better" in told
-    assert "missing     weighs 0.2" in told
+    assert "missing     weighs 0.15" in told
 
 
 @pytest.mark.parametrize("loaded", [False, True])

@@ -11,10 +11,12 @@ from torch import Tensor
 from hyperfsad.method.missing import (
     AROUND,
     FLOOR,
+    MOST,
     MOST_SHOWN,
     NEAR,
     NEAREST,
     OTHERS,
+    SHIFTED,
     SHOWN,
     SPREAD,
     Missing,
@@ -110,9 +112,25 @@ def reference_looked_for(part: Tensor, image: Tensor, grid: int) -> tuple[list[f
     return residuals, expected
 
 
+def reference_shifted(patches: Tensor, grid: int) -> list[float]:
+    cells = patches.double().reshape(grid, grid, -1)
+    found = []
+    for row in range(grid):
+        for column in range(grid):
+            beside = [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
+            unlike = [
+                1 - float(cells[row, column] @ cells[place])
+                for place in beside
+                if 0 <= place[0] < grid and 0 <= place[1] < grid
+            ]
+            found.append(SHIFTED * sum(unlike) / len(unlike))
+    return found
+
+
 def reference_variation(images: list[Tensor], number: int, grid: int) -> list[float]:
     others = [image for place, image in enumerate(images) if place != number][:OTHERS]
     each = [reference_looked_for(images[number], other, grid)[0] for other in others]
+    each.append(reference_shifted(images[number], grid))
     worst = [max(values) for values in zip(*each, strict=True)]
     half = SPREAD // 2
     return [
@@ -136,7 +154,7 @@ def reference_find(
     for number in nearest:
         residuals, expected = reference_looked_for(images[number], image, grid)
         usual = reference_variation(images, number, grid)
-        excess = [(r - b) / (b + FLOOR) for r, b in zip(residuals, usual, strict=True)]
+        excess = [min((r - b) / (b + FLOOR), MOST) for r, b in zip(residuals, usual, strict=True)]
         count = math.ceil(0.02 * len(excess))
         score = max(sum(sorted(excess)[-count:]) / count, 0.0)
         found.append((score, number, excess, expected))
@@ -180,12 +198,12 @@ def test_a_piece_that_was_cut_out_is_found_where_it_should_be(shift: tuple[int, 
     pieces = fitted([photo(complete, seed) for seed in range(3)])
     good, bad = asked(pieces, photo(complete, 20, *shift)), asked(pieces, photo(ground, 20, *shift))
     assert bad.score > 3 * good.score
-    assert bad.score > 2 * SHOWN
+    assert bad.score > SHOWN
     own = {(7 + down, 8 + across) for down in (0, 1) for across in (0, 1)}
     worst = divmod(int(bad.excess.argmax()), side)
     assert worst in own
     there = {divmod(place, side) for place in bad.places.tolist()}
-    assert {(row + shift[0], column + shift[1]) for row, column in own} <= there
+    assert len({(row + shift[0], column + shift[1]) for row, column in own} & there) > 2
     shown = bad.on_map(side**2)
     peak = int(shown.argmax())
     assert (peak // side - shift[0], peak % side - shift[1]) in own
@@ -205,7 +223,7 @@ def test_one_of_four_equal_pieces_is_missed() -> None:
     pieces = fitted([photographed(whole, seed) for seed in range(3)])
     lacking = photographed(with_pieces(background, places[:3], piece()), 30)
     found = asked(pieces, lacking)
-    assert found.score > 2 * SHOWN
+    assert found.score > 1.5 * SHOWN
     worst = int(found.excess.argmax())
     assert divmod(worst, GRID) in {(9, 9), (9, 10), (10, 9), (10, 10)}
     anywhere = float((lacking @ pieces._images[found.image][worst]).max())
@@ -228,7 +246,7 @@ def test_what_is_not_kept_is_not_missed() -> None:
     kept: list[Tensor | None] = [inside.flatten()] * 2
     query = photographed(scene(0), 20)
     everywhere, masked = asked(fitted(images), query), asked(fitted(images, kept), query)
-    assert everywhere.score > 2 * SHOWN > SHOWN > masked.score
+    assert everywhere.score > 1.5 * SHOWN > SHOWN > masked.score
     assert (masked.excess[~inside.flatten()] == 0).all()
     assert not len(masked.places)
     nowhere: list[Tensor | None] = [torch.zeros(GRID**2, dtype=torch.bool)] * 2

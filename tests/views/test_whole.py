@@ -25,10 +25,10 @@ from hyperfsad.views.whole import CLEARLY_BETTER, WholeView
 SETTINGS = EncoderSettings("none", (1, 2), 84, 14, (0.5,) * 3, (0.2,) * 3, False)
 
 
-def bank(images: int, noise: float) -> MemoryBank:
-    """Images that show the same thing, but for some noise."""
+def bank(images: int, noise: float, calm: float = 0.0) -> MemoryBank:
+    """Images that show the same thing, but for some noise; `calm` makes their patches alike."""
     generator = torch.Generator().manual_seed(0)
-    part = torch.randn(1, 2, 36, 16, generator=generator)
+    part = torch.randn(1, 2, 36, 16, generator=generator) + calm
     patches = part + noise * torch.randn(images, 2, 36, 16, generator=generator)
     patches = torch.nn.functional.normalize(patches, dim=-1)
     names = [NormalImage(str(index), str(index)) for index in range(images)]
@@ -233,12 +233,15 @@ def test_what_should_be_outside_the_region_is_not_shown() -> None:
     """The part moved down by half a picture, out of the region; one of its patches is missing."""
     mask = np.zeros((84, 84), dtype=np.uint8)
     mask[:42] = 255
-    memory = bank(4, 0.02)
+    memory = bank(4, 0.02, calm=4.0)
+    parts = torch.cat([memory.tokens_of(number).patches for number in range(4)])
+    parts[:, :, 6 + 3] = torch.tensor([0.25, -0.25] * 8)  # a piece unlike all around it
+    memory = MemoryBank.of(Tokens(parts, parts[:, :, 0]), memory.images)
     tokens = memory.tokens_of(0)
     part = tokens.patches.reshape(2, 6, 6, 16)
-    strange = bank(1, 3.0).tokens_of(0).patches.reshape(2, 6, 6, 16)
+    strange = bank(1, 3.0, calm=4.0).tokens_of(0).patches.reshape(2, 6, 6, 16)
     moved = torch.cat([strange[:, :3], part[:, :3]], dim=1)
-    moved[:, 4, 3] = strange[:, 4, 3]
+    moved[:, 4, 3] = part[:, 1, 4]
     image = Tokens(moved.reshape(1, 2, 36, 16), tokens.cls)
     (everywhere,) = whole(memory, missing=0.2).score_tokens(image)
     assert everywhere.missing is not None

@@ -61,7 +61,7 @@ RECIPES: dict[str, Recipe] = {
         smooth=True,
         quarters=(1, 3, 4),
         last_norm=True,
-        missing=0.2,
+        missing=0.15,
         rotations="auto",
     ),
     PAPER: Recipe("dinov3-vitb16"),

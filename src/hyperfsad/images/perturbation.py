@@ -51,9 +51,12 @@ def _shifted(pixels: Pixels) -> Pixels:
 
 
 def _noisy(pixels: Pixels) -> Pixels:
-    """As of a sensor, each colour on its own; the same for every picture of a size."""
-    noise = np.random.default_rng(0).normal(0, NOISE, pixels.shape)
-    return pixels + noise.astype(np.float32)
+    """As of a sensor, each colour on its own; the same for every picture of a size.
+
+    What is overexposed, or black, has no noise: a white backdrop stays white.
+    """
+    noise = np.random.default_rng(0).normal(0, NOISE, pixels.shape).astype(np.float32)
+    return pixels + noise * ((pixels > 0) & (pixels < 255))
 
 
 def _blurred(pixels: Image.Image) -> Image.Image:

@@ -5,8 +5,9 @@ like themselves where they should be. A normal patch is expected where the patch
 moved by the median of their moves. Its residual r = 1 − max_q⟨p, q⟩ is taken over the patches q of
 the image near that place, since one of four equal holes finds the other three anywhere else. Good
 parts differ too, so r is measured against b, the largest residual of p and its neighbours in the
-*other* good parts; the excess (r − b) / (b + 0.02) says by how many times more than it ever varied
-a patch is off. An image is asked about the good parts that it resembles most, and the one of which
+*other* good parts. Those may be near-copies, so b is at least a part of how unlike p the patches
+next to it are: what a shift by less than a patch may change. The excess (r − b) / (b + 0.05), at most 1, says by how much more than it ever
+varied a patch is off: 1 is twice as much. An image is asked about the good parts that it resembles most, and the one of which
 it lacks least speaks.
 """
 
@@ -20,8 +21,13 @@ from torch.nn.functional import max_pool2d, pad
 from .scoring import Pooling
 
 POOLING = Pooling.parse("top-2%")
-FLOOR = 0.02
+FLOOR = 0.05
 """A residual that means nothing, even where good parts do not vary at all."""
+MOST = 1.0
+"""Excess beyond says nothing more: where good parts are all alike, it has no bound."""
+SHIFTED = 0.4
+"""The part of the mean distance to the four patches next to it that a patch may vary by, whatever
+the other good parts say; copies that were shifted and turned by 3° vary by 0.3 to 0.56 of it."""
 SPREAD = 5
 """Patches along the side of the neighbourhood whose variation counts: a few good parts tell little
 of one patch alone."""
@@ -43,7 +49,7 @@ class Missing:
     """What one image lacks of the good part that it resembles most."""
 
     score: float
-    """The mean of the largest hundredths of the excess; 0 where nothing is missing."""
+    """The mean of the largest hundredths of the excess: 0 where nothing is missing, at most 1."""
     image: int
     """The good part, by its place in the memory bank."""
     excess: Tensor
@@ -86,6 +92,7 @@ class MissingPieces:
     def _found_variation(self, number: int) -> Tensor:
         others = [image for place, image in enumerate(self._images) if place != number]
         found = [self._looked_for(number, other)[0] for other in others[:OTHERS]]
+        found.append(SHIFTED * _unlike_neighbours(self._images[number], self._grid))
         maps = torch.stack(found).amax(dim=0).reshape(1, 1, self._grid, self._grid)
         return max_pool2d(maps, SPREAD, stride=1, padding=SPREAD // 2).flatten()
 
@@ -116,7 +123,7 @@ class MissingPieces:
         for number in sorted(nearest):
             residuals, expected = self._looked_for(number, patches)
             usual, kept = self.variation(number), self._kept[number]
-            excess = (residuals - usual) / (usual + FLOOR)
+            excess = ((residuals - usual) / (usual + FLOOR)).clamp(max=MOST)
             asked = excess if kept is None else excess[kept]
             score = max(float(POOLING(asked)), 0.0) if len(asked) else 0.0
             shown = excess if kept is None else excess * kept
@@ -125,6 +132,20 @@ class MissingPieces:
         sources = excess.topk(min(MOST_SHOWN, len(excess))).indices
         sources = sources[excess[sources] > SHOWN]
         return Missing(score, number, excess, similarity, expected[sources], sources)
+
+
+def _unlike_neighbours(patches: Tensor, grid: int) -> Tensor:
+    """The mean distance of each patch to the patches beside, above and below it, (N,)."""
+    cells = patches.reshape(grid, grid, -1)
+    down = 1 - (cells[1:] * cells[:-1]).sum(dim=-1)
+    across = 1 - (cells[:, 1:] * cells[:, :-1]).sum(dim=-1)
+
+    def to_all(down: Tensor, across: Tensor) -> Tensor:
+        above_below = pad(down, (0, 0, 1, 0)) + pad(down, (0, 0, 0, 1))
+        return above_below + pad(across, (1, 0)) + pad(across, (0, 1))
+
+    number = to_all(torch.ones_like(down), torch.ones_like(across))
+    return (to_all(down, across) / number.clamp(min=1)).clamp(min=0).flatten()
 
 
 def _median_around(moves: Tensor, grid: int) -> Tensor:
