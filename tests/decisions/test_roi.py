@@ -389,7 +389,7 @@ def test_an_automatic_region_is_used_and_saved(tiny: str, tmp_path: Path) -> Non
 
     said: list[str] = []
     detector = small(tiny, roi="auto", rotations=1, notify=said.append)
-    detector.fit([photo(0), photo(1)])
+    detector.fit([photo(0), photo(1)], threshold=False)
     assert not said
     result = detector.predict(photo(2))
     assert result.inside is not None

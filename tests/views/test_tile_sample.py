@@ -15,8 +15,7 @@ from PIL import Image
 from hyperfsad import HyperFSAD
 from hyperfsad.detector.products import ProductDetector
 from hyperfsad.encoders.tokens import Tokens
-from hyperfsad.errors import HyperfsadWarning, UsageError
-from hyperfsad.images.loading import LoadedImage, load_image
+from hyperfsad.errors import UsageError
 from hyperfsad.views.tile_sample import TILES, beyond, decided, sample
 from hyperfsad.views.tiling import Tiling
 
@@ -71,30 +70,15 @@ def test_the_same_good_parts_give_the_same_threshold(tiled: Maker, tmp_path: Pat
     assert loaded.calibrate().calibration_ == once
 
 
-def test_only_a_few_tiles_of_a_few_images_are_encoded_again(
-    tiled: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = [tmp_path / f"{seed}.png" for seed in range(5)]
-    for seed, path in enumerate(paths):
-        stripes(seed).save(path)
-    detector = tiled().fit(paths, threshold=False)
-    encoded: list[int] = []
-    read: list[str] = []
-    encode = detector.encoder_.encode_prepared
+def test_nothing_is_encoded_again(tiled: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    detector = tiled().fit([stripes(seed) for seed in range(5)], threshold=False)
 
-    def counted(images: Sequence[NDArray[np.float32]]) -> Tokens:
-        encoded.append(len(images))
-        return encode(images)
+    def refused(images: Sequence[NDArray[np.float32]]) -> Tokens:
+        raise AssertionError(f"{len(images)} images were encoded")
 
-    def noted(name: str) -> LoadedImage:
-        read.append(name)
-        return load_image(name)
-
-    monkeypatch.setattr(detector.encoder_, "encode_prepared", counted)
-    monkeypatch.setattr("hyperfsad.detector.support.load_image", noted)
+    monkeypatch.setattr(detector.encoder_, "encode_prepared", refused)
     detector.calibrate()
-    assert read == [str(path) for path in paths[:4]]
-    assert sum(encoded) == 4 * 5 * (TILES + 1)
+    assert detector.threshold_ is not None
 
 
 def test_good_parts_bound_the_false_alarms(tiled: Maker) -> None:
@@ -105,15 +89,6 @@ def test_good_parts_bound_the_false_alarms(tiled: Maker) -> None:
     expected = [detector.predict(stripes(seed)).score for seed in range(1, 10)]
     assert detector.calibration_.scores == tuple(sorted(expected))
     assert detector.predict(stripes(20, turned=True)).p_value == 0.1
-
-
-def test_images_that_are_gone_are_told(tiled: Maker, tmp_path: Path) -> None:
-    stripes(1).save(tmp_path / "1.png")
-    detector = tiled().fit(tmp_path / "1.png", threshold=False)
-    (tmp_path / "1.png").unlink()
-    with pytest.warns(HyperfsadWarning, match="could be read again"):
-        detector.calibrate()
-    assert detector.threshold_ is None
 
 
 def test_the_threshold_of_a_tile_that_covers_the_image_is_that_without_tiles(tiny: str) -> None:

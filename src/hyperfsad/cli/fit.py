@@ -152,10 +152,6 @@ def calibrate(options: argparse.Namespace) -> int:
         complete = not one.skipped_ and not good.failed
     else:
         one.calibrate(false_alarm_rate=rate)
-        if one.calibration_ is None or one.calibration_.stale:
-            raise UsageError(
-                "The normal images are not where they were; give good parts to calibrate with."
-            )
     _save(detector, options.output or options.detector)
     if before is not None:
         print(f"before: threshold {before:.3f}")

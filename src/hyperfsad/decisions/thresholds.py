@@ -14,25 +14,28 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist, fmean
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import UsageError
 
 FALSE_ALARM_RATE = 0.05
 
-LEARNING = 0.12
-"""Scores of good parts fall with the number K of normal images, about as K to the power of minus
-this (bottle, tile, bracket, cookie and chest X-ray, K = 1 to 4: 0.10 to 0.20)."""
-
-USUAL_SPREAD, USUAL_WEIGHT = 0.08, 3
+USUAL_SPREAD, USUAL_WEIGHT = 0.1, 8
 """Relative standard deviation of good parts' scores, and how many images it outweighs: two to four
-images tell little of their spread (on those five products: 0.04 to 0.13)."""
+images tell little of their spread."""
 
-MARGIN = 1.2
-"""Standard deviations above the mean of the images' worst showings, for the usual rate."""
+MARGIN = 2.0
+"""Standard deviations above the mean of those left out, for the usual rate."""
 
-LONE_MAP = 1.2
-"""A map's highest place lies above its highest hundredths by about this much."""
+ALONE = 1.5
+"""What each image says alone counts as K to the power of minus this among K images."""
+
+ALIKE, DIFFERENT = 0.35, 0.6
+"""Peaks of images left out, over their self-distances: below the first they are copies of one
+picture, above the second different parts (nine products, K = 2 and 4: 0.67 to 2.0)."""
+
+Lone: TypeAlias = tuple[float, float]
+"""The thresholds of the score and of the map for one good part, over its self-distance."""
 
 METHODS = ("support", "conformal", "few")
 
@@ -103,27 +106,25 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class SupportScores:
-    """How the normal images score in one number: the image's score, or the map's peak."""
-
-    perturbed: tuple[float, ...]
-    """Of each image the worst of its perturbed copies, while the image is remembered."""
-    held_out: tuple[float, ...]
-    """Of each image the worst of itself and its perturbed copies, while it is left out."""
-
-
-@dataclass(frozen=True)
 class LeaveOneOut:
     """What the normal images of a detector show without further good parts."""
 
-    scores: SupportScores
-    peaks: SupportScores
+    scores: tuple[float, ...]
+    """Of images while they were left out; a lone image has none."""
+    peaks: tuple[float, ...]
+    """Of their maps."""
     self_distances: tuple[float, ...]
     """How far the places of each image are from one another: the mean of its largest hundredths."""
     total: int
     """K, the number of normal images."""
-    remembered: int
-    """How many were remembered while others were left out."""
+
+    @property
+    def different(self) -> float:
+        """How much the images differ: 0 copies of one picture, 1 different parts."""
+        if not self.peaks:
+            return 1.0
+        ratio = math.exp(_mean_log(self.peaks) - _mean_log(self.self_distances))
+        return min(max((ratio - ALIKE) / (DIFFERENT - ALIKE), 0.0), 1.0)
 
 
 def needed(rate: float) -> int:
@@ -164,37 +165,33 @@ def conformal_threshold(values: Sequence[float], rate: float) -> float:
     return sorted(values)[place - 1]
 
 
-def from_support(found: LeaveOneOut, rate: float) -> Calibration:
+def from_support(found: LeaveOneOut, rate: float, lone: Lone) -> Calibration:
     """Thresholds from the normal images alone."""
     check_rate(rate)
     return Calibration(
         "support",
-        _support_threshold(found, found.scores, rate),
-        _support_threshold(found, found.peaks, rate, LONE_MAP),
+        _support_threshold(found, found.scores, rate, lone[0]),
+        _support_threshold(found, found.peaks, rate, lone[1]),
         rate,
-        len(found.scores.perturbed),
+        found.total,
     )
 
 
 def _support_threshold(
-    found: LeaveOneOut, scores: SupportScores, rate: float, factor: float = 1.0
+    found: LeaveOneOut, held_out: Sequence[float], rate: float, lone: float
 ) -> float:
     """Between two estimates of the logarithm; the more images, the more the second counts.
 
-    A single image says two things: its perturbed copies are closer to it than other good parts
-    are, and its places are less like one another than good parts are like it. The threshold lies
-    half-way between. Several images say how good parts score that were not learnt: the mean of
-    those left out and a multiple of their spread above.
+    A single image says how unlike its own places are; good parts differ from it by a multiple of
+    that. Several images say how good parts score that were not learnt: the mean of those left out
+    and a multiple of their spread above. Copies of one picture count as one.
     """
-    total = found.total
-    lone = math.log(factor) + (_mean_log(scores.perturbed) + _mean_log(found.self_distances)) / 2
-    spread = USUAL_SPREAD
-    level = lone - LEARNING * math.log(total)
-    if scores.held_out:
-        centre = _mean_log(scores.held_out)
-        spread = _spread(scores.held_out, centre)
-        fewer = LEARNING * math.log(found.remembered / total)
-        level = level / total + (1 - 1 / total) * (centre + MARGIN * spread + fewer)
+    level, spread = _mean_log(found.self_distances) + math.log(lone), USUAL_SPREAD
+    if held_out:
+        centre = _mean_log(held_out)
+        spread = _spread(held_out, centre)
+        alone = (1 + found.different * (found.total - 1)) ** -ALONE
+        level = alone * level + (1 - alone) * (centre + MARGIN * spread)
     usual = NormalDist().inv_cdf(1 - FALSE_ALARM_RATE)
     return math.exp(level + spread * (NormalDist().inv_cdf(1 - rate) - usual))
 

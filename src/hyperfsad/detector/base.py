@@ -174,7 +174,6 @@ class FewShotDetector(Predictor):
         """Regions of fewer pixels of the image are left out."""
         self.skipped_: list[ImageError] = []
         """Normal images of the last `fit` or `extend` that could not be read."""
-        self._reader: SupportReader | None = None
 
     @abstractmethod
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
@@ -207,7 +206,7 @@ class FewShotDetector(Predictor):
 
     def _new_reader(self) -> SupportReader:
         reader = SupportReader(self._sight, self.encoder_, self._batch, self._read_ahead)
-        self._reader, self.skipped_ = reader, reader.skipped
+        self.skipped_ = reader.skipped
         return reader
 
     def remember(self: Self, bank: MemoryBank) -> Self:

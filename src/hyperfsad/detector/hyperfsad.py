@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import json
 import os
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -24,7 +23,7 @@ from ..decisions.thresholds import (
 )
 from ..encoders.encoder import PreparedImage
 from ..encoders.tokens import Tokens
-from ..errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
+from ..errors import DetectorFileError, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage, load_image
 from ..images.reading import Images, distinct_images, single_images
@@ -196,9 +195,8 @@ class HyperFSAD(FewShotDetector):
     ) -> "HyperFSAD":
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays.
 
-        Then it estimates the thresholds from them alone. That takes the time of five further images
-        for each of the first six, or of up to 85 tiles for each of the first four;
-        `threshold=False` leaves it out.
+        Then it estimates the thresholds from them alone, by leaving each out in turn;
+        `threshold=False` leaves that out.
         """
         check_rate(false_alarm_rate)
         if self._may_look_closer:
@@ -279,8 +277,8 @@ class HyperFSAD(FewShotDetector):
         """Remembers more good parts; the same as fitting on all of them at once.
 
         What `auto` chose for `rotations` stays, unless it had one good part alone to choose from.
-        Thresholds that came from the normal images are estimated again, where their files are still
-        there; those from further good parts are marked as stale.
+        Thresholds that came from the normal images are estimated again; those from further good
+        parts are marked as stale.
         """
         self.require_fitted()
         before, calibration = len(self.support_), self.calibration_
@@ -308,24 +306,17 @@ class HyperFSAD(FewShotDetector):
         self.require_fitted()
         check_rate(false_alarm_rate)
         if images is not None:
-            found = self._further(images)
-            scores, peaks = [one.score for one in found], [one.peak for one in found]
+            further = self._further(images)
+            scores, peaks = [one.score for one in further], [one.peak for one in further]
             self._decide(from_good_parts(scores, peaks, false_alarm_rate))
             return self
-        reader = self._reader or self._new_reader()
-        left_out = self.view_.leave_one_out(reader.read_again, self.encoder_, self.progress)
-        reader.pictures.clear()
-        if left_out is not None:
-            self._decide(from_support(left_out, false_alarm_rate))
-            return self
-        warnings.warn(
-            "No normal image could be read again, so no threshold was found from them; calibrate"
-            " with good parts instead.",
-            HyperfsadWarning,
-            stacklevel=2,
-        )
-        if self.calibration_ is not None:
-            self.calibration_ = self.calibration_.outdated()
+        found = self.view_.leave_one_out(self.progress)
+        if found.different < 0.5:
+            self.notify(
+                f"The {found.total} good pictures are almost the same, so they say little of how"
+                " good parts differ; take pictures of other parts."
+            )
+        self._decide(from_support(found, false_alarm_rate, find_recipe(self.recipe).lone))
         return self
 
     def _further(self, images: Images) -> list[TokenScore]:

@@ -8,6 +8,7 @@ Nothing in a recipe depends on the product, and nothing is learnt but from the s
 
 from dataclasses import dataclass
 
+from ..decisions.thresholds import Lone
 from ..encoders import SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
 from ..errors import UsageError
 
@@ -39,6 +40,8 @@ class Recipe:
     """The weight of missing pieces in the score, with many good parts; the paper has none."""
     rotations: int | str = 1
     """Orientations in which good parts are remembered; auto finds out how many."""
+    lone: Lone = (0.94, 1.78)
+    """The thresholds of score and map for one good part, over how unlike its own places are."""
 
     def layers(self, spec: EncoderSpec) -> tuple[int, ...]:
         """The layers of an encoder that the recipe uses."""
@@ -63,11 +66,17 @@ RECIPES: dict[str, Recipe] = {
         last_norm=True,
         missing=0.15,
         rotations="auto",
+        lone=(1.58, 1.43),
     ),
     PAPER: Recipe("dinov3-vitb16"),
     PAPER_OFFLINE: Recipe(SUBSTITUTE),
     CLIP: Recipe(
-        "clip-vitb16", pooling="top-2%", sharpness=64.0, scales=(1, 3), quarters=(1, 2, 3)
+        "clip-vitb16",
+        pooling="top-2%",
+        sharpness=64.0,
+        scales=(1, 3),
+        quarters=(1, 2, 3),
+        lone=(0.62, 1.14),
     ),
 }
 

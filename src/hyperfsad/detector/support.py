@@ -1,6 +1,5 @@
 """Reading good parts: each is checked, encoded in its orientations, and remembered."""
 
-import os
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
@@ -9,13 +8,10 @@ from numpy.typing import NDArray
 
 from ..encoders.encoder import Encoder, prepare
 from ..errors import ImageError, UsageError
-from ..images.loading import LARGEST_DRAWN, LoadedImage, NormalImage, batched, load_image
+from ..images.loading import LoadedImage, NormalImage, batched
 from ..images.reading import Images, distinct_images
 from ..method.memory import MemoryBank
 from ..views import Plain
-
-MOST_KEPT = 6
-"""Normal images that are kept as pictures while a detector is fitted."""
 
 Orientations: TypeAlias = Callable[[LoadedImage], list[LoadedImage]]
 """What is remembered of a normal image: itself first, and perhaps turned copies."""
@@ -29,8 +25,6 @@ class SupportReader:
         self._batch_size, self._read_ahead = batch_size, read_ahead
         self.skipped: list[ImageError] = []
         """Images that could not be read."""
-        self.pictures: dict[str, LoadedImage] = {}
-        """Images that cannot be read again, by their hash, while somebody may want to see them."""
         self._names: dict[str, str] = {}
 
     def banks(
@@ -59,30 +53,17 @@ class SupportReader:
             raise UsageError(f"There is no normal image to learn from: {reason}.")
         return MemoryBank.joined(banks)
 
-    def read_again(self, image: NormalImage) -> LoadedImage | None:
-        """The picture of a normal image, unless its file is gone or shows something else by now."""
-        if image.sha256 in self.pictures:
-            return self.pictures[image.sha256]
-        try:
-            picture = load_image(image.name)
-        except ImageError:
-            return None
-        return picture if picture.sha256() == image.sha256 else None
-
     def _new_images(
         self, images: Images, learnt: Collection[str], orientations: Orientations
     ) -> Iterator[tuple[NDArray[np.float32], NormalImage, LoadedImage | None]]:
         """The encoder's input for each entry, the image it shows, and its picture if needed."""
         view, settings = self._view, self._encoder.settings
 
-        def entries(
-            image: LoadedImage,
-        ) -> tuple[list[tuple[NDArray[np.float32], LoadedImage | None]], LoadedImage | None]:
+        def entries(image: LoadedImage) -> list[tuple[NDArray[np.float32], LoadedImage | None]]:
             shown = [view.visible(copy) for copy in orientations(view.visible(image))]
-            found = [
+            return [
                 (prepare(copy, settings), copy if view.needs_pictures else None) for copy in shown
             ]
-            return found, image if _cannot_be_read_again(image) else None
 
         found = distinct_images(
             images,
@@ -93,17 +74,9 @@ class SupportReader:
             count=self._read_ahead,
             learnt=learnt,
         )
-        for normal, (of_image, picture) in found:
-            if picture is not None and len(self.pictures) < MOST_KEPT:
-                self.pictures[normal.sha256] = picture
+        for normal, of_image in found:
             of_image.reverse()
             while of_image:
                 pixels, whole = of_image.pop()
                 yield pixels, normal, whole
                 del whole
-
-
-def _cannot_be_read_again(image: LoadedImage) -> bool:
-    """Whether it is no file; large ones are let go all the same, as they would fill the memory."""
-    width, height = image.size
-    return width * height <= LARGEST_DRAWN and not os.path.isfile(image.name)

@@ -1,8 +1,8 @@
-"""Some tiles that stand for all: what they say of an image that is too large to perturb whole.
+"""Some tiles that stand for all: what they say of an image that is too large to compare whole.
 
-An image of a hundred million pixels has hundreds of tiles, and to perturb and encode all of them
-five times would take an hour. A few, spread over the image, decide some cells of its map; those are
-a sample of the whole.
+An image of a hundred million pixels has hundreds of tiles, and each is compared with its like in
+all other images. A few, spread over the image, decide some cells of its map; those are a sample of
+the whole.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 from .tiling import Maps, Tiling
 
 TILES = 16
-"""Tiles of an image in the sample; each costs the time of five more."""
+"""Tiles of an image in the sample."""
 DECIDED = 0.5
 """Where tiles overlap, those of the sample decide a cell when their weights add up to this much."""
 TAIL = 0.98

@@ -6,7 +6,7 @@ well.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from ..evidence.active import Namer, layer_evidence
 from ..evidence.patch import Neighbour
 from ..images.grid import PatchGrid
 from ..images.loading import LoadedImage, batched, load_image
-from ..images.perturbation import perturbed
 from ..messages import Progress, no_progress
 from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore
@@ -33,7 +32,7 @@ from .tile_files import NormalTiles, Spool, TileWriter, replaced_files, tile_str
 from .tile_memory import TileMemory
 from .tile_sample import beyond, decided, sample, spread
 from .tiling import Maps, Tiling
-from .view import LEVEL_IMAGES, SELF_DISTANCE, Place, ReadAgain, Rules, Shown, View, left_out
+from .view import LEVEL_IMAGES, SELF_DISTANCE, Place, Rules, Shown, View, left_out
 from .whole import LEVEL_BANK, WholeView
 
 NOTIFY_AFTER = 60.0
@@ -42,17 +41,8 @@ NOTIFY_AFTER = 60.0
 LEVEL_TILES = 4
 """Tiles of a normal image that set the level of the colour scale."""
 
-PERTURBED = 4
-"""Normal images that are perturbed for a threshold."""
-
-
-@dataclass(frozen=True)
-class _Perturbed:
-    """One normal image in the leave-one-out."""
-
-    remembered: Shown
-    held_out: Shown | None
-    self_distance: float
+ASKED = 4
+"""Normal images that are left out for a threshold."""
 
 
 class TiledView(View):
@@ -177,65 +167,34 @@ class TiledView(View):
                     found.append(others.distances(tuple(tokens), *image.tiling.centre(number)))
         return torch.cat([how.map_of(scales) for scales in found])
 
-    def leave_one_out(
-        self, read_again: ReadAgain, encoder: Encoder, progress: Progress = no_progress
-    ) -> LeaveOneOut | None:
+    def leave_one_out(self, progress: Progress = no_progress) -> LeaveOneOut:
         """As the whole view does, from a sample of the tiles of the first few images."""
-        count = len(self.bank)
-        asked = []
-        for entry in range(min(count, PERTURBED)):
-            picture = read_again(self.bank.images[entry])
-            if picture is not None:
-                asked.append(self._perturbed(entry, picture, encoder, progress))
-            del picture  # before the next is read
-        if not asked:
-            return None
-        return left_out(
-            [image.remembered for image in asked],
-            [image.held_out for image in asked if image.held_out is not None],
-            [image.self_distance for image in asked],
-            count,
-            count - 1,
-        )
+        bank, count = self.bank, len(self.bank)
+        asked = progress(range(min(count, ASKED)), "threshold")
+        apart, held_out = [], []
+        for entry in asked:
+            tiling: Tiling = bank.extras[entry].tiling
+            own = [self._memory.self_distances(entry, number)[0] for number in sample(tiling)]
+            apart.append(float(SELF_DISTANCE(torch.cat(own))))
+            if count > 1:
+                held_out.append(self._held_out(entry, tiling))
+        return left_out(held_out, apart, count)
 
-    def _perturbed(
-        self, entry: int, picture: LoadedImage, encoder: Encoder, progress: Progress
-    ) -> _Perturbed:
-        bank, tiles = self.bank, self.bank.extras[entry]
-        tiling, numbers = tiles.tiling, sample(tiles.tiling)
-        others = self._memory.without(entry) if len(bank) > 1 else None
-        wholes = [encoder.encode([copy]) for copy in perturbed(picture)]
-        remembered: list[list[Maps]] = []
-        held_out: list[list[Maps]] = []
-        apart: list[Tensor] = []
-        for number in progress(numbers, f"threshold, image {entry + 1}"):
-            cut = perturbed(_cut(picture, tiling, number))
-            copies = [encoder.encode([copy]).patches[0] for copy in cut]
-            remembered.append([self._tile_map(self._memory, t, tiling, number) for t in copies])
-            if others is not None:
-                versions = (tiles.tokens(number).to(bank.cls.device), *copies)
-                held_out.append([self._tile_map(others, t, tiling, number) for t in versions])
-            apart.append(self._memory.self_distances(entry, number)[0])
-
-        def worst(view: WholeView, tokens: Sequence[Tokens], maps: list[list[Maps]]) -> Shown:
-            """Over the copies: `maps` has for each tile the map of each copy."""
-            scores = [score for batch in tokens for score in view.score_tokens(batch)]
-            return Shown.worst(
-                self._shown(tiling, numbers, of_copy, whole)
-                for of_copy, whole in zip(zip(*maps, strict=True), scores, strict=True)
-            )
-
-        left = None
-        if others is not None:
-            stranger = self._whole.fitted(bank.without(entry))
-            left = worst(stranger, [bank.tokens_of(entry), *wholes], held_out)
-        distance = float(SELF_DISTANCE(torch.cat(apart)))
-        return _Perturbed(worst(self._whole, wholes, remembered), left, distance)
+    def _held_out(self, entry: int, tiling: Tiling) -> Shown:
+        """What a normal image shows of itself while it is not remembered."""
+        bank, tiles, numbers = self.bank, self.bank.extras[entry], sample(tiling)
+        others = self._memory.without(entry)
+        maps = [
+            self._tile_map(others, tiles.tokens(number).to(bank.cls.device), tiling, number)
+            for number in numbers
+        ]
+        (whole,) = self._whole.fitted(bank.without(entry)).score_tokens(bank.tokens_of(entry))
+        return self._shown(tiling, numbers, maps, whole)
 
     def _shown(
         self, tiling: Tiling, numbers: Sequence[int], maps: Sequence[Maps], whole: TokenScore
     ) -> Shown:
-        """Of one copy: its score and its peak as they would be with all of its tiles."""
+        """Its score and its peak as they would be with all of its tiles."""
         values = decided(tiling, numbers, maps)
         missing = tiling.rows * tiling.columns / values.shape[1]
         finest, mean = values[0], values[-1]
@@ -332,9 +291,3 @@ def _picture(image: PreparedImage) -> LoadedImage:
     if picture is None or picture.size != image.size:
         return load_image(image.source, image.name)
     return picture
-
-
-def _cut(picture: LoadedImage, tiling: Tiling, number: int) -> LoadedImage:
-    """A tile as a picture, at its own scale."""
-    left, upper, right, lower = map(round, tiling.box(number))
-    return LoadedImage(picture.name, picture.pixels.crop((left, upper, right, lower)))

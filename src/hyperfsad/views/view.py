@@ -5,7 +5,7 @@ nothing of the detector that uses it, only its rules.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..decisions.interest import Interest
-from ..decisions.thresholds import LeaveOneOut, SupportScores
+from ..decisions.thresholds import LeaveOneOut
 from ..disk.tensors import StreamedTensor
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, PreparedImage
@@ -23,7 +23,7 @@ from ..errors import UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.patch import LayerEvidence, MissingPiece
 from ..images.grid import PatchGrid
-from ..images.loading import LoadedImage, NormalImage
+from ..images.loading import LoadedImage
 from ..messages import Notify, Progress, no_progress, silent
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
@@ -40,9 +40,6 @@ cookie, chest X-ray) good parts then stay in its lower third; clear defects reac
 
 SELF_DISTANCE = Pooling.parse("top-2%")
 """How far the places of a good part are from one another, in one number."""
-
-ReadAgain = Callable[[NormalImage], LoadedImage | None]
-"""The picture of a normal image; None where it is gone."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +60,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Shown:
-    """What one normal image showed at its worst: its score, and the peak of its map."""
+    """What one normal image showed: its score, and the peak of its map."""
 
     score: float
     peak: float
-
-    @classmethod
-    def worst(cls, found: "Iterable[Shown | TokenScore]") -> "Shown":
-        """The highest score and the highest peak, perhaps of different copies."""
-        every = list(found)
-        return cls(max(one.score for one in every), max(one.peak for one in every))
 
 
 @dataclass(frozen=True)
@@ -134,10 +125,8 @@ class View(Plain, ABC):
         """Distances of patches of good parts from other good parts: a sample, (n,)."""
 
     @abstractmethod
-    def leave_one_out(
-        self, read_again: ReadAgain, encoder: Encoder, progress: Progress = no_progress
-    ) -> LeaveOneOut | None:
-        """How the normal images score, perturbed and left out; None where none can be read."""
+    def leave_one_out(self, progress: Progress = no_progress) -> LeaveOneOut:
+        """How the normal images score while they are left out."""
 
     @abstractmethod
     def grid_over(self, size: tuple[int, int]) -> PatchGrid:
@@ -215,20 +204,11 @@ def scale_of(distances: Tensor) -> tuple[float, float]:
 
 
 def left_out(
-    perturbed: Sequence[Shown],
-    held_out: Sequence[Shown],
-    self_distances: Sequence[float],
-    total: int,
-    remembered: int,
+    held_out: "Sequence[Shown | TokenScore]", self_distances: Sequence[float], total: int
 ) -> LeaveOneOut:
-    """What each normal image showed, as thresholds need it."""
-    return LeaveOneOut(
-        SupportScores(tuple(s.score for s in perturbed), tuple(s.score for s in held_out)),
-        SupportScores(tuple(s.peak for s in perturbed), tuple(s.peak for s in held_out)),
-        tuple(self_distances),
-        total,
-        remembered,
-    )
+    """What the normal images showed, as thresholds need it."""
+    scores, peaks = [one.score for one in held_out], [one.peak for one in held_out]
+    return LeaveOneOut(tuple(scores), tuple(peaks), tuple(self_distances), total)
 
 
 def cells(grid: int) -> Tensor:

@@ -1,7 +1,7 @@
 """The image as a whole: squashed to the encoder's square, compared with all normal patches."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -15,7 +15,6 @@ from ..evidence.active import Namer, layer_evidence
 from ..evidence.patch import MissingPiece, Neighbour
 from ..images.grid import PatchGrid
 from ..images.loading import LoadedImage
-from ..images.perturbation import perturbed
 from ..images.rotation import angle_of, turned_back
 from ..messages import Progress, no_progress
 from ..method.matching import Matcher, distances_apart
@@ -26,9 +25,7 @@ from .view import (
     LEVEL_IMAGES,
     SELF_DISTANCE,
     Place,
-    ReadAgain,
     Rules,
-    Shown,
     View,
     cells,
     distance_of_places,
@@ -49,23 +46,14 @@ any angle two of eight rank as well as all eight (docs/rotations.md), at a quart
 CLEARLY_BETTER = 0.7
 """How far the CLS distance must fall by turning before tentative copies count."""
 
-PERTURBED = 6
-"""Normal images that are perturbed for a threshold; each costs the time of five more."""
-TIMES = 4
-"""How often a part of them is left out; a memory bank is made each time."""
-ALL_AT_ONCE = 16
-"""With more normal images than this, those that are perturbed are left out together."""
+ASKED = 16
+"""Normal images that are left out for a threshold."""
+TIMES = 8
+"""How often some of them are left out; a memory bank is made each time."""
+ALL_AT_ONCE = 64
+"""With this many normal images, those that are asked are left out together."""
 MOST = 64
-"""Normal images that they are compared with at most; copies of hundreds would fill the memory."""
-
-
-@dataclass(frozen=True)
-class _Perturbed:
-    """The tokens of one normal image, and of its perturbed copies."""
-
-    entries: list[int]
-    itself: Tokens
-    copies: Tokens
+"""Normal images that they are compared with at most: copies of hundreds would fill the memory."""
 
 
 class WholeView(View):
@@ -222,43 +210,20 @@ class WholeView(View):
         asked = self.interest.patches(lone.patches, how.grid) if kept is None else None
         return found if asked is None else found[:, asked]
 
-    def leave_one_out(
-        self, read_again: ReadAgain, encoder: Encoder, progress: Progress = no_progress
-    ) -> LeaveOneOut | None:
+    def leave_one_out(self, progress: Progress = no_progress) -> LeaveOneOut:
         bank = self.bank
-        asked = [
-            found
-            for entries in progress(bank.entries[:PERTURBED], "threshold")
-            if (found := self._perturbed(entries, read_again, encoder)) is not None
-        ]
-        if not asked:
-            return None
+        asked = bank.entries[:ASKED]
         total = min(len(bank.entries), MOST)
         passed_over = [entry for of_image in bank.entries[MOST:] for entry in of_image]
-        remembered = [Shown.worst(self.score_tokens(image.copies)) for image in asked]
-        held_out: list[Shown] = []
-        largest = 0
-        for group in _groups(asked, total) if total > 1 else ():
-            left = [entry for image in group for entry in image.entries]
+        groups = _groups(asked, total) if total > 1 else []
+        held_out: list[TokenScore] = []
+        for group in progress(groups, "threshold"):
+            left = [entry for entries in group for entry in entries]
             others = self.fitted(bank.without(*left, *passed_over))
-            held_out += [
-                Shown.worst(others.score_tokens(image.itself) + others.score_tokens(image.copies))
-                for image in group
-            ]
-            largest = max(largest, len(group))
-        alone = [self._self_distances(bank.only(image.entries[0]))[0] for image in asked]
-        apart = [float(SELF_DISTANCE(distances)) for distances in alone]
-        return left_out(remembered, held_out, apart, total, total - largest)
-
-    def _perturbed(
-        self, entries: list[int], read_again: ReadAgain, encoder: Encoder
-    ) -> _Perturbed | None:
-        bank = self.bank
-        picture = read_again(bank.images[entries[0]])
-        if picture is None:
-            return None
-        copies = [encoder.encode([self.visible(copy)]) for copy in perturbed(picture)]
-        return _Perturbed(entries, bank.tokens_of(entries[0]), Tokens.joined(copies))
+            for entries in group:
+                held_out += others.score_tokens(bank.tokens_of(entries[0]))
+        apart = [self._self_distances(bank.only(entries[0]))[0] for entries in asked]
+        return left_out(held_out, [float(SELF_DISTANCE(each)) for each in apart], len(bank.entries))
 
     def grid_over(self, size: tuple[int, int]) -> PatchGrid:
         grid = self.rules.comparison.grid
@@ -358,8 +323,7 @@ class WholeView(View):
         return named
 
 
-def _groups(asked: Sequence[_Perturbed], total: int) -> Iterator[Sequence[_Perturbed]]:
+def _groups(asked: Sequence[list[int]], total: int) -> list[Sequence[list[int]]]:
     """Who is left out together; somebody always stays."""
-    times = 1 if total > ALL_AT_ONCE else min(len(asked), TIMES)
-    for first in range(times):
-        yield asked[first::times]
+    times = 1 if total >= ALL_AT_ONCE else min(len(asked), TIMES)
+    return [asked[first::times] for first in range(times)]
