@@ -1,18 +1,14 @@
 """HyperFSAD: the only class most users meet. Show it good parts, then ask about others."""
 
-import hashlib
 import itertools
-import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
-from ..decisions.interest import AUTO, FixedRegion, make_interest
+from ..decisions.interest import make_interest
 from ..decisions.roi import Roi, RoiSource
 from ..decisions.thresholds import (
     FALSE_ALARM_RATE,
@@ -23,7 +19,7 @@ from ..decisions.thresholds import (
 )
 from ..encoders.encoder import PreparedImage
 from ..encoders.tokens import Tokens
-from ..errors import DetectorFileError, ImageError, UsageError
+from ..errors import ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage, load_image
 from ..images.reading import Images, distinct_images, single_images
@@ -36,24 +32,17 @@ from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
 from .base import FewShotDetector
 from .closer import BUDGET, TURNING, look_closer
-from .orientation import AUTO as AUTO_ROTATIONS
+from .header import header_of, identity_of, restored
 from .orientation import AUTO_ROTATIONS as AUTO_COUNT
 from .orientation import (
-    MOST_ROTATIONS,
     Read,
+    check_rotations,
     choose_rotations,
     chosen_again,
     first_few,
     read_in_orientations,
 )
-from .recipes import (
-    CLIP,
-    DEFAULT_RECIPE,
-    PAPER,
-    PAPER_OFFLINE,
-    find_recipe,
-    stored_recipe,
-)
+from .recipes import DEFAULT_RECIPE, find_recipe
 from .support import SupportReader
 
 
@@ -124,7 +113,7 @@ class HyperFSAD(FewShotDetector):
         self.missing = chosen.missing if missing is None else missing
         if rotations is None:
             rotations = 1 if tiles else chosen.rotations
-        _check_rotations(rotations)
+        check_rotations(rotations)
         self.rotations = rotations
         self.rotations_ = rotations if isinstance(rotations, int) else 1
         """In how many orientations each normal image is remembered."""
@@ -377,42 +366,12 @@ class HyperFSAD(FewShotDetector):
         Devices and engines are left out: they differ by rounding (below 1e-4 in a score), so a run
         may be resumed with another one. Results are the same bytes only with the same one.
         """
-        header = self.header()
-        # as earlier versions have it in their journals
-        header["recipe"] = {PAPER_OFFLINE: PAPER, CLIP: DEFAULT_RECIPE}.get(
-            self.recipe, self.recipe
-        )
-        later = {"smooth": False, "missing": 0.0, "tentative": False}
-        header = {key: value for key, value in header.items() if later.get(key, ...) != value}
-        if not self.settings.last_norm:
-            del header["encoder"]["last_norm"]
-        images = [image.sha256 for image in self.memory_.normal_images]
-        text = json.dumps([header, images], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return identity_of(self)
 
     def header(self) -> dict[str, Any]:
         """All that a file says of it beside the memory bank."""
         self.require_fitted()
-        fingerprint = self._fingerprint or self.encoder_.fingerprint
-        return {
-            "encoder": {**asdict(self.settings), "fingerprint": fingerprint},
-            "recipe": self.recipe,
-            "lookup": self.lookup,
-            "sharpness": self.sharpness,
-            "scales": list(self.scales),
-            "smooth": self.smooth,
-            "pooling": self.pooling,
-            "lambda": self.lam,
-            "missing": self.missing,
-            "rotations": self.rotations_,
-            "tentative": self.tentative_,
-            "roi": self.view_.interest.described(),
-            "tiles": self.view_.described(),
-            "scale": list(self.scale_),
-            "threshold": self.threshold_,
-            "map_threshold": self.map_threshold_,
-            "calibration": self.calibration_.to_dict() if self.calibration_ else None,
-        }
+        return header_of(self)
 
     @classmethod
     def load(
@@ -438,48 +397,7 @@ class HyperFSAD(FewShotDetector):
         **machine: Any,
     ) -> "HyperFSAD":
         """A detector from its memory bank and what `header` said of it; `path` names the file."""
-        try:
-            settings, fingerprint = storage.stored_encoder(header, path, backbone)
-            tiles, roi = header.get("tiles"), header.get("roi")
-            rotations, tentative = int(header.get("rotations", 1)), bool(header.get("tentative"))
-            detector = cls(
-                settings.name,
-                recipe=stored_recipe(header.get("recipe"), settings.name),
-                layers=settings.layers,
-                resolution=settings.resolution,
-                lookup=header["lookup"],
-                sharpness=header.get("sharpness", 1.0),
-                scales=header.get("scales", (1,)),
-                smooth=bool(header.get("smooth", False)),
-                pooling=header["pooling"],
-                lam=header["lambda"],
-                missing=float(header.get("missing", 0.0)),
-                rotations=AUTO_ROTATIONS if tentative else rotations,
-                roi=AUTO if roi == AUTO else None,
-                tiles=None if tiles is None else tiles["side"],
-                **machine,
-            )
-            _check_rotations(rotations)
-            detector.rotations_, detector.tentative_ = rotations, tentative
-            if isinstance(roi, dict):
-                mask = storage.read_tensor(Path(path), header, "roi")
-                detector.roi = Image.fromarray(mask.numpy() * 255)
-                detector.view_.interest = FixedRegion(Roi.stored(mask, roi))
-            low, high = map(float, header["scale"])
-            detector.threshold_ = header["threshold"]
-            level = header.get("map_threshold")  # detectors of format 1 have none
-            detector.map_threshold_ = None if level is None else float(level)
-            stored = header.get("calibration")
-            detector.calibration_ = None if stored is None else Calibration.from_dict(stored)
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, UsageError):
-                raise
-            raise DetectorFileError(f"{path} is damaged: {error!r}.") from error
-        detector.settings = settings
-        detector.remember(bank)
-        detector._scale = (low, high)
-        detector._fingerprint = fingerprint
-        return detector
+        return restored(cls, bank, header, path, backbone, machine)
 
     def __repr__(self) -> str:
         count = len(self.memory_.normal_images) if hasattr(self, "memory_") else 0
@@ -492,13 +410,3 @@ def _size(source: ImageSource) -> tuple[int, int] | None:
         return load_image(source).size
     except ImageError:
         return None
-
-
-def _check_rotations(rotations: int | str) -> None:
-    """Refuses what is no number of orientations."""
-    number = isinstance(rotations, int) and not isinstance(rotations, bool)
-    if rotations == AUTO_ROTATIONS or (number and 1 <= int(rotations) <= MOST_ROTATIONS):
-        return
-    raise UsageError(
-        f"The number of rotations is 1 to {MOST_ROTATIONS}, or {AUTO_ROTATIONS}, not {rotations!r}."
-    )

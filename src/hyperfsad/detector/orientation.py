@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from ..errors import UsageError
 from ..images.loading import ImageSource
 from ..images.reading import Images, single_images
 from ..messages import Notify
@@ -34,6 +35,17 @@ bracket_black, cookie and transistor as they lie 0.96 to 1.00."""
 
 SURE = 3
 """Good parts that must lie alike before turned copies are left out; two may do so by chance."""
+
+
+def check_rotations(rotations: int | str) -> None:
+    """Refuses what is no number of orientations."""
+    number = isinstance(rotations, int) and not isinstance(rotations, bool)
+    if rotations == AUTO or (number and 1 <= int(rotations) <= MOST_ROTATIONS):
+        return
+    raise UsageError(
+        f"The number of rotations is 1 to {MOST_ROTATIONS}, or {AUTO}, not {rotations!r}."
+    )
+
 
 Read: TypeAlias = Callable[[Images, int], list[MemoryBank]]
 """Reads images that were not read yet, each in so many orientations."""

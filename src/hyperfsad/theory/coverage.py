@@ -236,7 +236,7 @@ def cover_normal(
     The radii follow from the threshold, given or the detector's own; without one each layer's is
     the largest leave-one-out distance, as far as a threshold that passes all these images reaches.
     """
-    if detector.rotations_ > 1:
+    if detector.rotations_ > 1 and not detector.tentative_:
         raise UsageError(
             "Coverage counts pictures as they are, and this detector remembers them turned as"
             " well; ask one that was fitted with --rotations 1."

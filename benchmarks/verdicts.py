@@ -1,0 +1,218 @@
+"""The tables of docs/decisions.md: what verdicts from good parts alone are worth.
+
+    python benchmarks/verdicts.py --suite suite.json -o out/ [--products screw,pill] [--threads 1]
+    python benchmarks/verdicts.py -o out/                      # the tables of what is there
+    python benchmarks/verdicts.py --conformal [--splits 200]
+
+The first measures, on data sets with defects, false alarms on good test images, missed defects and
+the balanced accuracy, beside the best that any threshold on the same scores reaches: five drawn
+supports and the first K files, for K = 1, 2 and 4. The last table leaves whole products out: the
+constants of the rule are chosen on the others. The third checks the split-conformal bound on good
+parts that the demo draws: each split divides the same scores into calibration images and fresh
+ones.
+"""
+
+import argparse
+import itertools
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ranking import SHOTS, Remembering, supports
+
+from hyperfsad import HyperFSAD
+from hyperfsad.bench.datasets import Category
+from hyperfsad.bench.run import Suite
+from hyperfsad.decisions import thresholds
+from hyperfsad.decisions.thresholds import LeaveOneOut, conformal_threshold, from_support
+from hyperfsad.demo.drawing import PRODUCTS, draw
+from hyperfsad.disk.files import atomic_path
+from hyperfsad.encoders.encoder import load_encoder, use_threads
+
+Scores = NDArray[np.float64]
+Row = tuple[float, float, float, float]
+"""Balanced accuracy, false alarms, missed defects, and the best balanced accuracy, in percent."""
+Record = dict[str, Any]
+LONE = (1.4, 1.5, 1.58, 1.65, 1.75)
+MARGIN = (1.0, 1.5, 2.0, 2.5)
+ALONE = (1.0, 1.5, 2.0)
+MOST_FALSE_ALARMS = 12.0
+"""Beyond this share a rule loses half a point for each further one, when constants are chosen."""
+
+
+def measure(category: Category, file: Path, recipe: str) -> None:
+    """What the detectors of all supports say of the test images, and of their good parts."""
+    encoder = Remembering(load_encoder(HyperFSAD(recipe=recipe).settings))
+    records = []
+    for (draw_name, shots), paths in supports(category).items():
+        detector = HyperFSAD(recipe=recipe)
+        detector.use_encoder(encoder)
+        detector.fit(paths)
+        found = detector.view_.leave_one_out()
+        results = [detector.predict(image.path) for image in category.test]
+        records.append(
+            {
+                "draw": draw_name,
+                "shots": shots,
+                "scores": [result.score for result in results],
+                "peaks": [float(result.anomaly_map.max()) for result in results],
+                "threshold": detector.threshold_,
+                "map_threshold": detector.map_threshold_,
+                "left_out": [found.scores, found.peaks, found.self_distances, found.total],
+            }
+        )
+    anomalous = [image.anomalous for image in category.test]
+    with atomic_path(file) as temporary:
+        content = {"product": category.name, "anomalous": anomalous, "records": records}
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+    print(category.name, flush=True)
+
+
+def judged(scores: Scores, bad: NDArray[np.bool_], threshold: float) -> Row:
+    """What a threshold does."""
+
+    def accuracy(level: float) -> float:
+        return float(50 * ((scores[bad] > level).mean() + (scores[~bad] <= level).mean()))
+
+    alarms, missed = (scores[~bad] > threshold).mean(), (scores[bad] <= threshold).mean()
+    best = max(accuracy(level) for level in [-np.inf, *scores])
+    return accuracy(threshold), float(100 * alarms), float(100 * missed), best
+
+
+def rows(
+    found: Record, shots: int, threshold: Callable[[Record], float], first: bool = False
+) -> Scores:
+    """The mean over the draws of a product."""
+    bad = np.array(found["anomalous"])
+    chosen = [
+        judged(np.array(record["scores"]), bad, threshold(record))
+        for record in found["records"]
+        if record["shots"] == shots and (not first or record["draw"] == "first")
+    ]
+    return np.asarray(np.mean(chosen, axis=0))
+
+
+def as_set(record: Record) -> float:
+    """The threshold that the detector had."""
+    return float(record["threshold"])
+
+
+def as_with(lone: float, margin: float, alone: float) -> Callable[[Record], float]:
+    """The threshold that other constants would give."""
+
+    def threshold(record: Record) -> float:
+        scores, peaks, apart, total = record["left_out"]
+        seen = LeaveOneOut(tuple(scores), tuple(peaks), tuple(apart), total)
+        thresholds.MARGIN, thresholds.ALONE = margin, alone
+        return from_support(seen, thresholds.FALSE_ALARM_RATE, (lone, lone)).threshold
+
+    return threshold
+
+
+def tables(products: dict[str, Record]) -> None:
+    """Prints a row for each number of shots, and what leaving products out costs."""
+    print("Balanced accuracy / false alarms / missed defects (best balanced accuracy)")
+    for shots in SHOTS:
+        every = {name: rows(found, shots, as_set) for name, found in products.items()}
+        mean = np.mean(list(every.values()), axis=0)
+        first = np.mean([rows(found, shots, as_set, True) for found in products.values()], axis=0)
+        print(f"K = {shots}: mean {shown(mean)}; the first {shots}: {shown(first)}")
+        print("   " + "  ".join(f"{name} {shown(row)}" for name, row in every.items()))
+    leave_products_out(products)
+
+
+def leave_products_out(products: dict[str, Record]) -> None:
+    """Chooses the constants on all products but one, measures on that one."""
+    grid = list(itertools.product(LONE, MARGIN, ALONE))
+    figures = {
+        name: {choice: [rows(found, shots, as_with(*choice)) for shots in SHOTS] for choice in grid}
+        for name, found in products.items()
+    }
+
+    def worth(choice: tuple[float, ...], names: Iterable[str]) -> float:
+        means = np.mean([figures[name][choice] for name in names], axis=0)  # type: ignore[index]
+        return float((means[:, 0] - np.maximum(means[:, 1] - MOST_FALSE_ALARMS, 0) / 2).sum())
+
+    chosen = max(grid, key=lambda choice: worth(choice, products))
+    print(f"Chosen on all (one good part, margin, power): {chosen}")
+    left = []
+    for product in products:
+        names = [name for name in products if name != product]
+        choice = max(grid, key=lambda choice: worth(choice, names))
+        left.append(figures[product][choice])
+        print(f"without {product:14} {choice}: {shown_all(left[-1])}")
+    print(f"left out       {shown_all(np.mean(left, axis=0))}")
+    print(f"chosen on all  {shown_all(np.mean([f[chosen] for f in figures.values()], axis=0))}")
+
+
+def shown(row: Scores) -> str:
+    """The figures of one K."""
+    return f"{row[0]:.1f} / {row[1]:.1f} / {row[2]:.1f} ({row[3]:.1f})"
+
+
+def shown_all(found: Sequence[Scores] | Scores) -> str:
+    """Balanced accuracy and false alarms of all K."""
+    return ", ".join(f"{row[0]:.1f} / {row[1]:.1f}" for row in found)
+
+
+def conformal(options: argparse.Namespace) -> None:
+    """False alarms of the split-conformal threshold on fresh good parts, over many splits."""
+    for product in PRODUCTS:
+        detector = HyperFSAD(recipe=options.recipe)
+        detector.fit([draw(product, seed=seed).image for seed in range(4)], threshold=False)
+        total = options.calibration + options.fresh
+        scores = np.array(
+            [detector.predict(draw(product, seed=4 + seed).image).score for seed in range(total)]
+        )
+        shares = []
+        for split in range(options.splits):
+            order = np.random.default_rng(split).permutation(total)
+            calibration = list(scores[order[: options.calibration]])
+            threshold = conformal_threshold(calibration, options.rate)
+            shares.append(float((scores[order[options.calibration :]] > threshold).mean()))
+        mean, error = np.mean(shares), np.std(shares, ddof=1) / np.sqrt(options.splits)
+        limit = options.rate + 2 * error
+        print(
+            f"{product}: {options.calibration} calibration images, level {options.rate:g}:"
+            f" {mean:.4f} false alarms (standard error {error:.4f}, limit {limit:.4f},"
+            f" {'kept' if mean <= limit else 'missed'}; {options.splits} splits of {total} parts)"
+        )
+
+
+def main() -> None:
+    """Measures what is not there yet, and prints the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--suite", help="JSON file of data sets, as for `hyperfsad benchmark`")
+    parser.add_argument("-o", "--output", default="verdicts", help="folder for the figures")
+    parser.add_argument("--products", help="only these, separated by commas")
+    parser.add_argument("--recipe", default="default", help="the recipe (default: default)")
+    parser.add_argument("--threads", type=int, help="CPU cores to use")
+    parser.add_argument("--conformal", action="store_true", help="check the conformal bound")
+    parser.add_argument("--calibration", type=int, default=40)
+    parser.add_argument("--fresh", type=int, default=60)
+    parser.add_argument("--rate", type=float, default=0.1)
+    parser.add_argument("--splits", type=int, default=200)
+    options = parser.parse_args()
+    use_threads(options.threads)
+    if options.conformal:
+        conformal(options)
+        return
+    out = Path(options.output)
+    out.mkdir(parents=True, exist_ok=True)
+    for category in Suite.read(Path(options.suite), ()).load() if options.suite else []:
+        file = out / f"{category.name}.json"
+        asked = not options.products or category.name in options.products.split(",")
+        if asked and not file.exists():
+            measure(category, file, options.recipe)
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(out.glob("*.json"))]
+    if found:
+        tables({one["product"]: one for one in found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""What a detector file says of a detector beside its memory bank, and the detector made of it."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+from ..decisions.interest import AUTO, FixedRegion
+from ..decisions.roi import Roi
+from ..decisions.thresholds import Calibration
+from ..errors import DetectorFileError, UsageError
+from ..method.memory import MemoryBank
+from . import storage
+from .orientation import AUTO as AUTO_ROTATIONS
+from .orientation import check_rotations
+from .recipes import CLIP, DEFAULT_RECIPE, PAPER, PAPER_OFFLINE, stored_recipe
+
+if TYPE_CHECKING:
+    from .hyperfsad import HyperFSAD
+
+LATER = {"smooth": False, "missing": 0.0, "tentative": False}
+"""What earlier versions did not write, as it was for them."""
+
+
+def header_of(detector: "HyperFSAD") -> dict[str, Any]:
+    """All that a file says of a detector beside the memory bank."""
+    fingerprint = detector._fingerprint or detector.encoder_.fingerprint
+    calibration = detector.calibration_
+    return {
+        "encoder": {**asdict(detector.settings), "fingerprint": fingerprint},
+        "recipe": detector.recipe,
+        "lookup": detector.lookup,
+        "sharpness": detector.sharpness,
+        "scales": list(detector.scales),
+        "smooth": detector.smooth,
+        "pooling": detector.pooling,
+        "lambda": detector.lam,
+        "missing": detector.missing,
+        "rotations": detector.rotations_,
+        "tentative": detector.tentative_,
+        "roi": detector.view_.interest.described(),
+        "tiles": detector.view_.described(),
+        "scale": list(detector.scale_),
+        "threshold": detector.threshold_,
+        "map_threshold": detector.map_threshold_,
+        "calibration": None if calibration is None else calibration.to_dict(),
+    }
+
+
+def identity_of(detector: "HyperFSAD") -> str:
+    """A hash of all that its scores depend on, as earlier versions have it in their journals."""
+    header = detector.header()
+    name = detector.recipe
+    header["recipe"] = {PAPER_OFFLINE: PAPER, CLIP: DEFAULT_RECIPE}.get(name, name)
+    header = {key: value for key, value in header.items() if LATER.get(key, ...) != value}
+    if not detector.settings.last_norm:
+        del header["encoder"]["last_norm"]
+    images = [image.sha256 for image in detector.memory_.normal_images]
+    text = json.dumps([header, images], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def restored(
+    cls: "type[HyperFSAD]",
+    bank: MemoryBank,
+    header: dict[str, Any],
+    path: str,
+    backbone: str | None,
+    machine: dict[str, Any],
+) -> "HyperFSAD":
+    """A detector from its memory bank and what `header` said of it; `path` names the file."""
+    try:
+        settings, fingerprint = storage.stored_encoder(header, path, backbone)
+        tiles, roi = header.get("tiles"), header.get("roi")
+        rotations, tentative = int(header.get("rotations", 1)), bool(header.get("tentative"))
+        detector = cls(
+            settings.name,
+            recipe=stored_recipe(header.get("recipe"), settings.name),
+            layers=settings.layers,
+            resolution=settings.resolution,
+            lookup=header["lookup"],
+            sharpness=header.get("sharpness", 1.0),
+            scales=header.get("scales", (1,)),
+            smooth=bool(header.get("smooth", False)),
+            pooling=header["pooling"],
+            lam=header["lambda"],
+            missing=float(header.get("missing", 0.0)),
+            rotations=AUTO_ROTATIONS if tentative else rotations,
+            roi=AUTO if roi == AUTO else None,
+            tiles=None if tiles is None else tiles["side"],
+            **machine,
+        )
+        check_rotations(rotations)
+        detector.rotations_, detector.tentative_ = rotations, tentative
+        if isinstance(roi, dict):
+            mask = storage.read_tensor(Path(path), header, "roi")
+            detector.roi = Image.fromarray(mask.numpy() * 255)
+            detector.view_.interest = FixedRegion(Roi.stored(mask, roi))
+        low, high = map(float, header["scale"])
+        detector.threshold_ = header["threshold"]
+        level = header.get("map_threshold")  # detectors of format 1 have none
+        detector.map_threshold_ = None if level is None else float(level)
+        stored = header.get("calibration")
+        detector.calibration_ = None if stored is None else Calibration.from_dict(stored)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise DetectorFileError(f"{path} is damaged: {error!r}.") from error
+    detector.settings = settings
+    detector.remember(bank)
+    detector._scale = (low, high)
+    detector._fingerprint = fingerprint
+    return detector
