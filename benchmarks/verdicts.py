@@ -36,9 +36,12 @@ Scores = NDArray[np.float64]
 Row = tuple[float, float, float, float]
 """Balanced accuracy, false alarms, missed defects, and the best balanced accuracy, in percent."""
 Record = dict[str, Any]
+Thresholds = tuple[float, float]
+"""Of the score, and of the map."""
 LONE = (1.4, 1.5, 1.58, 1.65, 1.75)
 MARGIN = (1.0, 1.5, 2.0, 2.5)
 ALONE = (1.0, 1.5, 2.0)
+MAP_OVER_SCORE = 1.43 / 1.58
 MOST_FALSE_ALARMS = 12.0
 """Beyond this share a rule loses half a point for each further one, when constants are chosen."""
 
@@ -71,45 +74,49 @@ def measure(category: Category, file: Path, recipe: str) -> None:
     print(category.name, flush=True)
 
 
-def judged(scores: Scores, bad: NDArray[np.bool_], threshold: float) -> Row:
-    """What a threshold does."""
+def judged(record: Record, bad: NDArray[np.bool_], found: Thresholds) -> Row:
+    """What the thresholds of score and map do; the best has any threshold on the score alone."""
+    scores, peaks = np.array(record["scores"]), np.array(record["peaks"])
+    anomalous = (scores > found[0]) | (peaks > found[1])
+    alarms, missed = 100 * anomalous[~bad].mean(), 100 * (~anomalous[bad]).mean()
 
     def accuracy(level: float) -> float:
         return float(50 * ((scores[bad] > level).mean() + (scores[~bad] <= level).mean()))
 
-    alarms, missed = (scores[~bad] > threshold).mean(), (scores[bad] <= threshold).mean()
     best = max(accuracy(level) for level in [-np.inf, *scores])
-    return accuracy(threshold), float(100 * alarms), float(100 * missed), best
+    return float(100 - (alarms + missed) / 2), float(alarms), float(missed), best
 
 
 def rows(
-    found: Record, shots: int, threshold: Callable[[Record], float], first: bool = False
+    found: Record, shots: int, rule: Callable[[Record], Thresholds], first: bool = False
 ) -> Scores:
     """The mean over the draws of a product."""
     bad = np.array(found["anomalous"])
     chosen = [
-        judged(np.array(record["scores"]), bad, threshold(record))
+        judged(record, bad, rule(record))
         for record in found["records"]
         if record["shots"] == shots and (not first or record["draw"] == "first")
     ]
     return np.asarray(np.mean(chosen, axis=0))
 
 
-def as_set(record: Record) -> float:
-    """The threshold that the detector had."""
-    return float(record["threshold"])
+def as_set(record: Record) -> Thresholds:
+    """The thresholds that the detector had."""
+    return float(record["threshold"]), float(record["map_threshold"])
 
 
-def as_with(lone: float, margin: float, alone: float) -> Callable[[Record], float]:
-    """The threshold that other constants would give."""
+def as_with(lone: float, margin: float, alone: float) -> Callable[[Record], Thresholds]:
+    """The thresholds that other constants would give."""
 
-    def threshold(record: Record) -> float:
+    def rule(record: Record) -> Thresholds:
         scores, peaks, apart, total = record["left_out"]
         seen = LeaveOneOut(tuple(scores), tuple(peaks), tuple(apart), total)
         thresholds.MARGIN, thresholds.ALONE = margin, alone
-        return from_support(seen, thresholds.FALSE_ALARM_RATE, (lone, lone)).threshold
+        rate, of_map = thresholds.FALSE_ALARM_RATE, lone * MAP_OVER_SCORE
+        found = from_support(seen, rate, (lone, of_map))
+        return found.threshold, found.map_threshold
 
-    return threshold
+    return rule
 
 
 def tables(products: dict[str, Record]) -> None:

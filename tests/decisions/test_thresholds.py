@@ -29,6 +29,8 @@ scores = st.lists(st.floats(0.01, 1, allow_nan=False), min_size=1, max_size=60)
 
 
 LONE = (1.5, 1.2)
+ONES = Calibration("support", 1.0, 1.0, 0.05, 1)
+"""Against it, strengths are scores."""
 
 
 def left_out(held_out: tuple[float, ...], apart: float = 0.4) -> LeaveOneOut:
@@ -39,7 +41,7 @@ def left_out(held_out: tuple[float, ...], apart: float = 0.4) -> LeaveOneOut:
 
 @given(scores, st.sampled_from([0.01, 0.05, 0.1, 0.3]))
 def test_the_conformal_threshold_is_the_order_statistic(values: list[float], rate: float) -> None:
-    found = from_good_parts(values, values, rate)
+    found = from_good_parts(values, values, rate, ONES)
     assert found.rate == rate
     assert found.images == len(values)
     if len(values) < 1 / rate - 1 - 1e-9:
@@ -48,15 +50,16 @@ def test_the_conformal_threshold_is_the_order_statistic(values: list[float], rat
         return
     assert found.method == "conformal"
     rank = math.ceil(round((len(values) + 1) * (1 - rate), 9))
-    assert found.threshold == found.map_threshold == sorted(values)[rank - 1]
+    assert found.threshold == found.map_threshold == pytest.approx(sorted(values)[rank - 1])
 
 
 @pytest.mark.parametrize(("rate", "count"), [(0.01, 99), (0.05, 19), (0.1, 9), (0.5, 1)])
 def test_how_many_good_parts_a_level_needs(rate: float, count: int) -> None:
     assert needed(rate) == count
-    assert from_good_parts([0.5] * count, [0.5] * count, rate).method == "conformal"
+    assert from_good_parts([0.5] * count, [0.5] * count, rate, ONES).method == "conformal"
     if count > 1:
-        assert from_good_parts([0.5] * (count - 1), [0.5], rate).method == "few"
+        few = [0.5] * (count - 1)
+        assert from_good_parts(few, few, rate, ONES).method == "few"
 
 
 def test_the_bound_holds_on_average_over_the_draw() -> None:
@@ -72,17 +75,51 @@ def test_the_bound_holds_on_average_over_the_draw() -> None:
 
 @given(scores, st.floats(0.0, 1.2))
 def test_p_values_count_good_parts_that_score_as_high(values: list[float], score: float) -> None:
-    p_value = from_good_parts(values, values, 0.05).p_value(score)
+    p_value = from_good_parts(values, values, 0.05, ONES).p_value(score, 0.0)
     assert p_value == (1 + sum(value >= score for value in values)) / (len(values) + 1)
 
 
 def test_p_values_and_verdicts_agree() -> None:
     values = list(np.random.default_rng(1).normal(0.3, 0.02, 99))
-    found = from_good_parts(values, values, 0.05)
+    found = from_good_parts(values, values, 0.05, ONES)
     for score in np.linspace(0.2, 0.4, 101):
-        p_value = found.p_value(float(score))
+        p_value = found.p_value(float(score), 0.0)
         assert p_value is not None
         assert (score > found.threshold) == (p_value <= 0.05 + 1e-12)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)), min_size=19, max_size=60),
+    st.floats(0.1, 2),
+    st.floats(0.1, 2),
+)
+def test_one_bound_holds_for_score_and_map_together(
+    parts: list[tuple[float, float]], threshold: float, map_threshold: float
+) -> None:
+    """At most a share of the very parts is called anomalous, by score or by map."""
+    support = Calibration("support", threshold, map_threshold, 0.05, 4)
+    scores, peaks = [score for score, _ in parts], [peak for _, peak in parts]
+    found = from_good_parts(scores, peaks, 0.05, support)
+    assert found.threshold / found.map_threshold == pytest.approx(threshold / map_threshold)
+    wrong = [
+        (score, peak)
+        for score, peak in parts
+        if score > found.threshold or peak > found.map_threshold
+    ]
+    assert len(wrong) <= 0.05 * (len(parts) + 1)
+    for score, peak in parts:
+        p_value = found.p_value(score, peak)
+        assert p_value is not None
+        assert ((score, peak) in wrong) == (p_value <= 0.05 + 1e-12)
+
+
+def test_earlier_versions_judged_by_the_score_alone() -> None:
+    found = from_good_parts([0.3, 0.1, 0.2], [0.5, 0.4, 0.6], 0.5, ONES)
+    stored = {key: value for key, value in found.to_dict().items() if key != "joint"}
+    old = Calibration.from_dict({**stored, "scores": [0.1, 0.2, 0.3]})
+    assert not old.joint
+    assert "joint" not in old.to_dict()
+    assert old.p_value(0.25, 99.0) == 2 / 4
 
 
 def test_a_lone_image_is_judged_by_its_variety() -> None:
@@ -90,7 +127,7 @@ def test_a_lone_image_is_judged_by_its_variety() -> None:
     assert found.threshold == pytest.approx(0.6)
     assert found.map_threshold == pytest.approx(0.48)
     assert (found.method, found.images) == ("support", 1)
-    assert found.p_value(0.3) is None
+    assert found.p_value(0.3, 0.3) is None
     assert "estimate" in found.words
 
 
@@ -132,17 +169,17 @@ def test_fewer_false_alarms_take_a_higher_threshold(
     low, high = sorted((one, other))
     lower, higher = (from_support(seen, rate, LONE).threshold for rate in (high, low))
     assert higher >= lower
-    assert from_good_parts(values, values, low).threshold > 0
+    assert from_good_parts(values, values, low, ONES).threshold > 0
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, math.nan])
 def test_a_rate_that_is_none_is_refused(rate: float) -> None:
     with pytest.raises(UsageError, match="false-alarm rate lies between 0 and 1"):
-        from_good_parts([0.5], [0.5], rate)
+        from_good_parts([0.5], [0.5], rate, ONES)
 
 
 def test_what_is_stored_comes_back() -> None:
-    found = from_good_parts([0.3, 0.1, 0.2], [0.5, 0.4, 0.6], 0.05)
+    found = from_good_parts([0.3, 0.1, 0.2], [0.5, 0.4, 0.6], 0.05, ONES)
     assert Calibration.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
@@ -159,7 +196,7 @@ def test_what_is_stored_comes_back() -> None:
     ],
 )
 def test_what_is_no_calibration_is_refused(change: dict[str, object]) -> None:
-    stored = {**from_good_parts([0.1], [0.1], 0.05).to_dict(), **change}
+    stored = {**from_good_parts([0.1], [0.1], 0.05, ONES).to_dict(), **change}
     with pytest.raises((ValueError, TypeError)):
         Calibration.from_dict(stored)
 
@@ -172,7 +209,8 @@ def test_fit_sets_the_threshold_and_results_carry_it(detector: HyperFSAD, count:
     detector.fit([make_picture(seed) for seed in range(count)])
     result = detector.predict(make_picture(99))
     assert result.threshold == detector.threshold_
-    assert result.anomalous == (result.score > detector.threshold_)  # type: ignore[operator]
+    above = result.score > detector.threshold_  # type: ignore[operator]
+    assert result.anomalous == (above or bool(result.regions))
     assert result.map_threshold == detector.map_threshold_
     assert result.threshold_from is not None
     assert result.threshold_from.startswith(f"estimate from the {count} good part")
@@ -212,15 +250,33 @@ def test_near_copies_are_told(detector: HyperFSAD) -> None:
 def test_calibrating_with_good_parts(detector: HyperFSAD) -> None:
     detector.fit([make_picture(1), make_picture(2)])
     good = [make_picture(seed) for seed in range(10, 29)]
+    before = detector.calibration_
+    assert before is not None
     detector.calibrate(good)
-    found = sorted(detector.predict(picture).score for picture in good)
-    assert detector.threshold_ == pytest.approx(found[-1])  # the 19th of 19
-    peaks = [float(detector.predict(picture).anomaly_map.max()) for picture in good]
-    assert detector.map_threshold_ == pytest.approx(max(peaks))
+    results = [detector.predict(picture) for picture in good]
+    found = [before.strength(one.score, float(one.anomaly_map.max())) for one in results]
+    assert detector.threshold_ == pytest.approx(max(found) * before.threshold)  # the 19th of 19
+    assert detector.map_threshold_ == pytest.approx(max(found) * before.map_threshold)
+    assert not any(one.anomalous or one.regions for one in results)
     result = detector.predict(make_picture(40))
-    assert result.p_value == pytest.approx((1 + sum(s >= result.score for s in found)) / 20)
+    own = before.strength(result.score, float(result.anomaly_map.max()))
+    assert result.p_value == pytest.approx((1 + sum(one >= own for one in found)) / 20)
     assert result.to_dict()["p_value"] == result.p_value
     assert "on average" in str(result.to_dict()["threshold_from"])
+
+
+def test_a_region_makes_an_image_anomalous(detector: HyperFSAD) -> None:
+    detector.fit([make_picture(1), make_picture(2)])
+    picture = make_picture(3)
+    result = detector.predict(picture)
+    detector.threshold_ = result.score + 0.1
+    detector.map_threshold_ = float(result.anomaly_map.max()) - 0.01
+    judged = detector.predict(picture)
+    assert judged.anomalous is True
+    assert judged.verdict.startswith("anomalous: a region with")
+    detector.map_threshold_ += 0.02
+    assert detector.predict(picture).anomalous is False
+    assert not detector.predict(picture).regions
 
 
 def test_learnt_parts_and_copies_do_not_calibrate(detector: HyperFSAD) -> None:

@@ -145,6 +145,8 @@ def calibrate(options: argparse.Namespace) -> int:
     if options.threshold is not None:
         if options.good or options.false_alarm_rate is not None:
             raise UsageError("Give either --threshold, or good parts and --false-alarm-rate.")
+        if one.map_threshold_ is not None and before and options.threshold > 0:
+            one.map_threshold_ *= options.threshold / before  # the verdict comes from both
         one.threshold_ = options.threshold
     elif options.good:
         good = found_images(options.good)

@@ -37,6 +37,9 @@ picture, above the second different parts (nine products, K = 2 and 4: 0.67 to 2
 Lone: TypeAlias = tuple[float, float]
 """The thresholds of the score and of the map for one good part, over its self-distance."""
 
+ROUNDING = 1e-9
+"""The part that sets a threshold does not lie above it."""
+
 METHODS = ("support", "conformal", "few")
 
 
@@ -54,18 +57,26 @@ class Calibration:
     images: int
     """How many good parts had a say."""
     scores: tuple[float, ...] = ()
-    """Scores of good parts that were not learnt, rising; what p-values are read from."""
+    """What good parts that were not learnt have, rising; p-values are read from it: their
+    strengths, or their scores where the map has no say."""
     stale: bool = False
     """Whether normal images were learnt since."""
+    joint: bool = True
+    """Whether the map has a say in the verdict; it had none in earlier versions."""
 
-    def p_value(self, score: float) -> float | None:
-        """The chance that a good part scores as high or higher: (1 + #{scores ≥ it}) / (n + 1).
+    def strength(self, score: float, peak: float) -> float:
+        """How far an image reaches: above 1 it is called anomalous, by its score or by its map."""
+        return max(score / self.threshold, peak / self.map_threshold)
+
+    def p_value(self, score: float, peak: float) -> float | None:
+        """The chance that a good part reaches as far: (1 + #{as far or farther}) / (n + 1).
 
         None where no other good parts were there to compare with.
         """
         if not self.scores or self.stale:
             return None
-        higher = len(self.scores) - bisect_left(self.scores, score)
+        value = self.strength(score, peak) if self.joint else score
+        higher = len(self.scores) - bisect_left(self.scores, value * (1 - ROUNDING))
         return (1 + higher) / (len(self.scores) + 1)
 
     @property
@@ -90,7 +101,8 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """What a detector file keeps of it."""
-        return {**asdict(self), "scores": list(self.scores)}
+        stored = {**asdict(self), "scores": list(self.scores)}
+        return stored if self.joint else {k: v for k, v in stored.items() if k != "joint"}
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "Calibration":
@@ -102,7 +114,10 @@ class Calibration:
             raise ValueError("its calibration is not one that hyperfsad writes")
         if not all(map(math.isfinite, (*thresholds, *scores))) or list(scores) != sorted(scores):
             raise ValueError("the scores of its calibration are not finite and ascending")
-        return cls(str(stored["method"]), *thresholds, rate, images, scores, bool(stored["stale"]))
+        stale, joint = bool(stored["stale"]), bool(stored.get("joint", False))
+        if joint and min(thresholds) <= 0:
+            raise ValueError("the thresholds of its calibration are not above 0")
+        return cls(str(stored["method"]), *thresholds, rate, images, scores, stale, joint)
 
 
 @dataclass(frozen=True)
@@ -138,20 +153,28 @@ def check_rate(rate: float) -> None:
         raise UsageError(f"The false-alarm rate lies between 0 and 1, not at {rate:g}.")
 
 
-def from_good_parts(scores: Sequence[float], peaks: Sequence[float], rate: float) -> Calibration:
-    """Thresholds from further good parts: their scores, and the peaks of their maps."""
+def from_good_parts(
+    scores: Sequence[float], peaks: Sequence[float], rate: float, support: Calibration
+) -> Calibration:
+    """Thresholds from further good parts: their scores, and the peaks of their maps.
+
+    One number bounds both: how far a part reaches against the thresholds that the normal images
+    gave. Both thresholds move by the same factor, so the bound holds for the verdict.
+    """
     check_rate(rate)
     if not scores:
         raise UsageError("There is no good part to calibrate with.")
     enough = len(scores) >= needed(rate)
     threshold = conformal_threshold if enough else _few_threshold
+    strengths = sorted(support.strength(*each) for each in zip(scores, peaks, strict=True))
+    factor = max(threshold(strengths, rate), 1e-6) * (1 + ROUNDING)
     return Calibration(
         "conformal" if enough else "few",
-        threshold(scores, rate),
-        threshold(peaks, rate),
+        factor * support.threshold,
+        factor * support.map_threshold,
         rate,
         len(scores),
-        tuple(sorted(scores)),
+        tuple(strength / factor for strength in strengths),
     )
 
 

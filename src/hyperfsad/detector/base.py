@@ -291,6 +291,7 @@ class FewShotDetector(Predictor):
     def result(self, image: PreparedImage, scored: TokenScore) -> AnomalyResult:
         """What is said of an image, given its scores."""
         regions: tuple[Region, ...] = ()
+        calibration = self.calibration_
         if self.map_threshold_ is not None:
             regions = find_regions(
                 scored.anomaly_map, image.size, self.map_threshold_, self.min_area, scored.missing
@@ -307,7 +308,8 @@ class FewShotDetector(Predictor):
             picture=image.picture,
             map_threshold=self.map_threshold_,
             threshold_from=self.threshold_from_,
-            p_value=self.calibration_.p_value(scored.score) if self.calibration_ else None,
+            p_value=calibration.p_value(scored.score, scored.peak) if calibration else None,
+            regions_decide=calibration is None or calibration.joint,
             inside=scored.inside,
             detector=weakref.ref(self),
         )

@@ -294,18 +294,19 @@ class HyperFSAD(FewShotDetector):
         """
         self.require_fitted()
         check_rate(false_alarm_rate)
+        found = self.view_.leave_one_out(self.progress)
+        support = from_support(found, false_alarm_rate, find_recipe(self.recipe).lone)
         if images is not None:
             further = self._further(images)
             scores, peaks = [one.score for one in further], [one.peak for one in further]
-            self._decide(from_good_parts(scores, peaks, false_alarm_rate))
+            self._decide(from_good_parts(scores, peaks, false_alarm_rate, support))
             return self
-        found = self.view_.leave_one_out(self.progress)
         if found.different < 0.5:
             self.notify(
                 f"The {found.total} good pictures are almost the same, so they say little of how"
                 " good parts differ; take pictures of other parts."
             )
-        self._decide(from_support(found, false_alarm_rate, find_recipe(self.recipe).lone))
+        self._decide(support)
         return self
 
     def _further(self, images: Images) -> list[TokenScore]:

@@ -62,7 +62,10 @@ class AnomalyResult:
     threshold_from: str | None = None
     """How the threshold came about, in a few words."""
     p_value: float | None = None
-    """The chance that a good part scores as high; None without good parts to compare with."""
+    """The chance that a good part reaches as far, by its score or by its map; None without good
+    parts to compare with."""
+    regions_decide: bool = False
+    """Whether a region makes the image anomalous, whatever its score."""
     detector: "weakref.ref[Explainer] | None" = field(compare=False, default=None)
     """What made the result; a result keeps no memory bank alive."""
     inside: NDArray[np.bool_] | None = field(compare=False, default=None)
@@ -100,10 +103,13 @@ class AnomalyResult:
 
     @property
     def anomalous(self) -> bool | None:
-        """The verdict, `score > threshold`; None without a threshold or a score."""
+        """The verdict: the score lies above its threshold, or a region of the map does.
+
+        None without a threshold or a score.
+        """
         if self.threshold is None or self.error is not None:
             return None
-        return self.score > self.threshold
+        return self.score > self.threshold or (self.regions_decide and bool(self.regions))
 
     @property
     def verdict(self) -> str:
@@ -115,6 +121,9 @@ class AnomalyResult:
         score, threshold = f"{self.score:.3f}", f"{self.threshold:.3f}"
         if not self.anomalous:
             return f"good: score {score}, not above {threshold}"
+        if self.score <= self.threshold:
+            value, level = max(region.score for region in self.regions), self.map_threshold
+            return f"anomalous: a region with {value:.3f}, above {level:.3f}"
         if score == threshold:  # one that is barely above must not look as if it were not
             score, threshold = f"{self.score:.6f}", f"{self.threshold:.6f}"
         return f"anomalous: score {score}, above {threshold}"

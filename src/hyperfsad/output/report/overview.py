@@ -14,9 +14,9 @@ MOST_SUPPORT = 24
 """Good parts that are shown; each of several products shows at least two."""
 
 SCORE_AND_MAP = (
-    "The verdict comes from the score, regions come from the map, and each has its own threshold."
-    " A good image with a region is worth a look. An anomalous image without a region has no place"
-    " that stands out enough by itself."
+    "An image is anomalous if its score lies above the threshold, or if its map has a region: a"
+    " place above the threshold of the map. An anomalous image without a region has no place that"
+    " stands out enough by itself."
 )
 
 

@@ -224,9 +224,10 @@
     full.onload = () => { frame.querySelector(".photo").src = full.src; };
     full.src = image.original; // if it is gone or unreadable, the thumbnail stays
   };
-  // the score and the map have a threshold each, and may disagree
+  // the score and the map have a threshold each; either makes an image anomalous
   const beside = (image, kind) => {
-    if (kind === "good" && image.regions) return "The score is good, but the map has a region: worth a look.";
+    if (kind === "good" && image.regions) return "The score is good, but the map has a region: worth a look."; // of earlier versions
+    if (kind === "anomalous" && image.regions && image.score <= image.threshold) return "The score alone would be good; a region of the map is not.";
     if (kind === "anomalous" && image.regions === 0) return "The score is high, but no place stands out enough for a region.";
     return "";
   };
