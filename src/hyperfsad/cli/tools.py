@@ -37,6 +37,8 @@ def demo(options: argparse.Namespace) -> int:
     print(f"{'part':{width}}  {'drawn':13}  score  threshold  verdict")
     for row in rows:
         mark = "" if row.right else "  (wrong)"
+        if row.anomalous and row.threshold is not None and row.score <= row.threshold:
+            mark = f", by a region{mark}"
         print(
             f"{row.image:{width}}  {row.shown:13}  {row.score:.3f}  {row.threshold:9.3f}  "
             f"{VERDICTS[row.anomalous]}{mark}"

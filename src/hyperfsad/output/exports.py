@@ -43,9 +43,15 @@ def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:
 
 
 def severity(record: Record) -> float:
-    """How bad an image is: its score divided by its threshold, since products differ in both."""
+    """How bad an image is: its score divided by its threshold, since products differ in both.
+
+    One that is anomalous by a region alone comes before all good ones.
+    """
     score: float = record["score"]
-    return score / record["threshold"] if (record["threshold"] or 0) > 0 else score
+    threshold: float = record["threshold"] or 0.0
+    if threshold <= 0:
+        return score
+    return max(score / threshold, 1.0) if record["anomalous"] else score / threshold
 
 
 def results_csv(records: Iterable[Record]) -> Iterator[str]:

@@ -130,7 +130,10 @@
   };
   const cards = () => grid.querySelectorAll(".card");
 
-  const severity = (image, none) => (image.score ?? none) / (image.threshold > 0 ? image.threshold : 1);
+  const severity = (image, none) => { // one that is anomalous by a region alone comes before all good ones
+    const ratio = (image.score ?? none) / (image.threshold > 0 ? image.threshold : 1);
+    return image.anomalous && image.threshold > 0 ? Math.max(ratio, 1) : ratio;
+  };
   const orders = {
     worst: (a, b) => severity(b, -Infinity) - severity(a, -Infinity) || a.index - b.index,
     best: (a, b) => severity(a, Infinity) - severity(b, Infinity) || a.index - b.index,
