@@ -301,7 +301,7 @@ class FewShotDetector(Predictor):
             scored.branches,
             scored.anomaly_map,
             image.size,
-            self.scale_,
+            self._shown_scale(),
             image.source,
             self.threshold_,
             regions,
@@ -313,6 +313,13 @@ class FewShotDetector(Predictor):
             inside=scored.inside,
             detector=weakref.ref(self),
         )
+
+    def _shown_scale(self) -> tuple[float, float]:
+        """Colours begin where the map says that an image is anomalous, if it does so."""
+        judged = self.calibration_ is not None and self.calibration_.joint
+        low, high = self.scale_
+        level = self.map_threshold_ or 0.0
+        return (level, level * high / low) if judged and level > 0 else (low, high)
 
     def require_fitted(self) -> None:
         """Refuses to answer before it has learnt a good part."""
