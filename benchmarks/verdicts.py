@@ -169,11 +169,12 @@ def conformal(options: argparse.Namespace) -> None:
     """False alarms of the split-conformal threshold on fresh good parts, over many splits."""
     for product in PRODUCTS:
         detector = HyperFSAD(recipe=options.recipe)
-        detector.fit([draw(product, seed=seed).image for seed in range(4)], threshold=False)
+        detector.fit([draw(product, seed=seed).image for seed in range(4)])
+        assert detector.calibration_ is not None
         total = options.calibration + options.fresh
-        scores = np.array(
-            [detector.predict(draw(product, seed=4 + seed).image).score for seed in range(total)]
-        )
+        results = [detector.predict(draw(product, seed=4 + seed).image) for seed in range(total)]
+        reach = detector.calibration_.strength
+        scores = np.array([reach(one.score, float(one.anomaly_map.max())) for one in results])
         shares = []
         for split in range(options.splits):
             order = np.random.default_rng(split).permutation(total)

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -240,7 +241,18 @@ def test_explain_prints_and_draws(
 ) -> None:
     command = ["explain", str(photos / "3.png"), "--detector", str(fitted)]
     assert main(command) == 0
-    assert "unexplained" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "unexplained" in told
+    assert re.match(r"(good|anomalous): .* \(estimate from the \d good parts?", told)
+    image, part = str(photos / "4.png"), str(tmp_path / "my part.hfsad")
+    assert main(["calibrate", str(fitted), "--threshold", "0.001", "-o", part]) == 0
+    assert main(["explain", image, "--detector", part]) == 0
+    told = capsys.readouterr().out
+    assert "set by hand" in told
+    assert (
+        f"If this is a good part, teach it: {shlex.join(['hyperfsad', 'extend', part, image])}"
+        in told
+    )
     picture = tmp_path / "why.png"
     assert main([*command, "--at", "40,30", "--json", "-o", str(picture)]) == 0
     streams = capsys.readouterr()

@@ -4,7 +4,15 @@ import csv
 import json
 from typing import Any
 
-from hyperfsad.output.exports import coco_json, regions_csv, results_csv, severity
+import pytest
+
+from hyperfsad.output.exports import (
+    all_anomalous,
+    coco_json,
+    regions_csv,
+    results_csv,
+    severity,
+)
 
 REGION = {
     "bbox": [1, 2, 30, 40],
@@ -113,3 +121,22 @@ def test_coco_holds_all_that_its_readers_need() -> None:
     assert (first["area"], first["score"], first["iscrowd"]) == (500.5, 0.7, 0)
     empty = json.loads("".join(coco_json(list)))
     assert (empty["images"], empty["annotations"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "told"),
+    [([True] * 10, True), ([True] * 9, False), ([True] * 20 + [False], False), ([], False)],
+)
+def test_a_run_without_a_good_image_is_told(verdicts: list[bool], told: bool) -> None:
+    note = all_anomalous(verdicts)
+    assert (note is not None) == told
+    if note is not None:
+        assert "All 10 images are anomalous: is this the right product" in note
+
+
+def test_images_that_are_anomalous_by_a_region_come_before_good_ones() -> None:
+    by_region = record("a.png", score=0.4, threshold=0.5, anomalous=True)
+    good = record("b.png", score=0.49, threshold=0.5, anomalous=False)
+    by_score = record("c.png", score=0.6, threshold=0.5, anomalous=True)
+    ordered = sorted([good, by_region, by_score], key=severity, reverse=True)
+    assert ordered == [by_score, by_region, good]

@@ -1,6 +1,7 @@
 """Commands that inspect images: detect and explain."""
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def detect(options: argparse.Namespace) -> int:
 
 def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     """Prints the most anomalous images and the counts; returns the exit code."""
-    from ..output.exports import severity
+    from ..output.exports import all_anomalous, severity
 
     failed = [record for record in records if record["error"] is not None]
     scored = [record for record in records if record["error"] is None]
@@ -99,6 +100,8 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     judged = [record for record in scored if record["anomalous"] is not None]
     anomalous = f", {sum(record['anomalous'] for record in judged)} anomalous" if judged else ""
     scores = f"{count(len(scored), 'image')} scored{anomalous}"
+    if note := all_anomalous([record["anomalous"] for record in judged]):
+        say(f"hyperfsad: {note}")
     print(f"{scores}, {len(failed)} failed; see {out / 'report.html'}")
     return exit_code(complete and not failed, len(scored))
 
@@ -149,5 +152,16 @@ def explain(options: argparse.Namespace) -> int:
     if options.output:
         evidence.save(options.output, options.normal or ())
         say(f"Picture: {options.output}")
-    print(printable(evidence.to_json() if options.json else evidence.to_text()))
+    if options.json:
+        print(printable(evidence.to_json()))
+        return DONE
+    result = detector.predict(options.image)
+    origin = f" ({result.threshold_from})" if result.threshold_from else ""
+    print(printable(f"{result.verdict}{origin}"))
+    print(printable(evidence.to_text()))
+    if result.anomalous:
+        words = ["hyperfsad", "extend", options.detector, options.image]
+        if result.route is not None:
+            words += ["--product", result.route.nearest]
+        print(printable(f"If this is a good part, teach it: {shlex.join(words)}"))
     return DONE

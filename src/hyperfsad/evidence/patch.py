@@ -87,16 +87,17 @@ class MissingPiece:
     """Where it is in the good part; its similarity is that of the most similar patch near the place
     where it should be."""
     excess: float
-    """By how many times more than it ever varied among the good parts it differs."""
+    """By how many times more than it ever varied among the good parts it differs, at most 1."""
 
     @property
     def words(self) -> str:
         """What is missing, in a few words."""
         across, down = self.patch.centre
+        more = f"{'at least ' if self.excess >= 1 else ''}{self.excess:.1f}"
         return (
             f"missing here: what {self.patch.image} shows at {100 * across:.0f} %,"
-            f" {100 * down:.0f} %; nothing near is like it ({self.excess:.1f} times more off than"
-            " it varies among good parts)"
+            f" {100 * down:.0f} %; nothing near is like it ({more} times more off than it"
+            " varies among good parts)"
         )
 
 

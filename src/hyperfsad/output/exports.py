@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..results.result import AnomalyResult
@@ -42,6 +42,10 @@ def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:
     return record
 
 
+MANY = 10
+"""Images of a run from which on it is odd that none is good."""
+
+
 def severity(record: Record) -> float:
     """How bad an image is: its score divided by its threshold, since products differ in both.
 
@@ -52,6 +56,16 @@ def severity(record: Record) -> float:
     if threshold <= 0:
         return score
     return max(score / threshold, 1.0) if record["anomalous"] else score / threshold
+
+
+def all_anomalous(verdicts: Sequence[bool | None]) -> str | None:
+    """What to say where nothing is good in a run that is long enough to wonder; None: nothing."""
+    if len(verdicts) < MANY or not all(verdicts):
+        return None
+    return (
+        f"All {len(verdicts)} images are anomalous: is this the right product, light and camera? If"
+        " they are good, teach some of them with `hyperfsad extend`."
+    )
 
 
 def results_csv(records: Iterable[Record]) -> Iterator[str]:

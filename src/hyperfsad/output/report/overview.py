@@ -7,7 +7,7 @@ from functools import cached_property
 from ...errors import HyperfsadError
 from ...images.loading import NormalImage, load_image
 from ...results.heatmap import thumbnail
-from ..exports import Record
+from ..exports import Record, all_anomalous
 from .histogram import Histogram, score_histogram
 
 MOST_SUPPORT = 24
@@ -99,6 +99,8 @@ def _sentences(scored: list[Record]) -> Iterator[str]:
         yield f"There is no threshold, so no verdict: compare the scores. {scale}"
     else:
         yield "No image was scored."
+    if note := all_anomalous([record["anomalous"] for record in judged]):
+        yield note.replace("`", "")
     unknown = [record["anomalous"] for record in scored if record.get("unknown_product")]
     if unknown:
         yield _about_unknown_products(unknown)
