@@ -28,7 +28,7 @@ def test_fit_detect_extend_info(
 ) -> None:
     detector, out = tmp_path / "part.hfsad", tmp_path / "out"
     assert main(["fit", str(photos / "0.png"), "-o", str(detector), "--backbone", tiny]) == 0
-    assert "1 normal image, " in capsys.readouterr().out
+    assert "1 normal image in 8 orientations, " in capsys.readouterr().out
     assert main(["extend", str(detector), str(photos / "1.png")]) == 0
     assert main(["info", str(detector)]) == 0
     assert "2 images" in capsys.readouterr().out

@@ -284,7 +284,7 @@ def drilled(seed: int, hole: bool = True) -> Image.Image:
     picture = make_picture(3, (168, 168))
     if hole:
         ImageDraw.Draw(picture).ellipse(HOLE, fill=(0, 0, 0))
-    noise = np.random.default_rng(seed).normal(0, 2, (168, 168, 3))
+    noise = np.random.default_rng(seed).normal(0, 8, (168, 168, 3))
     return Image.fromarray(np.clip(np.asarray(picture) + noise, 0, 255).astype(np.uint8))
 
 
@@ -295,7 +295,8 @@ def drilled_parts(tiny: str, tmp_path: Path) -> HyperFSAD:
     folder.mkdir()
     for seed in range(4):
         drilled(seed).save(folder / f"part {seed}.png")
-    detector = HyperFSAD(tiny, resolution=168, rotations=1, smooth=False, device="cpu")
+    how = {"resolution": 168, "rotations": 1, "smooth": False, "missing": 0.5}
+    detector = HyperFSAD(tiny, **how, device="cpu")  # type: ignore[arg-type]
     detector.fit(folder, threshold=False)
     detector.map_threshold_ = 0.25  # random weights feel a turn by 3° more than a missing hole
     return detector

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hyperfsad.method.missing import (
     AROUND,
+    DIFFERENT,
     FLOOR,
     MOST,
     MOST_SHOWN,
@@ -251,6 +252,16 @@ def test_what_is_not_kept_is_not_missed() -> None:
     assert not len(masked.places)
     nowhere: list[Tensor | None] = [torch.zeros(GRID**2, dtype=torch.bool)] * 2
     assert asked(fitted(images, nowhere), query).score == 0
+
+
+def test_near_copies_have_little_say() -> None:
+    part = with_pieces(scene(0), [(5, 5)], piece())
+    copies = fitted([unit(part + 1e-3 * torch.randn(part.shape)).reshape(-1, WIDTH)] * 4)
+    others = fitted([photographed(scene(seed), seed) for seed in range(4)])
+    assert copies.difference() < 0.02
+    assert others.difference() > DIFFERENT
+    assert missing_weight(0.2, 4, copies.difference()) < 0.1 * missing_weight(0.2, 4)
+    assert missing_weight(0.2, 4, others.difference()) == missing_weight(0.2, 4)
 
 
 def test_one_good_part_has_no_say_and_many_have_all() -> None:

@@ -365,7 +365,7 @@ def test_now_and_then_it_is_told_how_far_an_image_is(
     detector = HyperFSAD(tiny, resolution=84, device="cpu", tiles=60, notify=told.append)
     detector.fit(wide(1))
     assert told[0] == "image: 1 of 15 tiles."
-    assert told[-1] == "image: 15 of 15 tiles."
+    assert "image: 15 of 15 tiles." in told
     told.clear()
     assert list(detector.predict([wide(2)]))
     assert len(told) == 15

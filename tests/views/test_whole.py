@@ -182,9 +182,12 @@ def test_turned_copies_of_a_lone_part_count_only_where_they_fit_clearly_better(
 
 def test_the_branch_of_missing_pieces_grows_with_the_good_parts() -> None:
     for images in (2, 4):
-        view = whole(bank(images, 0.1), missing=0.2)
+        view = whole(bank(images, 0.7), missing=0.2)
         (scored,) = view.score_tokens(bank(1, 3.0).tokens_of(0))
         assert scored.branches.weights["missing"] == pytest.approx(0.2 * (1 - 1 / images))
+        near_copies = whole(bank(images, 0.1), missing=0.2)
+        (scored,) = near_copies.score_tokens(bank(1, 3.0).tokens_of(0))
+        assert 0 < scored.branches.weights["missing"] < 0.1 * (1 - 1 / images)
         assert scored.branches.values["missing"] > 0
 
 

@@ -90,10 +90,12 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     scored = [record for record in records if record["error"] is None]
     scored.sort(key=severity, reverse=True)
     if scored:
-        print("  score  verdict    most anomalous images")
+        print("  score  threshold  verdict    most anomalous images")
         for record in scored[:LISTED]:
-            name = printable(record["image"] + _product(record))
-            print(f"{record['score']:7.3f}  {VERDICTS[record['anomalous']]:9}  {name}")
+            name = printable(record["image"] + _product(record) + _by_a_region(record))
+            limit = "–" if record["threshold"] is None else f"{record['threshold']:.3f}"
+            verdict = VERDICTS[record["anomalous"]]
+            print(f"{record['score']:7.3f}  {limit:>9}  {verdict:9}  {name}")
         _tell_unknown([record for record in scored if record.get("unknown_product")])
     for record in failed:
         say(f"hyperfsad: {record['error']}")
@@ -113,6 +115,12 @@ def _product(record: dict[str, Any]) -> str:
         return ""
     unknown = record["unknown_product"]
     return f"  (fits no product, nearest {nearest})" if unknown else f"  ({nearest})"
+
+
+def _by_a_region(record: dict[str, Any]) -> str:
+    """Why an image is anomalous whose score is not."""
+    by_score = record["anomalous"] is not True or record["score"] > record["threshold"]
+    return "" if by_score else " (by a region of its map)"
 
 
 def _tell_unknown(records: list[dict[str, Any]]) -> None:

@@ -145,7 +145,9 @@ def calibrate(options: argparse.Namespace) -> int:
     if options.threshold is not None:
         if options.good or options.false_alarm_rate is not None:
             raise UsageError("Give either --threshold, or good parts and --false-alarm-rate.")
-        if one.map_threshold_ is not None and before and options.threshold > 0:
+        if not options.threshold > 0:
+            raise UsageError(f"The threshold is above 0, not {options.threshold:g}.")
+        if one.map_threshold_ is not None and before is not None and before > 0:
             one.map_threshold_ *= options.threshold / before  # the verdict comes from both
         one.threshold_ = options.threshold
     elif options.good:
@@ -194,7 +196,7 @@ def _save(detector: "HyperFSAD | ProductDetector", path: str) -> None:
     if products := getattr(detector, "products_", None):
         text += f" of {count(len(products), 'product')}"
     if (turns := getattr(detector, "rotations_", 1)) > 1:
-        text += f", each in {turns} orientations"
+        text += f"{', each' if len(detector.support_) > 1 else ''} in {turns} orientations"
     if region := getattr(detector, "roi_", None):  # a wrong mask shows here first
         text += f", region of interest {100 * region.share:.0f} % of the picture"
     print(printable(f"{text}, {size:.1f} MB"))
@@ -203,4 +205,6 @@ def _save(detector: "HyperFSAD | ProductDetector", path: str) -> None:
         if one.threshold_ is None:
             print(printable(f"{lead}no threshold, so no verdicts"))
         else:
-            print(printable(f"{lead}threshold {one.threshold_:.3f}, {one.threshold_from_}"))
+            of_map = "" if one.map_threshold_ is None else f" (map {one.map_threshold_:.3f})"
+            origin = one.threshold_from_
+            print(printable(f"{lead}threshold {one.threshold_:.3f}{of_map}, {origin}"))

@@ -83,7 +83,7 @@ class Calibration:
     def words(self) -> str:
         """How the threshold came about, in a few words."""
         percent = f"{100 * self.rate:g} %"
-        of = f"{self.images} good part{'' if self.images == 1 else 's'}"
+        of = "one good part" if self.images == 1 else f"{self.images} good parts"
         if self.method == "conformal":
             text = f"conformal from {of}: at most {percent} false alarms on average"
         elif self.method == "few":

@@ -301,6 +301,11 @@ class HyperFSAD(FewShotDetector):
             scores, peaks = [one.score for one in further], [one.peak for one in further]
             self._decide(from_good_parts(scores, peaks, false_alarm_rate, support))
             return self
+        if found.total == 1:
+            self.notify(
+                "One good picture says little of how good parts differ, so small defects may be"
+                " missed; two to four pictures of different parts are better."
+            )
         if found.different < 0.5:
             self.notify(
                 f"The {found.total} good pictures are almost the same, so they say little of how"

@@ -161,12 +161,18 @@ class PatchEvidence:
         """`to_dict()` as JSON."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
+    @property
+    def _shown_words(self) -> str:
+        """What the map shows there, where that differs: it is smoothed, and a piece may lack."""
+        same = f"{self.shown:.3f}" == f"{self.value:.3f}"
+        return "" if same else f"; the map shows {self.shown:.3f}"
+
     def to_text(self, most: int = 5) -> str:
         """A table for people, with the `most` heaviest neighbours of each layer."""
         lines = [
             f"{self.image} at {self.x:.0f}, {self.y:.0f}"
             f" (patch row {self.row}, column {self.column} of {self.rows}×{self.columns}):"
-            f" {self.value:.3f} unexplained"
+            f" {self.value:.3f} unexplained{self._shown_words}"
         ]
         if self.route is not None:
             lines.append(self.route.to_text())

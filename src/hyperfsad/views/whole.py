@@ -75,7 +75,9 @@ class WholeView(View):
         view._pieces = view._find_pieces()
         view._scoring = self.rules.scoring
         if (most := self.rules.scoring.weights.get("missing")) is not None:
-            weight = missing_weight(most, len(bank.entries)) if view._pieces else 0.0
+            weight = 0.0
+            if view._pieces is not None:
+                weight = missing_weight(most, len(bank.entries), view._pieces.difference())
             weights = {**view._scoring.weights, "missing": weight}
             view._scoring = replace(view._scoring, weights=weights)
         return view
