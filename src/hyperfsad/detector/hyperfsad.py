@@ -227,6 +227,7 @@ class HyperFSAD(FewShotDetector):
             self.tile_side = look.tile
         if self._encoder is not None and self._encoder.settings.grid != self.settings.grid:
             self._encoder = None  # loaded again with another resolution
+            self.__dict__.pop("memory_", None)  # of the look before
         return itertools.chain(first, sources)
 
     def keep_plain(self) -> None:
