@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from PIL import Image
 
@@ -18,14 +18,14 @@ from .orientation import AUTO as AUTO_ROTATIONS
 from .orientation import check_rotations
 from .recipes import CLIP, DEFAULT_RECIPE, PAPER, PAPER_OFFLINE, stored_recipe
 
-if TYPE_CHECKING:
-    from .hyperfsad import HyperFSAD
+Detector: TypeAlias = Any
+"""A HyperFSAD, which imports this module."""
 
 LATER = {"smooth": False, "missing": 0.0, "tentative": False}
 """What earlier versions did not write, as it was for them."""
 
 
-def header_of(detector: "HyperFSAD") -> dict[str, Any]:
+def header_of(detector: Detector) -> dict[str, Any]:
     """All that a file says of a detector beside the memory bank."""
     fingerprint = detector._fingerprint or detector.encoder_.fingerprint
     calibration = detector.calibration_
@@ -50,7 +50,7 @@ def header_of(detector: "HyperFSAD") -> dict[str, Any]:
     }
 
 
-def identity_of(detector: "HyperFSAD") -> str:
+def identity_of(detector: Detector) -> str:
     """A hash of all that its scores depend on, as earlier versions have it in their journals."""
     header = detector.header()
     name = detector.recipe
@@ -64,13 +64,13 @@ def identity_of(detector: "HyperFSAD") -> str:
 
 
 def restored(
-    cls: "type[HyperFSAD]",
+    cls: type[Detector],
     bank: MemoryBank,
     header: dict[str, Any],
     path: str,
     backbone: str | None,
     machine: dict[str, Any],
-) -> "HyperFSAD":
+) -> Detector:
     """A detector from its memory bank and what `header` said of it; `path` names the file."""
     try:
         settings, fingerprint = storage.stored_encoder(header, path, backbone)

@@ -404,7 +404,8 @@ class HyperFSAD(FewShotDetector):
         **machine: Any,
     ) -> "HyperFSAD":
         """A detector from its memory bank and what `header` said of it; `path` names the file."""
-        return restored(cls, bank, header, path, backbone, machine)
+        detector: HyperFSAD = restored(cls, bank, header, path, backbone, machine)
+        return detector
 
     def __repr__(self) -> str:
         count = len(self.memory_.normal_images) if hasattr(self, "memory_") else 0
