@@ -209,7 +209,8 @@ def tables(products: dict[str, Any]) -> None:
         f"{OURS:32} mean {shown(np.mean(list(without.values()), axis=0))}  "
         + "  ".join(f"{p} {shown(c)}" for p, c in without.items())
     )
-    leave_products_out(products)
+    if len(products) > 1:
+        leave_products_out(products)
 
 
 def mean_of(
@@ -265,16 +266,22 @@ def shown(values: Sequence[float] | NDArray[Any]) -> str:
     return " / ".join(f"{value:.1f}" for value in values)
 
 
-def main() -> None:
-    """Measures what is not there yet, and prints the tables."""
+def arguments(description: str | None, output: str) -> argparse.ArgumentParser:
+    """The options of every benchmark that measures product by product."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        description=description, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--suite", help="JSON file of data sets, as for `hyperfsad benchmark`")
-    parser.add_argument("-o", "--output", default="ranking", help="folder for the figures")
+    parser.add_argument("-o", "--output", default=output, help="folder for the figures")
     parser.add_argument("--products", help="only these, separated by commas")
-    parser.add_argument("--methods", help="only these, separated by commas")
     parser.add_argument("--threads", type=int, help="CPU cores to use")
+    return parser
+
+
+def main() -> None:
+    """Measures what is not there yet, and prints the tables."""
+    parser = arguments(__doc__, "ranking")
+    parser.add_argument("--methods", help="only these, separated by commas")
     options = parser.parse_args()
     use_threads(options.threads)
     out = Path(options.output)

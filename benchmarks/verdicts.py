@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from ranking import SHOTS, Remembering, supports
+from ranking import SHOTS, Remembering, arguments, supports
 
 from hyperfsad import HyperFSAD
 from hyperfsad.bench.datasets import Category
@@ -128,7 +128,8 @@ def tables(products: dict[str, Record]) -> None:
         first = np.mean([rows(found, shots, as_set, True) for found in products.values()], axis=0)
         print(f"K = {shots}: mean {shown(mean)}; the first {shots}: {shown(first)}")
         print("   " + "  ".join(f"{name} {shown(row)}" for name, row in every.items()))
-    leave_products_out(products)
+    if len(products) > 1:
+        leave_products_out(products)
 
 
 def leave_products_out(products: dict[str, Record]) -> None:
@@ -192,14 +193,8 @@ def conformal(options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Measures what is not there yet, and prints the tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--suite", help="JSON file of data sets, as for `hyperfsad benchmark`")
-    parser.add_argument("-o", "--output", default="verdicts", help="folder for the figures")
-    parser.add_argument("--products", help="only these, separated by commas")
+    parser = arguments(__doc__, "verdicts")
     parser.add_argument("--recipe", default="default", help="the recipe (default: default)")
-    parser.add_argument("--threads", type=int, help="CPU cores to use")
     parser.add_argument("--conformal", action="store_true", help="check the conformal bound")
     parser.add_argument("--calibration", type=int, default=40)
     parser.add_argument("--fresh", type=int, default=60)

@@ -152,7 +152,7 @@ def add_fitting(command: Parser) -> None:
         " copies alone)",
         times,
     )
-    threshold = command.add_argument_group("threshold", "images that score higher are anomalous")
+    threshold = command.add_argument_group("threshold", "images above it are anomalous")
     option(
         threshold,
         "--calibrate GOOD",

@@ -124,7 +124,7 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
     arguments.add_changed_detector(command)
     arguments.add_files(command, "good", "GOOD", "images of good parts it has not learnt")
     option(command, "--product NAME", "product to calibrate, if the detector knows several")
-    text = "set the threshold to this score, without good parts"
+    text = "set the threshold to this score; that of the map moves by the same factor"
     option(command, "--threshold SCORE", text, arguments.score)
     arguments.add_false_alarm_rate(command)
     arguments.add_machine(command)

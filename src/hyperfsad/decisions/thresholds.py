@@ -141,6 +141,11 @@ class LeaveOneOut:
         ratio = math.exp(_mean_log(self.peaks) - _mean_log(self.self_distances))
         return min(max((ratio - ALIKE) / (DIFFERENT - ALIKE), 0.0), 1.0)
 
+    @property
+    def near_copies(self) -> bool:
+        """Whether they are nearer to copies of one picture than to different parts."""
+        return self.different < 0.5
+
 
 def needed(rate: float) -> int:
     """How many good parts a bound on the false-alarm rate takes: n ≥ 1/α − 1."""

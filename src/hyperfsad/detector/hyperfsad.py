@@ -307,7 +307,7 @@ class HyperFSAD(FewShotDetector):
                 "One good picture says little of how good parts differ, so small defects may be"
                 " missed; two to four pictures of different parts are better."
             )
-        if found.different < 0.5:
+        if found.near_copies:
             self.notify(
                 f"The {found.total} good pictures are almost the same, so they say little of how"
                 " good parts differ; take pictures of other parts."

@@ -106,7 +106,7 @@ def choose_rotations(tried: list[MemoryBank]) -> Choice:
         )
         return Choice(AUTO_ROTATIONS, reason, [bank], tentative=True)
     left = left_by_turning(bank)
-    share = f"(turning leaves {100 * left:.0f} % of their distance)"
+    share = f"(turned, they are {100 * (1 - left):.0f} % closer)"
     if left > CLEARLY_LESS and len(bank.entries) < SURE:
         reason = (
             f"The good parts lie alike {share}, but two are few: turned copies count only for"
