@@ -1,26 +1,20 @@
 """The report of a run: one HTML page that needs nothing else, the most anomalous images first.
 
 Names of files and products are other people's input. The templates escape them; the script gets
-them as JSON in blocks that browsers never run, and sets them as text; and a policy in the page's
-head lets nothing run or load but the page's own style and script.
+them as JSON in blocks that browsers never run, and sets them as text.
 """
 
-import base64
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from ...method.scoring import BRANCHES
 from ...results.result import BRANCH_FIELDS
+from .. import pages
 from ..exports import Record, severity
 from .overview import Overview, ProductSummary
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 MOST_PICTURES = 4000
 """Images with a picture in the page, the most anomalous ones: about 60 MB; others have a link."""
@@ -50,18 +44,13 @@ def report_html(
     `records` are those of results.jsonl, with the number of regions instead of the regions.
     `entries` reads the journal's entries of images, one by one. Links are relative to `folder`.
     """
-    from markupsafe import Markup
-
     failed = [i for i, record in enumerate(records) if record["error"] is not None]
     scored = [i for i, record in enumerate(records) if record["error"] is None]
     scored.sort(key=lambda i: -severity(records[i]))
-    style, script = _asset("report.css"), _asset("report.js")
     shown = entries([records[i]["image"] for i in scored[:MOST_PICTURES]])
-    template = _environment().get_template("report.html.j2")
+    template = pages.environment(__package__).get_template("report.html.j2")
     return template.generate(
-        policy=Markup(_policy(style, script)),
-        style=Markup(style),  # unescaped, as the policy names the hash of these very bytes
-        script=Markup(script),
+        **pages.head(__package__, "report.css", "report.js"),
         overview=Overview([records[i] for i in scored], len(failed), products),
         most_rows=MOST_ROWS,
         fields=list(FIELDS.items()),
@@ -71,46 +60,6 @@ def report_html(
             for number, entry in zip(scored, shown, strict=False)
             if "picture" in entry
         ),
-    )
-
-
-def _environment() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    def readable(value: Any) -> Any:
-        """Bytes of a file's name that are no Unicode cannot stand in a page."""
-        is_text = type(value) is str
-        return value.encode("utf-8", errors="replace").decode() if is_text else value
-
-    environment = Environment(
-        loader=PackageLoader(__package__),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        finalize=readable,
-    )
-    environment.filters["thousands"] = "{:,}".format
-    environment.filters["basename"] = os.path.basename
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    return environment
-
-
-def _asset(name: str) -> str:
-    return (files(__package__) / name).read_text(encoding="utf-8")
-
-
-def _policy(style: str, script: str) -> str:
-    """Nothing may load from elsewhere; only our own style and script may run."""
-
-    def source(text: str) -> str:
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        return f"'sha256-{digest}'"
-
-    return (
-        f"default-src 'none'; img-src data: file: 'self'; style-src {source(style)};"
-        f" script-src {source(script)}; base-uri 'none'; form-action 'none'"
     )
 
 
