@@ -35,6 +35,21 @@ def test_the_verdict_is_score_above_threshold() -> None:
     assert AnomalyResult.failed("a.png", "No.").anomalous is None
 
 
+def test_the_strength_agrees_with_the_verdict() -> None:
+    square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0))
+    region = Region((20, 20, 50, 40), 2000.0, 0.2, Peak(2.5, 3.5, 0.2), square)
+    assert result().strength is None
+    assert AnomalyResult.failed("a.png", "No.").strength is None
+    assert result(threshold=0.6).strength == pytest.approx(0.5)
+    both = {"threshold": 0.6, "map_threshold": 0.1, "regions_decide": True}
+    by_region = result(regions=(region,), **both)
+    assert by_region.strength == pytest.approx(2)
+    assert by_region.anomalous
+    too_small = result(**both)  # the only region has less than the area that was asked for
+    assert too_small.strength == pytest.approx(1)
+    assert not too_small.anomalous
+
+
 @pytest.mark.parametrize(
     ("threshold", "words"),
     [

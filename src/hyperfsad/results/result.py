@@ -112,6 +112,21 @@ class AnomalyResult:
         return self.score > self.threshold or (self.regions_decide and bool(self.regions))
 
     @property
+    def strength(self) -> float | None:
+        """How far the image reaches against its thresholds; above 1 it is anomalous.
+
+        None without a threshold or a score. Both thresholds times f: the verdict is strength > f.
+        """
+        if self.threshold is None or self.error is not None:
+            return None
+        found = self.score / self.threshold if self.threshold > 0 else math.inf
+        if not self.regions_decide or not self.map_threshold:
+            return found
+        reach = float(self.anomaly_map.max()) / self.map_threshold
+        # regions may be asked to have a least area: without one, the map says nothing
+        return max(found, reach if self.regions else min(reach, 1.0))
+
+    @property
     def verdict(self) -> str:
         """The verdict in a few words, with the score and the threshold."""
         if self.error is not None:
