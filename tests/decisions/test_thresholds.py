@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from hyperfsad.decisions.thresholds import (
     from_good_parts,
     from_support,
     needed,
+    odd_parts,
+    one_decides,
 )
 from hyperfsad.errors import DetectorFileError, HyperfsadWarning
 from tests.conftest import make_picture, read_results
@@ -33,6 +36,14 @@ ONES = Calibration("support", 1.0, 1.0, 0.05, 1)
 """Against it, strengths are scores."""
 
 
+def further(
+    scores: Sequence[float], peaks: Sequence[float], rate: float, support: Calibration
+) -> Calibration:
+    """The calibration of good parts with these scores and peaks."""
+    reach = [support.strength(*each) for each in zip(scores, peaks, strict=True)]
+    return from_good_parts(reach, rate, support)
+
+
 def left_out(held_out: tuple[float, ...], apart: float = 0.4) -> LeaveOneOut:
     """The same numbers for the score and for the map; none: a lone image."""
     total = max(len(held_out), 1)
@@ -41,7 +52,7 @@ def left_out(held_out: tuple[float, ...], apart: float = 0.4) -> LeaveOneOut:
 
 @given(scores, st.sampled_from([0.01, 0.05, 0.1, 0.3]))
 def test_the_conformal_threshold_is_the_order_statistic(values: list[float], rate: float) -> None:
-    found = from_good_parts(values, values, rate, ONES)
+    found = further(values, values, rate, ONES)
     assert found.rate == rate
     assert found.images == len(values)
     if len(values) < 1 / rate - 1 - 1e-9:
@@ -56,10 +67,10 @@ def test_the_conformal_threshold_is_the_order_statistic(values: list[float], rat
 @pytest.mark.parametrize(("rate", "count"), [(0.01, 99), (0.05, 19), (0.1, 9), (0.5, 1)])
 def test_how_many_good_parts_a_level_needs(rate: float, count: int) -> None:
     assert needed(rate) == count
-    assert from_good_parts([0.5] * count, [0.5] * count, rate, ONES).method == "conformal"
+    assert further([0.5] * count, [0.5] * count, rate, ONES).method == "conformal"
     if count > 1:
         few = [0.5] * (count - 1)
-        assert from_good_parts(few, few, rate, ONES).method == "few"
+        assert further(few, few, rate, ONES).method == "few"
 
 
 def test_the_bound_holds_on_average_over_the_draw() -> None:
@@ -75,13 +86,13 @@ def test_the_bound_holds_on_average_over_the_draw() -> None:
 
 @given(scores, st.floats(0.0, 1.2))
 def test_p_values_count_good_parts_that_score_as_high(values: list[float], score: float) -> None:
-    p_value = from_good_parts(values, values, 0.05, ONES).p_value(score, 0.0)
+    p_value = further(values, values, 0.05, ONES).p_value(score, 0.0)
     assert p_value == (1 + sum(value >= score for value in values)) / (len(values) + 1)
 
 
 def test_p_values_and_verdicts_agree() -> None:
     values = list(np.random.default_rng(1).normal(0.3, 0.02, 99))
-    found = from_good_parts(values, values, 0.05, ONES)
+    found = further(values, values, 0.05, ONES)
     for score in np.linspace(0.2, 0.4, 101):
         p_value = found.p_value(float(score), 0.0)
         assert p_value is not None
@@ -99,7 +110,7 @@ def test_one_bound_holds_for_score_and_map_together(
     """At most a share of the very parts is called anomalous, by score or by map."""
     support = Calibration("support", threshold, map_threshold, 0.05, 4)
     scores, peaks = [score for score, _ in parts], [peak for _, peak in parts]
-    found = from_good_parts(scores, peaks, 0.05, support)
+    found = further(scores, peaks, 0.05, support)
     assert found.threshold / found.map_threshold == pytest.approx(threshold / map_threshold)
     wrong = [
         (score, peak)
@@ -114,7 +125,7 @@ def test_one_bound_holds_for_score_and_map_together(
 
 
 def test_earlier_versions_judged_by_the_score_alone() -> None:
-    found = from_good_parts([0.3, 0.1, 0.2], [0.5, 0.4, 0.6], 0.5, ONES)
+    found = further([0.3, 0.1, 0.2], [0.5, 0.4, 0.6], 0.5, ONES)
     stored = {key: value for key, value in found.to_dict().items() if key != "joint"}
     old = Calibration.from_dict({**stored, "scores": [0.1, 0.2, 0.3]})
     assert not old.joint
@@ -169,17 +180,51 @@ def test_fewer_false_alarms_take_a_higher_threshold(
     low, high = sorted((one, other))
     lower, higher = (from_support(seen, rate, LONE).threshold for rate in (high, low))
     assert higher >= lower
-    assert from_good_parts(values, values, low, ONES).threshold > 0
+    assert further(values, values, low, ONES).threshold > 0
+
+
+@pytest.mark.parametrize(
+    ("strengths", "odd"),
+    [
+        ([0.7, 0.72, 0.75, 0.8, 0.74, 0.71, 0.78, 0.76, 2.0], [8]),
+        ([2.0, 0.7, 0.72, 0.75, 0.8, 0.74, 0.71], []),  # too few to tell
+        ([0.7, 0.72, 0.75, 0.8, 0.74, 0.71, 0.78, 0.76, 0.9], []),
+        ([0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7, 2.0], []),  # they differ widely
+        ([0.7] * 20 + [2.0, 2.1], [20, 21]),
+        ([0.7] * 7 + [2.0, 2.1], []),  # too many to be odd
+        ([0.7] * 20 + [1.05, 1.2, 1.4, 1.7], []),  # a long tail is no odd part
+    ],
+)
+def test_an_odd_part_stands_apart(strengths: list[float], odd: list[int]) -> None:
+    assert odd_parts(strengths) == odd
+
+
+def test_good_parts_are_rarely_odd() -> None:
+    random = np.random.default_rng(0)
+    draws = np.exp(random.normal(0, 0.15, (2000, 24)))
+    assert np.mean([bool(odd_parts(list(draw))) for draw in draws]) < 0.005
+
+
+@pytest.mark.parametrize(
+    ("count", "rate", "enough"),
+    [(18, 0.05, None), (19, 0.05, 39), (24, 0.05, 39), (38, 0.05, 39), (39, 0.05, None)],
+)
+def test_where_one_part_decides(count: int, rate: float, enough: int | None) -> None:
+    assert one_decides(count, rate) == enough
+    if count >= 19:
+        values = [float(n) for n in range(1, count + 1)]
+        largest = further(values, values, rate, ONES).threshold == pytest.approx(count)
+        assert largest == (enough is not None)
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, math.nan])
 def test_a_rate_that_is_none_is_refused(rate: float) -> None:
     with pytest.raises(UsageError, match="false-alarm rate lies between 0 and 1"):
-        from_good_parts([0.5], [0.5], rate, ONES)
+        further([0.5], [0.5], rate, ONES)
 
 
 def test_what_is_stored_comes_back() -> None:
-    found = from_good_parts([0.3, 0.1, 0.2], [0.5, 0.4, 0.6], 0.05, ONES)
+    found = further([0.3, 0.1, 0.2], [0.5, 0.4, 0.6], 0.05, ONES)
     assert Calibration.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
@@ -196,7 +241,7 @@ def test_what_is_stored_comes_back() -> None:
     ],
 )
 def test_what_is_no_calibration_is_refused(change: dict[str, object]) -> None:
-    stored = {**from_good_parts([0.1], [0.1], 0.05, ONES).to_dict(), **change}
+    stored = {**further([0.1], [0.1], 0.05, ONES).to_dict(), **change}
     with pytest.raises((ValueError, TypeError)):
         Calibration.from_dict(stored)
 

@@ -95,8 +95,8 @@ def test_all_that_the_default_recipe_has_is_kept(tiny: str, tmp_path: Path, coun
     assert (tmp_path / "b.hfsad").read_bytes() == (tmp_path / "a.hfsad").read_bytes()
 
 
-LATER = ("missing", "tentative")
-"""What headers have had only since there are missing pieces and tentative copies."""
+LATER = ("missing", "tentative", "foreign")
+"""What headers have had only since there are missing pieces, and what came after them."""
 
 
 def earlier_header(path: Path, recipe: str) -> dict[str, Any]:

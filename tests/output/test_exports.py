@@ -50,7 +50,7 @@ def test_columns_keep_their_order() -> None:
     assert header == (
         "image,score,score_map,score_cls,threshold,anomalous,map_threshold,regions,heatmap,map,"
         "error,product,unknown_product,nearest_product,product_similarity,product_margin,p_value,"
-        "threshold_from,score_missing"
+        "threshold_from,score_missing,foreign"
     )
     (header,) = "".join(regions_csv([])).splitlines()
     assert header == "image,region,score,x,y,width,height,area,peak_x,peak_y,anomalous,kind"

@@ -161,6 +161,7 @@ def add_fitting(command: Parser) -> None:
         nargs="+",
     )
     add_false_alarm_rate(threshold)
+    add_keep_odd(threshold)
     add_recipe(command)
     add_machine(command)
 
@@ -169,6 +170,12 @@ def add_false_alarm_rate(group: Group) -> None:
     """How many good parts may be called anomalous."""
     text = "share of good parts that may be called anomalous, between 0 and 1"
     option(group, "--false-alarm-rate SHARE", f"{text} (default: {FALSE_ALARM_RATE})", share)
+
+
+def add_keep_odd(group: Group) -> None:
+    """What becomes of a good part that stands far apart from the others."""
+    text = "let a good part set the threshold even if it stands far apart from all others"
+    flag(group, "--keep-odd", text)
 
 
 def add_results(command: Parser) -> None:
@@ -190,9 +197,7 @@ def add_recipe(command: Parser, default: str = DEFAULT_RECIPE) -> None:
     recipe = command.add_argument_group(
         "recipe", "the encoder and the method; each option below changes one choice of --recipe"
     )
-    command.set_defaults(default_recipe=default)
-    option(recipe, "--recipe", f"{RECIPE_HELP} (default: {default})", choices=RECIPE_NAMES)
-    option(recipe, "--backbone NAME", "encoder, as `hyperfsad encoders` lists them, or a folder")
+    add_encoder(command, recipe, default)
     option(recipe, "--layers 3,6,9", "transformer blocks to compare, counted from 1", integers)
     text = "side of the encoder's square input in pixels, a multiple of its patch size"
     option(recipe, "--resolution PX", text, int)
@@ -202,6 +207,15 @@ def add_recipe(command: Parser, default: str = DEFAULT_RECIPE) -> None:
     option(recipe, "--pooling RULE", text)
     text = "weight of the map in the image score, 0 to 1; the CLS token has the rest"
     option(recipe, "--lambda WEIGHT", text, float, dest="lam")
+    text = "weight of pieces that good parts have and an image lacks; 0: do not look for them"
+    option(recipe, "--missing WEIGHT", text, float)
+
+
+def add_encoder(command: Parser, group: Group, default: str = DEFAULT_RECIPE) -> None:
+    """The recipe and its encoder, and nothing else of it."""
+    command.set_defaults(default_recipe=default)
+    option(group, "--recipe", f"{RECIPE_HELP} (default: {default})", choices=RECIPE_NAMES)
+    option(group, "--backbone NAME", "encoder, as `hyperfsad encoders` lists them, or a folder")
 
 
 def add_machine(command: Parser) -> None:

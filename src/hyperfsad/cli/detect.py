@@ -84,7 +84,7 @@ def detect(options: argparse.Namespace) -> int:
 
 def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     """Prints the most anomalous images and the counts; returns the exit code."""
-    from ..output.exports import all_anomalous, severity
+    from ..output.exports import all_anomalous, look_foreign, severity
 
     failed = [record for record in records if record["error"] is not None]
     scored = [record for record in records if record["error"] is None]
@@ -102,8 +102,9 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     judged = [record for record in scored if record["anomalous"] is not None]
     anomalous = f", {sum(record['anomalous'] for record in judged)} anomalous" if judged else ""
     scores = f"{count(len(scored), 'image')} scored{anomalous}"
-    if note := all_anomalous([record["anomalous"] for record in judged]):
-        say(f"hyperfsad: {note}")
+    for note in (all_anomalous([record["anomalous"] for record in judged]), look_foreign(scored)):
+        if note:
+            say(f"hyperfsad: {note}")
     print(f"{scores}, {len(failed)} failed; see {out / 'report.html'}")
     return exit_code(complete and not failed, len(scored))
 
@@ -112,7 +113,7 @@ def _product(record: dict[str, Any]) -> str:
     """The product of an image, where the detector knows several."""
     nearest = record.get("nearest_product")
     if nearest is None:
-        return ""
+        return "  (looks like another product)" if record.get("foreign") else ""
     unknown = record["unknown_product"]
     return f"  (fits no product, nearest {nearest})" if unknown else f"  ({nearest})"
 

@@ -2,11 +2,12 @@
 
 import argparse
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..errors import UsageError
+from ..messages import silent
 from .arguments import chosen
 from .console import progress, say
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ..images.finding import FoundImages
 
 FIXED = (
-    *("recipe", "layers", "resolution", "lookup", "pooling", "lam"),
+    *("recipe", "layers", "resolution", "lookup", "pooling", "lam", "missing"),
     *("rotations", "roi", "tiles", "budget"),
 )
 """Options that are settled once a detector is fitted."""
@@ -28,6 +29,16 @@ def new_detector(options: argparse.Namespace) -> "HyperFSAD":
     from ..detector.hyperfsad import HyperFSAD
 
     return HyperFSAD(**_settings(options))
+
+
+def maker(options: argparse.Namespace) -> "Callable[..., HyperFSAD]":
+    """What makes detectors of the options' recipe and encoder; all else is given anew each time."""
+    _prepare(options)
+    from ..detector.hyperfsad import HyperFSAD
+
+    settings = {"recipe": options.recipe or options.default_recipe, **_machine(options)}
+    settings["notify"] = silent
+    return lambda **changed: HyperFSAD(**(settings | changed))
 
 
 def new_products(options: argparse.Namespace) -> "ProductDetector":
@@ -69,7 +80,8 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[HyperFSAD, bool]":
     detector.fit(progress(found.paths, "learning"), threshold=good is None, false_alarm_rate=rate)
     complete = not detector.skipped_ and not found.failed
     if good is not None:
-        detector.calibrate(progress(good.paths, "calibrating"), false_alarm_rate=rate)
+        images = progress(good.paths, "calibrating")
+        detector.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_odd)
         complete &= not detector.skipped_ and not good.failed
     return detector, complete
 

@@ -68,7 +68,8 @@ def _fitted_products(options: argparse.Namespace) -> "tuple[ProductDetector, boo
     complete = not detector.skipped_
     for name, found in good.items():
         product = detector.products_[name]
-        product.calibrate(progress(found.paths, f"calibrating {name}"), false_alarm_rate=rate)
+        images = progress(found.paths, f"calibrating {name}")
+        product.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_odd)
         complete &= not product.skipped_
     complete &= not any(found.failed for found in [*folders.values(), *good.values()])
     return detector, complete
@@ -127,6 +128,7 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
     text = "set the threshold to this score; that of the map moves by the same factor"
     option(command, "--threshold SCORE", text, arguments.score)
     arguments.add_false_alarm_rate(command)
+    arguments.add_keep_odd(command)
     arguments.add_machine(command)
 
 
@@ -152,7 +154,8 @@ def calibrate(options: argparse.Namespace) -> int:
         one.threshold_ = options.threshold
     elif options.good:
         good = found_images(options.good)
-        one.calibrate(progress(good.paths, "calibrating"), false_alarm_rate=rate)
+        images = progress(good.paths, "calibrating")
+        one.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_odd)
         complete = not one.skipped_ and not good.failed
     else:
         one.calibrate(false_alarm_rate=rate)

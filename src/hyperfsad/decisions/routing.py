@@ -23,9 +23,10 @@ from ..method.memory import MemoryBank
 
 HALF = 0.5
 
-NEVER_BELOW, NEVER_ABOVE = 0.1, 0.24
-"""Parts of the mean distance to empty pictures. Without the first, defects would fit none where two
-products look alike; without the second, everything would fit where they have nothing in common."""
+NEVER_BELOW = 0.1
+"""Part of the mean distance to empty pictures: without it, defects would fit none where two
+products look alike. A recipe has an upper limit too: without it, everything would fit where
+products have nothing in common."""
 
 SPREAD = 3.0
 """A part may also be this many times as far away as good parts usually are from each other. No
@@ -120,10 +121,21 @@ def empty_pictures() -> list[LoadedImage]:
     ]
 
 
-def least_similarities(products: Mapping[str, MemoryBank], empty: Tensor) -> dict[str, float]:
+def foreign_distance(bank: MemoryBank, empty: Tensor, share: float) -> float:
+    """Beyond which distance from the good parts an image looks like another product.
+
+    `empty` are the CLS tokens of empty pictures; the limit is a share of the distance to them.
+    """
+    usual = median(_apart(bank).values() or [0.0])
+    return max(share * (1 - float(similarities(bank.cls, empty).mean())), SPREAD * usual)
+
+
+def least_similarities(
+    products: Mapping[str, MemoryBank], empty: Tensor, never_above: float
+) -> dict[str, float]:
     """For each product, below which similarity an image does not fit it.
 
-    `empty` are the CLS tokens of empty pictures.
+    `empty` are the CLS tokens of empty pictures; the limits are shares of the distance to them.
     """
     cls, sizes = _stacked(products)
     across = _nearest(similarities(cls, cls), sizes)
@@ -133,7 +145,7 @@ def least_similarities(products: Mapping[str, MemoryBank], empty: Tensor) -> dic
         others = [column for column in range(len(products)) if column != place]
         gap = 1 - float(rows[:, others].max()) if others else math.inf
         far = 1 - float(similarities(bank.cls, empty).mean())
-        half = min(max(HALF * gap, NEVER_BELOW * far), NEVER_ABOVE * far)
+        half = min(max(HALF * gap, NEVER_BELOW * far), never_above * far)
         usual = median(_apart(bank).values() or [0.0])
         least[name] = 1 - max(half, SPREAD * usual)
     return least

@@ -13,7 +13,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from statistics import NormalDist, fmean
+from statistics import NormalDist, fmean, median
 from typing import Any, TypeAlias
 
 from ..errors import UsageError
@@ -36,6 +36,16 @@ picture, above the second different parts (nine products, K = 2 and 4: 0.67 to 2
 
 Lone: TypeAlias = tuple[float, float]
 """The thresholds of the score and of the map for one good part, over its self-distance."""
+
+FAR_OUT, APART = 4.5, 2.0
+"""A good part is odd if it lies this many spreads above the median of all, and this many above the
+highest of the others. Of the good test images of nine products, TODO."""
+
+LEAST_FOR_ODD = 8
+"""Fewer good parts cannot tell which of them is odd."""
+
+MOST_ODD = 0.1
+"""Share of the good parts that may be odd; more of them are no exception."""
 
 ROUNDING = 1e-9
 """The part that sets a threshold does not lie above it."""
@@ -63,6 +73,8 @@ class Calibration:
     """Whether normal images were learnt since."""
     joint: bool = True
     """Whether the map has a say in the verdict; it had none in earlier versions."""
+    odd: int = 0
+    """Further good parts that were left out, since they stood far apart from the others."""
 
     def strength(self, score: float, peak: float) -> float:
         """How far an image reaches: above 1 it is called anomalous, by its score or by its map."""
@@ -84,6 +96,7 @@ class Calibration:
         """How the threshold came about, in a few words."""
         percent = f"{100 * self.rate:g} %"
         of = "one good part" if self.images == 1 else f"{self.images} good parts"
+        of += f" ({self.odd} odd left out)" if self.odd else ""
         if self.method == "conformal":
             text = f"conformal from {of}: at most {percent} false alarms on average"
         elif self.method == "few":
@@ -102,7 +115,8 @@ class Calibration:
     def to_dict(self) -> dict[str, Any]:
         """What a detector file keeps of it."""
         stored = {**asdict(self), "scores": list(self.scores)}
-        return stored if self.joint else {k: v for k, v in stored.items() if k != "joint"}
+        earlier = {"joint": False, "odd": 0}  # which earlier versions did not write
+        return {key: value for key, value in stored.items() if earlier.get(key, ...) != value}
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "Calibration":
@@ -117,7 +131,8 @@ class Calibration:
         stale, joint = bool(stored["stale"]), bool(stored.get("joint", False))
         if joint and min(thresholds) <= 0:
             raise ValueError("the thresholds of its calibration are not above 0")
-        return cls(str(stored["method"]), *thresholds, rate, images, scores, stale, joint)
+        odd = int(stored.get("odd", 0))
+        return cls(str(stored["method"]), *thresholds, rate, images, scores, stale, joint, odd)
 
 
 @dataclass(frozen=True)
@@ -159,28 +174,58 @@ def check_rate(rate: float) -> None:
 
 
 def from_good_parts(
-    scores: Sequence[float], peaks: Sequence[float], rate: float, support: Calibration
+    strengths: Sequence[float], rate: float, support: Calibration, odd: int = 0
 ) -> Calibration:
-    """Thresholds from further good parts: their scores, and the peaks of their maps.
+    """Thresholds from further good parts: from how far each reaches against `support`.
 
-    One number bounds both: how far a part reaches against the thresholds that the normal images
-    gave. Both thresholds move by the same factor, so the bound holds for the verdict.
+    That one number bounds both score and map: both thresholds move by the same factor, so the bound
+    holds for the verdict. `odd` parts were left out before.
     """
     check_rate(rate)
-    if not scores:
+    if not strengths:
         raise UsageError("There is no good part to calibrate with.")
-    enough = len(scores) >= needed(rate)
-    threshold = conformal_threshold if enough else _few_threshold
-    strengths = sorted(support.strength(*each) for each in zip(scores, peaks, strict=True))
-    factor = max(threshold(strengths, rate), 1e-6) * (1 + ROUNDING)
+    factor = good_part_level(strengths, rate)
     return Calibration(
-        "conformal" if enough else "few",
+        "conformal" if len(strengths) >= needed(rate) else "few",
         factor * support.threshold,
         factor * support.map_threshold,
         rate,
-        len(scores),
-        tuple(strength / factor for strength in strengths),
+        len(strengths),
+        tuple(strength / factor for strength in sorted(strengths)),
+        odd=odd,
     )
+
+
+def odd_parts(strengths: Sequence[float]) -> list[int]:
+    """The places of good parts that stand far apart from all others."""
+    logs = [_log(strength) for strength in strengths]
+    if len(logs) < LEAST_FOR_ODD:
+        return []
+    centre = median(logs)
+    deviation = 1.4826 * median(abs(value - centre) for value in logs)  # of a normal distribution
+    spread = max(deviation, USUAL_SPREAD)
+    odd = [place for place, value in enumerate(logs) if value > centre + FAR_OUT * spread]
+    rest = [value for place, value in enumerate(logs) if place not in odd]
+    if not odd or len(odd) > max(1, MOST_ODD * len(logs)):
+        return []
+    apart = min(logs[place] for place in odd) - max(rest)
+    return odd if apart > APART * spread else []
+
+
+def one_decides(count: int, rate: float) -> int | None:
+    """Where the largest of so many good parts alone sets a bounded threshold: how many it takes
+    until a second one has a say. None where that is so already, or there is no bound."""
+    enough = math.ceil(2 / rate - 1 - 1e-9)
+    return enough if needed(rate) <= count < enough else None
+
+
+def good_part_level(strengths: Sequence[float], rate: float) -> float:
+    """The level that a share `rate` of good parts may exceed, from the strengths of a few.
+
+    It is bounded where they are enough for that, otherwise estimated.
+    """
+    level = conformal_threshold if len(strengths) >= needed(rate) else _few_threshold
+    return max(level(strengths, rate), 1e-6) * (1 + ROUNDING)
 
 
 def conformal_threshold(values: Sequence[float], rate: float) -> float:

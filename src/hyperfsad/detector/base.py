@@ -170,6 +170,8 @@ class FewShotDetector(Predictor):
         self.threshold_: float | None = None
         self.map_threshold_: float | None = None
         """Above it a place of the map counts as a defect; without it results have no regions."""
+        self.foreign_: float | None = None
+        """Beyond this distance of CLS tokens an image looks like another product."""
         self.min_area = 0.0
         """Regions of fewer pixels of the image are left out."""
         self.skipped_: list[ImageError] = []
@@ -225,6 +227,7 @@ class FewShotDetector(Predictor):
         fresh = copy(self)
         fresh.__dict__.pop("memory_", None)
         fresh.threshold_ = fresh.map_threshold_ = fresh._scale = fresh.calibration_ = None
+        fresh.foreign_ = None
         return fresh
 
     def score_images(self, images: Sequence[PreparedImage]) -> list[TokenScore]:
@@ -310,6 +313,9 @@ class FewShotDetector(Predictor):
             threshold_from=self.threshold_from_,
             p_value=calibration.p_value(scored.score, scored.peak) if calibration else None,
             regions_decide=calibration is None or calibration.joint,
+            foreign=None
+            if self.foreign_ is None
+            else scored.branches.values["cls"] > self.foreign_,
             inside=scored.inside,
             detector=weakref.ref(self),
         )

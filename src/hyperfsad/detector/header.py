@@ -46,6 +46,7 @@ def header_of(detector: Detector) -> dict[str, Any]:
         "scale": list(detector.scale_),
         "threshold": detector.threshold_,
         "map_threshold": detector.map_threshold_,
+        "foreign": detector.foreign_,
         "calibration": None if calibration is None else calibration.to_dict(),
     }
 
@@ -53,6 +54,7 @@ def header_of(detector: Detector) -> dict[str, Any]:
 def identity_of(detector: Detector) -> str:
     """A hash of all that its scores depend on, as earlier versions have it in their journals."""
     header = detector.header()
+    del header["foreign"]  # which no score depends on
     name = detector.recipe
     header["recipe"] = {PAPER_OFFLINE: PAPER, CLIP: DEFAULT_RECIPE}.get(name, name)
     header = {key: value for key, value in header.items() if LATER.get(key, ...) != value}
@@ -103,6 +105,8 @@ def restored(
         detector.threshold_ = header["threshold"]
         level = header.get("map_threshold")  # detectors of format 1 have none
         detector.map_threshold_ = None if level is None else float(level)
+        limit = header.get("foreign")
+        detector.foreign_ = None if limit is None else float(limit)
         stored = header.get("calibration")
         detector.calibration_ = None if stored is None else Calibration.from_dict(stored)
     except (KeyError, TypeError, ValueError) as error:

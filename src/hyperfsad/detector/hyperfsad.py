@@ -8,13 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..decisions.interest import make_interest
 from ..decisions.roi import Roi, RoiSource
+from ..decisions.routing import empty_pictures, foreign_distance
 from ..decisions.thresholds import (
     FALSE_ALARM_RATE,
     Calibration,
     check_rate,
-    from_good_parts,
     from_support,
 )
 from ..encoders.encoder import PreparedImage
@@ -31,6 +33,7 @@ from ..method.scoring import ImageScoring, Pooling, TokenScore, branch_weights
 from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
 from .base import FewShotDetector
+from .calibrating import calibrated
 from .closer import BUDGET, TURNING, look_closer
 from .header import header_of, identity_of, restored
 from .orientation import AUTO_ROTATIONS as AUTO_COUNT
@@ -200,6 +203,7 @@ class HyperFSAD(FewShotDetector):
         if note := self.view_.interest.note:
             self.notify(note)
         self._decide(None)
+        self._know_strangers()
         return self.calibrate(false_alarm_rate=false_alarm_rate) if threshold else self
 
     @property
@@ -277,6 +281,7 @@ class HyperFSAD(FewShotDetector):
             choice = chosen_again(self.memory_, self.notify)
             self.rotations_, self.tentative_ = choice.rotations, choice.tentative
             self.remember(*choice.banks)
+        self._know_strangers()
         if calibration is None or len(self.support_) == before:
             return self
         if calibration.method == "support":
@@ -284,14 +289,25 @@ class HyperFSAD(FewShotDetector):
         self.calibration_ = calibration.outdated()
         return self
 
+    def _know_strangers(self) -> None:
+        """Finds out how far an image may be from the good parts before it shows another product."""
+        encode = self.encoder_.encode  # one at a time, as tokens depend a little on their company
+        empty = torch.cat([encode([picture]).cls for picture in empty_pictures()])
+        self.foreign_ = foreign_distance(self.memory_, empty, find_recipe(self.recipe).foreign)
+
     def calibrate(
-        self, images: "Images | None" = None, *, false_alarm_rate: float = FALSE_ALARM_RATE
+        self,
+        images: "Images | None" = None,
+        *,
+        false_alarm_rate: float = FALSE_ALARM_RATE,
+        keep_odd: bool = False,
     ) -> "HyperFSAD":
         """Sets the thresholds between good and anomalous.
 
         `images` are good parts that were not learnt: with 1/α − 1 of them or more (19 for 5 %) at
         most a share α of good parts is called anomalous, on average over the draw of these images.
-        Without them the thresholds are an estimate from the normal images.
+        One that stands far apart from all others is left out and named, unless `keep_odd`: it would
+        set the threshold alone. Without images the thresholds are an estimate from the normal ones.
         """
         self.require_fitted()
         check_rate(false_alarm_rate)
@@ -299,8 +315,8 @@ class HyperFSAD(FewShotDetector):
         support = from_support(found, false_alarm_rate, find_recipe(self.recipe).lone)
         if images is not None:
             further = self._further(images)
-            scores, peaks = [one.score for one in further], [one.peak for one in further]
-            self._decide(from_good_parts(scores, peaks, false_alarm_rate, support))
+            reach = [(name, support.strength(one.score, one.peak)) for name, one in further]
+            self._decide(calibrated(reach, false_alarm_rate, support, keep_odd, self.notify))
             return self
         if found.total == 1:
             self.notify(
@@ -315,7 +331,7 @@ class HyperFSAD(FewShotDetector):
         self._decide(support)
         return self
 
-    def _further(self, images: Images) -> list[TokenScore]:
+    def _further(self, images: Images) -> list[tuple[str, TokenScore]]:
         """The scores of good parts; a learnt one is left out with a warning."""
         known = {image.sha256: image.name for image in self.memory_.images}
         found = distinct_images(
@@ -326,9 +342,9 @@ class HyperFSAD(FewShotDetector):
             kind="A good part",
             count=self._read_ahead,
         )
-        scores: list[TokenScore] = []
+        scores: list[tuple[str, TokenScore]] = []
         for _, image in found:
-            scores += self.score_images([image])
+            scores += [(image.name, one) for one in self.score_images([image])]
             del image  # a large picture goes before the next is read
         return scores
 

@@ -26,6 +26,7 @@ from ..results.result import AnomalyResult
 from . import storage
 from .base import Predictor
 from .hyperfsad import HyperFSAD
+from .recipes import find_recipe
 
 
 class ProductDetector(Predictor):
@@ -203,7 +204,7 @@ class ProductDetector(Predictor):
         encode = self.encoder_.encode  # one at a time, as tokens depend a little on their company
         empty = torch.cat([encode([picture]).cls for picture in empty_pictures()])
         banks = {name: detector.memory_ for name, detector in self.products_.items()}
-        self.least_ = least_similarities(banks, empty)
+        self.least_ = least_similarities(banks, empty, find_recipe(self._plain.recipe).foreign)
         for alike in look_alikes(banks):
             if alike.product in changed or alike.other in changed:
                 _warn(
@@ -229,7 +230,8 @@ class ProductDetector(Predictor):
             detector = self.products_[route.nearest]
             own = slice(place, place + 1)
             (scored,) = detector.score_tokens(Tokens(tokens.patches[own], tokens.cls[own]))
-            results.append(replace(detector.result(image, scored), route=route))
+            found = detector.result(image, scored)
+            results.append(replace(found, route=route, foreign=None))  # the route says it
         return results
 
     def require_fitted(self) -> None:

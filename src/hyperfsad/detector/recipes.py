@@ -42,6 +42,9 @@ class Recipe:
     """Orientations in which good parts are remembered; auto finds out how many."""
     lone: Lone = (0.94, 1.78)
     """The thresholds of score and map for one good part, over how unlike its own places are."""
+    foreign: float = 0.5
+    """How far its CLS tokens may be from those of the good parts before an image looks like another
+    product, over their distance to empty pictures."""
 
     def layers(self, spec: EncoderSpec) -> tuple[int, ...]:
         """The layers of an encoder that the recipe uses."""
@@ -67,6 +70,7 @@ RECIPES: dict[str, Recipe] = {
         missing=0.15,
         rotations="auto",
         lone=(1.58, 1.43),
+        foreign=0.55,
     ),
     PAPER: Recipe("dinov3-vitb16"),
     PAPER_OFFLINE: Recipe(SUBSTITUTE),
@@ -77,6 +81,7 @@ RECIPES: dict[str, Recipe] = {
         scales=(1, 3),
         quarters=(1, 2, 3),
         lone=(0.62, 1.14),
+        foreign=0.24,
     ),
 }
 

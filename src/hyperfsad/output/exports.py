@@ -68,6 +68,16 @@ def all_anomalous(verdicts: Sequence[bool | None]) -> str | None:
     )
 
 
+def look_foreign(records: Iterable[Record]) -> str | None:
+    """What to say where images look like another product than the good parts; None: nothing."""
+    number = sum(bool(record.get("foreign")) for record in records)
+    if not number:
+        return None
+    some = "1 image looks" if number == 1 else f"{number:,} images look"
+    means = "its score means" if number == 1 else "their scores mean"
+    return f"{some} like another product than the good parts, so {means} little."
+
+
 def results_csv(records: Iterable[Record]) -> Iterator[str]:
     """A row for each image, with the number of its regions."""
 

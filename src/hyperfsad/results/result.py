@@ -71,6 +71,10 @@ class AnomalyResult:
     inside: NDArray[np.bool_] | None = field(compare=False, default=None)
     """The patches in the region of interest; None means all. The map is 0 at others."""
 
+    foreign: bool | None = None
+    """Whether it looks like another product than the good parts; None where the detector knows
+    several, and `route` says so, or was saved before it could tell."""
+
     route: Route | None = None
     """Which product the image shows, where the detector knows several."""
 
@@ -159,6 +163,8 @@ class AnomalyResult:
 
     def heat_map(self) -> HeatMap:
         """What `plot` draws over the image."""
+        note = ", fits no product" if self.unknown_product else ""
+        note = ", looks like another product" if self.foreign else note
         return HeatMap(
             self.anomaly_map,
             self.scale,
@@ -166,7 +172,7 @@ class AnomalyResult:
             [region.polygon for region in self.regions],
             self.inside,
             self.verdict,
-            ", fits no product" if self.unknown_product else "",
+            note,
         )
 
     def original(self) -> Image.Image:
@@ -230,6 +236,7 @@ class AnomalyResult:
             "p_value": self.p_value,
             "regions": [region.to_dict() for region in self.regions],
             **route_fields(self.route),
+            "foreign": self.foreign,
             "error": self.error,
         }
 

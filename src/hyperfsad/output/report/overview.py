@@ -7,7 +7,7 @@ from functools import cached_property
 from ...errors import HyperfsadError
 from ...images.loading import NormalImage, load_image
 from ...results.heatmap import thumbnail
-from ..exports import Record, all_anomalous
+from ..exports import Record, all_anomalous, look_foreign
 from .histogram import Histogram, score_histogram
 
 MOST_SUPPORT = 24
@@ -80,6 +80,8 @@ def _counts(scored: list[Record], failed: int) -> list[tuple[str, int, str]]:
         counts.append(("failed", failed, "failed"))
     if unknown := sum(bool(record.get("unknown_product")) for record in scored):
         counts.append(("fit no product", unknown, "failed"))
+    if foreign := sum(bool(record.get("foreign")) for record in scored):
+        counts.append(("like another product", foreign, "failed"))
     return counts
 
 
@@ -104,6 +106,8 @@ def _sentences(scored: list[Record]) -> Iterator[str]:
     unknown = [record["anomalous"] for record in scored if record.get("unknown_product")]
     if unknown:
         yield _about_unknown_products(unknown)
+    if note := look_foreign(scored):
+        yield note
     if any(record.get("map_threshold") is not None for record in judged):
         yield SCORE_AND_MAP
 

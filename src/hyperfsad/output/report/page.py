@@ -73,6 +73,8 @@ def _index_entry(record: Record, index: int, folder: Path) -> Record:
         entry.pop("regions", None)
     if record.get("nearest_product") is not None:
         entry |= {"product": record["nearest_product"], "unknown": record["unknown_product"]}
+    elif record.get("foreign"):
+        entry["unknown"] = True
     if record["error"] is not None:
         entry["error"] = record["error"]
     if record["heatmap"]:

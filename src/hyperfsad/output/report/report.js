@@ -71,13 +71,14 @@
     return frame;
   };
 
-  const product = (image) => image.unknown ? "fits no product" : image.product;
+  const stranger = (image) => image.product === undefined ? "looks like another product" : "fits no product";
+  const product = (image) => image.unknown ? stranger(image) : image.product;
   const describe = (image) => {
     const words = [brief(image.name)];
     if ("score" in image) words.push(`score ${image.score.toFixed(3)}`);
     if (verdict(image)) words.push(verdict(image));
     if (image.regions) words.push(plural(image.regions, "region"));
-    if (image.product !== undefined) words.push(product(image));
+    if (product(image) !== undefined) words.push(product(image));
     return words.join(", ");
   };
   const card = (image, place) => {
@@ -156,6 +157,7 @@
     find("empty").hidden = shown.length > 0;
     if (grid.getBoundingClientRect().top < 0) grid.scrollIntoView({ behavior: "instant" });
   };
+  if (!images.some((image) => "product" in image)) find("strangers").querySelector("span").textContent = "Another product";
   const radios = [...document.querySelectorAll("input[name=show]")];
   const words = radios.map((input) => input.nextElementSibling.textContent);
   const choose = () => { // the product, which changes the counts and the histogram
@@ -176,7 +178,7 @@
     if (count) find("product").append(option);
   }
   find("products").hidden = find("product").options.length < 3;
-  find("strangers").hidden = known.length === 0;
+  find("strangers").hidden = known.length === 0 && !images.some((image) => image.unknown);
   find("product").addEventListener("change", () => { choose(); refresh(); });
   choose();
   find("tools").addEventListener("submit", (event) => event.preventDefault());

@@ -1,0 +1,45 @@
+"""Thresholds from further good parts, with what a person would say about these parts."""
+
+from collections.abc import Sequence
+
+from ..decisions.thresholds import Calibration, from_good_parts, odd_parts, one_decides
+from ..messages import Notify
+
+Reach = tuple[str, float]
+"""The name of a good part, and how far it reaches against the estimated thresholds."""
+
+
+def calibrated(
+    parts: Sequence[Reach], rate: float, support: Calibration, keep_odd: bool, notify: Notify
+) -> Calibration:
+    """The thresholds; odd parts are named, and left out unless they shall be kept."""
+    odd = odd_parts([strength for _, strength in parts])
+    rest = [part for place, part in enumerate(parts) if place not in odd]
+    if odd:
+        notify(_about_odd([parts[place] for place in odd], rest, keep_odd))
+    used = list(parts) if keep_odd else rest
+    found = from_good_parts(
+        [strength for _, strength in used], rate, support, odd=len(parts) - len(used)
+    )
+    enough = one_decides(len(used), rate)
+    if enough is not None:
+        largest = max(used, key=lambda part: part[1])[0]
+        notify(
+            f"At {100 * rate:g} % with {len(used)} good parts, one part sets the threshold:"
+            f" {largest}. With {enough} parts or more, it takes two."
+        )
+    return found
+
+
+def _about_odd(odd: Sequence[Reach], rest: Sequence[Reach], kept: bool) -> str:
+    names = ", ".join(name for name, _ in odd)
+    farthest, usual = max(strength for _, strength in odd), max(strength for _, strength in rest)
+    one = len(odd) == 1
+    lead = f"{names} {'stands' if one else 'stand'} {farthest / usual:.1f} times as far out as any"
+    lead += " other good part, "
+    if kept:
+        return lead + f"and {'has' if one else 'have'} a say in the threshold."
+    return (
+        f"{lead}so the threshold leaves {'it' if one else 'them'} out: look at"
+        f" {'it' if one else 'them'} with `hyperfsad explain`, or use --keep-odd."
+    )

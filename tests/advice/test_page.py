@@ -1,0 +1,85 @@
+"""The page of the advice, and the command that writes it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from hyperfsad.cli import main
+
+Run = Any
+
+
+@pytest.fixture(scope="module")
+def written(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the command writes for four good parts on a backdrop."""
+    from hyperfsad.demo.drawing import draw
+
+    folder = tmp_path_factory.mktemp("advice")
+    good = folder / "good <parts>"
+    good.mkdir()
+    for seed in range(4):
+        draw("plate", seed=seed, size=128).image.save(good / f"{seed}.png")
+    out = folder / "out"
+    words = ["advise", str(good), "-o", str(out), "--backbone", tiny, "--device", "cpu"]
+    assert main([*words, "--budget", "1.2"]) == 0
+    return out
+
+
+def test_the_figures_are_those_of_the_page(written: Path) -> None:
+    figures = json.loads((written / "advice.json").read_text(encoding="utf-8"))
+    assert figures["format"] == 1
+    assert figures["drawn"] is True
+    assert figures["good_parts"] == 4
+    usual = figures["settings"][0]
+    assert usual["defects"] == 64
+    level = usual["level"]
+    bad = [sample for sample in usual["samples"] if sample["bad"]]
+    assert usual["found"] == sum(sample["strength"] > level for sample in bad)
+    assert {sample["pixels"] for sample in bad} == {3, 5, 10, 20}
+    page = (written / "advice.html").read_text(encoding="utf-8")
+    assert f"{usual['found']} of 64" in page
+    assert "good &lt;parts&gt;" in page  # names are escaped
+    assert "<parts>" not in page
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_the_page_in_a_browser(browser: Any, written: Path, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    troubles: list[str] = []
+    page.on("console", lambda message: troubles.append(message.text))
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    try:
+        page.goto((written / "advice.html").as_uri())
+        assert page.locator("h1").inner_text() == "hyperfsad advice"
+        assert page.locator(".drawn img").count() == 32
+        assert page.locator("polyline").count() == page.locator("tbody tr").count()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(
+            "[...document.images].every(image => image.complete && image.naturalWidth > 0)"
+        )
+        assert not troubles
+    finally:
+        page.close()
+
+
+def test_bad_parts_instead_of_drawn_ones(
+    tiny: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    Image.new("RGB", (96, 80), (0, 255, 0)).save(bad / "green.png")
+    (bad / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    words = ["advise", str(photos), "--bad", str(bad), "-o", str(tmp_path / "out")]
+    assert main([*words, "--backbone", tiny, "--device", "cpu", "--budget", "1"]) == 3
+    told = capsys.readouterr()
+    assert "1 bad parts" not in told.out
+    assert "broken.png" in told.err
+    assert "--backbone" in told.out
+
+
+def test_no_good_part_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", "--bad", "bad/"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
