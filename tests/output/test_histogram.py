@@ -2,7 +2,7 @@
 
 import pytest
 
-from hyperfsad.output.report.histogram import MOST_THRESHOLDS, Histogram, score_histogram
+from hyperfsad.output.pages.histogram import MOST_THRESHOLDS, Histogram, score_histogram
 
 
 def histogram(scores: list[float], threshold: float | None) -> Histogram:

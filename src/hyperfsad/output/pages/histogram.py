@@ -1,4 +1,4 @@
-"""The geometry of the report's histogram: how many images have which score, and the thresholds."""
+"""The geometry of histograms: how many images have which score, and the thresholds."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _LONGEST = 24
 
 
 class Bar(NamedTuple):
-    """The images of one range of scores with the same verdict."""
+    """The images of one range of scores with the same verdict, or of the same kind."""
 
     kind: str
     x: float
@@ -42,6 +42,8 @@ class Histogram:
     high: float
     description: str
     """For screen readers."""
+    axis: str = "score"
+    """What is counted."""
 
     width, height = 420, 150
     left, right, bottom = 12, 408, 122
@@ -53,20 +55,25 @@ class Histogram:
 
 
 def score_histogram(
-    scores: Sequence[tuple[float, bool | None]], thresholds: Mapping[str, float | None]
+    scores: Sequence[tuple[float, bool | None]],
+    thresholds: Mapping[str, float | None],
+    axis: str = "score",
 ) -> Histogram:
-    """Scores with their verdicts; thresholds are marked with their names while they are few.
+    """Scores, each with whether its image is anomalous; bars of such images are `above`.
 
-    With several products each has its own threshold, so the colours overlap.
+    Thresholds are marked with their names while they are few. With several products each has its
+    own threshold, so the colours overlap. `axis` names what is no score.
     """
     values = [score for score, _ in scores]
     marked = {name: value for name, value in thresholds.items() if value is not None}
     marked = marked if len(marked) <= MOST_THRESHOLDS else {}
     low, high = _range([*values, *marked.values()])
     marks = _threshold_marks(marked, low, high)
-    found = f"Scores of {len(values)} images from {min(values):.3f} to {max(values):.3f}"
+    found = (
+        f"{axis.capitalize()}s of {len(values)} images from {min(values):.3f} to {max(values):.3f}"
+    )
     description = ", ".join([found, *(mark.label for mark in marks)])
-    return Histogram(_bars(scores, low, high), marks, low, high, description)
+    return Histogram(_bars(scores, low, high), marks, low, high, description, axis)
 
 
 def _bars(scores: Sequence[tuple[float, bool | None]], low: float, high: float) -> list[Bar]:
