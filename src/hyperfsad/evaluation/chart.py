@@ -18,7 +18,8 @@ class RocChart:
     """Percent, and where it stands along x and along y."""
     current: tuple[float, float] | None
     """The point of the current threshold."""
-    anchor: str
+    label: tuple[float, float, str]
+    """Where the words beside that point stand, and which end of them is there."""
     description: str
     """For screen readers."""
 
@@ -44,9 +45,16 @@ def roc_chart(curve: Curve, current: Confusion | None, auroc: float | None) -> R
         " ".join(f"{x:.2f},{y:.2f}" for x, y in places),
         tuple((mark, *_at(mark / 100, mark / 100)) for mark in (0, 25, 50, 75, 100)),
         here,
-        "end" if here is not None and here[0] > LEFT + SIDE / 2 else "start",
+        _label(here or (0.0, 0.0)),
         described,
     )
+
+
+def _label(point: tuple[float, float]) -> tuple[float, float, str]:
+    """Below the point, but above it near the bottom, where the axis has its numbers."""
+    x, y = point
+    down = 19 if y < TOP + SIDE - 30 else -10
+    return (x + 11, y + down, "start") if x < LEFT + SIDE / 2 else (x - 11, y + down, "end")
 
 
 def _place(confusion: Confusion) -> tuple[float, float]:

@@ -130,8 +130,8 @@ class Findings:
             elif count < FEW:
                 plural = "s" if count > 1 else ""
                 yield (
-                    f"With {count} {what}{plural} one of them is {100 / count:.3g} %; the interval"
-                    " says how little that tells."
+                    f"With {count} {what}{plural}, one of them is {100 / count:.3g} %: read the"
+                    " rate with its interval."
                 )
         if self.learnt:
             yield left_out(self.learnt)

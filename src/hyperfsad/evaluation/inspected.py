@@ -76,8 +76,8 @@ class Shot:
     """An image that was judged wrongly, to look at."""
 
     inspected: Inspected
-    verdict: str
-    """With the score and the threshold."""
+    by_region: bool
+    """Whether its map alone makes it anomalous."""
     jpeg: str
     """The picture, small, as base64."""
     glow: str
@@ -99,8 +99,9 @@ class WorstErrors:
         rank = inspected.strength if inspected.bad else -inspected.strength
         if len(kept) == self._most and (rank, inspected.image) >= kept[-1][:2]:
             return
-        glow = map_overlay(result.anomaly_map, result.scale)
-        shot = Shot(inspected, result.verdict, thumbnail(result.shown()), glow)
+        glow = map_overlay(result.anomaly_map, _visible_scale(result))
+        by_region = bool(result.anomalous) and result.score <= (result.threshold or 0.0)
+        shot = Shot(inspected, by_region, thumbnail(result.shown()), glow)
         insort(kept, (rank, inspected.image, shot), key=lambda entry: entry[:2])
         del kept[self._most :]
 
@@ -113,3 +114,12 @@ class WorstErrors:
     def alarms(self) -> tuple[Shot, ...]:
         """Good parts that were called anomalous, the highest strength first."""
         return tuple(shot for *_, shot in self._kept[False])
+
+
+def _visible_scale(result: AnomalyResult) -> tuple[float, float]:
+    """The colour scale of a map; that of a missed defect begins at half the threshold of the map.
+
+    Nothing of it lies above the threshold, so on the usual scale it would show nothing at all.
+    """
+    low, high = result.scale
+    return (low / 2, low) if result.anomalous is False and low > 0 else (low, high)

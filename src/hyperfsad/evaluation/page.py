@@ -35,11 +35,11 @@ def evaluation_html(found: Findings) -> Iterator[str]:
         galleries=[
             (
                 "Missed defects",
-                "the lowest strength first",
+                f"the lowest strength first. {words.FAINT}",
                 found.missed,
                 found.confusion.found.rest,
             ),
-            ("False alarms", "the highest strength first", found.alarms, found.confusion.alarms),
+            ("False alarms", "the highest strength first.", found.alarms, found.confusion.alarms),
         ],
         brief=lambda name: os.path.relpath(name, shared) if shared else name,
     )

@@ -10,6 +10,8 @@ CAUTION = (
     " before you trust it."
 )
 
+FAINT = "Here colours begin at half the threshold of the map; otherwise nothing would show."
+
 
 def percent(share: float | None) -> str:
     """A share in percent."""
@@ -38,7 +40,7 @@ def threshold(point: OperatingPoint, judge: Judge) -> str:
     """The threshold of an operating point, or by what to multiply those of several products."""
     if judge.threshold is None:
         return f"× {point.factor:.6g}"
-    return f"{scaled(judge.threshold, point.factor):.6g}"
+    return f"{scaled(judge.threshold, point.factor):{'.4g' if point.current else '.12g'}}"
 
 
 def command(point: OperatingPoint, judge: Judge) -> str | None:
