@@ -2,12 +2,16 @@
 
 import base64
 import hashlib
+import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from hyperfsad.evaluation import Evaluation
 from hyperfsad.evaluation.findings import Judge
@@ -101,6 +105,20 @@ def test_errors_are_shown_with_their_maps(page: Path, opened: Callable[..., Any]
     assert not glow.is_visible()
     assert photo.is_visible()
     assert "x.png is empty (0 bytes)." in shown.locator(".failures").inner_text()
+
+
+def test_the_map_of_a_missed_defect_shows_where_it_looked(tmp_path: Path) -> None:
+    """On the usual scale, which begins at the threshold, it would be empty."""
+    name = str(tmp_path / "part.png")
+    plain = sample_result(name, 1, peak=0.45, map_threshold=0.5, threshold=0.5)
+    result = replace(plain, scale=(0.5, 1.0))
+    worst = WorstErrors()
+    worst.add(Inspected(name, True, "dent", result.score, result.strength, False), result)
+    (shot,) = worst.missed
+    glow = np.asarray(Image.open(io.BytesIO(base64.b64decode(shot.glow))))[..., 3]
+    assert np.unravel_index(glow.argmax(), glow.shape) == (2, 3)
+    assert glow.max() > 100
+    assert np.count_nonzero(glow) == 1
 
 
 def test_the_current_threshold_lies_on_the_curve(page: Path, opened: Callable[..., Any]) -> None:

@@ -99,7 +99,7 @@ class WorstErrors:
         rank = inspected.strength if inspected.bad else -inspected.strength
         if len(kept) == self._most and (rank, inspected.image) >= kept[-1][:2]:
             return
-        glow = map_overlay(result.anomaly_map, _visible_scale(result))
+        glow = map_overlay(result.anomaly_map, _wide_scale(result))
         by_region = bool(result.anomalous) and result.score <= (result.threshold or 0.0)
         shot = Shot(inspected, by_region, thumbnail(result.shown()), glow)
         insort(kept, (rank, inspected.image, shot), key=lambda entry: entry[:2])
@@ -116,10 +116,10 @@ class WorstErrors:
         return tuple(shot for *_, shot in self._kept[False])
 
 
-def _visible_scale(result: AnomalyResult) -> tuple[float, float]:
-    """The colour scale of a map; that of a missed defect begins at half the threshold of the map.
+def _wide_scale(result: AnomalyResult) -> tuple[float, float]:
+    """The colour scale of an error: it begins at half the usual value.
 
-    Nothing of it lies above the threshold, so on the usual scale it would show nothing at all.
+    Most errors lie close to the threshold, where the usual scale begins and shows next to nothing.
     """
     low, high = result.scale
-    return (low / 2, low) if result.anomalous is False and low > 0 else (low, high)
+    return (low / 2, 5 * low / 4) if low > 0 else (low, high)

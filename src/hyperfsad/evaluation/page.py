@@ -33,14 +33,10 @@ def evaluation_html(found: Findings) -> Iterator[str]:
         roc=roc_chart(found.curve, current, found.auroc.get("strength", found.auroc["score"])),
         histogram=_histogram(found),
         galleries=[
-            (
-                "Missed defects",
-                f"the lowest strength first. {words.FAINT}",
-                found.missed,
-                found.confusion.found.rest,
-            ),
-            ("False alarms", "the highest strength first.", found.alarms, found.confusion.alarms),
+            ("Missed defects", "lowest", found.missed, found.confusion.found.rest),
+            ("False alarms", "highest", found.alarms, found.confusion.alarms),
         ],
+        about_colours=words.WIDE,
         brief=lambda name: os.path.relpath(name, shared) if shared else name,
     )
 

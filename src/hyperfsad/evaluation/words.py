@@ -10,7 +10,10 @@ CAUTION = (
     " before you trust it."
 )
 
-FAINT = "Here colours begin at half the threshold of the map; otherwise nothing would show."
+WIDE = (
+    "Colours begin at half the value where they begin elsewhere, since most errors lie close to the"
+    " threshold."
+)
 
 
 def percent(share: float | None) -> str:
