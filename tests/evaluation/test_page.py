@@ -116,7 +116,7 @@ def test_the_map_of_a_missed_defect_shows_where_it_looked(tmp_path: Path) -> Non
     worst.add(Inspected(name, True, "dent", result.score, result.strength, False), result)
     (shot,) = worst.missed
     glow = np.asarray(Image.open(io.BytesIO(base64.b64decode(shot.glow))))[..., 3]
-    assert np.unravel_index(glow.argmax(), glow.shape) == (2, 3)
+    assert divmod(int(glow.argmax()), glow.shape[1]) == (2, 3)
     assert glow.max() > 100
     assert np.count_nonzero(glow) == 1
 
