@@ -2,8 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,3 +31,34 @@ def started_browser() -> Iterator[Any]:
             yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def opener(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens pages; at the end nothing may have failed, and nothing else been asked for."""
+    pages: list[tuple[Any, list[str]]] = []
+
+    def load(path: Path, width: int = 1280, height: int = 900, scheme: str = "light") -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme
+        )
+        page, trouble = context.new_page(), list[str]()
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("console", lambda message: trouble.append(message.text))
+        page.on("dialog", lambda dialog: trouble.append(dialog.message))
+        page.on(
+            "request",
+            lambda request: (
+                trouble.append(request.url)
+                if not request.url.startswith(("data:", path.as_uri()))
+                else None
+            ),
+        )
+        page.goto(path.as_uri())
+        pages.append((page, trouble))
+        return page
+
+    yield load
+    for page, trouble in pages:
+        assert trouble == []
+        page.context.close()

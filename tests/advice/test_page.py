@@ -1,6 +1,7 @@
 """The page of the advice, and the command that writes it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,12 @@ import pytest
 from PIL import Image
 
 from hyperfsad.cli import main
-
-Run = Any
+from hyperfsad.demo.drawing import draw
 
 
 @pytest.fixture(scope="module")
 def written(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the command writes for four good parts on a backdrop."""
-    from hyperfsad.demo.drawing import draw
-
     folder = tmp_path_factory.mktemp("advice")
     good = folder / "good <parts>"
     good.mkdir()
@@ -45,24 +43,17 @@ def test_the_figures_are_those_of_the_page(written: Path) -> None:
     assert "<parts>" not in page
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-def test_the_page_in_a_browser(browser: Any, written: Path, width: int) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 900})
-    troubles: list[str] = []
-    page.on("console", lambda message: troubles.append(message.text))
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    try:
-        page.goto((written / "advice.html").as_uri())
-        assert page.locator("h1").inner_text() == "hyperfsad advice"
-        assert page.locator(".drawn img").count() == 32
-        assert page.locator("polyline").count() == page.locator("tbody tr").count()
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.evaluate(
-            "[...document.images].every(image => image.complete && image.naturalWidth > 0)"
-        )
-        assert not troubles
-    finally:
-        page.close()
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1200, "light")])
+def test_the_page_in_a_browser(
+    opened: Callable[..., Any], written: Path, width: int, scheme: str
+) -> None:
+    page = opened(written / "advice.html", width, scheme=scheme)
+    assert page.locator("h1").inner_text() == "hyperfsad advice"
+    assert page.locator(".drawn img").count() == 32
+    assert page.locator("polyline").count() == page.locator("tbody tr").count()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    shown = "[...document.images].every(image => image.complete && image.naturalWidth > 0)"
+    assert page.evaluate(shown)
 
 
 def test_bad_parts_instead_of_drawn_ones(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hyperfsad.output.report.histogram import MOST_THRESHOLDS, Histogram, score_histogram
+from hyperfsad.output.pages.histogram import MOST_THRESHOLDS, Histogram, score_histogram
 
 
 def histogram(scores: list[float], threshold: float | None) -> Histogram:
@@ -26,6 +26,17 @@ def test_the_threshold_separates_the_bars() -> None:
         assert (bar.kind == "above") == (bar.x + bar.width / 2 > mark.x)
     assert mark.label == "threshold 0.250"
     assert found.description == "Scores of 5 images from 0.100 to 0.380, threshold 0.250"
+
+
+def test_no_bar_crosses_the_threshold() -> None:
+    """An image just below it and one just above it never share a bar; one on it is below."""
+    for threshold in (0.203, 0.25, 0.3111, 0.77):
+        near = [threshold - 1e-4, threshold, threshold + 1e-4]
+        found = histogram([0.0, *near, 1.0], threshold)
+        (mark,) = found.thresholds
+        assert [bar.kind for bar in found.bars] == ["below", "below", "above", "above"]
+        assert found.bars[1].height == pytest.approx(2 * found.bars[2].height)
+        assert found.bars[1].x + found.bars[1].width < mark.x < found.bars[2].x
 
 
 @pytest.mark.parametrize(

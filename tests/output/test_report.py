@@ -214,37 +214,6 @@ def test_the_summary_says_what_there_is(
     assert ('class="histogram"' in text) == (count > 0)
 
 
-@pytest.fixture
-def opened(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a page; at the end nothing may have failed, and nothing else been asked for."""
-    pages: list[tuple[Any, list[str]]] = []
-
-    def load(path: Path, width: int = 1280, height: int = 900, scheme: str = "light") -> Any:
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme
-        )
-        page, trouble = context.new_page(), list[str]()
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("console", lambda message: trouble.append(message.text))
-        page.on("dialog", lambda dialog: trouble.append(dialog.message))
-        page.on(
-            "request",
-            lambda request: (
-                trouble.append(request.url)
-                if not request.url.startswith(("data:", path.as_uri()))
-                else None
-            ),
-        )
-        page.goto(path.as_uri())
-        pages.append((page, trouble))
-        return page
-
-    yield load
-    for page, trouble in pages:
-        assert trouble == []
-        page.context.close()
-
-
 def names(page: Any) -> list[str]:
     return [text.split(".png")[0] for text in page.locator(".card .name").all_text_contents()]
 

@@ -8,7 +8,7 @@ import csv
 import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -54,6 +54,19 @@ def _read_tree(dataset: str, name: str, folder: Path, layout: _Layout) -> Catego
         raise UsageError(
             f"{folder} holds no normal images; expected them in {' or '.join(layout.normal)}."
         )
+    return _in_order(dataset, name, normal, _test_images(folder, layout))
+
+
+def read_test(folder: Path, *, masks: bool = True) -> tuple[TestImage, ...]:
+    """The test images of one tree: test/good and test/<defect>, and ground_truth if it is there.
+
+    It needs no normal images. Without `masks` those are not looked for.
+    """
+    layout = replace(_FOLDER, beside=(), masks=_FOLDER.masks if masks else ())
+    return _in_order("folder", folder.name, [], _test_images(folder, layout)).test
+
+
+def _test_images(folder: Path, layout: _Layout) -> list[TestImage]:
     beside = [child for child in _folders(folder) if child.name.lower() in layout.beside]
     masks = _below(folder, *layout.masks)
     test: list[TestImage] = []
@@ -65,7 +78,7 @@ def _read_tree(dataset: str, name: str, folder: Path, layout: _Layout) -> Catego
             test += _anomalous(images, kind.name, _masks_of_kind(kind, masks))
     if not test:
         raise UsageError(f"{folder} holds no test images; expected them in {layout.test}.")
-    return _in_order(dataset, name, normal, test)
+    return test
 
 
 def _in_order(dataset: str, name: str, normal: list[Path], test: list[TestImage]) -> Category:

@@ -20,6 +20,7 @@ COMMANDS = {
     "extend": ("fit", "add good parts to a saved detector"),
     "calibrate": ("fit", "set a new threshold for a saved detector"),
     "advise": ("advise", "find out which settings suit your parts"),
+    "evaluate": ("evaluate", "measure verdicts on parts whose truth you know"),
     "demo": ("tools", "draw example parts and inspect them"),
     "benchmark": ("benchmark", "measure accuracy on data sets, in tables like the paper's"),
     "speed": ("tools", "measure the time and memory of an inspection on this machine"),

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def environment(package: str) -> "Environment":
-    """The templates of a package: those in its folder `templates`."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    """The templates of a package, in its folder `templates`, and those that all pages share."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     def readable(value: Any) -> Any:
         """Bytes of a file's name that are no Unicode cannot stand in a page."""
@@ -25,7 +25,7 @@ def environment(package: str) -> "Environment":
         return value.encode("utf-8", errors="replace").decode() if is_text else value
 
     found = Environment(
-        loader=PackageLoader(package),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(__name__)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -8,7 +8,7 @@ from ...errors import HyperfsadError
 from ...images.loading import NormalImage, load_image
 from ...results.heatmap import thumbnail
 from ..exports import Record, all_anomalous, look_foreign
-from .histogram import Histogram, score_histogram
+from ..pages.histogram import Histogram, score_histogram
 
 MOST_SUPPORT = 24
 """Good parts that are shown; each of several products shows at least two."""

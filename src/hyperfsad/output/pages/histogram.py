@@ -1,6 +1,7 @@
-"""The geometry of the report's histogram: how many images have which score, and the thresholds."""
+"""The geometry of histograms: how many images have which score, and the thresholds."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +15,7 @@ _LONGEST = 24
 
 
 class Bar(NamedTuple):
-    """The images of one range of scores with the same verdict."""
+    """The images of one range of scores with the same verdict, or of the same kind."""
 
     kind: str
     x: float
@@ -42,6 +43,8 @@ class Histogram:
     high: float
     description: str
     """For screen readers."""
+    axis: str = "score"
+    """What is counted."""
 
     width, height = 420, 150
     left, right, bottom = 12, 408, 122
@@ -53,38 +56,62 @@ class Histogram:
 
 
 def score_histogram(
-    scores: Sequence[tuple[float, bool | None]], thresholds: Mapping[str, float | None]
+    scores: Sequence[tuple[float, bool | None]],
+    thresholds: Mapping[str, float | None],
+    axis: str = "score",
 ) -> Histogram:
-    """Scores with their verdicts; thresholds are marked with their names while they are few.
+    """Scores, each with whether its image is anomalous; bars of such images are `above`.
 
-    With several products each has its own threshold, so the colours overlap.
+    Thresholds are marked with their names while they are few. With several products each has its
+    own threshold, so the colours overlap. `axis` names what is no score.
     """
     values = [score for score, _ in scores]
     marked = {name: value for name, value in thresholds.items() if value is not None}
     marked = marked if len(marked) <= MOST_THRESHOLDS else {}
     low, high = _range([*values, *marked.values()])
     marks = _threshold_marks(marked, low, high)
-    found = f"Scores of {len(values)} images from {min(values):.3f} to {max(values):.3f}"
+    found = (
+        f"{axis.capitalize()}s of {len(values)} images from {min(values):.3f} to {max(values):.3f}"
+    )
     description = ", ".join([found, *(mark.label for mark in marks)])
-    return Histogram(_bars(scores, low, high), marks, low, high, description)
+    edges = _edges(low, high, list(marked.values()))
+    return Histogram(_bars(scores, edges), marks, low, high, description, axis)
 
 
-def _bars(scores: Sequence[tuple[float, bool | None]], low: float, high: float) -> list[Bar]:
-    counts = [{"below": 0, "above": 0} for _ in range(_BARS)]
+def _bars(scores: Sequence[tuple[float, bool | None]], edges: Sequence[float]) -> list[Bar]:
+    counts = [{"below": 0, "above": 0} for _ in edges[1:]]
     for score, anomalous in scores:
-        place = min(int((score - low) / (high - low) * _BARS), _BARS - 1)
+        place = min(max(bisect_left(edges, score) - 1, 0), len(counts) - 1)
         counts[place]["above" if anomalous else "below"] += 1
     most = max(sum(pair.values()) for pair in counts)
-    step = (Histogram.right - Histogram.left) / _BARS
     bars = []
-    for index, pair in enumerate(counts):
+    for pair, left, right in zip(counts, edges, edges[1:], strict=False):
+        x, to = (_across(value, edges[0], edges[-1]) for value in (left, right))
         y = float(Histogram.bottom)
         for kind, count in pair.items():
             if count:
                 height = max(count / most * (Histogram.bottom - 2 * _LABEL), 1.5)
                 y -= height
-                bars.append(Bar(kind, Histogram.left + index * step + 0.5, y, step - 1, height))
+                bars.append(Bar(kind, x + 0.5, y, to - x - 1, height))
     return bars
+
+
+def _edges(low: float, high: float, thresholds: Sequence[float]) -> list[float]:
+    """Where bars begin and end; none crosses a single threshold, so that each has one verdict."""
+    if len(thresholds) == 1:
+        (middle,) = thresholds
+        count = round((middle - low) / (high - low) * _BARS)
+        if 0 < count < _BARS:
+            return [*_spaced(low, middle, count)[:-1], *_spaced(middle, high, _BARS - count)]
+    return _spaced(low, high, _BARS)
+
+
+def _spaced(low: float, high: float, count: int) -> list[float]:
+    return [low + (high - low) * index / count for index in range(count)] + [high]
+
+
+def _across(value: float, low: float, high: float) -> float:
+    return Histogram.left + (value - low) / (high - low) * (Histogram.right - Histogram.left)
 
 
 def _threshold_marks(
@@ -94,7 +121,7 @@ def _threshold_marks(
     marks = []
     quarter = Histogram.width / 4
     for place, (name, value) in enumerate(sorted(thresholds.items(), key=lambda item: -item[1])):
-        x = Histogram.left + (value - low) / (high - low) * (Histogram.right - Histogram.left)
+        x = _across(value, low, high)
         anchor = "start" if x < quarter else "end" if x > 3 * quarter else "middle"
         brief = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
         marks.append(ThresholdMark(x, 15 - _LABEL * place, anchor, f"{brief} {value:.3f}"))

@@ -1,0 +1,214 @@
+"""Figures of a detector on known parts: rates with intervals, and what each threshold would do.
+
+An image reaches a strength: at a factor f of the detector's thresholds it is called anomalous if
+its strength is above f, and f = 1 is how it judges now. Without thresholds the score takes the
+place of the strength. All that a threshold can do is to lie in one of the gaps between the values
+of the images, so there are finitely many verdicts, and each is known exactly.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CONFIDENCE = 0.95
+FEW_ALARMS = 0.05
+"""The share of false alarms that the table of other thresholds asks for."""
+BEYOND = 0.05
+"""How far a threshold lies beyond all values, as a share of the nearest."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A number of images out of several."""
+
+    count: int
+    total: int
+
+    @property
+    def share(self) -> float | None:
+        """From 0 to 1; None of no images."""
+        return self.count / self.total if self.total else None
+
+    @property
+    def rest(self) -> "Rate":
+        """The others."""
+        return Rate(self.total - self.count, self.total)
+
+    @cached_property
+    def interval(self) -> tuple[float, float] | None:
+        """Between which shares the true one lies, exact (Clopper and Pearson, 1934)."""
+        if not self.total:
+            return None
+        from scipy.stats import binomtest
+
+        found = binomtest(self.count, self.total).proportion_ci(CONFIDENCE, method="exact")
+        return float(found.low), float(found.high)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Count, total, share and the ends of the interval."""
+        low, high = self.interval or (None, None)
+        found = {"count": self.count, "total": self.total, "share": self.share}
+        return {**found, "low": low, "high": high}
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Verdicts against the truth."""
+
+    alarms: Rate
+    """Good parts that are called anomalous."""
+    found: Rate
+    """Defects that are called anomalous."""
+
+    @property
+    def balanced_accuracy(self) -> float | None:
+        """The mean of the shares of good parts and of defects that are judged rightly."""
+        right = self.alarms.rest.share, self.found.share
+        return None if right[0] is None or right[1] is None else (right[0] + right[1]) / 2
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """A threshold, and the verdicts that it gives."""
+
+    names: tuple[str, ...]
+    """What it is good for."""
+    factor: float
+    """By which the thresholds of the detector are multiplied."""
+    confusion: Confusion
+    current: bool
+
+    def to_dict(self, threshold: float | None) -> dict[str, Any]:
+        """As in evaluation.json; `threshold` is the one that this is a multiple of."""
+        return {
+            "names": list(self.names),
+            "current": self.current,
+            "factor": self.factor,
+            "threshold": None if threshold is None else scaled(threshold, self.factor),
+            "false_alarms": self.confusion.alarms.to_dict(),
+            "missed": self.confusion.found.rest.to_dict(),
+            "balanced_accuracy": self.confusion.balanced_accuracy,
+        }
+
+
+class Curve:
+    """All verdicts that thresholds can give on the values of good parts and of defects.
+
+    Gap i holds the thresholds from `values[i - 1]` up to, but without, `values[i]`.
+    """
+
+    def __init__(self, good: Sequence[float], bad: Sequence[float]) -> None:
+        ranked = np.sort(np.asarray(good, np.float64)), np.sort(np.asarray(bad, np.float64))
+        self.goods, self.bads = len(good), len(bad)
+        self.values: NDArray[np.float64] = np.unique(np.concatenate(ranked))
+        limits = [*self.values, math.inf]
+        self.alarms, self.found = (
+            len(each) - np.searchsorted(each, limits, side="left") for each in ranked
+        )
+        """In each gap, the good parts and the defects that lie above it."""
+
+    def __len__(self) -> int:
+        return len(self.values) + 1
+
+    def gap(self, threshold: float) -> int:
+        """The gap in which a threshold lies."""
+        return int(np.searchsorted(self.values, threshold, side="right"))
+
+    def bounds(self, gap: int) -> tuple[float, float]:
+        """The lowest threshold of a gap, and the value that all of them stay below."""
+        low = float(self.values[gap - 1]) if gap else 0.0
+        high = float(self.values[gap]) if gap < len(self.values) else math.inf
+        return low, high
+
+    def confusion(self, gap: int) -> Confusion:
+        """The verdicts of the thresholds in a gap."""
+        alarms, found = int(self.alarms[gap]), int(self.found[gap])
+        return Confusion(Rate(alarms, self.goods), Rate(found, self.bads))
+
+    def corners(self) -> list[int]:
+        """The gaps between which the ROC runs straight, from no alarms to nothing but alarms."""
+        gaps = range(len(self))[::-1]
+        points = [(int(self.alarms[gap]), int(self.found[gap])) for gap in gaps]
+        kept: list[int] = []
+        for place, gap in enumerate(gaps):
+            if 0 < place < len(points) - 1:
+                (x0, y0), (x1, y1), (x2, y2) = points[place - 1 : place + 2]
+                if (x1 - x0) * (y2 - y1) == (x2 - x1) * (y1 - y0):
+                    continue
+            kept.append(gap)
+        return kept
+
+    def best(self, current: int) -> int:
+        """The gap with the highest balanced accuracy: the current one, or else the widest."""
+        # whole numbers, so that ties are ties
+        right = (self.goods - self.alarms) * self.bads + self.found * self.goods
+        best = [int(gap) for gap in np.flatnonzero(right == right.max())]
+        return max(best, key=lambda gap: (gap == current, self._width(gap), gap))
+
+    def _width(self, gap: int) -> float:
+        low, high = self.bounds(gap)
+        return high / low if low > 0 and high < math.inf else 0.0
+
+    def few_alarms(self, share: float) -> int:
+        """The lowest gap with at most this share of false alarms."""
+        allowed = math.floor(share * self.goods + 1e-9)
+        return int(np.argmax(self.alarms <= allowed))
+
+    def all_found(self) -> int:
+        """The highest gap in which every defect is found."""
+        return len(self) - 1 - int(np.argmax(self.found[::-1] == self.bads))
+
+    def factor(self, gap: int) -> float | None:
+        """A threshold in the middle of a gap; None where only 0 would do."""
+        low, high = self.bounds(gap)
+        if high == 0.0:
+            return None
+        if gap == 0:
+            return high * (1 - BEYOND)
+        return low * (1 + BEYOND) if high == math.inf else (low + high) / 2
+
+
+def operating_points(curve: Curve, threshold: float | None) -> list[OperatingPoint]:
+    """The current thresholds, and others that somebody may want; the same verdicts are one row.
+
+    `threshold` is the score that a command can set instead; None where products have several.
+    """
+    current = curve.gap(1.0)
+    wanted = {"current": current}
+    if curve.goods and curve.bads:
+        wanted["best balanced accuracy"] = curve.best(current)
+    if curve.goods:
+        wanted["no false alarm here"] = curve.few_alarms(0.0)
+        wanted[f"at most {100 * FEW_ALARMS:g} % false alarms"] = curve.few_alarms(FEW_ALARMS)
+    if curve.bads:
+        wanted["every defect found"] = curve.all_found()
+    points = []
+    for gap in dict.fromkeys(wanted.values()):
+        middle = 1.0 if gap == current else curve.factor(gap)
+        if middle is None:
+            continue
+        names = tuple(name for name, own in wanted.items() if own == gap)
+        factor = middle if gap == current else rounded(middle, curve.bounds(gap), threshold or 1.0)
+        points.append(OperatingPoint(names, factor, curve.confusion(gap), gap == current))
+    return points
+
+
+def rounded(factor: float, bounds: tuple[float, float], unit: float) -> float:
+    """A factor near this one within its bounds, such that factor · unit has few digits."""
+    low, high = bounds
+    for digits in range(3, 17):
+        near = float(f"{factor * unit:.{digits}g}") / unit
+        # not at the very bound: a command that sets the threshold divides and multiplies once more
+        if low * (1 + 1e-12) < near < high * (1 - 1e-12):
+            return near
+    return factor
+
+
+def scaled(threshold: float, factor: float) -> float:
+    """A threshold times a factor, with no more digits than double precision can tell apart."""
+    return float(f"{threshold * factor:.12g}")
