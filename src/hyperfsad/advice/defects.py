@@ -95,8 +95,7 @@ def draw_defect(image: Image.Image, kind: str, share: float, clear: bool, seed: 
     random = np.random.default_rng([seed, list(KINDS).index(kind), round(1000 * share), int(clear)])
     window = _window(image, share, how.on_edge, random)
     covered, colour = how.paint(window, random)
-    if float(np.ptp(window.pixels, axis=2).mean()) < GREY:
-        colour = np.broadcast_to(colour.mean(axis=-1, keepdims=True), colour.shape)
+    colour = _as_seen(window, colour)
     covered = covered * (how.clear if clear else how.faint)
     changed = window.pixels + covered[..., None] * (colour - window.pixels)
     drawn = image.copy()
@@ -164,11 +163,11 @@ def _scratch(window: Window, random: Generator) -> tuple[Pixels, Pixels]:
 
 
 def _stain(window: Window, random: Generator) -> tuple[Pixels, Pixels]:
-    """A blot with soft edges, of a dull colour that differs from what it lies on."""
+    """A blot with soft edges, of the dull colour that differs most from what it lies on."""
     covered = _blot(window, random, soft=0.12)
-    dull = np.array(DULL, dtype=np.float32)
+    dull = _as_seen(window, np.array(DULL, dtype=np.float32))
     far = np.linalg.norm(dull - _beneath(window, covered), axis=1)
-    return covered, dull[int(random.choice(np.argsort(far)[1:]))]
+    return covered, dull[int(np.argmax(far))]
 
 
 def _pasted(window: Window, random: Generator) -> tuple[Pixels, Pixels]:
@@ -239,6 +238,13 @@ def _shape(
         small = small.filter(ImageFilter.GaussianBlur(blur))
     covered: Pixels = np.asarray(small, dtype=np.float32) / np.float32(255)
     return covered
+
+
+def _as_seen(window: Window, colour: Pixels) -> Pixels:
+    """Colours as the picture's camera sees them: grey in a grey picture."""
+    if float(np.ptp(window.pixels, axis=2).mean()) >= GREY:
+        return colour
+    return np.broadcast_to(colour.mean(axis=-1, keepdims=True), colour.shape)
 
 
 def _beneath(window: Window, covered: Pixels) -> Pixels:
