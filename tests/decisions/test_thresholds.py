@@ -289,6 +289,9 @@ def test_near_copies_are_told(detector: HyperFSAD) -> None:
     detector.notify = told.append
     detector.fit([ImageEnhance.Brightness(make_picture(1)).enhance(1 + n / 50) for n in range(4)])
     assert [text for text in told if "The 4 good pictures are almost the same" in text]
+    origin = detector.predict(make_picture(2)).threshold_from
+    assert origin is not None
+    assert "learnt, which are almost the same, aiming at 5 %" in origin
     told.clear()
     detector.fit([make_picture(seed) for seed in range(4)])
     assert not [text for text in told if "almost the same" in text]

@@ -39,7 +39,8 @@ Lone: TypeAlias = tuple[float, float]
 
 FAR_OUT, APART = 4.5, 2.0
 """A good part is odd if it lies this many spreads above the median of all, and this many above the
-highest of the others. Of the good test images of nine products, TODO."""
+highest of the others. Among the good test images of nine products (108 supports of two and four),
+one part was odd: one screw, with four of its twelve supports."""
 
 LEAST_FOR_ODD = 8
 """Fewer good parts cannot tell which of them is odd."""
@@ -75,6 +76,8 @@ class Calibration:
     """Whether the map has a say in the verdict; it had none in earlier versions."""
     odd: int = 0
     """Further good parts that were left out, since they stood far apart from the others."""
+    alike: bool = False
+    """Whether the normal images are almost the same, and so say little of how good parts differ."""
 
     def strength(self, score: float, peak: float) -> float:
         """How far an image reaches: above 1 it is called anomalous, by its score or by its map."""
@@ -105,7 +108,8 @@ class Calibration:
                 f" {percent} false alarms need"
             )
         else:
-            text = f"estimate from the {of} it has learnt, aiming at {percent} false alarms"
+            alike = ", which are almost the same" if self.alike else ""
+            text = f"estimate from the {of} it has learnt{alike}, aiming at {percent} false alarms"
         return text + ("; stale, normal images were added since" if self.stale else "")
 
     def outdated(self) -> "Calibration":
@@ -115,7 +119,7 @@ class Calibration:
     def to_dict(self) -> dict[str, Any]:
         """What a detector file keeps of it."""
         stored = {**asdict(self), "scores": list(self.scores)}
-        earlier = {"joint": False, "odd": 0}  # which earlier versions did not write
+        earlier = {"joint": False, "odd": 0, "alike": False}  # which earlier versions did not write
         return {key: value for key, value in stored.items() if earlier.get(key, ...) != value}
 
     @classmethod
@@ -131,8 +135,9 @@ class Calibration:
         stale, joint = bool(stored["stale"]), bool(stored.get("joint", False))
         if joint and min(thresholds) <= 0:
             raise ValueError("the thresholds of its calibration are not above 0")
-        odd = int(stored.get("odd", 0))
-        return cls(str(stored["method"]), *thresholds, rate, images, scores, stale, joint, odd)
+        odd, alike = int(stored.get("odd", 0)), bool(stored.get("alike", False))
+        method = str(stored["method"])
+        return cls(method, *thresholds, rate, images, scores, stale, joint, odd, alike)
 
 
 @dataclass(frozen=True)
@@ -247,6 +252,7 @@ def from_support(found: LeaveOneOut, rate: float, lone: Lone) -> Calibration:
         _support_threshold(found, found.peaks, rate, lone[1]),
         rate,
         found.total,
+        alike=found.near_copies,
     )
 
 
