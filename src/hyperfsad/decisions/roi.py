@@ -19,7 +19,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from ..errors import DetectorFileError, ImageError, UsageError
-from ..images.loading import FORMATS, ImageSource, LoadedImage, load_image
+from ..images.loading import ImageSource, LoadedImage, load_image, opened_picture
 from ..images.rotation import angle_of, turn
 from ..method.memory import MemoryBank
 
@@ -152,6 +152,7 @@ def _from_mask(source: ImageSource, size: tuple[int, int]) -> Roi:
         )
     try:
         loaded = load_image(source, None if isinstance(source, str | os.PathLike) else "mask")
+        values = _opacity(source)
     except ImageError as error:
         raise UsageError(f"The mask of the region of interest cannot be used: {error}") from error
     width, height = loaded.size
@@ -160,7 +161,6 @@ def _from_mask(source: ImageSource, size: tuple[int, int]) -> Roi:
             f"The mask {loaded.name} is {width}×{height} pixels and the first normal image is"
             f" {size[0]}×{size[1]}; a mask has the shape of the pictures, at any size."
         )
-    values = _opacity(source)
     if values is None:
         values = np.asarray(loaded.rgb().convert("L"))
     if not values.any():
@@ -186,7 +186,7 @@ def _opacity(source: ImageSource) -> NDArray[np.uint8] | None:
             return None
         values = np.asarray(ImageOps.exif_transpose(source).convert("RGBA").getchannel("A"))
     else:
-        with Image.open(source, formats=FORMATS) as file:
+        with opened_picture(os.fspath(source), os.fspath(source)) as file:
             return _opacity(file)
     return values if values.min() < 255 else None
 

@@ -5,8 +5,9 @@ import errno
 import json
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,6 +58,34 @@ def atomic_folder(target: Path) -> Iterator[Path]:
                     raise
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Opens a file to read it; anything else, such as a pipe, is refused and never waited for."""
+    _require_regular(os.stat(path).st_mode)  # before opening, which alone may move a device
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    file = os.fdopen(os.open(path, flags), "rb")
+    try:
+        _require_regular(os.fstat(file.fileno()).st_mode)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _require_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, f"it is {_kind(mode)}, not a file")
+
+
+def _kind(mode: int) -> str:
+    kinds: dict[str, Callable[[int], bool]] = {
+        "a folder": stat.S_ISDIR,
+        "a link": stat.S_ISLNK,
+        "a named pipe": stat.S_ISFIFO,
+        "a socket": stat.S_ISSOCK,
+    }
+    return next((name for name, is_one in kinds.items() if is_one(mode)), "a device")
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import EncoderError, UsageError
-from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image
+from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory, load_image
 from ..messages import Notify, silent
 from . import folders, store
 from .engines import Engine, TokenModel, TorchEngine
@@ -180,11 +180,12 @@ def prepared(
 ) -> PreparedImage:
     """All that can be done for an image before the encoder sees it."""
     loaded = load_image(source)
-    return PreparedImage(
-        loaded.pixels if isinstance(source, LoadedImage) else source,
-        loaded.name,
-        loaded.size,
-        prepare(visible(loaded), settings),
-        loaded.reduced(LARGEST_DRAWN) if keep_picture else None,
-        loaded if keep_whole else None,
-    )
+    with fitting_memory(loaded.name):
+        return PreparedImage(
+            loaded.pixels if isinstance(source, LoadedImage) else source,
+            loaded.name,
+            loaded.size,
+            prepare(visible(loaded), settings),
+            loaded.reduced(LARGEST_DRAWN) if keep_picture else None,
+            loaded if keep_whole else None,
+        )

@@ -18,7 +18,7 @@ from PIL import Image
 
 from ..errors import HyperfsadWarning, ImageError, UsageError
 from .finding import find_images, is_collection
-from .loading import ImageSource, LoadedImage, NormalImage, load_image
+from .loading import ImageSource, LoadedImage, NormalImage, fitting_memory, load_image
 
 Images: TypeAlias = ImageSource | Iterable[ImageSource]
 
@@ -79,7 +79,8 @@ def distinct_images(
     def read(source: ImageSource) -> tuple[NormalImage, Item] | ImageError:
         try:
             loaded = load_image(source)
-            return NormalImage(loaded.name, loaded.sha256(), loaded.size), work(loaded)
+            with fitting_memory(loaded.name):
+                return NormalImage(loaded.name, loaded.sha256(), loaded.size), work(loaded)
         except ImageError as error:
             return error
 
