@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..disk.files import atomic_path, encoded
+from ..disk.files import encoded, write_file
 from ..errors import UsageError
 
 MISSING = "–"
@@ -212,8 +212,7 @@ def write_table(table: Table, folder: Path, stem: str) -> list[Path]:
     paths = []
     for suffix, writer in WRITERS.items():
         path = folder / f"{stem}{suffix}"
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(encoded(writer(table)))
+        write_file(path, encoded(writer(table)), parents=True)
         paths.append(path)
     return paths
 

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -88,6 +89,11 @@ tile = _kind(
     "a tile's side in pixels such as 640, or no; without a number, put --tiles last or another"
     " option after it",
     lambda side: side is False or side >= 1,
+)
+new_file = _kind(
+    str,
+    "a file in a folder that is there",
+    lambda path: os.path.isdir(os.path.dirname(path) or os.curdir),
 )
 times = _kind(float, "a number of at least 1 such as 4", lambda number: 1 <= number < math.inf)
 
@@ -188,8 +194,9 @@ def add_results(command: Parser) -> None:
 
 def add_figures(command: Parser) -> None:
     """Where figures go besides standard output."""
-    option(command, "--json FILE", "write all figures to this JSON file")
-    option(command, "--plot FILE.png", "plot the figures to this file (needs hyperfsad[bench])")
+    option(command, "--json FILE", "write all figures to this JSON file", new_file)
+    text = "plot the figures to this file (needs hyperfsad[bench])"
+    option(command, "--plot FILE.png", text, new_file)
 
 
 def add_recipe(command: Parser, default: str = DEFAULT_RECIPE) -> None:

@@ -73,15 +73,14 @@ def show_status(text: str) -> None:
 def write_figures(options: argparse.Namespace, content: Any, draw: "Callable[[], Figure]") -> None:
     """Writes figures to the files that --json and --plot name."""
     from ..bench.canvas import save_figure
-    from ..disk.files import atomic_path
+    from ..disk.files import encoded, write_file
 
     if options.json:
-        with atomic_path(Path(options.json)) as temporary:
-            text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-            temporary.write_text(text + "\n", encoding="utf-8")
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        write_file(Path(options.json), encoded(text + "\n"))
     if options.plot:
         path = Path(options.plot)
-        save_figure(draw(), path.parent, path.stem)
+        save_figure(draw(), path.parent, path.stem, parents=False)
 
 
 def tell_warnings() -> None:

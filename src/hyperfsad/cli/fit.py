@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..disk.files import check_target
 from ..errors import DetectorFileError, UsageError
 from . import arguments
 from .arguments import option
@@ -166,8 +167,11 @@ def calibrate(options: argparse.Namespace) -> int:
 
 
 def _refuse_other_file(path: str | None) -> None:
-    """A detector never replaces an image or any other file."""
-    if path and os.path.isfile(path):
+    """A detector never replaces an image or any other file; said before the work begins."""
+    if not path:
+        return
+    check_target(Path(path))
+    if os.path.isfile(path):
         from ..detector.storage import read_header
 
         try:

@@ -109,6 +109,6 @@ def _plain(value: Any) -> Any:
 
 
 def _write(path: Path, chunks: Iterable[str]) -> None:
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
+    with atomic_path(path, parents=True) as temporary, temporary.open("wb") as file:
         for chunk in chunks:
             file.write(encoded(chunk))

@@ -5,6 +5,7 @@ Every bad file is named here too: whatever a decoder raises leaves this room as 
 
 import contextlib
 import hashlib
+import io
 import itertools
 import math
 import os
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from ..disk.files import atomic_path, open_regular
+from ..disk.files import open_regular, write_file
 from ..errors import HyperfsadError, ImageError, UsageError, first_line, reason
 
 ImageSource: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[Any]
@@ -277,11 +278,12 @@ def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield batch
 
 
-def save_picture(picture: Image.Image, path: Path) -> None:
-    """Writes a picture at once or not at all."""
+def save_picture(picture: Image.Image, path: Path, *, parents: bool = False) -> None:
+    """Writes a picture at once or not at all; `parents` makes the folders above it."""
     options = {"quality": 92, "subsampling": 0} if path.suffix.lower() in (".jpg", ".jpeg") else {}
     kind = Image.registered_extensions().get(path.suffix.lower())
     if kind is None:
         raise UsageError(f"{path.name}: a picture's name ends with .jpg or .png.")
-    with atomic_path(path) as temporary:
-        picture.save(temporary, format=kind, **options)
+    content = io.BytesIO()
+    picture.save(content, format=kind, **options)
+    write_file(path, content.getbuffer(), parents=parents)
