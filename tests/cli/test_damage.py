@@ -26,26 +26,26 @@ def named(text: str, folder: Path) -> bool:
 
 
 def test_inspections_go_on(
-    fitted: Path, mixture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: Path, mixture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     waits = ["--once", "--settle", "0", "--patience", "0"]
     for command, options in (("detect", []), ("watch", waits)):
         out = tmp_path / command
-        arguments = [command, str(mixture), "--detector", str(fitted), "-o", str(out), *options]
+        arguments = [command, str(mixture), "--detector", str(small), "-o", str(out), *options]
         assert main(arguments) == SOME_FAILED
         assert named(capsys.readouterr().err, mixture)
         records = read_results(out)
         assert sum(record["error"] is None for record in records) == 5
         assert sum(record["error"] is not None for record in records) == 5
     hard = str(next(mixture.glob("1-half*")))
-    assert main(["explain", hard, "--detector", str(fitted)]) == NOTHING
+    assert main(["explain", hard, "--detector", str(small)]) == NOTHING
     assert hard in capsys.readouterr().err
     evaluation = [
         "evaluate",
         "--good",
         str(mixture),
         "--detector",
-        str(fitted),
+        str(small),
         "-o",
         str(tmp_path / "found"),
     ]

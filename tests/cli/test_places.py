@@ -13,18 +13,18 @@ from tests.conftest import read_results
 
 
 def test_a_link_that_leads_to_itself_is_one_image_s_error(
-    fitted: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (photos / "a.png").symlink_to(photos / "b.png")
     (photos / "b.png").symlink_to(photos / "a.png")
     out, found = tmp_path / "out", tmp_path / "found"
-    assert main(["detect", str(photos), "--detector", str(fitted), "-o", str(out)]) == SOME_FAILED
+    assert main(["detect", str(photos), "--detector", str(small), "-o", str(out)]) == SOME_FAILED
     errors = {
         os.path.basename(str(record["image"])): record["error"] for record in read_results(out)
     }
     assert [name for name, error in errors.items() if error] == ["a.png", "b.png"]
     assert "too many levels of symbolic links" in str(errors["a.png"])
-    evaluation = ["evaluate", "--good", str(photos), "--detector", str(fitted), "-o", str(found)]
+    evaluation = ["evaluate", "--good", str(photos), "--detector", str(small), "-o", str(found)]
     assert main(evaluation) == SOME_FAILED
     assert "Traceback" not in capsys.readouterr().err
 
@@ -64,10 +64,10 @@ def test_files_of_figures_make_no_folders(
 
 
 def test_an_image_that_is_given_twice_is_judged_once(
-    fitted: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     images = ["photos/3.png", "./photos/3.png", str(photos / "3.png"), "photos", "photos/*.png"]
-    assert main(["detect", *images, "--detector", str(fitted), "-o", "out"]) == DONE
+    assert main(["detect", *images, "--detector", str(small), "-o", "out"]) == DONE
     names = [str(record["image"]) for record in read_results(tmp_path / "out")]
     assert names == ["photos/3.png", *(f"photos/{number}.png" for number in (0, 1, 2, 4))]

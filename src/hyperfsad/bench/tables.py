@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from ..disk.files import encoded, write_file
 from ..errors import UsageError
+from ..output.exports import guarded
 
 MISSING = "–"
 
@@ -150,7 +151,7 @@ def to_csv(table: Table) -> str:
         for c, cell in enumerate(row.cells):
             figure = (cell, None) if isinstance(cell, str) else _finite(cell)
             line += figure[:1] if table.is_text(c) else figure
-        writer.writerow(line)
+        writer.writerow(map(guarded, line))
     return text.getvalue()
 
 

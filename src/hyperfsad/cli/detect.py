@@ -8,7 +8,17 @@ from typing import Any
 from ..errors import HyperfsadError, UsageError
 from . import arguments
 from .arguments import flag, option
-from .console import DONE, INTERRUPTED, VERDICTS, count, exit_code, printable, progress, say
+from .console import (
+    DONE,
+    INTERRUPTED,
+    VERDICTS,
+    count,
+    exit_code,
+    printable,
+    printable_rows,
+    progress,
+    say,
+)
 from .detectors import fitted_detector, found_images, saved_detector
 
 LISTED = 10
@@ -105,7 +115,7 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     for note in (all_anomalous([record["anomalous"] for record in judged]), look_foreign(scored)):
         if note:
             say(f"hyperfsad: {note}")
-    print(f"{scores}, {len(failed)} failed; see {out / 'report.html'}")
+    print(printable(f"{scores}, {len(failed)} failed; see {out / 'report.html'}"))
     return exit_code(complete and not failed, len(scored))
 
 
@@ -162,12 +172,12 @@ def explain(options: argparse.Namespace) -> int:
         evidence.save(options.output, options.normal or ())
         say(f"Picture: {options.output}")
     if options.json:
-        print(printable(evidence.to_json()))
+        print(printable_rows(evidence.to_json()))
         return DONE
     result = detector.predict(options.image)
     origin = f" ({result.threshold_from})" if result.threshold_from else ""
     print(printable(f"{result.verdict}{origin}"))
-    print(printable(evidence.to_text()))
+    print(printable_rows(evidence.to_text()))
     if result.anomalous:
         words = ["hyperfsad", "extend", options.detector, options.image]
         if result.route is not None:

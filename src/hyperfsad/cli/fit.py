@@ -9,7 +9,7 @@ from ..disk.files import check_target
 from ..errors import DetectorFileError, UsageError
 from . import arguments
 from .arguments import option
-from .console import count, exit_code, printable, progress, say
+from .console import count, exit_code, printable, printable_rows, progress, say
 from .detectors import (
     by_product,
     false_alarm_rate,
@@ -114,7 +114,8 @@ def extend(options: argparse.Namespace) -> int:
 
         extended = by_product(detector)[product]
         images = progress(found_images(options.check).paths, "checking")
-        print(check_extension(extended, len(extended.support_) - added, images).to_text())
+        report = check_extension(extended, len(extended.support_) - added, images)
+        print(printable_rows(report.to_text()))
     return exit_code(not detector.skipped_ and not found.failed)
 
 
