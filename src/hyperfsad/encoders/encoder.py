@@ -146,8 +146,9 @@ def use_threads(count: int | None) -> None:
     """Bounds the CPU cores that torch takes, and with it every engine that is loaded later."""
     if count is None:
         return
-    if count < 1:
-        raise UsageError(f"The number of threads is at least 1, not {count}.")
+    most = max(64, 4 * (os.cpu_count() or 1))  # each thread takes memory, and none helps beyond
+    if not 1 <= count <= most:
+        raise UsageError(f"The number of threads is 1 to {most}, not {count}.")
     torch.set_num_threads(count)
 
 

@@ -13,16 +13,20 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ..disk.files import open_regular, write_file
-from ..errors import HyperfsadError, ImageError, UsageError, first_line, reason
+from ..errors import HyperfsadError, ImageError, UsageError, brief, first_line, reason
+from .arrays import array_of, is_tensor
 
-ImageSource: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[Any]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ImageSource: TypeAlias = Union[str, os.PathLike[str], Image.Image, NDArray[Any], "Tensor"]
 
 # What Pillow may try. Formats that start other programs (EPS) or are no pictures stay out.
 FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "WEBP", "GIF", "PPM")
@@ -105,10 +109,15 @@ class LoadedImage:
 
 
 def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> LoadedImage:
-    """Opens a path, a PIL image or an array (H×W or H×W×3, uint8, uint16 or float in [0, 1])."""
+    """Opens a path, a PIL image, or an array or tensor (H×W or H×W×3, uint8, uint16 or float in
+    [0, 1]; of a tensor the channels may come first)."""
     if isinstance(source, LoadedImage):
         return source
-    if isinstance(source, np.ndarray):
+    if is_tensor(source):
+        name = name or "tensor"
+        with picture_errors(name):
+            pixels = _from_array(array_of(source, name), name)
+    elif isinstance(source, np.ndarray):
         name = name or "array"
         with picture_errors(name):
             pixels = _from_array(source, name)
@@ -123,7 +132,8 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
             pixels = _decoded(image, name, ours=True)
     else:
         raise UsageError(
-            f"An image is a path, a PIL image or a NumPy array, not {type(source).__name__}."
+            "An image is a path, a PIL image, a NumPy array or a torch tensor, not"
+            f" {brief(source)}."
         )
     if min(pixels.size) < MIN_SIDE:
         width, height = pixels.size
@@ -171,8 +181,8 @@ def fitting_memory(name: str) -> Iterator[None]:
 def opened_picture(path: str, name: str) -> Iterator[Image.Image]:
     """A picture's file, opened but not decoded; what is raised in the block is its `ImageError`."""
     with picture_errors(name):
-        if "\0" in path:
-            raise ImageError(f"{name!r} is no path: it holds a null character.")
+        if not path or "\0" in path:
+            raise ImageError(f"{name!r} is no path of a file.")
         if os.path.islink(path) and not os.path.lexists(os.path.realpath(path)):
             raise ImageError(f"{name} is a broken link.")
         with open_regular(path) as file:
