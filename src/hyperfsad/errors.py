@@ -1,5 +1,7 @@
 """What can go wrong, each told in one sentence: what was wrong, with which file, what to do."""
 
+import reprlib
+
 
 class HyperfsadError(Exception):
     """The root of all errors that hyperfsad raises on purpose; its text is meant for the user."""
@@ -27,6 +29,12 @@ class DetectorFileError(HyperfsadError, ValueError):
 
 class HyperfsadWarning(UserWarning):
     """Something was passed over, and the work went on."""
+
+
+def brief(value: object) -> str:
+    """A value that came instead of another, in a few words."""
+    text = reprlib.repr(value)
+    return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__name__}"
 
 
 def first_line(error: BaseException) -> str:

@@ -1,5 +1,7 @@
 """How long work speaks to whoever started it: a sentence, or how far it is."""
 
+import json
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -8,6 +10,34 @@ Notify: TypeAlias = Callable[[str], None]
 
 Progress: TypeAlias = Callable[[Sequence[Any], str], Iterable[Any]]
 """Passes items on, and may show how far it is; the text says what is being done."""
+
+
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's classes of characters that steer a terminal, turn the direction of text or end rows."""
+
+_JOINERS = "\u200c\u200d"
+"""Unseen as well, but harmless, and part of words in some scripts and of emoji."""
+
+
+def visible(text: str) -> str:
+    """Text for one row of a terminal: a file's name must not move the cursor or forge a row.
+
+    Characters that steer become what JSON writes for them, so that JSON stays the same.
+    """
+    if text.isprintable():
+        return text
+    return "".join(map(_shown, text))
+
+
+def as_rows(rows: Iterable[str]) -> str:
+    """Several rows for a terminal; whatever names are in them, there are no more rows."""
+    return "\n".join(map(visible, rows))
+
+
+def _shown(character: str) -> str:
+    if unicodedata.category(character) not in _UNSEEN or character in _JOINERS:
+        return character
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
 
 
 def silent(_: str) -> None:

@@ -20,6 +20,15 @@ def fitted(tiny: str, photos: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def small(tiny: str, photos: Path, tmp_path: Path) -> Path:
+    """A detector file that is quick to use: few patches, no turned copies."""
+    path = tmp_path / "small.hfsad"
+    detector = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
+    detector.fit([photos / "0.png", photos / "1.png"]).save(path)
+    return path
+
+
+@pytest.fixture
 def product_folder(tmp_path: Path) -> Path:
     """Good parts of two products, one of them with a name that needs care."""
     root = tmp_path / "products"

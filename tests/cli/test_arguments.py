@@ -2,10 +2,12 @@
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from hyperfsad.cli import arguments
+from hyperfsad.cli.console import NOTHING
 from hyperfsad.cli.main import main
 from hyperfsad.method.lookups import LOOKUPS
 
@@ -70,3 +72,28 @@ def test_the_help_names_every_lookup(capsys: pytest.CaptureFixture[str]) -> None
         main(["fit", "--help"])
     told = " ".join(capsys.readouterr().out.split())
     assert all(name in told for name in LOOKUPS)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--threads", "100000"], "The number of threads is 1 to"),
+        (["--threads", "0"], "The number of threads is 1 to"),
+        (["--backbone", ""], "backbone is a text"),
+    ],
+)
+def test_values_that_cannot_be_used_are_sentences(
+    options: list[str], words: str, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", str(photos), "-o", str(photos / "x.hfsad"), *options]) == NOTHING
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rate", ["1e-17", "0", "1", "nan", "x"])
+def test_a_rate_that_nothing_can_promise_is_refused(
+    rate: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["fit", "good", "-o", "x.hfsad", "--false-alarm-rate", rate])
+    assert stopped.value.code == NOTHING
+    assert "and not below 0.000001" in capsys.readouterr().err

@@ -2,17 +2,19 @@
 
 import errno
 import os
+import socket
+import stat
 from pathlib import Path
 
 import pytest
 
-from hyperfsad.disk.files import atomic_folder, atomic_path
+from hyperfsad.disk.files import atomic_folder, atomic_path, open_regular, read_objects, write_file
 from hyperfsad.errors import HyperfsadError
 
 
 def test_a_file_appears_whole_with_ordinary_permissions(tmp_path: Path) -> None:
     target = tmp_path / "new" / "a.txt"
-    with atomic_path(target) as temporary:
+    with atomic_path(target, parents=True) as temporary:
         temporary.write_text("all of it")
         assert not target.exists()
     assert target.read_text() == "all of it"
@@ -75,3 +77,51 @@ def test_a_folder_of_a_faster_process_stays(tmp_path: Path) -> None:
         (tmp_path / "f" / "theirs").touch()
     assert os.listdir(tmp_path) == ["f"]
     assert os.listdir(tmp_path / "f") == ["theirs"]
+
+
+def test_only_files_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("mine")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with socket.socket(socket.AF_UNIX) as open_socket:
+        monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+        open_socket.bind("socket")
+        kinds = {"pipe": "a named pipe", "link": "a link", "socket": "a socket"}
+        for name, kind in kinds.items():
+            with pytest.raises(HyperfsadError, match=f"Cannot write .*{name}: it is {kind}"):
+                write_file(tmp_path / name, b"new")
+    with pytest.raises(HyperfsadError, match="Cannot write /dev/null: it is a device"):
+        write_file(Path("/dev/null"), b"new")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["file", "link", "pipe", "socket"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "a.txt"
+    with pytest.raises(HyperfsadError, match=r"there is no folder .*new; make it first"):
+        write_file(target, b"x")
+    assert os.listdir(tmp_path) == []
+    write_file(target, b"x", parents=True)
+    assert target.read_bytes() == b"x"
+
+
+def test_a_link_that_leads_to_itself_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(HyperfsadError, match="a link that leads to itself"):
+        write_file(tmp_path / "a" / "x.txt", b"x")
+    with pytest.raises(OSError, match="symbolic links"):
+        open_regular(tmp_path / "a")
+
+
+def test_only_files_are_read_and_nothing_is_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, kind in ((tmp_path / "pipe", "named pipe"), (Path("/dev/null"), "device")):
+        with pytest.raises(OSError, match=f"it is a {kind}, not a file"):
+            open_regular(path)
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with open_regular(tmp_path / "link") as file:
+        assert file.read() == b"content"
+    assert list(read_objects(tmp_path / "pipe")) == []

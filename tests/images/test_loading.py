@@ -216,7 +216,7 @@ def test_other_arrays_are_refused(array: np.ndarray) -> None:
 
 
 def test_other_objects_are_refused() -> None:
-    with pytest.raises(UsageError, match="not int"):
+    with pytest.raises(UsageError, match="not 3"):
         load_image(3)  # type: ignore[arg-type]
 
 
@@ -276,7 +276,7 @@ def test_paths_stay_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     assert find_images(["p/"]).paths == ["p/a.png"]
     assert find_images(["./p"]).paths == ["./p/a.png"]
-    assert find_images(["p/*.png", "p/a.png"]).paths == ["p/a.png", "p/a.png"]
+    assert find_images(["p/*.png", "./p/a.png"]).paths == ["p/a.png"]
     assert is_collection("p")
     assert is_collection("p/*.png")
     assert not is_collection("p/a.png")

@@ -1,6 +1,7 @@
 """Tables and COCO: what other programs read must say what results.jsonl says."""
 
 import csv
+import io
 import json
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hyperfsad.output.exports import (
     all_anomalous,
     coco_json,
+    guarded,
     regions_csv,
     results_csv,
     severity,
@@ -57,7 +59,31 @@ def test_columns_keep_their_order() -> None:
 
 
 def rows(chunks: Any) -> list[dict[str, str]]:
-    return list(csv.DictReader("".join(chunks).splitlines()))
+    return list(csv.DictReader(io.StringIO("".join(chunks), newline="")))
+
+
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r", "\n", "'", "＝"])
+def test_no_cell_is_a_formula_and_the_name_comes_back(first: str) -> None:
+    name = f'{first}HYPERLINK("http://a",1)\r.png'
+    made = record(name, score=-0.5, regions=[REGION], error=f"{name} is odd.", product="-1")
+    for table in (results_csv([made]), regions_csv([made])):
+        (row,) = rows(table)
+        assert row["image"] == f"'{name}"
+        assert row["image"].removeprefix("'") == name
+    (row,) = rows(results_csv([made]))
+    assert row["score"] == "-0.5"
+    assert row["error"].startswith("'")
+    assert row["product"] == "'-1"
+
+
+def test_only_text_is_guarded() -> None:
+    assert [guarded(value) for value in (-0.5, None, True, "a=b", "")] == [
+        -0.5,
+        None,
+        True,
+        "a=b",
+        "",
+    ]
 
 
 def test_the_worst_is_furthest_above_its_own_threshold() -> None:

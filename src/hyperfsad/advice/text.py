@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
+from ..messages import as_rows
 from .comparing import Advice
 from .defects import KINDS, SIZES
 from .trial import Trial
@@ -21,7 +22,7 @@ def advice_text(advice: Advice, words: Sequence[str] = ("good/",)) -> str:
     lines += [f"{setting.name} was left out: {why}" for setting, why in advice.left_out]
     lines += [verdict(advice), f"  {command(advice, words)}"]
     lines += [f"  {line}" for line in sizes(advice)]
-    return "\n".join([*lines, caution(advice)])
+    return as_rows([*lines, caution(advice)])
 
 
 def compared(advice: Advice) -> str:

@@ -4,11 +4,12 @@ matplotlib comes with the extra `bench` and is imported only when something is d
 """
 
 import contextlib
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..disk.files import atomic_path
+from ..disk.files import write_file
 from ..errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,8 +68,11 @@ def text_width(lines: Sequence[str], size: float | None = None) -> float:
 
 
 @style()
-def save_figure(figure: "Figure", folder: Path, stem: str) -> list[Path]:
-    """Writes `stem`.png and `stem`.pdf; the same figure gives the same bytes, whatever the date."""
+def save_figure(figure: "Figure", folder: Path, stem: str, *, parents: bool = True) -> list[Path]:
+    """Writes `stem`.png and `stem`.pdf; the same figure gives the same bytes, whatever the date.
+
+    `parents` makes the folder.
+    """
     anonymous: dict[str, dict[str, None]] = {
         "png": {"Software": None},
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
@@ -76,8 +80,9 @@ def save_figure(figure: "Figure", folder: Path, stem: str) -> list[Path]:
     paths = []
     for kind, metadata in anonymous.items():
         path = folder / f"{stem}.{kind}"
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
+        content = io.BytesIO()
+        figure.savefig(content, format=kind, dpi=DPI, metadata=metadata)
+        write_file(path, content.getbuffer(), parents=parents)
         paths.append(path)
     return paths
 

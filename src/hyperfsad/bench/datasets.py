@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
-from ..errors import ImageError, UsageError, reason
-from ..images.loading import FORMATS
+from ..errors import UsageError
+from ..images.loading import opened_picture
 
 _T = TypeVar("_T")
 _ASPECT_TOLERANCE = 0.01
@@ -64,11 +64,8 @@ def load_mask(image: TestImage, size: int) -> NDArray[np.bool_]:
 
 
 def _reading(path: str, read: Callable[[Image.Image], _T]) -> _T:
-    try:
-        with Image.open(path, formats=FORMATS) as image:
-            return read(image)
-    except Exception as error:  # decoders raise OSError, SyntaxError, struct.error, …
-        raise ImageError(f"{path} cannot be read: {reason(error)}.") from error
+    with opened_picture(path, path) as image:
+        return read(image)
 
 
 def _upright_size(image: Image.Image) -> tuple[int, int]:

@@ -134,7 +134,7 @@ def run_benchmark(
     if figures:
         draw_curves(preset_name, records, out / "figures")
     tables = build_tables(preset_name, records)
-    with atomic_path(out / "records.jsonl") as temporary:
+    with atomic_path(out / "records.jsonl", parents=True) as temporary:
         lines = [json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in records]
         temporary.write_text("".join(lines), encoding="utf-8")
     for stem, table in tables.items():

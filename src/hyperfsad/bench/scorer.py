@@ -88,7 +88,7 @@ class Scorer:
             if str(block["identity"]) == identity:
                 return block["scores"], block["maps"]
         scores, maps = self.scores(paths)
-        with atomic_path(file) as temporary, temporary.open("wb") as opened:
+        with atomic_path(file, parents=True) as temporary, temporary.open("wb") as opened:
             np.savez(opened, identity=np.array(identity), scores=scores, maps=maps)
         return scores, maps
 

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..disk.files import atomic_path, encoded
+from ..disk.files import encoded, write_file
 from ..errors import UsageError
+from ..output.exports import guarded
 
 MISSING = "–"
 
@@ -150,7 +151,7 @@ def to_csv(table: Table) -> str:
         for c, cell in enumerate(row.cells):
             figure = (cell, None) if isinstance(cell, str) else _finite(cell)
             line += figure[:1] if table.is_text(c) else figure
-        writer.writerow(line)
+        writer.writerow(map(guarded, line))
     return text.getvalue()
 
 
@@ -212,8 +213,7 @@ def write_table(table: Table, folder: Path, stem: str) -> list[Path]:
     paths = []
     for suffix, writer in WRITERS.items():
         path = folder / f"{stem}{suffix}"
-        with atomic_path(path) as temporary:
-            temporary.write_bytes(encoded(writer(table)))
+        write_file(path, encoded(writer(table)), parents=True)
         paths.append(path)
     return paths
 

@@ -91,7 +91,7 @@ class TokenCache:
             tensors[f"patches.{layer}"] = image.patches[place].cpu().clone()
             tensors[f"cls.{layer}"] = image.cls[place].cpu().clone()
         try:
-            with atomic_path(file) as temporary:
+            with atomic_path(file, parents=True) as temporary:
                 save_file(tensors, temporary)
         except (HyperfsadError, OSError, SafetensorError) as error:
             self._writable = False

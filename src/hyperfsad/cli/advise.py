@@ -6,7 +6,7 @@ from pathlib import Path
 from ..errors import UsageError
 from . import arguments
 from .arguments import option
-from .console import exit_code, printable, progress
+from .console import exit_code, printable, printable_rows, progress
 from .detectors import found_images, maker
 
 
@@ -46,6 +46,6 @@ def advise(options: argparse.Namespace) -> int:
         if (given := getattr(options, name)) is not None:
             words += [f"--{name}", given]
     page = advice.save_advice(found, Path(options.output), words)
-    print(printable(advice.advice_text(found, words)))
+    print(printable_rows(advice.advice_text(found, words)))
     print(printable(f"See {page}"))
     return exit_code(found.complete and not good.failed and not (bad and bad.failed))

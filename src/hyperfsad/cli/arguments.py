@@ -2,10 +2,11 @@
 
 import argparse
 import math
+import os
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from ..decisions.thresholds import FALSE_ALARM_RATE
+from ..decisions.thresholds import FALSE_ALARM_RATE, LEAST_RATE
 from ..detector.recipes import DEFAULT_RECIPE, RECIPES
 from ..encoders import ENGINES
 
@@ -79,7 +80,11 @@ place = _kind(
 )
 area = _kind(float, "a number of pixels such as 50", lambda pixels: 0 <= pixels < math.inf)
 score = _kind(float, "a score such as 0.25", math.isfinite)
-share = _kind(float, "a share between 0 and 1 such as 0.01", lambda part: 0 < part < 1)
+share = _kind(
+    float,
+    f"a share between 0 and 1 such as 0.01, and not below {LEAST_RATE:f}",
+    lambda part: LEAST_RATE <= part < 1,
+)
 rotations = _kind(
     lambda text: text if text == "auto" else int(text), "a number such as 16, or auto"
 )
@@ -88,6 +93,11 @@ tile = _kind(
     "a tile's side in pixels such as 640, or no; without a number, put --tiles last or another"
     " option after it",
     lambda side: side is False or side >= 1,
+)
+new_file = _kind(
+    str,
+    "a file in a folder that is there",
+    lambda path: os.path.isdir(os.path.dirname(path) or os.curdir),
 )
 times = _kind(float, "a number of at least 1 such as 4", lambda number: 1 <= number < math.inf)
 
@@ -188,8 +198,9 @@ def add_results(command: Parser) -> None:
 
 def add_figures(command: Parser) -> None:
     """Where figures go besides standard output."""
-    option(command, "--json FILE", "write all figures to this JSON file")
-    option(command, "--plot FILE.png", "plot the figures to this file (needs hyperfsad[bench])")
+    option(command, "--json FILE", "write all figures to this JSON file", new_file)
+    text = "plot the figures to this file (needs hyperfsad[bench])"
+    option(command, "--plot FILE.png", text, new_file)
 
 
 def add_recipe(command: Parser, default: str = DEFAULT_RECIPE) -> None:

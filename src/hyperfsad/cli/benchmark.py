@@ -6,7 +6,7 @@ from pathlib import Path
 from ..detector.recipes import PAPER_OFFLINE, find_recipe
 from ..errors import UsageError
 from .arguments import RECIPE_HELP, RECIPE_NAMES, add_device, chosen, flag, integers, names, option
-from .console import DONE, later_bar, printable, say
+from .console import DONE, later_bar, printable, printable_rows, say
 
 
 def add_benchmark(command: argparse.ArgumentParser) -> None:
@@ -62,8 +62,8 @@ def benchmark(options: argparse.Namespace) -> int:
     if options.preset == "efficiency":
         table = efficiency_table(suite.load(), suite.encoders, notify=say, **settings)
         write_table(table, out, "efficiency")
-        print(printable(to_markdown(table)))
-        print(f"Tables: {out}")
+        print(printable_rows(to_markdown(table)))
+        print(printable(f"Tables: {out}"))
         return DONE
     settings |= chosen(options, "runs", "seed", "eval_size", "rotations", "figures")
     settings["cache_limit"] = round(options.cache_limit * (1 << 30))
@@ -72,6 +72,6 @@ def benchmark(options: argparse.Namespace) -> int:
             suite, options.preset, out, progress=progress, notify=say, **settings
         )
     for table in outcome.tables.values():
-        print(printable(to_markdown(table)))
-    print(f"Tables and records: {out}")
+        print(printable_rows(to_markdown(table)))
+    print(printable(f"Tables and records: {out}"))
     return DONE

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import HyperfsadWarning
+from ..messages import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,9 +36,15 @@ def say(text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Names that are no valid Unicode, or that the terminal cannot show, must not crash."""
+    """One row; names that are no valid Unicode, or that the terminal cannot show, must not crash,
+    and none may steer the terminal."""
     encoding = sys.stdout.encoding or "utf-8"
-    return text.encode(encoding, errors="backslashreplace").decode(encoding)
+    return visible(text).encode(encoding, errors="backslashreplace").decode(encoding)
+
+
+def printable_rows(text: str) -> str:
+    """As `printable`, of a text whose rows were made by `as_rows` or hold no names."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def count(number: int, what: str) -> str:
@@ -49,7 +56,9 @@ def progress(items: Iterable[Item], label: str, total: int | None = None) -> Ite
     """A bar on a terminal, nothing elsewhere; `total` where the items do not know their number."""
     from tqdm import tqdm
 
-    bar: Iterable[Item] = tqdm(items, desc=label, unit="image", disable=None, total=total)
+    bar: Iterable[Item] = tqdm(
+        items, desc=printable(label), unit="image", disable=None, total=total
+    )
     return bar
 
 
@@ -66,22 +75,21 @@ def later_bar() -> Iterator[Callable[[int], Callable[[int], None]]]:
 def show_status(text: str) -> None:
     """Overwrites one row of a terminal; does nothing elsewhere."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.write(f"\r\x1b[K{printable(text)}")
         sys.stderr.flush()
 
 
 def write_figures(options: argparse.Namespace, content: Any, draw: "Callable[[], Figure]") -> None:
     """Writes figures to the files that --json and --plot name."""
     from ..bench.canvas import save_figure
-    from ..disk.files import atomic_path
+    from ..disk.files import encoded, write_file
 
     if options.json:
-        with atomic_path(Path(options.json)) as temporary:
-            text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-            temporary.write_text(text + "\n", encoding="utf-8")
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        write_file(Path(options.json), encoded(text + "\n"))
     if options.plot:
         path = Path(options.plot)
-        save_figure(draw(), path.parent, path.stem)
+        save_figure(draw(), path.parent, path.stem, parents=False)
 
 
 def tell_warnings() -> None:

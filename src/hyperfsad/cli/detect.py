@@ -8,7 +8,17 @@ from typing import Any
 from ..errors import HyperfsadError, UsageError
 from . import arguments
 from .arguments import flag, option
-from .console import DONE, INTERRUPTED, VERDICTS, count, exit_code, printable, progress, say
+from .console import (
+    DONE,
+    INTERRUPTED,
+    VERDICTS,
+    count,
+    exit_code,
+    printable,
+    printable_rows,
+    progress,
+    say,
+)
 from .detectors import fitted_detector, found_images, saved_detector
 
 LISTED = 10
@@ -25,6 +35,7 @@ def add_detect(command: argparse.ArgumentParser) -> None:
 
 def detect(options: argparse.Namespace) -> int:
     """Scores images and writes the results; what is done survives an interruption."""
+    from ..images.finding import lies_in
     from ..images.reading import Behind
     from ..output.folder import OutputFolder
     from ..output.report.overview import ProductSummary
@@ -38,7 +49,7 @@ def detect(options: argparse.Namespace) -> int:
             f" {options.detector}` with --false-alarm-rate or with other good parts."
         )
     found = found_images(options.images)
-    images = [path for path in found.paths if out.resolve() not in Path(path).resolve().parents]
+    images = [path for path in found.paths if not lies_in(path, out)]
     if not images:
         raise UsageError(f"All images lie in the output folder {out}.")
     complete = not found.failed
@@ -60,19 +71,18 @@ def detect(options: argparse.Namespace) -> int:
         ],
     )
     with output.open(resume=options.resume, notify=say):
-        wanted = list(dict.fromkeys(images))
-        todo = [image for image in wanted if image not in output]
-        if len(todo) < len(wanted):
-            say(f"{count(len(wanted) - len(todo), 'image')} done before.")
+        todo = [image for image in images if image not in output]
+        if len(todo) < len(images):
+            say(f"{count(len(images) - len(todo), 'image')} done before.")
         results = detector.predict(todo, keep_pictures=not options.no_heatmaps)
         try:
             with Behind(output.add) as writer:
                 for result in progress(results, "detecting", len(todo)):
                     writer.put(result)
         except (KeyboardInterrupt, HyperfsadError, OSError) as error:
-            done = sum(image in output for image in wanted)
+            done = sum(image in output for image in images)
             say(
-                f"hyperfsad: stopped after {done} of {len(wanted)} images; run it again with"
+                f"hyperfsad: stopped after {done} of {len(images)} images; run it again with"
                 " --resume to continue."
             )
             if isinstance(error, KeyboardInterrupt):
@@ -105,7 +115,7 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     for note in (all_anomalous([record["anomalous"] for record in judged]), look_foreign(scored)):
         if note:
             say(f"hyperfsad: {note}")
-    print(f"{scores}, {len(failed)} failed; see {out / 'report.html'}")
+    print(printable(f"{scores}, {len(failed)} failed; see {out / 'report.html'}"))
     return exit_code(complete and not failed, len(scored))
 
 
@@ -146,7 +156,7 @@ def add_explain(command: argparse.ArgumentParser) -> None:
     option(command, "--detector FILE", "detector file to use", required=True)
     text = "place to explain, in pixels of the image (default: the peak of its anomaly map)"
     option(command, "--at X,Y", text, arguments.place)
-    option(command, "-o --output FILE.png", "draw the evidence to this file")
+    option(command, "-o --output FILE.png", "draw the evidence to this file", arguments.new_file)
     text = "images that the detector has learnt, if they have moved; the picture shows them"
     option(command, "--normal GOOD", text, nargs="+")
     flag(command, "--json", "print all figures as JSON")
@@ -162,12 +172,12 @@ def explain(options: argparse.Namespace) -> int:
         evidence.save(options.output, options.normal or ())
         say(f"Picture: {options.output}")
     if options.json:
-        print(printable(evidence.to_json()))
+        print(printable_rows(evidence.to_json()))
         return DONE
     result = detector.predict(options.image)
     origin = f" ({result.threshold_from})" if result.threshold_from else ""
     print(printable(f"{result.verdict}{origin}"))
-    print(printable(evidence.to_text()))
+    print(printable_rows(evidence.to_text()))
     if result.anomalous:
         words = ["hyperfsad", "extend", options.detector, options.image]
         if result.route is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..errors import UsageError
 from . import arguments
 from .arguments import chosen, option
-from .console import exit_code, printable, progress, say
+from .console import exit_code, printable, printable_rows, progress, say
 from .detectors import saved_detector
 
 
@@ -52,6 +52,6 @@ def evaluate(options: argparse.Namespace) -> int:
     found.save(options.output)
     for image in found.failed:
         say(f"hyperfsad: {image.error}")
-    print(printable(found.to_text()))
+    print(printable_rows(found.to_text()))
     print(printable(f"See {Path(options.output) / PAGE}"))
     return exit_code(found.complete and not found.failed, len(found.scored))

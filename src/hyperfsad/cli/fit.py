@@ -5,10 +5,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..disk.files import check_target
 from ..errors import DetectorFileError, UsageError
 from . import arguments
 from .arguments import option
-from .console import count, exit_code, printable, progress, say
+from .console import count, exit_code, printable, printable_rows, progress, say
 from .detectors import (
     by_product,
     false_alarm_rate,
@@ -113,7 +114,8 @@ def extend(options: argparse.Namespace) -> int:
 
         extended = by_product(detector)[product]
         images = progress(found_images(options.check).paths, "checking")
-        print(check_extension(extended, len(extended.support_) - added, images).to_text())
+        report = check_extension(extended, len(extended.support_) - added, images)
+        print(printable_rows(report.to_text()))
     return exit_code(not detector.skipped_ and not found.failed)
 
 
@@ -166,8 +168,11 @@ def calibrate(options: argparse.Namespace) -> int:
 
 
 def _refuse_other_file(path: str | None) -> None:
-    """A detector never replaces an image or any other file."""
-    if path and os.path.isfile(path):
+    """A detector never replaces an image or any other file; said before the work begins."""
+    if not path:
+        return
+    check_target(Path(path))
+    if os.path.isfile(path):
         from ..detector.storage import read_header
 
         try:

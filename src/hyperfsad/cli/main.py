@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from ..errors import HyperfsadError
 from ..version import __version__
-from .console import DONE, INTERRUPTED, NOTHING, say, tell_warnings
+from .console import DONE, INTERRUPTED, NOTHING, printable, say, tell_warnings
 
 COMMANDS = {
     "fit": ("fit", "learn from images of good parts and save a detector"),
@@ -104,7 +104,7 @@ def make_parser(command: str | None) -> argparse.ArgumentParser:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(NOTHING, f"hyperfsad: {message}; see {self.prog} --help\n")
+        self.exit(NOTHING, f"{printable(f'hyperfsad: {message}')}; see {self.prog} --help\n")
 
 
 def _stopped() -> int:

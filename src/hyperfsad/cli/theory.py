@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ..detector.recipes import DEFAULT_RECIPE, PAPER_OFFLINE
 from ..errors import UsageError
 from .arguments import add_figures, add_machine, add_recipe, add_source, option
-from .console import DONE, SOME_FAILED, printable, progress, write_figures
+from .console import DONE, SOME_FAILED, printable, printable_rows, progress, write_figures
 from .detectors import found_images, new_detector, saved_single
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def coverage(options: argparse.Namespace) -> int:
         chance=options.chance,
         confidence=options.confidence,
     )
-    print(printable(text.coverage_text(report)))
+    print(printable_rows(text.coverage_text(report)))
     write_figures(options, report.to_json(), lambda: plots.coverage_figure(report))
     return SOME_FAILED if detector.skipped_ or found.failed else DONE
 
@@ -67,9 +67,9 @@ def certify(options: argparse.Namespace) -> int:
     report = theory.certify(detector, progress(good.paths, "good"), progress(bad.paths, "bad"))
     blocks = detector.settings.layers
     layers = theory.rank_layers(report.good, report.bad, report.lam, blocks)
-    print(printable(text.certificate_text(report, blocks)))
+    print(printable_rows(text.certificate_text(report, blocks)))
     print()
-    print(printable(text.ranking_text(layers)))
+    print(printable_rows(text.ranking_text(layers)))
     write_figures(
         options,
         {"theorem_1": report.to_json(), "theorem_2": layers.to_json()},
@@ -94,7 +94,7 @@ def stability(options: argparse.Namespace) -> int:
     found = found_images(options.images)
     detector = _detector(options)
     report = check_stability(detector, progress(found.paths, "checking"), options.noise)
-    print(printable(text.stability_text(report)))
+    print(printable_rows(text.stability_text(report)))
     write_figures(options, report.to_json(), lambda: plots.stability_figure(report))
     return SOME_FAILED if detector.skipped_ or found.failed else DONE
 

@@ -9,8 +9,19 @@ from ..decisions.thresholds import Calibration
 from ..detector.recipes import PAPER_OFFLINE, stored_recipe
 from ..encoders import REGISTRY, EncoderSpec
 from ..errors import DetectorFileError, UsageError
+from ..messages import as_rows
 from .arguments import add_figures, add_machine, add_recipe, flag, integers, option
-from .console import DONE, NOTHING, VERDICTS, count, printable, say, show_status, write_figures
+from .console import (
+    DONE,
+    NOTHING,
+    VERDICTS,
+    count,
+    printable,
+    printable_rows,
+    say,
+    show_status,
+    write_figures,
+)
 from .detectors import new_detector
 
 
@@ -49,7 +60,7 @@ def demo(options: argparse.Namespace) -> int:
         " product alone."
     )
     for report in (out / product / "report.html" for product in PRODUCTS):
-        print(f"Pictures: {report.parent / 'heatmaps'}  (page: {report})")
+        print(printable(f"Pictures: {report.parent / 'heatmaps'}  (page: {report})"))
     return DONE
 
 
@@ -98,7 +109,7 @@ def encoders(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.name} is not one of {', '.join(REGISTRY)}.")
     if options.action == "fetch":
         origin = Path(options.origin) if options.origin else None
-        print(f"{options.name} is in {fetch(REGISTRY[options.name], origin, say)}")
+        print(printable(f"{options.name} is in {fetch(REGISTRY[options.name], origin, say)}"))
         return DONE
     if options.action == "verify":
         return _verify(REGISTRY[options.name])
@@ -141,7 +152,7 @@ def info(options: argparse.Namespace) -> int:
     several = holds_products(header)
     (read_products if several else read_detector)(path)  # refuses a damaged file
     if options.json:
-        print(json.dumps(header, indent=2, ensure_ascii=False))
+        print(printable_rows(json.dumps(header, indent=2, ensure_ascii=False)))
         return DONE
     rows = [f"{options.detector} (format {header['format']})"]
     try:
@@ -154,7 +165,7 @@ def info(options: argparse.Namespace) -> int:
             rows += _method(header) + _learnt(header)
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise DetectorFileError(f"{options.detector} is damaged: {error!r}.") from error
-    print(printable("\n".join(rows)))
+    print(printable_rows(as_rows(rows)))
     return DONE
 
 

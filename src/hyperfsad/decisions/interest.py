@@ -8,7 +8,7 @@ from torch import Tensor
 from ..images.loading import LoadedImage
 from ..method.memory import MemoryBank
 from .foreground import Foreground, find_foreground
-from .roi import Roi, RoiSource, make_roi, parse_polygon
+from .roi import Roi, RoiSource, check_region, make_roi
 
 AUTO = "auto"
 """The part itself, found in each picture."""
@@ -57,7 +57,7 @@ class FixedRegion(Interest):
         self._source = source
         self.roi = source if isinstance(source, Roi) else None
         if not isinstance(source, Roi):
-            parse_polygon(source)  # refuses what is neither
+            check_region(source)
 
     def visible(self, image: LoadedImage, mean: Sequence[float], grid: int) -> LoadedImage:
         if self.roi is None:

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from ..errors import DetectorFileError, ImageError, UsageError
-from ..images.loading import FORMATS, ImageSource, LoadedImage, load_image
+from ..errors import DetectorFileError, ImageError, UsageError, brief
+from ..images.arrays import array_of, is_tensor
+from ..images.loading import ImageSource, LoadedImage, load_image, opened_picture
 from ..images.rotation import angle_of, turn
 from ..method.memory import MemoryBank
 
@@ -133,34 +134,49 @@ def parse_polygon(source: object) -> list[tuple[float, float]] | None:
             return None
         pairs = [point.split(",") for point in source.split()]
         return [(float(x), float(y)) for x, y in pairs]
-    if isinstance(source, os.PathLike | Image.Image | np.ndarray):
+    if isinstance(source, os.PathLike | Image.Image | np.ndarray) or is_tensor(source):
         return None
     try:
         return [(float(x), float(y)) for x, y in source]  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         raise UsageError(
             "A region of interest is a mask, or a polygon such as '10,20 300,20 300,240', not"
-            f" {source!r}."
+            f" {brief(source)}."
         ) from None
 
 
-def _from_mask(source: ImageSource, size: tuple[int, int]) -> Roi:
+def check_region(source: RoiSource) -> None:
+    """Refuses what is neither a polygon nor a mask, before any picture is read."""
+    if parse_polygon(source) is None:
+        _read_mask(source)  # type: ignore[arg-type]
+
+
+def _read_mask(source: ImageSource) -> tuple[LoadedImage, NDArray[np.uint8] | None]:
+    """A mask as a picture, and how opaque it is where it hides something."""
     if isinstance(source, str) and not os.path.lexists(source):
         raise UsageError(
             f"The region of interest {source!r} is neither a picture that exists nor a polygon such"
             " as '10,20 300,20 300,240'."
         )
     try:
+        if is_tensor(source):
+            source = array_of(source, "mask")
+        if isinstance(source, np.ndarray) and source.dtype == np.bool_:
+            source = source.astype(np.uint8) * np.uint8(255)
         loaded = load_image(source, None if isinstance(source, str | os.PathLike) else "mask")
+        return loaded, _opacity(source)
     except ImageError as error:
         raise UsageError(f"The mask of the region of interest cannot be used: {error}") from error
+
+
+def _from_mask(source: ImageSource, size: tuple[int, int]) -> Roi:
+    loaded, values = _read_mask(source)
     width, height = loaded.size
     if not _same_shape(width / height, size[0] / size[1]):
         raise UsageError(
             f"The mask {loaded.name} is {width}×{height} pixels and the first normal image is"
             f" {size[0]}×{size[1]}; a mask has the shape of the pictures, at any size."
         )
-    values = _opacity(source)
     if values is None:
         values = np.asarray(loaded.rgb().convert("L"))
     if not values.any():
@@ -186,7 +202,8 @@ def _opacity(source: ImageSource) -> NDArray[np.uint8] | None:
             return None
         values = np.asarray(ImageOps.exif_transpose(source).convert("RGBA").getchannel("A"))
     else:
-        with Image.open(source, formats=FORMATS) as file:
+        path = os.fspath(source)  # type: ignore[arg-type]
+        with opened_picture(path, path) as file:
             return _opacity(file)
     return values if values.min() < 255 else None
 

@@ -13,12 +13,15 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from numbers import Real
 from statistics import NormalDist, fmean, median
 from typing import Any, TypeAlias
 
-from ..errors import UsageError
+from ..errors import UsageError, brief
 
 FALSE_ALARM_RATE = 0.05
+LEAST_RATE = 1e-6
+"""Fewer false alarms than one in a million are beyond what pictures of good parts can tell."""
 
 USUAL_SPREAD, USUAL_WEIGHT = 0.1, 8
 """Relative standard deviation of good parts' scores, and how many images it outweighs: two to four
@@ -175,8 +178,10 @@ def needed(rate: float) -> int:
 
 def check_rate(rate: float) -> None:
     """Refuses what is no share of good parts."""
-    if not 0 < rate < 1:
-        raise UsageError(f"The false-alarm rate lies between 0 and 1, not at {rate:g}.")
+    if not isinstance(rate, Real) or not LEAST_RATE <= rate < 1:
+        raise UsageError(
+            f"The false-alarm rate lies between {LEAST_RATE:f} and 1, not at {brief(rate)}."
+        )
 
 
 def from_good_parts(

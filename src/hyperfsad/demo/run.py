@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..detector.hyperfsad import HyperFSAD
-from ..disk.files import atomic_path
+from ..images.loading import save_picture
 from ..output.folder import OutputFolder
 from ..results.result import AnomalyResult
 from .drawing import PRODUCTS, draw
@@ -60,6 +60,5 @@ def run_demo(
 def _draw_file(folder: Path, product: str, seed: int, kind: str = "good") -> str:
     part = draw(product, seed=seed, defect=None if kind == "good" else kind)
     path = folder / f"{seed:03d} {kind}.png"
-    with atomic_path(path) as temporary:
-        part.image.save(temporary, format="PNG")
+    save_picture(part.image, path, parents=True)
     return str(path)

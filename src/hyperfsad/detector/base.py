@@ -13,21 +13,23 @@ from typing import Any, TypeVar, overload
 
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
 from ..decisions.regions import Region, find_regions
 from ..decisions.thresholds import Calibration
 from ..encoders import SUBSTITUTE, EncoderSettings, find_spec
-from ..encoders.encoder import Encoder, PreparedImage, load_encoder, prepared
+from ..encoders.encoder import Encoder, PreparedImage, load_encoder, named_engine, prepared
 from ..encoders.tokens import Tokens
 from ..errors import DetectorFileError, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage, NormalImage, batched
-from ..images.reading import AHEAD, Images, ahead, is_one_image, single_images
+from ..images.reading import AHEAD, Images, ahead, check_images, is_one_image, single_images
 from ..messages import Notify, Progress, no_progress, silent
 from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore
 from ..results.result import AnomalyResult
 from ..views import Plain
+from .checks import checked
 from .support import SupportReader
 
 Self = TypeVar("Self", bound="FewShotDetector")
@@ -59,7 +61,7 @@ class Predictor(ABC):
 
     @overload  # an array could be iterated too, but is always one image
     def predict(  # type: ignore[overload-overlap]
-        self, images: "Image.Image | NDArray[Any]", *, keep_pictures: bool = ...
+        self, images: "Image.Image | NDArray[Any] | Tensor", *, keep_pictures: bool = ...
     ) -> AnomalyResult: ...
     @overload
     def predict(self, images: str | os.PathLike[str], *, keep_pictures: bool = ...) -> Any: ...
@@ -150,18 +152,21 @@ class FewShotDetector(Predictor):
         notify: Notify = silent,
     ) -> None:
         """`last_norm` lets the last block of the model, if it is used, pass the final norm."""
-        self.backbone = backbone
-        self.layers = None if layers is None else tuple(layers)
-        self.resolution = resolution
-        self.device = device
-        self.engine = engine
-        self.batch_size = batch_size
-        self.notify = notify
+        self.backbone: str = checked("backbone", backbone)
+        self.layers: tuple[int, ...] | None = checked("layers", layers)
+        self.resolution: int | None = checked("resolution", resolution)
+        self.device: str = checked("device", device)
+        self.engine: str = checked("engine", engine)
+        named_engine(self.engine)  # refuses a name that there is not
+        self.batch_size: int | None = checked("batch_size", batch_size)
+        self.notify: Notify = checked("notify", notify)
         self.progress: Progress = no_progress
         """How long work on images shows how far it is; commands have a bar."""
-        if batch_size is not None and batch_size < 1:
+        if self.batch_size is not None and self.batch_size < 1:
             raise UsageError(f"The batch size is at least 1, not {batch_size}.")
-        self.settings = find_spec(backbone).settings(self.layers, resolution, last_norm=last_norm)
+        self.settings = find_spec(self.backbone).settings(
+            self.layers, self.resolution, last_norm=checked("last_norm", last_norm)
+        )
         self._encoder: Encoder | None = None
         self._fingerprint: str | None = None
         self._scale: tuple[float, float] | None = None
@@ -197,12 +202,14 @@ class FewShotDetector(Predictor):
 
     def fit(self: Self, images: Images) -> Self:
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
+        check_images(images)
         reader = self._new_reader()
         return self.remember(reader.joined(reader.banks(images, (), self.orientations)))
 
     def extend(self: Self, images: Images) -> Self:
         """Remembers more good parts; the same as fitting on all of them at once."""
         self.require_fitted()
+        check_images(images)
         banks = self._new_reader().banks(images, self.memory_.images, self.orientations)
         return self.remember(MemoryBank.joined([self.memory_, *banks])) if banks else self
 

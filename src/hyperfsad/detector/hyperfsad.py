@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ from ..encoders.tokens import Tokens
 from ..errors import ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage, load_image
-from ..images.reading import Images, distinct_images, single_images
+from ..images.reading import Images, check_images, distinct_images, single_images
 from ..images.rotation import turned
 from ..messages import Notify, silent
 from ..method.matching import Comparison
@@ -34,6 +33,7 @@ from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
 from .base import FewShotDetector
 from .calibrating import calibrated
+from .checks import checked, file_path
 from .closer import BUDGET, TURNING, look_closer
 from .header import header_of, identity_of, restored
 from .orientation import AUTO_ROTATIONS as AUTO_COUNT
@@ -94,7 +94,12 @@ class HyperFSAD(FewShotDetector):
         `device` and `engine` (auto, torch, openvino) say where and how the encoder runs; they are
         not saved with the detector.
         """
-        chosen = find_recipe(recipe)
+        chosen = find_recipe(checked("recipe", recipe))
+        backbone, resolution = checked("backbone", backbone), checked("resolution", resolution)
+        lookup, pooling = checked("lookup", lookup), checked("pooling", pooling)
+        lam, missing = checked("lam", lam), checked("missing", missing)
+        sharpness, scales = checked("sharpness", sharpness), checked("scales", scales)
+        smooth, budget = checked("smooth", smooth), checked("budget", budget)
         usual = chosen.settings(backbone, resolution)
         super().__init__(
             usual.name,
@@ -191,6 +196,7 @@ class HyperFSAD(FewShotDetector):
         `threshold=False` leaves that out.
         """
         check_rate(false_alarm_rate)
+        check_images(images)
         if self._may_look_closer:
             images = self._look_closer(images)
         self.view_ = self._new_view()  # a mask or a polygon is measured by the first image
@@ -311,6 +317,8 @@ class HyperFSAD(FewShotDetector):
         """
         self.require_fitted()
         check_rate(false_alarm_rate)
+        if images is not None:
+            check_images(images)
         found = self.view_.leave_one_out(self.progress)
         support = from_support(found, false_alarm_rate, find_recipe(self.recipe).lone)
         if images is not None:
@@ -375,7 +383,7 @@ class HyperFSAD(FewShotDetector):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""
-        header, target, view = self.header(), Path(path), self.view_
+        header, target, view = self.header(), file_path(path), self.view_
         reads_from_it = view.reads_from(target)
         storage.write_detector(target, self.memory_, header, view)
         if reads_from_it:  # from here on it reads from the new file
@@ -406,7 +414,7 @@ class HyperFSAD(FewShotDetector):
         wrote the file; its weights must be the same. `device`, `engine`, `batch_size` and `notify`
         as in `HyperFSAD`.
         """
-        bank, header = storage.read_detector(Path(path))
+        bank, header = storage.read_detector(file_path(path))
         return cls.restored(bank, header, os.fspath(path), backbone=backbone, **machine)
 
     @classmethod

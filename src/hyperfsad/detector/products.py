@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from ..images.reading import Images
 from ..results.result import AnomalyResult
 from . import storage
 from .base import Predictor
+from .checks import file_path
 from .hyperfsad import HyperFSAD
 from .recipes import find_recipe
 
@@ -149,7 +149,7 @@ class ProductDetector(Predictor):
             name: (detector.memory_, {**detector.header(), "least_similarity": self.least_[name]})
             for name, detector in self.products_.items()
         }
-        storage.write_products(Path(path), products)
+        storage.write_products(file_path(path), products)
 
     def identity(self) -> str:
         """A hash of all that its results depend on: equal detectors, equal results."""
@@ -165,7 +165,7 @@ class ProductDetector(Predictor):
 
         `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
         """
-        stored = storage.read_products(Path(path))
+        stored = storage.read_products(file_path(path))
         products = {
             name: HyperFSAD.restored(bank, header, os.fspath(path), backbone=backbone, **machine)
             for name, (bank, header) in stored.items()
@@ -247,7 +247,7 @@ def load_detector(
 
     `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
     """
-    several = storage.holds_products(storage.read_header(Path(path)))
+    several = storage.holds_products(storage.read_header(file_path(path)))
     kind: type[HyperFSAD | ProductDetector] = ProductDetector if several else HyperFSAD
     return kind.load(path, backbone=backbone, **machine)
 

@@ -54,7 +54,7 @@ class Recipe:
 
     def settings(self, backbone: str | None = None, size: int | None = None) -> EncoderSettings:
         """How the recipe's encoder, or another, computes tokens."""
-        spec = find_spec(backbone or self.backbone)
+        spec = find_spec(self.backbone if backbone is None else backbone)
         return spec.settings(self.layers(spec), size, last_norm=self.last_norm)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from ..disk.files import atomic_path
+from ..disk.files import atomic_path, open_regular
 from ..disk.tensors import StreamedTensor, write_tensors
 from ..encoders import REGISTRY, EncoderSettings
 from ..errors import DetectorFileError, UsageError, first_line
@@ -92,8 +92,8 @@ def read_header(path: Path) -> dict[str, Any]:
     if path.is_dir():
         raise DetectorFileError(f"{path} is a folder, not a detector file.")
     try:
-        with path.open("rb"):
-            pass  # safetensors would call a forbidden file missing
+        with open_regular(path):
+            pass  # safetensors would wait for a pipe, and call a forbidden file missing
     except OSError as error:
         raise DetectorFileError(f"{path} cannot be read: {error.strerror}.") from error
     try:

@@ -5,8 +5,9 @@ import errno
 import json
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,13 +15,16 @@ from ..errors import HyperfsadError
 
 
 @contextlib.contextmanager
-def atomic_path(target: Path) -> Iterator[Path]:
+def atomic_path(target: Path, *, parents: bool = False) -> Iterator[Path]:
     """A temporary path beside `target`; renamed over it on success, removed on any failure.
 
-    Parent folders are made. A full disk or a forbidden folder becomes one sentence.
+    Only a regular file is replaced. `parents` makes the folders above it, for places in a folder
+    of ours. A full disk or a forbidden folder becomes one sentence.
     """
     with explain_os_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        if parents:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        check_target(target)
         handle, name = tempfile.mkstemp(
             dir=target.parent, prefix=f".{target.name[:60]}.", suffix=".tmp"
         )
@@ -29,11 +33,43 @@ def atomic_path(target: Path) -> Iterator[Path]:
         try:
             yield temporary
             temporary.chmod(0o666 & ~_umask())
-            with temporary.open("rb") as written:
+            with temporary.open("rb+") as written:
                 os.fsync(written.fileno())
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def write_file(target: Path, content: bytes | memoryview, *, parents: bool = False) -> None:
+    """Writes a file at once or not at all.
+
+    Libraries that are given a path may take a full disk for a success: Pillow ignores that the
+    system wrote a part only. So they write into memory, and this writes all of it or fails.
+    """
+    with atomic_path(target, parents=parents) as temporary, temporary.open("wb") as file:
+        file.write(content)
+
+
+def check_target(target: Path) -> None:
+    """Refuses a place where no file can be written, or where something else than a file is."""
+    with explain_os_errors(target):
+        try:
+            mode = os.lstat(target).st_mode
+        except FileNotFoundError:
+            if not target.parent.is_dir():
+                raise HyperfsadError(
+                    f"Cannot write {target}: there is no folder {target.parent}; make it first."
+                ) from None
+            return
+        except ValueError as error:  # a null character
+            raise HyperfsadError(f"Cannot write {str(target)!r}: {error}.") from error
+        if stat.S_ISDIR(mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            raise HyperfsadError(
+                f"Cannot write {target}: it is {_kind(mode)}, and only files are replaced; give"
+                " another name."
+            )
 
 
 @contextlib.contextmanager
@@ -59,6 +95,34 @@ def atomic_folder(target: Path) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Opens a file to read it; anything else, such as a pipe, is refused and never waited for."""
+    _require_regular(os.stat(path).st_mode)  # before opening, which alone may move a device
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    file = os.fdopen(os.open(path, flags), "rb")
+    try:
+        _require_regular(os.fstat(file.fileno()).st_mode)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _require_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, f"it is {_kind(mode)}, not a file")
+
+
+def _kind(mode: int) -> str:
+    kinds: dict[str, Callable[[int], bool]] = {
+        "a folder": stat.S_ISDIR,
+        "a link": stat.S_ISLNK,
+        "a named pipe": stat.S_ISFIFO,
+        "a socket": stat.S_ISSOCK,
+    }
+    return next((name for name, is_one in kinds.items() if is_one(mode)), "a device")
+
+
 @contextlib.contextmanager
 def explain_os_errors(target: Path) -> Iterator[None]:
     """Turns the operating system's refusals to write `target` into one sentence."""
@@ -74,6 +138,8 @@ def explain_os_errors(target: Path) -> Iterator[None]:
             errno.ENOTDIR: "a part of the path is a file, not a folder",
             errno.EEXIST: "a part of the path is a file, not a folder",
             errno.EISDIR: "it is a folder; give the name of a file",
+            errno.EFBIG: "it would be larger than files may be there; write elsewhere",
+            errno.ELOOP: "its folder is a link that leads to itself",
             errno.ENAMETOOLONG: "the name is too long for this file system",
         }.get(error.errno or 0)
         if reason is None:
@@ -90,7 +156,7 @@ def _umask() -> int:
 def read_objects(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a JSON Lines file; other rows, such as one that was cut off, are skipped."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for row in file:
                 try:
                     value = json.loads(row.decode("utf-8", errors="replace"))

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import EncoderError, UsageError
-from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image
+from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory, load_image
 from ..messages import Notify, silent
 from . import folders, store
 from .engines import Engine, TokenModel, TorchEngine
@@ -146,8 +146,9 @@ def use_threads(count: int | None) -> None:
     """Bounds the CPU cores that torch takes, and with it every engine that is loaded later."""
     if count is None:
         return
-    if count < 1:
-        raise UsageError(f"The number of threads is at least 1, not {count}.")
+    most = max(64, 4 * (os.cpu_count() or 1))  # each thread takes memory, and none helps beyond
+    if not 1 <= count <= most:
+        raise UsageError(f"The number of threads is 1 to {most}, not {count}.")
     torch.set_num_threads(count)
 
 
@@ -180,11 +181,12 @@ def prepared(
 ) -> PreparedImage:
     """All that can be done for an image before the encoder sees it."""
     loaded = load_image(source)
-    return PreparedImage(
-        loaded.pixels if isinstance(source, LoadedImage) else source,
-        loaded.name,
-        loaded.size,
-        prepare(visible(loaded), settings),
-        loaded.reduced(LARGEST_DRAWN) if keep_picture else None,
-        loaded if keep_whole else None,
-    )
+    with fitting_memory(loaded.name):
+        return PreparedImage(
+            loaded.pixels if isinstance(source, LoadedImage) else source,
+            loaded.name,
+            loaded.size,
+            prepare(visible(loaded), settings),
+            loaded.reduced(LARGEST_DRAWN) if keep_picture else None,
+            loaded if keep_whole else None,
+        )

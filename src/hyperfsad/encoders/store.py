@@ -52,7 +52,9 @@ def find_spec(backbone: str) -> EncoderSpec:
     if os.path.isdir(backbone):
         return folders.read_spec(backbone)
     known = ", ".join(REGISTRY)
-    raise UsageError(f"{backbone} is neither a known encoder ({known}) nor a local folder.")
+    raise UsageError(
+        f"{backbone or 'The empty name'} is neither a known encoder ({known}) nor a local folder."
+    )
 
 
 def cached_folder(spec: EncoderSpec) -> Path | None:

@@ -1,7 +1,5 @@
 """Evaluation: what `evaluate` returns; prints itself, and writes its page and tables."""
 
-import csv
-import io
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -10,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..disk.files import atomic_path, encoded
+from ..output.exports import csv_table
 from ..version import __version__
 from .findings import Findings
 from .inspected import Inspected
@@ -20,8 +19,6 @@ FORMAT = 1
 """Of evaluation.json: fields may be added, never changed."""
 PAGE, FIGURES, TABLE = "evaluation.html", "evaluation.json", "images.csv"
 COLUMNS = ("image", "truth", "kind", "verdict", "score", "strength", "error", "product")
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet take the text of a cell for a formula."""
 
 
 @dataclass(frozen=True)
@@ -91,24 +88,11 @@ class Evaluation(Findings):
 
 
 def images_csv(images: Iterable[Inspected]) -> Iterator[str]:
-    """A row for each image; names that a spreadsheet would run get an apostrophe before them."""
-    text = io.StringIO()
-    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    table.writeheader()
-    for image in images:
-        row = image.to_dict()
-        table.writerow({name: _plain(value) for name, value in row.items()})
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()
-    yield text.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
+    """A row for each image."""
+    return csv_table(COLUMNS, (image.to_dict() for image in images))
 
 
 def _write(path: Path, chunks: Iterable[str]) -> None:
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
+    with atomic_path(path, parents=True) as temporary, temporary.open("wb") as file:
         for chunk in chunks:
             file.write(encoded(chunk))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..detector.hyperfsad import HyperFSAD
 from ..detector.products import ProductDetector
-from ..errors import UsageError
+from ..errors import ImageError, UsageError
 from ..images.loading import NormalImage
 from ..messages import Progress, no_progress
 from ..results.result import AnomalyResult
@@ -104,7 +104,10 @@ class _Known:
         """Whether an image was learnt; only pictures of a known size have to be hashed."""
         if result.error is not None or not {result.size, None} & self._sizes:
             return False
-        return result.loaded().sha256() in self._hashes
+        try:
+            return result.loaded().sha256() in self._hashes
+        except ImageError:  # gone since it was judged
+            return False
 
 
 def _judge(detector: HyperFSAD | ProductDetector, file: str) -> Judge:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
+from ..messages import as_rows
 from .findings import Findings
 from .words import between, of, percent, score
 
 
 def findings_text(found: Findings) -> str:
     """The figures in a few lines."""
-    return "\n".join(_lines(found))
+    return as_rows(_lines(found))
 
 
 def _lines(found: Findings) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ..bench.datasets import TestImage
 from ..bench.layouts import GOOD, read_test
 from ..errors import UsageError
-from ..images.finding import find_images
+from ..images.finding import find_images, lies_in
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Places: TypeAlias = PathLike | Sequence[PathLike]
@@ -36,8 +36,7 @@ class Truth:
         """Without the images in a folder, which holds results and no parts."""
         if folder is None:
             return self
-        ours = folder.resolve()
-        kept = [image for image in self.images if ours not in Path(image.path).resolve().parents]
+        kept = [image for image in self.images if not lies_in(image.path, folder)]
         if not kept:
             raise UsageError(f"All images lie in the output folder {folder}.")
         return Truth(tuple(kept), self.notes, self.complete)

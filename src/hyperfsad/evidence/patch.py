@@ -13,6 +13,7 @@ from typing import Any
 
 from ..decisions.routing import Route, route_fields
 from ..images.loading import LoadedImage
+from ..messages import as_rows
 
 
 @dataclass(frozen=True)
@@ -189,4 +190,4 @@ class PatchEvidence:
             left = sum(n.weight for n in layer.neighbours[most:]) + layer.rest
             if left > 0:
                 lines.append(f"  {100 * left:5.1f} %              of all others")
-        return "\n".join(lines)
+        return as_rows(lines)

@@ -30,8 +30,9 @@ class FoundImages:
 def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
     """Expands files, globs and folders (recursively) into paths, sorted within each source.
 
-    A path is kept as it was given, below a folder joined with it. Files in a folder that are no
-    images by their suffix are passed over with a note; a file that is named itself is kept.
+    A path is kept as it was given, below a folder joined with it; one that is given again, in
+    whatever spelling, is there once. Files in a folder that are no images by their suffix are
+    passed over with a note; a file that is named itself is kept.
     """
     paths: list[str] = []
     notes: list[str] = []
@@ -59,7 +60,10 @@ def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
     notes += closed
     if not paths:
         raise UsageError(" ".join(notes) or "No image was given.")
-    return FoundImages(paths, notes, failed=bool(closed))
+    distinct: dict[str, str] = {}
+    for path in paths:
+        distinct.setdefault(os.path.abspath(path), path)
+    return FoundImages(list(distinct.values()), notes, failed=bool(closed))
 
 
 def _sorted_files(folder: str, closed: list[str]) -> tuple[list[str], list[str]]:
@@ -111,6 +115,12 @@ def _product_images(folder: str, name: str) -> FoundImages:
         return find_images([folder])
     except UsageError as error:
         raise UsageError(f"The product {name} cannot be learnt: {error}") from error
+
+
+def lies_in(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:
+    """Whether a path lies in a folder, wherever links lead; one that leads to itself does not."""
+    real, place = os.path.realpath(path), os.path.realpath(folder)
+    return real.startswith(place.rstrip(os.sep) + os.sep)
 
 
 def has_image_suffix(name: str) -> bool:

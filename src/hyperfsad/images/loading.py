@@ -3,25 +3,30 @@
 Every bad file is named here too: whatever a decoder raises leaves this room as one `ImageError`.
 """
 
+import contextlib
 import hashlib
+import io
 import itertools
 import math
 import os
-import stat
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from ..disk.files import atomic_path
-from ..errors import ImageError, UsageError, first_line, reason
+from ..disk.files import open_regular, write_file
+from ..errors import HyperfsadError, ImageError, UsageError, brief, first_line, reason
+from .arrays import array_of, is_tensor
 
-ImageSource: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[Any]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ImageSource: TypeAlias = Union[str, os.PathLike[str], Image.Image, NDArray[Any], "Tensor"]
 
 # What Pillow may try. Formats that start other programs (EPS) or are no pictures stay out.
 FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "WEBP", "GIF", "PPM")
@@ -104,21 +109,31 @@ class LoadedImage:
 
 
 def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> LoadedImage:
-    """Opens a path, a PIL image or an array (H×W or H×W×3, uint8, uint16 or float in [0, 1])."""
+    """Opens a path, a PIL image, or an array or tensor (H×W or H×W×3, uint8, uint16 or float in
+    [0, 1]; of a tensor the channels may come first)."""
     if isinstance(source, LoadedImage):
         return source
-    if isinstance(source, np.ndarray):
+    if is_tensor(source):
+        name = name or "tensor"
+        with picture_errors(name):
+            pixels = _from_array(array_of(source, name), name)
+    elif isinstance(source, np.ndarray):
         name = name or "array"
-        pixels = _from_array(source, name)
+        with picture_errors(name):
+            pixels = _from_array(source, name)
     elif isinstance(source, Image.Image):
         name = name or str(getattr(source, "filename", "") or "image")
-        pixels = _decoded(source, name)
+        with picture_errors(name):
+            pixels = _decoded(source, name)
     elif isinstance(source, str | os.PathLike):
-        name = name or os.fspath(source)
-        pixels = _from_file(os.fspath(source), name)
+        path = os.fspath(source)
+        name = name or path
+        with opened_picture(path, name) as image:
+            pixels = _decoded(image, name, ours=True)
     else:
         raise UsageError(
-            f"An image is a path, a PIL image or a NumPy array, not {type(source).__name__}."
+            "An image is a path, a PIL image, a NumPy array or a torch tensor, not"
+            f" {brief(source)}."
         )
     if min(pixels.size) < MIN_SIDE:
         width, height = pixels.size
@@ -128,31 +143,58 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
     return LoadedImage(name, pixels)
 
 
-def _from_file(path: str, name: str) -> Image.Image:
+@contextlib.contextmanager
+def picture_errors(name: str) -> Iterator[None]:
+    """Makes whatever is raised while a picture is opened, decoded or converted its `ImageError`.
+
+    Decoders raise all kinds of exceptions on damaged files, and some only when pixels or EXIF data
+    are asked for. So all of it happens inside this block, and the caller goes on with the next.
+    """
     try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            raise ImageError(f"{name} is not a file.")
-        if status.st_size == 0:
-            raise ImageError(f"{name} is empty (0 bytes).")
-        with open(path, "rb") as file:
+        with fitting_memory(name):
+            yield
+    except HyperfsadError:
+        raise
+    except FileNotFoundError:
+        raise ImageError(f"{name} does not exist.") from None
+    except UnidentifiedImageError as error:
+        raise ImageError(f"{name} is not an image, or of a kind that is not supported.") from error
+    except Image.DecompressionBombError as error:
+        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0) / 1e6
+        raise ImageError(f"{name} is too large: it has over {limit:.0f} million pixels.") from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's, not a decoder's
+            raise ImageError(f"{name} cannot be read: {reason(error).lower()}.") from error
+        raise ImageError(f"{name} is damaged: {first_line(error)}.") from error
+
+
+@contextlib.contextmanager
+def fitting_memory(name: str) -> Iterator[None]:
+    """Makes a lack of memory while a picture is worked on its `ImageError`."""
+    try:
+        yield
+    except MemoryError:
+        raise ImageError(f"{name} does not fit into memory.") from None
+
+
+@contextlib.contextmanager
+def opened_picture(path: str, name: str) -> Iterator[Image.Image]:
+    """A picture's file, opened but not decoded; what is raised in the block is its `ImageError`."""
+    with picture_errors(name):
+        if not path or "\0" in path:
+            raise ImageError(f"{name!r} is no path of a file.")
+        if os.path.islink(path) and not os.path.lexists(os.path.realpath(path)):
+            raise ImageError(f"{name} is a broken link.")
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                raise ImageError(f"{name} is empty (0 bytes).")
             # Only while the header is read: warning filters belong to all threads at once.
             with warnings.catch_warnings():
                 # Pillow warns at half its limit, but pictures of that size are real.
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)
                 image = Image.open(file, formats=FORMATS)
             with image:
-                return _decoded(image, name, ours=True)
-    except FileNotFoundError:
-        broken = os.path.islink(path)
-        raise ImageError(f"{name} {'is a broken link' if broken else 'does not exist'}.") from None
-    except UnidentifiedImageError as error:
-        raise ImageError(f"{name} is not an image, or of a kind that is not supported.") from error
-    except Image.DecompressionBombError as error:
-        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0) / 1e6
-        raise ImageError(f"{name} is too large: it has over {limit:.0f} million pixels.") from error
-    except OSError as error:
-        raise ImageError(f"{name} cannot be read: {reason(error).lower()}.") from error
+                yield image
 
 
 def _decoded(image: Image.Image, name: str, *, ours: bool = False) -> Image.Image:
@@ -160,20 +202,12 @@ def _decoded(image: Image.Image, name: str, *, ours: bool = False) -> Image.Imag
 
     What is `ours` alone may be changed in place: of a hundred million pixels a copy takes 400 MB.
     """
-    try:
-        image.load()
-        if ours:
-            ImageOps.exif_transpose(image, in_place=True)
-        else:
-            image = ImageOps.exif_transpose(image)
-        return _canonical(image, name)
-    except (ImageError, Image.DecompressionBombError):
-        raise
-    except MemoryError:
-        width, height = image.size
-        raise ImageError(f"{name} ({width}×{height}) does not fit into memory.") from None
-    except Exception as error:  # decoders raise OSError, SyntaxError, struct.error, …
-        raise ImageError(f"{name} is damaged: {first_line(error)}.") from error
+    image.load()
+    if ours:
+        ImageOps.exif_transpose(image, in_place=True)
+    else:
+        image = ImageOps.exif_transpose(image)
+    return _canonical(image, name)
 
 
 def _canonical(image: Image.Image, name: str) -> Image.Image:
@@ -254,11 +288,12 @@ def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield batch
 
 
-def save_picture(picture: Image.Image, path: Path) -> None:
-    """Writes a picture at once or not at all."""
+def save_picture(picture: Image.Image, path: Path, *, parents: bool = False) -> None:
+    """Writes a picture at once or not at all; `parents` makes the folders above it."""
     options = {"quality": 92, "subsampling": 0} if path.suffix.lower() in (".jpg", ".jpeg") else {}
     kind = Image.registered_extensions().get(path.suffix.lower())
     if kind is None:
         raise UsageError(f"{path.name}: a picture's name ends with .jpg or .png.")
-    with atomic_path(path) as temporary:
-        picture.save(temporary, format=kind, **options)
+    content = io.BytesIO()
+    picture.save(content, format=kind, **options)
+    write_file(path, content.getbuffer(), parents=parents)

@@ -9,16 +9,17 @@ import os
 import queue
 import threading
 import warnings
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Generic, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from PIL import Image
 
-from ..errors import HyperfsadWarning, ImageError, UsageError
+from ..errors import HyperfsadWarning, ImageError, UsageError, brief
+from .arrays import is_tensor
 from .finding import find_images, is_collection
-from .loading import ImageSource, LoadedImage, NormalImage, load_image
+from .loading import ImageSource, LoadedImage, NormalImage, fitting_memory, load_image
 
 Images: TypeAlias = ImageSource | Iterable[ImageSource]
 
@@ -37,23 +38,37 @@ def is_one_image(images: object) -> TypeGuard[ImageSource]:
     """Whether this is one image rather than a folder, a glob or several."""
     if isinstance(images, str | os.PathLike):
         return not is_collection(images)
-    return isinstance(images, Image.Image | np.ndarray)
+    return isinstance(images, Image.Image | np.ndarray) or is_tensor(images)
+
+
+def check_images(images: object) -> None:
+    """Refuses at once what are no images; what a generator gives is checked when it is taken."""
+    if is_one_image(images) or isinstance(images, str | os.PathLike):
+        return
+    if isinstance(images, list | tuple):
+        for item in images:
+            check_images(item)
+    elif isinstance(images, bytes | bytearray | Mapping) or not isinstance(images, Iterable):
+        raise UsageError(
+            "Images are a folder, a glob, paths, PIL images, NumPy arrays or torch tensors, not"
+            f" {brief(images)}."
+        )
 
 
 def single_images(images: Images) -> Iterator[ImageSource]:
     """The single images of a folder, a glob or an iterable of any of these, lazily."""
+    check_images(images)
+    return _single_images(images)
+
+
+def _single_images(images: Images) -> Iterator[ImageSource]:
     if is_one_image(images):
         yield images
     elif isinstance(images, str | os.PathLike):
         yield from find_images([images]).paths
-    elif isinstance(images, Iterable):
+    elif isinstance(images, Iterable):  # as it was checked to be
         for item in images:
             yield from single_images(item)
-    else:
-        raise UsageError(
-            "Images are a folder, a glob, paths, PIL images or NumPy arrays,"
-            f" not {type(images).__name__}."
-        )
 
 
 def distinct_images(
@@ -79,7 +94,8 @@ def distinct_images(
     def read(source: ImageSource) -> tuple[NormalImage, Item] | ImageError:
         try:
             loaded = load_image(source)
-            return NormalImage(loaded.name, loaded.sha256(), loaded.size), work(loaded)
+            with fitting_memory(loaded.name):
+                return NormalImage(loaded.name, loaded.sha256(), loaded.size), work(loaded)
         except ImageError as error:
             return error
 

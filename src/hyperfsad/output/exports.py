@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -41,6 +42,10 @@ def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:
     record["error"] = record.pop("error")  # last, as in the contract
     return record
 
+
+FORMULAS = (*"=+-@＝＋－＠", "\t", "\r", "\n", "'")
+"""What makes a spreadsheet take the text of a cell for a formula (four are the wide signs of East
+Asian keyboards), and the guard itself."""
 
 MANY = 10
 """Images of a run from which on it is odd that none is good."""
@@ -87,7 +92,7 @@ def results_csv(records: Iterable[Record]) -> Iterator[str]:
         # journals of earlier versions lack the later fields
         return {**{name: record.get(name) for name in RESULT_COLUMNS}, "regions": count}
 
-    return _table(RESULT_COLUMNS, map(row, records))
+    return csv_table(RESULT_COLUMNS, map(row, records))
 
 
 def regions_csv(records: Iterable[Record]) -> Iterator[str]:
@@ -106,7 +111,7 @@ def regions_csv(records: Iterable[Record]) -> Iterator[str]:
                     "kind": region.get("kind"),  # results of earlier versions have none
                 }
 
-    return _table(REGION_COLUMNS, rows())
+    return csv_table(REGION_COLUMNS, rows())
 
 
 def coco_json(read_records: Callable[[], Iterable[Record]]) -> Iterator[str]:
@@ -156,13 +161,22 @@ def _joined(objects: Iterable[Record]) -> Iterator[str]:
         yield ("\n" if index == 0 else ",\n") + json.dumps(value, ensure_ascii=False)
 
 
-def _table(columns: tuple[str, ...], rows: Iterable[Record]) -> Iterator[str]:
+def csv_table(columns: Sequence[str], rows: Iterable[Record]) -> Iterator[str]:
+    """A CSV file row by row, the names of the columns first; what would be a formula is guarded."""
     text = io.StringIO()
-    table = csv.DictWriter(text, columns, lineterminator="\n")
-    table.writeheader()
-    for row in rows:
-        yield text.getvalue()
+    # with "\n" alone, Python before 3.13 leaves "\r" unquoted, and readers then see two rows
+    table = csv.DictWriter(text, columns, lineterminator="\r\n")
+    for row in itertools.chain([dict(zip(columns, columns, strict=True))], rows):
+        table.writerow({name: guarded(value) for name, value in row.items()})
+        yield text.getvalue().removesuffix("\r\n") + "\n"
         text.seek(0)
         text.truncate()
-        table.writerow(row)
-    yield text.getvalue()
+
+
+def guarded(value: Any) -> Any:
+    """A cell that no spreadsheet runs: an apostrophe comes before text that begins like a formula.
+
+    And before text that begins with an apostrophe, so that taking one away gives the text back.
+    Numbers stay as they are.
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value

@@ -6,6 +6,7 @@ words on each image: all files are streamed from the journal.
 """
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..disk.files import atomic_path, encoded, explain_os_errors, read_objects
+from ..disk.files import atomic_path, encoded, explain_os_errors, read_objects, write_file
 from ..errors import UsageError
 from ..images.loading import NormalImage, save_picture
 from ..messages import Notify, silent
@@ -151,11 +152,12 @@ def write_files(
     written: dict[str, str | None] = {"heatmap": None, "map": None}
     if picture is not None:
         written["heatmap"] = path = f"heatmaps/{name}.jpg"
-        save_picture(result.heat_map().draw(picture), folder / path)
+        save_picture(result.heat_map().draw(picture), folder / path, parents=True)
     if maps and result.error is None:
         written["map"] = path = f"maps/{name}.npy"
-        with atomic_path(folder / path) as temporary, temporary.open("wb") as file:
-            np.save(file, result.anomaly_map)
+        content = io.BytesIO()
+        np.save(content, result.anomaly_map)
+        write_file(folder / path, content.getbuffer(), parents=True)
     return written
 
 

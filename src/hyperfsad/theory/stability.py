@@ -19,6 +19,7 @@ from ..detector.hyperfsad import HyperFSAD
 from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from ..images.reading import Images
+from ..messages import as_rows
 from ..method.lookups import in_chunks, sparsemax
 from ..method.memory import MemoryBank
 from ..method.scoring import cls_distances
@@ -228,7 +229,7 @@ class Unaffected:
             f" ({self.everywhere / self.patches:.1%}), and as a whole for {self.whole} of"
             f" {self.images} images."
         )
-        return "\n".join(lines)
+        return as_rows(lines)
 
 
 def unaffected_patches(queries: Tensor, memory: Tensor, new: Tensor) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..messages import as_rows
 from .certificates import Certificates
 from .coverage import Coverage
 from .covering import curve, exponential, jensen_curve
@@ -51,7 +52,7 @@ def coverage_text(report: Coverage) -> str:
         "Take:",
         *(f"  {report.names[place]}" for place in report.greedy),
     ]
-    return "\n".join(lines)
+    return as_rows(lines)
 
 
 def _row(name: str, values: Array) -> str:
@@ -87,7 +88,7 @@ def certificate_text(report: Certificates, blocks: Sequence[int]) -> str:
     }
     counts = report.counts()
     lines += [f"  {counts[reason]:5} {text}" for reason, text in told.items() if counts[reason]]
-    return "\n".join(lines)
+    return as_rows(lines)
 
 
 def ranking_text(report: LayerReport) -> str:
@@ -120,7 +121,7 @@ def ranking_text(report: LayerReport) -> str:
         )
     kept = ", ".join(map(str, report.keep())) or "none: any one may go"
     lines.append(f"Worth keeping (the bound rises without them): {kept}")
-    return "\n".join(lines)
+    return as_rows(lines)
 
 
 def stability_text(report: StabilityReport) -> str:
@@ -142,4 +143,4 @@ def stability_text(report: StabilityReport) -> str:
     lines.append("layer" + "".join(f"{count:>10}" for count in report.distractors))
     for layer in report.layers:
         lines.append(f"{layer.block:5}" + "".join(f"{mass:10.1%}" for mass in layer.softmax))
-    return "\n".join(lines)
+    return as_rows(lines)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..disk.files import append_object, atomic_path, explain_os_errors, read_objects
+from ..disk.files import append_object, atomic_path, check_target, explain_os_errors, read_objects
 from ..disk.locks import FileLock
 from ..errors import HyperfsadError, UsageError
 from ..messages import Notify, silent
@@ -58,6 +58,7 @@ class Ledger:
             )
         try:
             self._refuse_foreign_results()
+            check_target(self.path)
             with explain_os_errors(self.path):
                 self._file = self.path.open("ab", buffering=0)
             self._repair()

@@ -1,0 +1,63 @@
+"""A file's name cannot forge what a command says."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hyperfsad.cli.console import NOTHING, SOME_FAILED, progress, say
+from hyperfsad.cli.main import main
+from tests.conftest import read_results
+
+FORGED = "ok\n  0.001      0.286  good       bad.png\x1b[1A\x1b[2K\x9b31m\r\u202egnp.png"
+
+
+def harmless(text: str) -> bool:
+    return all(row.isprintable() for row in text.split("\n"))
+
+
+def test_names_are_visible_wherever_they_are_printed(
+    small: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(photos / "4.png", photos / FORGED)
+    (photos / f"broken{FORGED}").write_bytes(b"no picture")
+    (photos / "\x1b[2Jnotes.txt").touch()
+    use = ["--detector", str(small)]
+    waits = ["--once", "--settle", "0", "--patience", "0"]
+    commands = [
+        ["detect", str(photos), *use, "-o", str(tmp_path / "out")],
+        ["watch", str(photos), *use, "-o", str(tmp_path / "watched"), *waits],
+        ["evaluate", "--good", str(photos), *use, "-o", str(tmp_path / "found")],
+        ["calibrate", str(small), str(photos)],
+        ["extend", str(small), str(photos)],
+        ["explain", str(photos / FORGED), *use],
+        ["info", str(small)],
+        ["info", str(small), "--json"],
+        ["detect", f"{FORGED}.txt", *use],
+    ]
+    shown = ""
+    for command in commands:
+        code = main(command)
+        assert code in (0, NOTHING, SOME_FAILED)
+        captured = capsys.readouterr()
+        assert harmless(captured.out), command
+        assert harmless(captured.err), command
+        assert "\n  0.001" not in captured.out + captured.err
+        shown += captured.out + captured.err
+    assert r"ok\n  0.001" in shown
+    names = [str(record["image"]) for record in read_results(tmp_path / "out")]
+    assert str(photos / FORGED) in names
+
+
+def test_options_and_labels_are_visible_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["info", "a", f"b{FORGED}"])
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    list(progress([1], "product\x1b[2J"))
+    say(f"hyperfsad: {FORGED}")
+    shown = capsys.readouterr().err
+    assert r"product\u001b[2J" in shown
+    assert "\x1b[2J" not in shown
+    assert "\x9b" not in shown

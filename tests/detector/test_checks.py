@@ -1,0 +1,156 @@
+"""Wrong arguments are refused where they are given, with what was expected and what came."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from hyperfsad import AnomalyResult, HyperFSAD
+from hyperfsad.errors import HyperfsadError, ImageError, UsageError
+from tests.conftest import make_picture
+
+NAN = float("nan")
+WRONG: list[tuple[str, Any]] = [
+    ("backbone", ""),
+    ("backbone", "a\0b"),
+    ("backbone", 3),
+    ("recipe", None),
+    ("layers", [1.5]),
+    ("layers", "ab"),
+    ("layers", 3),
+    ("layers", [True]),
+    ("resolution", 28.0),
+    ("resolution", "84"),
+    ("lookup", 3),
+    ("pooling", 3),
+    ("lam", "x"),
+    ("lam", NAN),
+    ("sharpness", "x"),
+    ("scales", 3),
+    ("scales", [1.5]),
+    ("smooth", "x"),
+    ("last_norm", 1),
+    ("missing", "x"),
+    ("rotations", 1.5),
+    ("tiles", 1.5),
+    ("budget", "x"),
+    ("budget", NAN),
+    ("device", None),
+    ("engine", "x"),
+    ("batch_size", 1.5),
+    ("notify", 3),
+    ("roi", 3),
+    ("roi", "a\0b"),
+    ("roi", np.zeros(3)),
+    ("roi", np.ones((80, 96), np.int64)),
+    ("roi", [[0, 1, 1]] * 100),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG, ids=lambda value: str(value)[:20])
+def test_wrong_settings_are_refused_at_once(tiny: str, name: str, value: Any) -> None:
+    settings = {"backbone": tiny, "recipe": "paper-offline", "resolution": 84, "device": "cpu"}
+    with pytest.raises(UsageError) as caught:
+        HyperFSAD(**{**settings, name: value})
+    sentence = str(caught.value)
+    assert len(sentence) < 300
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+
+
+def test_numbers_of_numpy_are_numbers(tiny: str) -> None:
+    detector = HyperFSAD(
+        tiny,
+        recipe="paper-offline",
+        layers=np.array([2, 4]),
+        resolution=np.int64(84),
+        lam=np.float32(0.5),
+        device="cpu",
+    )
+    assert detector.settings.layers == (2, 4)
+    assert type(detector.settings.resolution) is int
+    assert detector.lam == 0.5
+
+
+@pytest.fixture(scope="module")
+def once(tiny: str) -> HyperFSAD:
+    made = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
+    return made.fit([make_picture(0), make_picture(1)])
+
+
+@pytest.fixture
+def fitted(once: HyperFSAD) -> HyperFSAD:
+    return copy.copy(once)
+
+
+@pytest.mark.parametrize(
+    "images", [None, 3, b"a.png", {"a.png": 1}, True, [None], [b"a.png"], ["a.png", [3]]]
+)
+def test_what_is_no_image_is_refused_at_once(fitted: HyperFSAD, images: Any) -> None:
+    for ask in (fitted.predict, fitted.fit, fitted.extend):
+        with pytest.raises(UsageError, match=r"Images are a folder, .*, not .+\.$"):
+            ask(images)
+
+
+def test_a_generator_is_checked_as_it_comes(fitted: HyperFSAD) -> None:
+    results = fitted.predict(item for item in [make_picture(2), None])  # type: ignore[misc]
+    assert isinstance(next(results), AnomalyResult)
+    with pytest.raises(UsageError, match="not None"):
+        next(results)
+
+
+def test_paths_that_are_none_are_named(fitted: HyperFSAD, tmp_path: Path) -> None:
+    for path in ("", "a\0b"):
+        with pytest.raises(ImageError, match="is no path of a file"):
+            fitted.predict(path)
+        (failed,) = fitted.predict([path])
+        assert failed.error is not None
+    for wrong in (None, 3, b"x", ""):
+        with pytest.raises(UsageError, match="A detector file is a path, not"):
+            fitted.save(wrong)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="A detector file is a path, not"):
+            HyperFSAD.load(wrong)  # type: ignore[arg-type]
+    with pytest.raises(HyperfsadError, match="there is no folder"):
+        fitted.save(tmp_path / "new" / "part.hfsad")
+
+
+@pytest.mark.parametrize("rate", [1e-17, 5e-324, 0, 1, NAN, "x", None])
+def test_rates_that_are_none_are_refused(fitted: HyperFSAD, rate: Any) -> None:
+    pictures = [make_picture(2)]
+    for ask in (fitted.fit, fitted.calibrate):
+        with pytest.raises(UsageError, match="false-alarm rate lies between"):
+            ask(pictures, false_alarm_rate=rate)
+
+
+def test_the_least_rate_works(fitted: HyperFSAD) -> None:
+    threshold = fitted.calibrate(false_alarm_rate=1e-6).threshold_
+    assert threshold is not None
+    assert 0 < threshold < float("inf")
+
+
+def test_tensors_are_the_pictures_that_they_show(fitted: HyperFSAD) -> None:
+    values = np.asarray(make_picture(5))
+    expected = fitted.predict(values)
+    whole = torch.from_numpy(values.copy())
+    unit = whole.float() / 255
+    for tensor in (whole, whole.permute(2, 0, 1), unit, unit.permute(2, 0, 1), unit.double()):
+        assert fitted.predict(tensor).score == expected.score
+    scores = [result.score for result in fitted.predict([whole, values])]
+    assert scores == [expected.score, expected.score]
+    assert HyperFSAD.fit(fitted, [whole]).support_[0].name == "tensor"
+
+
+def test_masks_in_memory_are_used(tiny: str) -> None:
+    mask = np.zeros((80, 96), np.bool_)
+    mask[20:60, 24:72] = True
+    bytes_mask = mask.astype(np.uint8) * 255
+    for roi in (mask, bytes_mask, torch.from_numpy(mask), mask.astype(np.float32)):
+        if isinstance(roi, torch.Tensor):
+            roi = roi.to(torch.uint8)
+        made = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu", roi=roi)
+        made.fit([make_picture(0)], threshold=False)
+        assert made.roi_ is not None
+        assert made.roi_.share == mask.mean()
