@@ -38,6 +38,7 @@ def test_defects_count_at_the_level_of_the_good_parts() -> None:
     assert 0.8 < found.level < 0.99  # 5 % of such good parts lie above it
     assert [hit for _, hit in found.defects] == [False, False, True, True]
     assert found.share_found == 0.5
+    assert found.found_by_itself == 1  # above 1
     assert found.false_alarms == 0
     assert found.found(share=SIZES[2]) == (1, 1)
     assert found.found(kind="stain") == (0, 0)

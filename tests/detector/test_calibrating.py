@@ -24,7 +24,7 @@ def test_an_odd_good_part_is_named_and_left_out() -> None:
     assert "39 good parts (1 odd left out)" in found.words
     assert Calibration.from_dict(found.to_dict()) == found
     assert told == [
-        "39.png stands 2.2 times as far out as any other good part, so the threshold leaves it out:"
+        "39.png scores 2.2 times as high as any other good part, so the threshold leaves it out:"
         " look at it with `hyperfsad explain`, or use --keep-odd."
     ]
 
@@ -35,8 +35,10 @@ def test_an_odd_good_part_is_kept_on_request() -> None:
     assert (found.images, found.odd) == (40, 0)
     assert found.threshold == pytest.approx(0.4 * 2.0)  # the 39th of 40
     assert told == [
-        "38.png, 39.png stand 2.5 times as far out as any other good part, and have a say in the"
-        " threshold."
+        "38.png, 39.png score 2.5 times as high as any other good part, and have a say in the"
+        " threshold.",
+        "2 good parts were anomalous by the threshold that the learnt parts gave (38.png, 39.png):"
+        " make sure that nothing is wrong there.",
     ]
 
 

@@ -31,6 +31,21 @@ def test_more_good_parts_move_the_limit(detector: HyperFSAD) -> None:
     assert detector.unfitted().foreign_ is None
 
 
+def test_strangers_among_good_parts_are_told(detector: HyperFSAD) -> None:
+    told: list[str] = []
+    detector.fit(make_picture(1))
+    detector.notify = told.append
+    alike = ImageEnhance.Brightness(make_picture(1)).enhance(1.1)
+    sentence = "image looks like another product than the good parts that were learnt; if so, leave"
+    detector.calibrate([alike, WHITE])
+    assert sum(text.startswith(sentence) for text in told) == 1
+    told.clear()
+    detector.extend([alike])
+    assert not [text for text in told if "another product" in text]
+    detector.extend([WHITE])
+    assert sum(text.startswith(sentence) for text in told) == 1
+
+
 def test_detect_and_the_report_say_so(
     tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from ..messages import as_rows
-from .comparing import Advice
+from .comparing import CLEARLY_MORE, Advice
 from .defects import KINDS, SIZES
 from .trial import Trial
 
@@ -34,7 +34,7 @@ def compared(advice: Advice) -> str:
     )
     return (
         f"{', '.join(counts)}. Each picture is judged by a detector that has not learnt its part,"
-        " each setting at 5 % false alarms."
+        " and counts as found above the level that 5 % of good parts may exceed, the same for all."
     )
 
 
@@ -42,14 +42,19 @@ def verdict(advice: Advice) -> str:
     """What to do, and why."""
     usual, advised = advice.usual, advice.advised
     found = f"{_found(advised)} of {len(advised.defects)} defects"
+    own = f" (With the threshold that it sets by itself, {advised.found_by_itself}.)"
     if advised is usual:
         others = max((trial.share_found for trial in advice.trials[1:]), default=0.0)
         if others <= usual.share_found:
-            return f"Keep what fit chooses: it finds {found}, and no other setting finds more."
-        return f"Keep what fit chooses: it finds {found}, and no other setting finds clearly more."
+            return f"Keep what fit chooses: it finds {found}, and no other setting finds more.{own}"
+        return (
+            f"Keep what fit chooses: it finds {found}, and no other setting finds clearly more, by"
+            f" {100 * CLEARLY_MORE:.0f} % of all.{own}"
+        )
     return (
         f"Look at the parts {advised.setting.name}: that finds {found}, where fit by itself finds"
-        f" {_found(usual)}. An image takes about {advised.setting.cost:.1f} times the plain time."
+        f" {_found(usual)}. An image takes about {advised.setting.cost:.1f} times the plain"
+        f" time.{own}"
     )
 
 
@@ -99,14 +104,15 @@ def _found(trial: Trial) -> int:
 
 def _table(advice: Advice) -> Iterator[str]:
     width = max(len(trial.setting.name) for trial in advice.trials)
-    head = f"{'setting':{width}}  cost  found  "
+    head = f"{'setting':{width}}  time  found  "
     if advice.drawn:
         head += "".join(f"{advice.pixels(share):>5} px" for share in SIZES) + "  "
-    yield head + "good parts above its own threshold"
+    yield head + "by its own threshold: defects, false alarms"
     for trial in advice.trials:
         mark = "*" if trial is advice.advised else " "
         row = f"{trial.setting.name:{width}}  {trial.setting.cost:4.1f}  {_found(trial):5}{mark} "
         if advice.drawn:
             cells = [trial.found(share=share) for share in SIZES]
             row += "".join(f"{f'{found}/{total}':>8}" for found, total in cells) + "  "
-        yield row + f"{trial.false_alarms} of {advice.parts}"
+        yield row + f"{trial.found_by_itself}, {trial.false_alarms} of {advice.parts} good parts"
+    yield "* advised; time: of an image, as a multiple of the plain one"

@@ -73,6 +73,11 @@ class Trial:
         return sum(found) / len(found)
 
     @property
+    def found_by_itself(self) -> int:
+        """Defects above the threshold that the detector sets by itself."""
+        return sum(strength > 1 for sample, strength in self._pairs() if sample.bad)
+
+    @property
     def false_alarms(self) -> int:
         """Good parts above the threshold that the detector sets by itself."""
         return sum(strength > 1 for sample, strength in self._pairs() if not sample.bad)

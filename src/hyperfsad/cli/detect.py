@@ -42,7 +42,8 @@ def detect(options: argparse.Namespace) -> int:
 
     out = Path(options.output)
     if not options.images:
-        raise UsageError("No image to inspect was named; put the images before --normal.")
+        where = "; put the images before --normal" if options.normal else ""
+        raise UsageError(f"No image to inspect was named{where}.")
     if options.detector and (options.calibrate or options.false_alarm_rate is not None):
         raise UsageError(
             "A saved detector has its threshold; to change it, run `hyperfsad calibrate"

@@ -49,6 +49,8 @@ def evaluate(options: argparse.Namespace) -> int:
         progress=progress,
         **chosen(options, "output"),
     )
+    if (Path(options.output) / PAGE).exists():
+        say(f"{options.output} holds an evaluation already; it is replaced.")
     found.save(options.output)
     for image in found.failed:
         say(f"hyperfsad: {image.error}")

@@ -99,6 +99,8 @@ def extend(options: argparse.Namespace) -> int:
             f"{product} is a new product, so there are no earlier scores to --check; leave it out."
         )
     before = len(detector.support_)
+    known = by_product(detector).get(product)
+    threshold = None if known is None else known.threshold_
     found = found_images(options.normal)
     images = progress(found.paths, "learning")
     if isinstance(detector, ProductDetector):
@@ -109,6 +111,8 @@ def extend(options: argparse.Namespace) -> int:
     if not added:
         raise UsageError("There was no new normal image; the detector has not changed.")
     _save(detector, options.output or options.detector)
+    if threshold is not None:
+        print(f"before: threshold {threshold:.3f}")
     if options.check:
         from ..theory.stability import check_extension
 

@@ -130,6 +130,21 @@ def foreign_distance(bank: MemoryBank, empty: Tensor, share: float) -> float:
     return max(share * (1 - float(similarities(bank.cls, empty).mean())), SPREAD * usual)
 
 
+def strangers(known: MemoryBank, extended: MemoryBank, limit: float) -> list[str]:
+    """The images that a bank has gained and that lie beyond the limit from those it had before."""
+    before = {image.sha256 for image in known.images}
+    gained = [views[0] for views in extended.entries]
+    gained = [place for place in gained if extended.images[place].sha256 not in before]
+    if not gained:
+        return []
+    apart = 1 - similarities(extended.cls[gained], known.cls.to(extended.cls.device)).amax(dim=1)
+    return [
+        extended.images[place].name
+        for place, distance in zip(gained, apart.tolist(), strict=True)
+        if distance > limit
+    ]
+
+
 def least_similarities(
     products: Mapping[str, MemoryBank], empty: Tensor, never_above: float
 ) -> dict[str, float]:

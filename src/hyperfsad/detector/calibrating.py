@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from ..decisions.thresholds import Calibration, from_good_parts, odd_parts, one_decides
 from ..messages import Notify
 
+LISTED = 5
+"""Parts that a sentence names."""
+
 Reach = tuple[str, float]
 """The name of a good part, and how far it reaches against the estimated thresholds."""
 
@@ -18,6 +21,12 @@ def calibrated(
     if odd:
         notify(_about_odd([parts[place] for place in odd], rest, keep_odd))
     used = list(parts) if keep_odd else rest
+    if above := [name for name, strength in used if strength > 1]:
+        some = "1 good part was" if len(above) == 1 else f"{len(above)} good parts were"
+        notify(
+            f"{some} anomalous by the threshold that the learnt parts gave ({_listed(above)}):"
+            " make sure that nothing is wrong there."
+        )
     found = from_good_parts(
         [strength for _, strength in used], rate, support, odd=len(parts) - len(used)
     )
@@ -31,11 +40,16 @@ def calibrated(
     return found
 
 
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
+
+
 def _about_odd(odd: Sequence[Reach], rest: Sequence[Reach], kept: bool) -> str:
     names = ", ".join(name for name, _ in odd)
     farthest, usual = max(strength for _, strength in odd), max(strength for _, strength in rest)
     one = len(odd) == 1
-    lead = f"{names} {'stands' if one else 'stand'} {farthest / usual:.1f} times as far out as any"
+    lead = f"{names} {'scores' if one else 'score'} {farthest / usual:.1f} times as high as any"
     lead += " other good part, "
     if kept:
         return lead + f"and {'has' if one else 'have'} a say in the threshold."

@@ -1,6 +1,7 @@
 """HyperFSAD: the only class most users meet. Show it good parts, then ask about others."""
 
 import itertools
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ import torch
 
 from ..decisions.interest import make_interest
 from ..decisions.roi import Roi, RoiSource
-from ..decisions.routing import empty_pictures, foreign_distance
+from ..decisions.routing import empty_pictures, foreign_distance, strangers
 from ..decisions.thresholds import (
     FALSE_ALARM_RATE,
     Calibration,
@@ -282,7 +283,10 @@ class HyperFSAD(FewShotDetector):
         """
         self.require_fitted()
         before, calibration = len(self.support_), self.calibration_
+        memory, limit = self.memory_, self.foreign_
         super().extend(images)
+        if limit is not None:
+            self._tell_strangers(strangers(memory, self.memory_, limit))
         if self.tentative_ and len(self.support_) > before:  # there is more to tell it from
             choice = chosen_again(self.memory_, self.notify)
             self.rotations_, self.tentative_ = choice.rotations, choice.tentative
@@ -300,6 +304,15 @@ class HyperFSAD(FewShotDetector):
         encode = self.encoder_.encode  # one at a time, as tokens depend a little on their company
         empty = torch.cat([encode([picture]).cls for picture in empty_pictures()])
         self.foreign_ = foreign_distance(self.memory_, empty, find_recipe(self.recipe).foreign)
+
+    def _tell_strangers(self, names: Sequence[str]) -> None:
+        """Good parts that look like another product would spoil the thresholds."""
+        if names:
+            them = "it" if len(names) == 1 else "them"
+            self.notify(
+                f"{', '.join(names)} {'looks' if len(names) == 1 else 'look'} like another product"
+                f" than the good parts that were learnt; if so, leave {them} out."
+            )
 
     def calibrate(
         self,
@@ -324,6 +337,10 @@ class HyperFSAD(FewShotDetector):
         if images is not None:
             further = self._further(images)
             reach = [(name, support.strength(one.score, one.peak)) for name, one in further]
+            limit = math.inf if self.foreign_ is None else self.foreign_
+            self._tell_strangers(
+                [name for name, one in further if one.branches.values["cls"] > limit]
+            )
             self._decide(calibrated(reach, false_alarm_rate, support, keep_odd, self.notify))
             return self
         if found.total == 1:
