@@ -111,6 +111,7 @@ def test_a_full_disk_leaves_complete_records(tmp_path: Path) -> None:
     code = (
         "import resource, signal, sys\n"
         "from pathlib import Path\n"
+        "from hyperfsad.errors import HyperfsadError\n"
         "from hyperfsad.watch.ledger import Ledger\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         f"with Ledger(Path({str(tmp_path)!r})) as ledger:\n"
@@ -118,7 +119,8 @@ def test_a_full_disk_leaves_complete_records(tmp_path: Path) -> None:
         "    size = ledger.end\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, size + 10))\n"
         "    try: ledger.add({'image': 'b', 'stamp': [1, 2]})\n"
-        "    except OSError: print('refused', ledger.path.stat().st_size == size == ledger.end)\n"
+        "    except HyperfsadError:\n"
+        "        print('refused', ledger.path.stat().st_size == size == ledger.end)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "refused True\n", done.stderr
