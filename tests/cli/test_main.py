@@ -61,7 +61,7 @@ def places(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
         ("detect {photos} --detector {part} --calibrate {photos}", "has its threshold"),
         ("detect --normal {photos} {photos}", "put the images before --normal"),
         ("detect {photos} --detector {part} --engine jax", "choose from"),
-        ("detect {photos} --detector {part} --threads 0", "at least 1, not 0"),
+        ("detect {photos} --detector {part} --threads 0", "threads is 1 to "),
         ("calibrate {part} --threshold 1 --false-alarm-rate 0.1", "Give either --threshold"),
         ("info {photo}", "no detector file"),
         ("encoders fetch resnet", "not one of"),

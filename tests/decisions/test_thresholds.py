@@ -219,7 +219,7 @@ def test_where_one_part_decides(count: int, rate: float, enough: int | None) -> 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, math.nan])
 def test_a_rate_that_is_none_is_refused(rate: float) -> None:
-    with pytest.raises(UsageError, match="false-alarm rate lies between 0 and 1"):
+    with pytest.raises(UsageError, match=r"false-alarm rate lies between 0\.000001 and 1"):
         further([0.5], [0.5], rate, ONES)
 
 
