@@ -40,6 +40,11 @@ def _shown(character: str) -> str:
     return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
 
 
+def count(number: int, what: str) -> str:
+    """A number of things, as in "1 image" or "2 images"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def silent(_: str) -> None:
     """Says nothing."""
 

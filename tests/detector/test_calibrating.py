@@ -37,8 +37,8 @@ def test_an_odd_good_part_is_kept_on_request() -> None:
     assert told == [
         "38.png, 39.png score 2.5 times as high as any other good part, and have a say in the"
         " threshold.",
-        "2 good parts were anomalous by the threshold that the learnt parts gave (38.png, 39.png):"
-        " make sure that nothing is wrong there.",
+        "Above the threshold that was estimated from the learnt parts: 38.png, 39.png. Make sure"
+        " that these parts are good.",
     ]
 
 
@@ -46,6 +46,6 @@ def test_where_one_part_decides_it_is_named() -> None:
     told: list[str] = []
     calibrated(parts()[:24], 0.05, SUPPORT, False, told.append)
     assert told == [
-        "At 5 % with 24 good parts, one part sets the threshold: 23.png. With 39 parts or more, it"
-        " takes two."
+        "At 5 % with 24 good parts, one part sets the threshold: 23.png. With 39 parts or more, one"
+        " part no longer decides."
     ]

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from ..messages import as_rows
+from ..messages import as_rows, count
 from .comparing import CLEARLY_MORE, Advice
 from .defects import KINDS, SIZES
 from .trial import Trial
@@ -28,9 +28,9 @@ def advice_text(advice: Advice, words: Sequence[str] = ("good/",)) -> str:
 def compared(advice: Advice) -> str:
     """What was compared with what."""
     counts = (
-        _count(len(advice.trials), "setting"),
-        _count(advice.parts, "good part"),
-        _count(len(advice.usual.defects), "drawn defect" if advice.drawn else "bad part"),
+        count(len(advice.trials), "setting"),
+        count(advice.parts, "good part"),
+        count(len(advice.usual.defects), "drawn defect" if advice.drawn else "bad part"),
     )
     return (
         f"{', '.join(counts)}. Each picture is judged by a detector that has not learnt its part,"
@@ -42,7 +42,7 @@ def verdict(advice: Advice) -> str:
     """What to do, and why."""
     usual, advised = advice.usual, advice.advised
     found = f"{_found(advised)} of {len(advised.defects)} defects"
-    own = f" (With the threshold that it sets by itself, {advised.found_by_itself}.)"
+    own = f" With the threshold that fit sets, it finds {advised.found_by_itself}."
     if advised is usual:
         others = max((trial.share_found for trial in advice.trials[1:]), default=0.0)
         if others <= usual.share_found:
@@ -92,10 +92,6 @@ def caution(advice: Advice) -> str:
     if len(advice.usual.defects) < 10:
         return f"With so few bad parts, a difference of one or two may be chance.{few}"
     return f"A difference of one or two parts may be chance.{few}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _found(trial: Trial) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import HyperfsadWarning
+from ..messages import count as count
 from ..messages import visible
 
 if TYPE_CHECKING:
@@ -45,11 +46,6 @@ def printable(text: str) -> str:
 def printable_rows(text: str) -> str:
     """As `printable`, of a text whose rows were made by `as_rows` or hold no names."""
     return "\n".join(map(printable, text.split("\n")))
-
-
-def count(number: int, what: str) -> str:
-    """A number of things, as in "1 image" or "2 images"."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def progress(items: Iterable[Item], label: str, total: int | None = None) -> Iterable[Item]:

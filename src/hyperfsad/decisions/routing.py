@@ -15,10 +15,8 @@ from statistics import median
 from typing import Any
 
 import torch
-from PIL import Image
 from torch import Tensor
 
-from ..images.loading import LoadedImage
 from ..method.memory import MemoryBank
 
 HALF = 0.5
@@ -34,9 +32,6 @@ product that was measured needs it, but parts that lie about at any angle would.
 
 ROUNDING = 1e-5
 """Equal pictures are this close."""
-
-EMPTY = (255, 128, 0)
-"""Grey values of the empty pictures."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +106,6 @@ class Router:
 def similarities(images: Tensor, others: Tensor) -> Tensor:
     """Cosines of CLS tokens, averaged over the layers: (Q, layers, D), (K, layers, D) → (Q, K)."""
     return torch.einsum("qld,kld->qk", images, others) / images.shape[1]
-
-
-def empty_pictures() -> list[LoadedImage]:
-    """Pictures that show nothing."""
-    return [
-        LoadedImage(f"empty {grey}", Image.new("RGB", (64, 64), (grey, grey, grey)))
-        for grey in EMPTY
-    ]
 
 
 def foreign_distance(bank: MemoryBank, empty: Tensor, share: float) -> float:

@@ -22,10 +22,10 @@ def calibrated(
         notify(_about_odd([parts[place] for place in odd], rest, keep_odd))
     used = list(parts) if keep_odd else rest
     if above := [name for name, strength in used if strength > 1]:
-        some = "1 good part was" if len(above) == 1 else f"{len(above)} good parts were"
+        what = "this part is" if len(above) == 1 else "these parts are"
         notify(
-            f"{some} anomalous by the threshold that the learnt parts gave ({_listed(above)}):"
-            " make sure that nothing is wrong there."
+            f"Above the threshold that was estimated from the learnt parts: {_listed(above)}. Make"
+            f" sure that {what} good."
         )
     found = from_good_parts(
         [strength for _, strength in used], rate, support, odd=len(parts) - len(used)
@@ -35,7 +35,7 @@ def calibrated(
         largest = max(used, key=lambda part: part[1])[0]
         notify(
             f"At {100 * rate:g} % with {len(used)} good parts, one part sets the threshold:"
-            f" {largest}. With {enough} parts or more, it takes two."
+            f" {largest}. With {enough} parts or more, one part no longer decides."
         )
     return found
 

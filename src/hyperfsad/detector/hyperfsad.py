@@ -8,11 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import torch
-
 from ..decisions.interest import make_interest
 from ..decisions.roi import Roi, RoiSource
-from ..decisions.routing import empty_pictures, foreign_distance, strangers
+from ..decisions.routing import foreign_distance, strangers
 from ..decisions.thresholds import (
     FALSE_ALARM_RATE,
     Calibration,
@@ -301,9 +299,8 @@ class HyperFSAD(FewShotDetector):
 
     def _know_strangers(self) -> None:
         """Finds out how far an image may be from the good parts before it shows another product."""
-        encode = self.encoder_.encode  # one at a time, as tokens depend a little on their company
-        empty = torch.cat([encode([picture]).cls for picture in empty_pictures()])
-        self.foreign_ = foreign_distance(self.memory_, empty, find_recipe(self.recipe).foreign)
+        share = find_recipe(self.recipe).foreign
+        self.foreign_ = foreign_distance(self.memory_, self.encoder_.empty_cls, share)
 
     def _tell_strangers(self, names: Sequence[str]) -> None:
         """Good parts that look like another product would spoil the thresholds."""

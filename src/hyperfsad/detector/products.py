@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from ..decisions.interest import AUTO
-from ..decisions.routing import Route, Router, empty_pictures, least_similarities, look_alikes
+from ..decisions.routing import Route, Router, least_similarities, look_alikes
 from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import Tokens
@@ -201,8 +199,7 @@ class ProductDetector(Predictor):
     def _settle(self, *changed: str) -> None:
         """Updates what follows from the good parts; warns about products that look alike now."""
         self._router = None
-        encode = self.encoder_.encode  # one at a time, as tokens depend a little on their company
-        empty = torch.cat([encode([picture]).cls for picture in empty_pictures()])
+        empty = self.encoder_.empty_cls
         banks = {name: detector.memory_ for name, detector in self.products_.items()}
         self.least_ = least_similarities(banks, empty, find_recipe(self._plain.recipe).foreign)
         for alike in look_alikes(banks):

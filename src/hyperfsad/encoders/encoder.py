@@ -4,10 +4,13 @@ import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
 
 from ..errors import EncoderError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory, load_image
@@ -16,6 +19,9 @@ from . import folders, store
 from .engines import Engine, TokenModel, TorchEngine
 from .specs import ENGINES, EncoderSettings
 from .tokens import Tokens
+
+EMPTY = (255, 128, 0)
+"""Grey values of pictures that show nothing."""
 
 
 class Encoder:
@@ -33,6 +39,13 @@ class Encoder:
     def encode_prepared(self, images: Sequence[NDArray[np.float32]]) -> Tokens:
         """The tokens of a few prepared images, as one batch."""
         return Tokens(*self._engine.tokens(np.stack(images)))
+
+    @cached_property
+    def empty_cls(self) -> Tensor:
+        """The CLS tokens of pictures that show nothing; one at a time, as tokens depend a little on
+        their company."""
+        pictures = [Image.new("RGB", (64, 64), (grey, grey, grey)) for grey in EMPTY]
+        return torch.cat([self.encode([LoadedImage("empty", each)]).cls for each in pictures])
 
     @property
     def usual_batch(self) -> int:
