@@ -3,6 +3,7 @@
 A method adds how tokens are scored, and the colour scale of its maps.
 """
 
+import math
 import os
 import weakref
 from abc import ABC, abstractmethod
@@ -19,7 +20,7 @@ from ..decisions.thresholds import Calibration
 from ..encoders import SUBSTITUTE, EncoderSettings, find_spec
 from ..encoders.encoder import Encoder, PreparedImage, load_encoder, prepared
 from ..encoders.tokens import Tokens
-from ..errors import DetectorFileError, ImageError, UsageError
+from ..errors import DetectorFileError, ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage, NormalImage, batched
 from ..images.reading import AHEAD, Images, ahead, is_one_image, single_images
@@ -78,7 +79,11 @@ class Predictor(ABC):
         """
         self.require_fitted()
         if is_one_image(images):
-            return self._results([self._prepared(images, keep_pictures)])[0]
+            image = self._prepared(images, keep_pictures)
+            try:
+                return self._results([image])[0]
+            except NotFiniteError as error:
+                raise unjudged(image.name, error) from error
         return self._predict_each(single_images(images), keep_pictures)
 
     def _predict_each(
@@ -111,10 +116,21 @@ class Predictor(ABC):
     def _judged(self, batch: list[PreparedImage | AnomalyResult]) -> list[AnomalyResult]:
         """A result for each; the list is emptied, so that pictures go before others are read."""
         readable = [image for image in batch if isinstance(image, PreparedImage)]
-        results = iter(self._results(readable) if readable else ())
+        results = iter(self._results_or_errors(readable))
         found = [image if isinstance(image, AnomalyResult) else next(results) for image in batch]
         batch.clear()
         return found
+
+    def _results_or_errors(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
+        """A result for each; what is not finite is the error of its image alone."""
+        if not images:
+            return []
+        try:
+            return self._results(images)
+        except NotFiniteError as error:
+            if len(images) > 1:
+                return [result for image in images for result in self._results_or_errors([image])]
+            return [AnomalyResult.failed(images[0].name, str(unjudged(images[0].name, error)))]
 
     @property
     def _batch(self) -> int:
@@ -293,6 +309,7 @@ class FewShotDetector(Predictor):
 
     def result(self, image: PreparedImage, scored: TokenScore) -> AnomalyResult:
         """What is said of an image, given its scores."""
+        self._require_levels()
         regions: tuple[Region, ...] = ()
         calibration = self.calibration_
         if self.map_threshold_ is not None:
@@ -320,6 +337,14 @@ class FewShotDetector(Predictor):
             detector=weakref.ref(self),
         )
 
+    def _require_levels(self) -> None:
+        """Refuses thresholds that were set to what nothing lies above."""
+        for level in (self.threshold_, self.map_threshold_):
+            if level is not None and not math.isfinite(level):
+                raise UsageError(
+                    f"The detector has the threshold {level}, which judges nothing; calibrate it."
+                )
+
     def _shown_scale(self) -> tuple[float, float]:
         """Colours begin where the map says that an image is anomalous, and end at twice that."""
         judged = self.calibration_ is not None and self.calibration_.joint
@@ -330,3 +355,8 @@ class FewShotDetector(Predictor):
         """Refuses to answer before it has learnt a good part."""
         if not hasattr(self, "memory_"):
             raise UsageError("This detector has seen no normal image yet; call fit first.")
+
+
+def unjudged(name: str, error: NotFiniteError) -> NotFiniteError:
+    """The error of an image, which had no name where it was found."""
+    return NotFiniteError(f"{name} cannot be judged: {error}.")

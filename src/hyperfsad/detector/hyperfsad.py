@@ -21,7 +21,7 @@ from ..decisions.thresholds import (
 )
 from ..encoders.encoder import PreparedImage
 from ..encoders.tokens import Tokens
-from ..errors import ImageError, UsageError
+from ..errors import ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage, load_image
 from ..images.reading import Images, distinct_images, single_images
@@ -32,7 +32,7 @@ from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling, TokenScore, branch_weights
 from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
-from .base import FewShotDetector
+from .base import FewShotDetector, unjudged
 from .calibrating import calibrated
 from .closer import BUDGET, TURNING, look_closer
 from .header import header_of, identity_of, restored
@@ -344,7 +344,10 @@ class HyperFSAD(FewShotDetector):
         )
         scores: list[tuple[str, TokenScore]] = []
         for _, image in found:
-            scores += [(image.name, one) for one in self.score_images([image])]
+            try:
+                scores += [(image.name, one) for one in self.score_images([image])]
+            except NotFiniteError as error:
+                raise unjudged(image.name, error) from error
             del image  # a large picture goes before the next is read
         return scores
 

@@ -4,18 +4,24 @@ import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..errors import EncoderError, UsageError
+from ..errors import EncoderError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image
 from ..messages import Notify, silent
 from . import folders, store
 from .engines import Engine, TokenModel, TorchEngine
-from .specs import ENGINES, EncoderSettings
+from .integrity import require_intact
+from .specs import ENGINES, EncoderSettings, EncoderSpec
 from .tokens import Tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class Encoder:
@@ -32,7 +38,15 @@ class Encoder:
 
     def encode_prepared(self, images: Sequence[NDArray[np.float32]]) -> Tokens:
         """The tokens of a few prepared images, as one batch."""
-        return Tokens(*self._engine.tokens(np.stack(images)))
+        patches, cls = self._engine.tokens(np.stack(images))
+        # one number that is not finite spoils the sum, which is faster than asking each
+        if not bool((patches.sum() + cls.sum()).isfinite()):
+            raise NotFiniteError(
+                f"the encoder {self.settings.name} gave numbers that are not finite, so its weights"
+                " or this device are not sound; see `hyperfsad encoders verify`, or take"
+                " --device cpu"
+            )
+        return Tokens(patches, cls)
 
     @property
     def usual_batch(self) -> int:
@@ -91,13 +105,18 @@ def _torch_engine(settings: EncoderSettings, device: torch.device, notify: Notif
     depth = settings.layers[-1]
     folder = store.weights_folder(spec, notify)
     try:
-        model = folders.load_model(folder, spec.family, depth)
+        model = _sound_model(spec, folder, depth)
     except EncoderError as error:
         if not store.discard(spec, folder):
             raise
         notify(f"{error} Fetching them again.")
-        model = folders.load_model(store.weights_folder(spec, notify), spec.family, depth)
+        model = _sound_model(spec, store.weights_folder(spec, notify), depth)
     return TorchEngine(TokenModel(model, spec.family, settings), device)
+
+
+def _sound_model(spec: EncoderSpec, folder: Path, depth: int) -> "PreTrainedModel":
+    require_intact(spec, folder)
+    return folders.load_model(folder, spec.family, depth)
 
 
 def choose_device(name: str) -> torch.device:

@@ -135,6 +135,11 @@ def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = silent
     )
 
 
+def is_of_wheel(spec: EncoderSpec, folder: Path) -> bool:
+    """Whether a folder is our converted copy of the encoder's wheel."""
+    return spec.wheel is not None and folder == _wheel_home(spec, spec.wheel)
+
+
 def discard(spec: EncoderSpec, folder: Path) -> bool:
     """Removes a damaged copy of ours that pip can fetch again; tells whether it did."""
     if spec.wheel is None or folder not in (_brought_home(spec), _wheel_home(spec, spec.wheel)):
