@@ -290,6 +290,11 @@ class FewShotDetector(Predictor):
                 f"This detector was made with other weights of {self.settings.name} than those"
                 " on this machine; its scores would be wrong. Fit it again."
             )
+        if hasattr(self, "memory_") and self.memory_.cls.shape[-1] != encoder.width:
+            raise DetectorFileError(
+                f"This detector remembers tokens of {self.memory_.cls.shape[-1]} numbers, and those"
+                f" of {self.settings.name} have {encoder.width}; fit it again."
+            )
         self._encoder = encoder
         if hasattr(self, "memory_"):
             scale = self._scale

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from ..decisions.routing import Route, Router, empty_pictures, least_similaritie
 from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import Tokens
-from ..errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
+from ..errors import HyperfsadWarning, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.finding import product_folders
 from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
@@ -170,12 +169,7 @@ class ProductDetector(Predictor):
             name: HyperFSAD.restored(bank, header, os.fspath(path), backbone=backbone, **machine)
             for name, (bank, header) in stored.items()
         }
-        try:
-            least = {name: float(own["least_similarity"]) for name, (_, own) in stored.items()}
-            if not all(math.isfinite(level) for level in least.values()):
-                raise ValueError("a limit is no number")
-        except (KeyError, TypeError, ValueError) as error:
-            raise DetectorFileError(f"{path} is damaged: {error!r}.") from error
+        least = {name: own["least_similarity"] for name, (_, own) in stored.items()}
         detector = cls.__new__(cls)
         detector._begin(next(iter(products.values())).unfitted())
         detector.products_, detector.least_ = products, least

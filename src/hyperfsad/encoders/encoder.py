@@ -63,6 +63,11 @@ class Encoder:
         """Tells weights apart; the same for every engine and device."""
         return self._engine.fingerprint
 
+    @property
+    def width(self) -> int:
+        """D, the numbers of a token."""
+        return self._engine.width
+
 
 def prepare(image: LoadedImage, settings: EncoderSettings) -> NDArray[np.float32]:
     """What an encoder sees of an image, (3, resolution, resolution); it need not be loaded yet."""

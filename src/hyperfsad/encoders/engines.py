@@ -24,6 +24,11 @@ class Engine(Protocol):
         """Tells weights apart, whatever engine runs them."""
         ...
 
+    @property
+    def width(self) -> int:
+        """D, the numbers of a token."""
+        ...
+
     def tokens(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
         """From (images, 3, side, side) to unit patch tokens (images, layers, patches, D) and CLS
         tokens (images, layers, D)."""
@@ -70,6 +75,11 @@ class TorchEngine:
         """All images as one batch."""
         patches, cls = self.model(torch.from_numpy(pixels).to(self._device))
         return patches, cls
+
+    @property
+    def width(self) -> int:
+        """D, the numbers of a token."""
+        return int(self.model.model.config.hidden_size)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -107,6 +107,11 @@ class OpenVINOEngine:
         """OpenVINO's own object, to profile or inspect."""
         self._own = threading.local()
 
+    @property
+    def width(self) -> int:
+        """D, the numbers of a token."""
+        return int(self.compiled.outputs[1].get_partial_shape()[-1].get_length())
+
     def tokens(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
         """Image by image: as fast on a CPU, and no token depends on its company."""
         if not hasattr(self._own, "request"):  # a request serves one thread at a time

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..disk.tensors import StoredTensor, StreamedTensor, stored_tensors
+from ..disk.tensors import StoredTensor, StreamedTensor, read_head
 from ..errors import DetectorFileError, HyperfsadError, reason
 from ..method.memory import MemoryBank
 from .tiling import Tiling
 
-LONGEST_SIDE = 1_000_000
-"""Pixels along a side of a normal image; whoever claims more only wants our memory."""
+UNIT = 0.1
+"""How far the length of a token at half precision may be from 1."""
 
 
 class TileFile(Protocol):
@@ -157,7 +157,7 @@ class NormalTiles:
         """The tokens of a tile, (layers, patches, D)."""
         stored = np.frombuffer(bytearray(self.content(index)), dtype="<f2")
         tokens = torch.from_numpy(stored).reshape(self.shape).float()
-        if not bool(tokens.sum().isfinite()):
+        if not bool(((torch.linalg.vector_norm(tokens, dim=-1) - 1).abs() < UNIT).all()):
             raise self._damaged()
         return tokens
 
@@ -225,24 +225,23 @@ def stored_tiles(
     path: Path, tensors: Any, bank: MemoryBank, header: dict[str, Any]
 ) -> tuple[NormalTiles, ...]:
     """Where the tiles lie; each is checked when it is read. `tensors` is the opened file."""
-    side, sizes = int(header["tiles"]["side"]), header["tiles"]["sizes"]
+    side, sizes = header["tiles"]["side"], header["tiles"]["sizes"]
     grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
     one = (bank.cls.shape[1], grid**2, bank.cls.shape[2])
-    places, file = stored_tensors(path), SavedFile(path)
+    places, file = read_head(path).tensors, SavedFile(path)
+    if len(sizes) != len(bank) or side < grid:
+        raise ValueError("it has tiles of other images than it remembers")
     found = []
     for number, (width, height) in enumerate(sizes):
-        if not (side >= grid and 0 < min(width, height) <= max(width, height) <= LONGEST_SIDE):
-            raise ValueError("it speaks of tiles that no image has")
-        tiling = Tiling.of((int(width), int(height)), side, grid)
         place = places[f"tiles.{number}"]
-        if place != StoredTensor("F16", (len(tiling), *one), place.start):
+        count = Tiling.count((width, height), side, grid)  # before the tiles are laid out
+        if place != StoredTensor("F16", (count, *one), place.start):
             raise ValueError(f"its tensor tiles.{number} does not fit its settings")
+        tiling = Tiling.of((width, height), side, grid)
         crc32 = tuple(map(int, tensors.get_tensor(f"tiles.{number}.crc32").tolist()))
         if len(crc32) != len(tiling):
             raise ValueError(f"its tensor tiles.{number}.crc32 does not fit its settings")
         found.append(NormalTiles(tiling, file, place.start, one, crc32))
-    if len(found) != len(bank):
-        raise ValueError("it has tiles of other images than it remembers")
     return tuple(found)
 
 
