@@ -59,7 +59,7 @@ def detect(options: argparse.Namespace) -> int:
             for name, one in getattr(detector, "products_", {}).items()
         ],
     )
-    with output.open(resume=options.resume, notify=say):
+    with output.open(resume=options.resume, wait=options.wait, notify=say):
         wanted = list(dict.fromkeys(images))
         todo = [image for image in wanted if image not in output]
         if len(todo) < len(wanted):

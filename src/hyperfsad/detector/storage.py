@@ -23,6 +23,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from ..disk.files import atomic_path
+from ..disk.locks import changing
 from ..disk.tensors import (
     Head,
     StoredTensor,
@@ -99,7 +100,7 @@ def _write(
         check_header(json.loads(text))
     except ValueError as error:  # set by hand: nobody could read it again
         raise UsageError(f"{path} is not written: {first_line(error)}.") from error
-    with atomic_path(path) as temporary:
+    with changing(path), atomic_path(path) as temporary:
         write_tensors(temporary, tensors, {KEY: text})
         release()
 
