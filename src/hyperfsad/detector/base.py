@@ -9,9 +9,10 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from copy import copy
+from copy import copy, deepcopy
 from typing import Any, TypeVar, overload
 
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -234,6 +235,36 @@ class FewShotDetector(Predictor):
         self.learn()
         return self
 
+    def __copy__(self: Self) -> Self:
+        """Another detector of the same encoder and tokens."""
+        fresh = object.__new__(type(self))
+        fresh.__dict__.update(self.__dict__)
+        return fresh
+
+    def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
+        """Tokens and settings of its own; the encoder, which never changes, is shared."""
+        fresh = object.__new__(type(self))
+        fresh.__setstate__(deepcopy(self.__getstate__(), memo))
+        fresh.notify, fresh.progress = self.notify, self.progress
+        if self._encoder is not None:
+            fresh.use_encoder(self._encoder)
+        return fresh
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: tokens and settings. Where it arrives, the encoder is loaded again, and
+        must have the same weights; messages go nowhere until `notify` is set."""
+        state = {**self.__dict__, "notify": silent, "progress": no_progress, "_encoder": None}
+        if self._encoder is not None:
+            state["_fingerprint"] = self._encoder.fingerprint
+        if "memory_" in state:
+            state["memory_"] = self.memory_.to(torch.device("cpu"))
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if hasattr(self, "memory_"):
+            self.learn()
+
     def leaving_out(self: Self, entries: Sequence[int]) -> Self:
         """A copy that has never seen a normal image, given by its entries in the memory bank."""
         return copy(self).remember(self.memory_.without(*entries))
@@ -273,8 +304,8 @@ class FewShotDetector(Predictor):
 
     @property
     def encoder_(self) -> Encoder:
-        """The encoder, loaded when it is first needed."""
-        if self._encoder is None:
+        """The encoder, loaded when it is first needed, and again where a fork has broken it."""
+        if self._encoder is None or self._encoder.is_broken:
             self.use_encoder(
                 load_encoder(self.settings, self.device, self.notify, engine=self.engine)
             )

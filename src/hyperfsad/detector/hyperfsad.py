@@ -267,6 +267,14 @@ class HyperFSAD(FewShotDetector):
         fresh.view_ = fresh._new_view()
         return fresh
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "view_": self.view_.interest}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.view_ = make_view(self._rules(), state["view_"], self.tile_side)
+        super().__setstate__({**state, "view_": self.view_})
+
     def extend(self, images: Images) -> "HyperFSAD":
         """Remembers more good parts; the same as fitting on all of them at once.
 

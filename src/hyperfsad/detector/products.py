@@ -175,6 +175,10 @@ class ProductDetector(Predictor):
         detector.products_, detector.least_ = products, least
         return detector
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: the products; each knows how."""
+        return {**self.__dict__, "_router": None}
+
     def __repr__(self) -> str:
         count = sum(len(each.memory_) for each in self.products_.values())
         return f"ProductDetector({list(self.products_)}, {count} normal images)"

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
+def _work_alone() -> None:
+    """A forked process has none of its parent's threads, and torch would wait for them for ever."""
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_work_alone)
+
+
 class Encoder:
     """Runs a frozen model up to its last selected block."""
 
@@ -31,6 +40,7 @@ class Encoder:
         self.settings = settings
         self.device = device
         self._engine = engine
+        self._process = os.getpid()
 
     def encode(self, images: Sequence[LoadedImage]) -> Tokens:
         """The tokens of a few images, as one batch."""
@@ -38,6 +48,11 @@ class Encoder:
 
     def encode_prepared(self, images: Sequence[NDArray[np.float32]]) -> Tokens:
         """The tokens of a few prepared images, as one batch."""
+        if self.device.type == "cuda" and os.getpid() != self._process:
+            raise UsageError(
+                "A graphics card does not survive a fork: start processes with"
+                ' multiprocessing.get_context("spawn"), or load the detector in each of them.'
+            )
         patches, cls = self._engine.tokens(np.stack(images))
         # one number that is not finite spoils the sum, which is faster than asking each
         if not bool((patches.sum() + cls.sum()).isfinite()):
@@ -62,6 +77,11 @@ class Encoder:
     def fingerprint(self) -> str:
         """Tells weights apart; the same for every engine and device."""
         return self._engine.fingerprint
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the process was forked since it was loaded, and it has to be loaded again."""
+        return self._engine.is_broken
 
     @property
     def width(self) -> int:

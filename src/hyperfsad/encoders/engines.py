@@ -20,6 +20,11 @@ class Engine(Protocol):
     name: str
 
     @property
+    def is_broken(self) -> bool:
+        """Whether the process was forked since, and it would hang."""
+        ...
+
+    @property
     def fingerprint(self) -> str:
         """Tells weights apart, whatever engine runs them."""
         ...
@@ -65,6 +70,7 @@ class TorchEngine:
     """Runs on any device of torch."""
 
     name = "torch"
+    is_broken = False
 
     def __init__(self, model: TokenModel, device: torch.device) -> None:
         self.model = model.to(device)

@@ -47,6 +47,8 @@ class Spool:
     a crash."""
 
     def __init__(self) -> None:
+        self.process = os.getpid()
+        """Only it may append: a forked one would write to the same places."""
         self._folder = os.environ.get("TMPDIR") or _roomy() or tempfile.gettempdir()
         self._lock = threading.Lock()
         self._size = 0
@@ -76,8 +78,19 @@ class Spool:
 
     def read(self, start: int, length: int) -> bytes:
         with self._lock:
-            self._file.seek(start)
-            return self._file.read(length)
+            return _read_at(self._file.fileno(), start, length)
+
+    def __deepcopy__(self, _: object) -> "Spool":
+        """What is written is never changed, so all copies may read it."""
+        return self
+
+    def __getstate__(self) -> bytes:
+        """What is pickled: all that was written, since the file has no name."""
+        return self.read(0, self._size)
+
+    def __setstate__(self, content: bytes) -> None:
+        self.__init__()  # type: ignore[misc]
+        self.append(content)
 
     def _refusal(self, error: OSError) -> HyperfsadError:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -105,14 +118,19 @@ class SavedFile:
             with self._lock:
                 if self._handle is None:
                     self._handle = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-                os.lseek(self._handle, start, os.SEEK_SET)
-                parts = []
-                while length > 0 and (part := os.read(self._handle, length)):
-                    parts.append(part)
-                    length -= len(part)
+                return _read_at(self._handle, start, length)
         except OSError as error:
             raise DetectorFileError(f"{self.path} cannot be read: {reason(error)}.") from error
-        return b"".join(parts)
+
+    def __deepcopy__(self, _: object) -> "SavedFile":
+        return self
+
+    def __getstate__(self) -> Path:
+        """What is pickled: where the file lies, which is opened again there."""
+        return self.path
+
+    def __setstate__(self, path: Path) -> None:
+        self.__init__(path)  # type: ignore[misc]
 
     def is_at(self, path: Path) -> bool:
         """Whether writing to a path would replace this file."""
@@ -243,6 +261,20 @@ def stored_tiles(
             raise ValueError(f"its tensor tiles.{number}.crc32 does not fit its settings")
         found.append(NormalTiles(tiling, file, place.start, one, crc32))
     return tuple(found)
+
+
+def _read_at(file: int, start: int, length: int) -> bytes:
+    """Reads at a place; where it can, without moving the place of a forked process."""
+    if not hasattr(os, "pread"):
+        os.lseek(file, start, os.SEEK_SET)
+    parts = []
+    while length > 0:
+        part = os.pread(file, length, start) if hasattr(os, "pread") else os.read(file, length)
+        if not part:
+            break
+        parts.append(part)
+        start, length = start + len(part), length - len(part)
+    return b"".join(parts)
 
 
 def _roomy() -> str | None:
