@@ -130,17 +130,17 @@ def _torch_engine(settings: EncoderSettings, device: torch.device, notify: Notif
     depth = settings.layers[-1]
     folder = store.weights_folder(spec, notify)
     try:
-        model = _sound_model(spec, folder, depth)
+        model = _sound_model(spec, folder, depth, notify)
     except EncoderError as error:
         if not store.discard(spec, folder):
             raise
         notify(f"{error} Fetching them again.")
-        model = _sound_model(spec, store.weights_folder(spec, notify), depth)
+        model = _sound_model(spec, store.weights_folder(spec, notify), depth, notify)
     return TorchEngine(TokenModel(model, spec.family, settings), device)
 
 
-def _sound_model(spec: EncoderSpec, folder: Path, depth: int) -> "PreTrainedModel":
-    require_intact(spec, folder)
+def _sound_model(spec: EncoderSpec, folder: Path, depth: int, notify: Notify) -> "PreTrainedModel":
+    require_intact(spec, folder, notify)
     return folders.load_model(folder, spec.family, depth)
 
 

@@ -15,9 +15,10 @@ from typing import TypeAlias
 
 from ..disk.files import atomic_path
 from ..errors import EncoderError, HyperfsadError, reason
-from . import store
+from ..messages import Notify, silent
+from . import hub, store
 from .folders import weight_files
-from .specs import EncoderSpec
+from .specs import EncoderSpec, Hub
 from .verify import checksum
 
 NOTE = "verified.json"
@@ -26,10 +27,18 @@ _Noted: TypeAlias = dict[str, list[int | str | None]]
 """Of each file by name: size, time of change in nanoseconds, sha256."""
 
 
-def require_intact(spec: EncoderSpec, folder: Path) -> None:
-    """Refuses weights that were changed since they were fetched."""
+def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> None:
+    """Refuses weights that were changed since they were fetched, or are not those we know.
+
+    What nobody can tell is told: weights of the hub of which we know no revision or no hash.
+    """
     if not spec.sources:
         return
+    source = hub.source_of(spec.sources, folder)
+    pinned = source is not None and source.revision == folder.name
+    published = source.sha256 if source is not None and pinned else None
+    if source is not None and (unknown := _unknown(spec, source, folder.name)):
+        notify(unknown)
     noted = _read(_note(folder))
     found: _Noted = {}
     for path in (folder / "config.json", *weight_files(folder)):
@@ -47,6 +56,12 @@ def require_intact(spec: EncoderSpec, folder: Path) -> None:
             raise EncoderError(f"{path} cannot be read: {reason(error)}.") from error
         if not intact:
             raise EncoderError(_damaged(spec, folder, path))
+        if path.suffix == ".safetensors" and published not in (None, digest):
+            raise EncoderError(
+                f"{path} is not the file that hyperfsad knows: its sha256 is {digest[:16]}…,"
+                f" expected {str(published)[:16]}…; delete {folder.parent.parent} and run"
+                f" `hyperfsad encoders fetch {spec.name}`."
+            )
         found[path.name] = [*stamp, digest]
     if found == noted:
         return
@@ -57,6 +72,27 @@ def require_intact(spec: EncoderSpec, folder: Path) -> None:
     without = contextlib.suppress(HyperfsadError, OSError)  # it is checked again at every start
     with without, atomic_path(_note(folder)) as temporary:
         temporary.write_text(json.dumps(found) + "\n", encoding="utf-8")
+
+
+def _unknown(spec: EncoderSpec, source: Hub, revision: str) -> str | None:
+    """What we do not know of weights of the hub, in one sentence."""
+    compare = f"`hyperfsad encoders verify {spec.name}` compares all copies at hand"
+    if source.revision is None:
+        return (
+            f"The weights of {spec.name} are those of {source.repository} at revision"
+            f" {revision[:12]}; hyperfsad knows no revision to expect. {compare}."
+        )
+    if revision != source.revision:
+        return (
+            f"The weights of {spec.name} are those of {source.repository} at revision"
+            f" {revision[:12]}; hyperfsad knows {source.revision[:12]}. {compare}."
+        )
+    if source.sha256 is None:
+        return (
+            f"The weights of {spec.name} are those of {source.repository} at the revision that"
+            f" hyperfsad knows ({revision[:12]}), without a hash to compare with. {compare}."
+        )
+    return None
 
 
 def _damaged(spec: EncoderSpec, folder: Path, what: Path) -> str:
