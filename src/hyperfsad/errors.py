@@ -15,6 +15,10 @@ class ImageError(HyperfsadError, ValueError):
     """An image that cannot be read or is no picture of a part."""
 
 
+class NotFiniteError(ImageError):
+    """An image for which something that is no number came out: it gets no verdict."""
+
+
 class EncoderError(HyperfsadError):
     """An encoder that cannot be found, fetched or loaded."""
 

@@ -118,6 +118,7 @@ def earlier_identity(header: dict[str, Any]) -> str:
 @pytest.fixture
 def clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A small model in the place of clip-vitb16."""
+    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
     saved_model("clip_vision_model", tmp_path / "clip", depth=12)
     folder = tmp_path / "clip"
     monkeypatch.setattr("hyperfsad.encoders.store.weights_folder", lambda *_, **__: folder)

@@ -1,6 +1,7 @@
 """A cache folder for one test, and a hub on this machine."""
 
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -45,13 +46,13 @@ class HubServer(BaseHTTPRequestHandler):
                 return self._send(200, json.dumps(tree).encode(), body)
             if path.startswith(f"api/models/{repository}/"):
                 files = [{"rfilename": file.name} for file in sorted(folder.iterdir())]
-                answer = {"id": repository, "sha": "b" * 40, "siblings": files}
+                answer = {"id": repository, "sha": _commit(path), "siblings": files}
                 return self._send(200, json.dumps(answer).encode(), body)
             if path.startswith(f"{repository}/resolve/"):
                 if repository in self.gated:
                     return self._send(403, b"", body, {"X-Error-Code": "GatedRepo"})
                 file = folder / path.rpartition("/")[2]
-                headers = {"ETag": f'"{file.name}"', "X-Repo-Commit": "b" * 40}
+                headers = {"ETag": f'"{file.name}"', "X-Repo-Commit": _commit(path)}
                 return self._send(200, file.read_bytes(), body, headers)
         return self._send(404, b"", body, {"X-Error-Code": "RepoNotFound"})
 
@@ -68,6 +69,12 @@ class HubServer(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         return None
+
+
+def _commit(path: str) -> str:
+    """The commit that a path names; that of main is made of b."""
+    found = re.search(r"[0-9a-f]{40}", path)
+    return found[0] if found else "b" * 40
 
 
 @pytest.fixture
@@ -87,10 +94,10 @@ def hub(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[HubServer
     server.server_close()
 
 
-def hub_snapshot(hub: Path, repository: str, origin: Path) -> Path:
+def hub_snapshot(hub: Path, repository: str, origin: Path, revision: str = "a" * 40) -> Path:
     """Puts a folder into the hub's cache, as the hub's own client lays it out."""
     place = hub / f"models--{repository.replace('/', '--')}"
     (place / "refs").mkdir(parents=True)
-    (place / "refs" / "main").write_text("a" * 40)
-    shutil.copytree(origin, place / "snapshots" / ("a" * 40))
-    return place / "snapshots" / ("a" * 40)
+    (place / "refs" / "main").write_text(revision)
+    shutil.copytree(origin, place / "snapshots" / revision)
+    return place / "snapshots" / revision

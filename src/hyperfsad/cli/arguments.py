@@ -117,7 +117,14 @@ def add_changed_detector(command: Parser) -> None:
     """A saved detector to change."""
     command.add_argument("detector", metavar="DETECTOR", help="detector file to change")
     option(command, "-o --output FILE", "detector file to write (default: DETECTOR itself)")
+    add_wait(command)
     add_moved_encoder(command)
+
+
+def add_wait(command: Parser) -> None:
+    """What to do while another process writes to the same place."""
+    text = "if another process is writing there, wait until it is done instead of stopping"
+    flag(command, "--wait", text)
 
 
 def add_source(command: Parser, required: bool = False) -> None:
@@ -191,6 +198,7 @@ def add_keep_odd(group: Group) -> None:
 def add_results(command: Parser) -> None:
     """What goes to the results folder."""
     option(command, "-o --output DIR", "folder for results", default="out")
+    add_wait(command)
     flag(command, "--no-heatmaps", "draw no heat maps")
     flag(command, "--save-maps", "write anomaly maps to maps/*.npy as well")
     option(command, "--min-area PX", "leave out regions smaller than PX pixels", area, 0)

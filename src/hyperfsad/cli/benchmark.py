@@ -2,11 +2,26 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..detector.recipes import PAPER_OFFLINE, find_recipe
+from ..disk.locks import occupied
 from ..errors import UsageError
-from .arguments import RECIPE_HELP, RECIPE_NAMES, add_device, chosen, flag, integers, names, option
+from .arguments import (
+    RECIPE_HELP,
+    RECIPE_NAMES,
+    add_device,
+    add_wait,
+    chosen,
+    flag,
+    integers,
+    names,
+    option,
+)
 from .console import DONE, later_bar, printable, printable_rows, say
+
+if TYPE_CHECKING:
+    from ..bench.run import Suite
 
 
 def add_benchmark(command: argparse.ArgumentParser) -> None:
@@ -39,13 +54,12 @@ def add_benchmark(command: argparse.ArgumentParser) -> None:
     add_device(command, "torch", "so that figures do not depend on what is installed")
     option(command, "--cache-limit GB", "disk space for encoded images, in GB", float, 20)
     option(command, "-o --output DIR", "folder for tables and records", default="benchmark")
+    add_wait(command)
 
 
 def benchmark(options: argparse.Namespace) -> int:
     """Runs a preset on one data set, or on those of a suite, and prints its tables."""
-    from ..bench.efficiency import efficiency_table
-    from ..bench.run import Source, Suite, run_benchmark
-    from ..bench.tables import to_markdown, write_table
+    from ..bench.run import Source, Suite
     from ..encoders.encoder import use_threads
 
     use_threads(options.threads)
@@ -58,6 +72,15 @@ def benchmark(options: argparse.Namespace) -> int:
         suite = Suite({options.dataset: source}, encoders, options.categories)
     else:
         raise UsageError("Give --dataset and --root, or --suite with a file that names several.")
+    with occupied(out, wait=options.wait, notify=say):
+        return _run(options, suite, out)
+
+
+def _run(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
+    from ..bench.efficiency import efficiency_table
+    from ..bench.run import run_benchmark
+    from ..bench.tables import to_markdown, write_table
+
     settings = chosen(options, "shots", "resolution", "recipe", "device", "engine")
     if options.preset == "efficiency":
         table = efficiency_table(suite.load(), suite.encoders, notify=say, **settings)

@@ -71,7 +71,7 @@ def detect(options: argparse.Namespace) -> int:
             for name, one in getattr(detector, "products_", {}).items()
         ],
     )
-    with output.open(resume=options.resume, notify=say):
+    with output.open(resume=options.resume, wait=options.wait, notify=say):
         todo = [image for image in images if image not in output]
         if len(todo) < len(images):
             say(f"{count(len(images) - len(todo), 'image')} done before.")

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from ..disk.locks import occupied
 from ..errors import UsageError
 from . import arguments
 from .arguments import chosen, option
@@ -24,6 +25,7 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     text = "parts with defects; folders below a folder name the kinds"
     option(parts, "--bad BAD", text, nargs="+", default=None)
     option(command, "-o --output DIR", "folder for the page and the tables", default="evaluation")
+    arguments.add_wait(command)
     arguments.add_moved_encoder(command)
     arguments.add_machine(command)
 
@@ -40,18 +42,19 @@ def evaluate(options: argparse.Namespace) -> int:
     from ..evaluation.evaluation import PAGE
     from ..evaluation.run import evaluate as run
 
-    found = run(
-        detector,
-        options.tree[0] if options.tree else None,
-        good=options.good or (),
-        bad=options.bad or (),
-        file=options.detector,
-        progress=progress,
-        **chosen(options, "output"),
-    )
-    if (Path(options.output) / PAGE).exists():
-        say(f"{options.output} holds an evaluation already; it is replaced.")
-    found.save(options.output)
+    with occupied(Path(options.output), wait=options.wait, notify=say):
+        found = run(
+            detector,
+            options.tree[0] if options.tree else None,
+            good=options.good or (),
+            bad=options.bad or (),
+            file=options.detector,
+            progress=progress,
+            **chosen(options, "output"),
+        )
+        if (Path(options.output) / PAGE).exists():
+            say(f"{options.output} holds an evaluation already; it is replaced.")
+        found.save(options.output)
     for image in found.failed:
         say(f"hyperfsad: {image.error}")
     print(printable_rows(found.to_text()))

@@ -2,10 +2,12 @@
 
 import argparse
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..disk.files import check_target
+from ..disk.locks import changing
 from ..errors import DetectorFileError, UsageError
 from . import arguments
 from .arguments import option
@@ -30,6 +32,7 @@ def add_fit(command: argparse.ArgumentParser) -> None:
     option(command, "--categories DIR", text)
     text = "detector file to write, such as part.hfsad"
     option(command, "-o --output FILE", text, required=True)
+    arguments.add_wait(command)
     arguments.add_fitting(command)
 
 
@@ -40,9 +43,10 @@ def fit(options: argparse.Namespace) -> int:
             "Give either images of good parts, or --categories with a folder that holds one folder"
             " of good parts for each product."
         )
-    _refuse_other_file(options.output)
-    detector, complete = (_fitted_products if options.categories else fitted_detector)(options)
-    _save(detector, options.output)
+    with changing(Path(options.output), wait=options.wait, notify=say):
+        _refuse_other_file(options.output)
+        detector, complete = (_fitted_products if options.categories else fitted_detector)(options)
+        _save(detector, options.output)
     return exit_code(complete)
 
 
@@ -89,6 +93,17 @@ def add_extend(command: argparse.ArgumentParser) -> None:
 
 def extend(options: argparse.Namespace) -> int:
     """Adds good parts to a saved detector."""
+    with _changing_target(options):
+        return _extend(options)
+
+
+def _changing_target(options: argparse.Namespace) -> AbstractContextManager[None]:
+    """From before the detector is read: or what another process adds meanwhile would be lost."""
+    target = Path(options.output or options.detector)
+    return changing(target, wait=options.wait, notify=say)
+
+
+def _extend(options: argparse.Namespace) -> int:
     from ..detector.products import ProductDetector
 
     _refuse_other_file(options.output)
@@ -140,6 +155,11 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
 
 def calibrate(options: argparse.Namespace) -> int:
     """Sets a new threshold for a saved detector."""
+    with _changing_target(options):
+        return _calibrate(options)
+
+
+def _calibrate(options: argparse.Namespace) -> int:
     _refuse_other_file(options.output)
     detector = saved_detector(options)
     product = _chosen_product(options, detector)

@@ -8,6 +8,7 @@ from typing import Any
 from ..decisions.thresholds import Calibration
 from ..detector.recipes import PAPER_OFFLINE, stored_recipe
 from ..encoders import REGISTRY, EncoderSpec
+from ..encoders.specs import Hub, Source
 from ..errors import DetectorFileError, UsageError
 from ..messages import as_rows
 from .arguments import add_figures, add_machine, add_recipe, flag, integers, option
@@ -117,10 +118,18 @@ def encoders(options: argparse.Namespace) -> int:
     for spec in REGISTRY.values():
         cached = "yes" if cached_folder(spec) else "no"
         note = f"  ({spec.note})" if spec.note else ""
-        sources = " or ".join(map(str, spec.sources))
+        sources = " or ".join(map(_source, spec.sources))
         print(f"{spec.name:18} {cached:6} {spec.licence:15} {sources}{note}")
     print("A local folder in the Hugging Face format (DINOv2, DINOv3, CLIP) works as well.")
     return DONE
+
+
+def _source(source: Source) -> str:
+    """Where weights come from, and what is known of them."""
+    if isinstance(source, Hub):
+        known = source.revision[:12] if source.revision else "no revision known"
+        return f"{source} ({known})"
+    return str(source)
 
 
 def _verify(spec: EncoderSpec) -> int:

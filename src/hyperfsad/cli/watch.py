@@ -58,6 +58,7 @@ def watch(options: argparse.Namespace) -> int:
     watcher = Watcher(
         detector,
         **chosen(options, "folder", "output", "interval", "settle", "patience", "new_only"),
+        wait=options.wait,
         heatmaps=not options.no_heatmaps,
         maps=options.save_maps,
         webhook=webhook,

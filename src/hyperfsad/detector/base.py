@@ -3,132 +3,33 @@
 A method adds how tokens are scored, and the colour scale of its maps.
 """
 
-import os
+import math
 import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
-from copy import copy
-from typing import Any, TypeVar, overload
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from copy import copy, deepcopy
+from typing import Any, TypeVar
 
-from numpy.typing import NDArray
-from PIL import Image
-from torch import Tensor
+import torch
 
 from ..decisions.regions import Region, find_regions
 from ..decisions.thresholds import Calibration
-from ..encoders import SUBSTITUTE, EncoderSettings, find_spec
-from ..encoders.encoder import Encoder, PreparedImage, load_encoder, named_engine, prepared
+from ..encoders import SUBSTITUTE, find_spec
+from ..encoders.encoder import Encoder, PreparedImage, load_encoder, named_engine
 from ..encoders.tokens import Tokens
 from ..errors import DetectorFileError, ImageError, UsageError
 from ..evidence.evidence import Evidence
-from ..images.loading import ImageSource, LoadedImage, NormalImage, batched
-from ..images.reading import AHEAD, Images, ahead, check_images, is_one_image, single_images
+from ..images.loading import ImageSource, LoadedImage, NormalImage
+from ..images.reading import Images, check_images
 from ..messages import Notify, Progress, no_progress, silent
 from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore
 from ..results.result import AnomalyResult
-from ..views import Plain
 from .checks import checked
+from .predictor import Predictor
 from .support import SupportReader
 
 Self = TypeVar("Self", bound="FewShotDetector")
-
-
-class Predictor(ABC):
-    """Answers with an `AnomalyResult` for each image, one by one or lazily each of several."""
-
-    settings: EncoderSettings
-    batch_size: int | None
-
-    @property
-    @abstractmethod
-    def encoder_(self) -> Encoder:
-        """The encoder, loaded when it is first needed."""
-
-    @abstractmethod
-    def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
-        """The results of a few images that were read, as one batch."""
-
-    @abstractmethod
-    def require_fitted(self) -> None:
-        """Refuses to answer before it has learnt a good part."""
-
-    @property
-    def _sight(self) -> Plain:
-        """What is shown to the encoder."""
-        return Plain()
-
-    @overload  # an array could be iterated too, but is always one image
-    def predict(  # type: ignore[overload-overlap]
-        self, images: "Image.Image | NDArray[Any] | Tensor", *, keep_pictures: bool = ...
-    ) -> AnomalyResult: ...
-    @overload
-    def predict(self, images: str | os.PathLike[str], *, keep_pictures: bool = ...) -> Any: ...
-    @overload
-    def predict(
-        self, images: "Iterable[ImageSource]", *, keep_pictures: bool = ...
-    ) -> Iterator[AnomalyResult]: ...
-    def predict(self, images: Images, *, keep_pictures: bool = False) -> Any:
-        """Scores one image, or lazily each of several.
-
-        One image gives an `AnomalyResult` or raises `ImageError`. An iterable, a folder or a glob
-        gives an iterator, in their order; there an image that cannot be read gives a result with
-        `error` set, and the others go on. A thread of its own reads a few images ahead of the
-        encoder; it ends with the iterator. `keep_pictures` leaves the decoded image in each
-        result, so that `plot` need not read it again; large ones are never kept.
-        """
-        self.require_fitted()
-        if is_one_image(images):
-            return self._results([self._prepared(images, keep_pictures)])[0]
-        return self._predict_each(single_images(images), keep_pictures)
-
-    def _predict_each(
-        self, sources: Iterable[ImageSource], keep_pictures: bool
-    ) -> Iterator[AnomalyResult]:
-        def read(source: ImageSource) -> PreparedImage | AnomalyResult:
-            try:
-                return self._prepared(source, keep_pictures)
-            except ImageError as error:
-                name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
-                return AnomalyResult.failed(name, str(error))
-
-        size = self._batch
-        with closing(ahead(read, sources, max(self._read_ahead, size))) as images:
-            for batch in batched(images, size):
-                yield from self._judged(batch)
-
-    def _prepared(
-        self, source: ImageSource | LoadedImage, keep_picture: bool = False
-    ) -> PreparedImage:
-        sight = self._sight
-        return prepared(
-            source,
-            self.settings,
-            sight.visible,
-            keep_picture=keep_picture,
-            keep_whole=sight.needs_pictures,
-        )
-
-    def _judged(self, batch: list[PreparedImage | AnomalyResult]) -> list[AnomalyResult]:
-        """A result for each; the list is emptied, so that pictures go before others are read."""
-        readable = [image for image in batch if isinstance(image, PreparedImage)]
-        results = iter(self._results(readable) if readable else ())
-        found = [image if isinstance(image, AnomalyResult) else next(results) for image in batch]
-        batch.clear()
-        return found
-
-    @property
-    def _batch(self) -> int:
-        """Images that are encoded at once; of several large pictures memory would run out."""
-        if self._sight.needs_pictures:
-            return 1
-        return self.batch_size or self.encoder_.usual_batch
-
-    @property
-    def _read_ahead(self) -> int:
-        """Images that are read before they are asked for."""
-        return 1 if self._sight.needs_pictures else AHEAD
 
 
 class FewShotDetector(Predictor):
@@ -225,6 +126,36 @@ class FewShotDetector(Predictor):
         self.learn()
         return self
 
+    def __copy__(self: Self) -> Self:
+        """Another detector of the same encoder and tokens."""
+        fresh = object.__new__(type(self))
+        fresh.__dict__.update(self.__dict__)
+        return fresh
+
+    def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
+        """Tokens and settings of its own; the encoder, which never changes, is shared."""
+        fresh = object.__new__(type(self))
+        fresh.__setstate__(deepcopy(self.__getstate__(), memo))
+        fresh.notify, fresh.progress = self.notify, self.progress
+        if self._encoder is not None:
+            fresh.use_encoder(self._encoder)
+        return fresh
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: tokens and settings. Where it arrives, the encoder is loaded again, and
+        must have the same weights; messages go nowhere until `notify` is set."""
+        state = {**self.__dict__, "notify": silent, "progress": no_progress, "_encoder": None}
+        if self._encoder is not None:
+            state["_fingerprint"] = self._encoder.fingerprint
+        if "memory_" in state:
+            state["memory_"] = self.memory_.to(torch.device("cpu"))
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if hasattr(self, "memory_"):
+            self.learn()
+
     def leaving_out(self: Self, entries: Sequence[int]) -> Self:
         """A copy that has never seen a normal image, given by its entries in the memory bank."""
         return copy(self).remember(self.memory_.without(*entries))
@@ -264,8 +195,8 @@ class FewShotDetector(Predictor):
 
     @property
     def encoder_(self) -> Encoder:
-        """The encoder, loaded when it is first needed."""
-        if self._encoder is None:
+        """The encoder, loaded when it is first needed, and again where a fork has broken it."""
+        if self._encoder is None or self._encoder.is_broken:
             self.use_encoder(
                 load_encoder(self.settings, self.device, self.notify, engine=self.engine)
             )
@@ -280,6 +211,11 @@ class FewShotDetector(Predictor):
             raise DetectorFileError(
                 f"This detector was made with other weights of {self.settings.name} than those"
                 " on this machine; its scores would be wrong. Fit it again."
+            )
+        if hasattr(self, "memory_") and self.memory_.cls.shape[-1] != encoder.width:
+            raise DetectorFileError(
+                f"This detector remembers tokens of {self.memory_.cls.shape[-1]} numbers, and those"
+                f" of {self.settings.name} have {encoder.width}; fit it again."
             )
         self._encoder = encoder
         if hasattr(self, "memory_"):
@@ -300,6 +236,7 @@ class FewShotDetector(Predictor):
 
     def result(self, image: PreparedImage, scored: TokenScore) -> AnomalyResult:
         """What is said of an image, given its scores."""
+        self._require_levels()
         regions: tuple[Region, ...] = ()
         calibration = self.calibration_
         if self.map_threshold_ is not None:
@@ -326,6 +263,14 @@ class FewShotDetector(Predictor):
             inside=scored.inside,
             detector=weakref.ref(self),
         )
+
+    def _require_levels(self) -> None:
+        """Refuses thresholds that were set to what nothing lies above."""
+        for level in (self.threshold_, self.map_threshold_):
+            if level is not None and not math.isfinite(level):
+                raise UsageError(
+                    f"The detector has the threshold {level}, which judges nothing; calibrate it."
+                )
 
     def _shown_scale(self) -> tuple[float, float]:
         """Colours begin where the map says that an image is anomalous, and end at twice that."""

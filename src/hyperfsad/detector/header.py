@@ -11,11 +11,10 @@ from PIL import Image
 from ..decisions.interest import AUTO, FixedRegion
 from ..decisions.roi import Roi
 from ..decisions.thresholds import Calibration
-from ..errors import DetectorFileError, UsageError
+from ..errors import DetectorFileError, UsageError, first_line
 from ..method.memory import MemoryBank
 from . import storage
 from .orientation import AUTO as AUTO_ROTATIONS
-from .orientation import check_rotations
 from .recipes import CLIP, DEFAULT_RECIPE, PAPER, PAPER_OFFLINE, stored_recipe
 
 Detector: TypeAlias = Any
@@ -77,7 +76,7 @@ def restored(
     try:
         settings, fingerprint = storage.stored_encoder(header, path, backbone)
         tiles, roi = header.get("tiles"), header.get("roi")
-        rotations, tentative = int(header.get("rotations", 1)), bool(header.get("tentative"))
+        rotations, tentative = header.get("rotations", 1), header.get("tentative", False)
         detector = cls(
             settings.name,
             recipe=stored_recipe(header.get("recipe"), settings.name),
@@ -86,33 +85,32 @@ def restored(
             lookup=header["lookup"],
             sharpness=header.get("sharpness", 1.0),
             scales=header.get("scales", (1,)),
-            smooth=bool(header.get("smooth", False)),
+            smooth=header.get("smooth", False),
             pooling=header["pooling"],
             lam=header["lambda"],
-            missing=float(header.get("missing", 0.0)),
+            missing=header.get("missing", 0.0),
             rotations=AUTO_ROTATIONS if tentative else rotations,
             roi=AUTO if roi == AUTO else None,
             tiles=None if tiles is None else tiles["side"],
             **machine,
         )
-        check_rotations(rotations)
+        if detector.settings.patch != settings.patch:
+            raise ValueError(f"its encoder has patches of {detector.settings.patch}")
         detector.rotations_, detector.tentative_ = rotations, tentative
         if isinstance(roi, dict):
             mask = storage.read_tensor(Path(path), header, "roi")
             detector.roi = Image.fromarray(mask.numpy() * 255)
             detector.view_.interest = FixedRegion(Roi.stored(mask, roi))
-        low, high = map(float, header["scale"])
+        low, high = header["scale"]
         detector.threshold_ = header["threshold"]
-        level = header.get("map_threshold")  # detectors of format 1 have none
-        detector.map_threshold_ = None if level is None else float(level)
-        limit = header.get("foreign")
-        detector.foreign_ = None if limit is None else float(limit)
+        detector.map_threshold_ = header.get("map_threshold")  # format 1 has none
+        detector.foreign_ = header.get("foreign")
         stored = header.get("calibration")
         detector.calibration_ = None if stored is None else Calibration.from_dict(stored)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, UsageError):
             raise
-        raise DetectorFileError(f"{path} is damaged: {error!r}.") from error
+        raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
     detector.settings = settings
     detector.remember(bank)
     detector._scale = (low, high)

@@ -19,7 +19,7 @@ from ..decisions.thresholds import (
 )
 from ..encoders.encoder import PreparedImage
 from ..encoders.tokens import Tokens
-from ..errors import ImageError, UsageError
+from ..errors import ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage, load_image
 from ..images.reading import Images, check_images, distinct_images, single_images
@@ -44,6 +44,7 @@ from .orientation import (
     first_few,
     read_in_orientations,
 )
+from .predictor import unjudged
 from .recipes import DEFAULT_RECIPE, find_recipe
 from .support import SupportReader
 
@@ -272,6 +273,14 @@ class HyperFSAD(FewShotDetector):
         fresh.view_ = fresh._new_view()
         return fresh
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "view_": self.view_.interest}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.view_ = make_view(self._rules(), state["view_"], self.tile_side)
+        super().__setstate__({**state, "view_": self.view_})
+
     def extend(self, images: Images) -> "HyperFSAD":
         """Remembers more good parts; the same as fitting on all of them at once.
 
@@ -366,7 +375,10 @@ class HyperFSAD(FewShotDetector):
         )
         scores: list[tuple[str, TokenScore]] = []
         for _, image in found:
-            scores += [(image.name, one) for one in self.score_images([image])]
+            try:
+                scores += [(image.name, one) for one in self.score_images([image])]
+            except NotFiniteError as error:
+                raise unjudged(image.name, error) from error
             del image  # a large picture goes before the next is read
         return scores
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,16 +13,16 @@ from ..decisions.routing import Route, Router, least_similarities, look_alikes
 from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import Tokens
-from ..errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
+from ..errors import HyperfsadWarning, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.finding import product_folders
 from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
 from ..images.reading import Images
 from ..results.result import AnomalyResult
 from . import storage
-from .base import Predictor
 from .checks import file_path
 from .hyperfsad import HyperFSAD
+from .predictor import Predictor
 from .recipes import find_recipe
 
 
@@ -168,16 +167,15 @@ class ProductDetector(Predictor):
             name: HyperFSAD.restored(bank, header, os.fspath(path), backbone=backbone, **machine)
             for name, (bank, header) in stored.items()
         }
-        try:
-            least = {name: float(own["least_similarity"]) for name, (_, own) in stored.items()}
-            if not all(math.isfinite(level) for level in least.values()):
-                raise ValueError("a limit is no number")
-        except (KeyError, TypeError, ValueError) as error:
-            raise DetectorFileError(f"{path} is damaged: {error!r}.") from error
+        least = {name: own["least_similarity"] for name, (_, own) in stored.items()}
         detector = cls.__new__(cls)
         detector._begin(next(iter(products.values())).unfitted())
         detector.products_, detector.least_ = products, least
         return detector
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: the products; each knows how."""
+        return {**self.__dict__, "_router": None}
 
     def __repr__(self) -> str:
         count = sum(len(each.memory_) for each in self.products_.values())

@@ -5,38 +5,53 @@ in several orientations counts as often in K and stands once in the header. A de
 of interest also has `roi`; one that cuts images into tiles has theirs (see `views.tile_files`). The
 header keeps one JSON string under one key, since safetensors does not keep the order of several. A
 file of several products has the tensors of each under `products.<number>.`, and their headers.
+
+Every byte has a checksum: tensors theirs in the header, and the header its seal (`disk.tensors`),
+which files of earlier versions lack. Beyond that nothing is believed: the header is checked by
+`schema`, shapes before tensors are read, and tokens for their length, which is 1.
 """
 
 import json
 import os
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
 
 from ..disk.files import atomic_path, open_regular
-from ..disk.tensors import StreamedTensor, write_tensors
+from ..disk.locks import changing
+from ..disk.tensors import (
+    Head,
+    StoredTensor,
+    StreamedTensor,
+    read_head,
+    read_json,
+    write_tensors,
+)
 from ..encoders import REGISTRY, EncoderSettings
 from ..errors import DetectorFileError, UsageError, first_line
 from ..images.loading import NormalImage
 from ..method.memory import MemoryBank
 from ..views import View, stored_extras
+from .schema import check_header
 
 FORMAT = 3
 """1 had no recipe, sharpness or scales: all were the paper's. 2 had one product, one orientation of
 each image, and no tiles."""
 KEY = "hyperfsad"
 
-MOST_ORIENTATIONS = 1000
-"""Orientations of one image; a file that claims more is damaged."""
+UNIT = 0.01
+"""How far the length of a token may be from 1."""
 
 _DAMAGES = (SafetensorError, OSError, KeyError, TypeError, ValueError, ZeroDivisionError)
 """What reading a damaged file may raise."""
 _MISMATCH = "its content does not match its description"
+
+Found = TypeVar("Found")
 
 
 def write_detector(path: Path, bank: MemoryBank, settings: dict[str, Any], view: View) -> None:
@@ -80,13 +95,22 @@ def _write(
     release: Callable[[], None] = lambda: None,
 ) -> None:
     """`release` lets the file at the path be replaced."""
-    with atomic_path(path) as temporary:
-        write_tensors(temporary, tensors, {KEY: json.dumps(header)})
+    try:
+        text = json.dumps(header, allow_nan=False)
+        check_header(json.loads(text))
+    except ValueError as error:  # set by hand: nobody could read it again
+        raise UsageError(f"{path} is not written: {first_line(error)}.") from error
+    with changing(path), atomic_path(path) as temporary:
+        write_tensors(temporary, tensors, {KEY: text})
         release()
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The settings in a detector file, checked for origin and version; no tensor is read."""
+    """The settings in a detector file, every one of them checked; no tensor is read."""
+    return _read_head(path)[0]
+
+
+def _read_head(path: Path) -> tuple[dict[str, Any], Head]:
     if not path.exists():
         raise DetectorFileError(f"There is no detector file {path}.")
     if path.is_dir():
@@ -97,19 +121,23 @@ def read_header(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise DetectorFileError(f"{path} cannot be read: {error.strerror}.") from error
     try:
-        with safe_open(path, framework="pt") as file:
-            text = (file.metadata() or {}).get(KEY)
-        header = json.loads(text) if text else None
-    except (SafetensorError, OSError, ValueError) as error:
+        head = read_head(path)
+        text = head.metadata.get(KEY)
+        header = read_json(text) if isinstance(text, str) else None
+    except (OSError, ValueError) as error:
         raise DetectorFileError(f"{path} is damaged, cut short or no detector file.") from error
-    if not isinstance(header, dict) or not isinstance(header.get("format"), int):
+    if not isinstance(header, dict) or type(header.get("format")) is not int:
         raise DetectorFileError(f"{path} is a safetensors file, but not a hyperfsad detector.")
     if header["format"] > FORMAT:
         raise DetectorFileError(
             f"{path} was written by a newer hyperfsad (format {header['format']}, this one reads"
             f" up to {FORMAT}); upgrade hyperfsad."
         )
-    return header
+    try:
+        check_header(header)
+    except ValueError as error:
+        raise DetectorFileError(f"{path} is damaged: {error}.") from error
+    return header, head
 
 
 def holds_products(header: dict[str, Any]) -> bool:
@@ -119,7 +147,34 @@ def holds_products(header: dict[str, Any]) -> bool:
 
 def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
     """The memory bank and the settings of a detector file, every part of it checked."""
-    header = read_header(path)
+    return _steady(path, lambda: _read_detector(path))
+
+
+def _steady(path: Path, read: Callable[[], Found]) -> Found:
+    """Reads again where another process replaced the file meanwhile: both versions are sound."""
+    for _ in range(3):
+        before = _stamp(path)
+        try:
+            found = read()
+        except DetectorFileError:
+            if _stamp(path) == before:
+                raise
+        else:
+            if _stamp(path) == before:
+                return found
+    return read()
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
+    header, head = _read_head(path)
     if holds_products(header):
         raise DetectorFileError(
             f"{path} holds several products, and this needs a detector of one; in Python, open it"
@@ -127,7 +182,7 @@ def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
         )
     try:
         with safe_open(path, framework="pt") as file:
-            bank = _checked_bank(file, header)
+            bank = _checked_bank(file, head, header)
             return replace(bank, extras=stored_extras(path, file, bank, header)), header
     except _DAMAGES as error:
         raise DetectorFileError(f"{path} is damaged{_how(error)}.") from error
@@ -135,7 +190,11 @@ def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
 
 def read_products(path: Path) -> dict[str, tuple[MemoryBank, dict[str, Any]]]:
     """The memory bank and the settings of each product in a file, every part of it checked."""
-    header = read_header(path)
+    return _steady(path, lambda: _read_products(path))
+
+
+def _read_products(path: Path) -> dict[str, tuple[MemoryBank, dict[str, Any]]]:
+    header, head = _read_head(path)
     if not holds_products(header):
         raise DetectorFileError(
             f"{path} holds a detector of one product; in Python, open it with HyperFSAD.load or"
@@ -145,7 +204,7 @@ def read_products(path: Path) -> dict[str, tuple[MemoryBank, dict[str, Any]]]:
     try:
         with safe_open(path, framework="pt") as file:
             for number, own in enumerate(header["products"]):
-                bank = _checked_bank(file, own, _prefix(number))
+                bank = _checked_bank(file, head, own, _prefix(number))
                 if own.get("tiles") is not None:
                     raise ValueError(_MISMATCH)  # products are never cut into tiles
                 products[str(own["name"])] = bank, own
@@ -160,26 +219,28 @@ def read_products(path: Path) -> dict[str, tuple[MemoryBank, dict[str, Any]]]:
 
 def _how(error: BaseException) -> str:
     """What is damaged, where we know it: the words of safetensors are about its own insides."""
+    if isinstance(error, KeyError):
+        return f": it has no {error.args[0]}"
     return "" if isinstance(error, SafetensorError) else f": {first_line(error)}"
 
 
-def _checked_bank(file: Any, header: dict[str, Any], prefix: str = "") -> MemoryBank:
+def _checked_bank(file: Any, head: Head, header: dict[str, Any], prefix: str = "") -> MemoryBank:
     layers = header["encoder"]["layers"]
+    grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
+    entries = sum(image.get("views", 1) for image in header["normal_images"])
+    width = head.tensors[f"{prefix}cls"].shape[-1:]
+    expected = {f"{prefix}patches.{layer}": (entries * grid**2, *width) for layer in layers}
+    expected[f"{prefix}cls"] = (entries, len(layers), *width)
+    for name, shape in expected.items():
+        place = head.tensors[name]
+        if place != StoredTensor("F32", shape, place.start) or 0 in shape:
+            raise ValueError(_MISMATCH)
     images = _images(header["normal_images"])
     patches = tuple(file.get_tensor(f"{prefix}patches.{layer}") for layer in layers)
     bank = MemoryBank(patches, file.get_tensor(f"{prefix}cls"), images)
-    intact = all(
-        _crc32(tensor) == header["crc32"][name] for name, tensor in _tensors(bank, layers).items()
-    )
-    grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
-    intact &= bank.cls.shape[:2] == (len(images), len(layers)) and len(images) > 0
-    shape = (len(images) * grid**2, bank.cls.shape[2])
-    intact &= all(
-        layer.shape == shape and layer.dtype == torch.float32 and _finite(layer)
-        for layer in patches
-    )
-    if not intact:
-        raise ValueError(_MISMATCH)
+    for name, tensor in _tensors(bank, layers).items():
+        if _crc32(tensor) != header["crc32"][name] or not _unit(tensor):
+            raise ValueError(_MISMATCH)
     return bank
 
 
@@ -215,14 +276,9 @@ def _listed(bank: MemoryBank) -> list[dict[str, Any]]:
 def _images(described: list[dict[str, Any]]) -> tuple[NormalImage, ...]:
     images: list[NormalImage] = []
     for image in described:
-        width, height = image.get("size") or (None, None)
-        size = None if width is None or height is None else (int(width), int(height))
-        if size is not None and min(size) < 1:
-            raise ValueError(f"an image has the size {size}")
-        views = image.get("views", 1)
-        if not 1 <= int(views) <= MOST_ORIENTATIONS:
-            raise ValueError(f"an image has {views} views")
-        images += [NormalImage(image["name"], image["sha256"], size)] * int(views)
+        size = image.get("size")
+        normal = NormalImage(image["name"], image["sha256"], None if size is None else tuple(size))
+        images += [normal] * image.get("views", 1)
     return tuple(images)
 
 
@@ -235,17 +291,18 @@ def _crc32(tensor: torch.Tensor) -> int:
     return zlib.crc32(tensor.numpy().data)
 
 
-def _finite(tensor: torch.Tensor) -> bool:
-    """One number that is not finite spoils the sum, which is faster than asking each."""
-    return bool(tensor.sum().isfinite())
+def _unit(tensor: torch.Tensor) -> bool:
+    """Whether all tokens have the length 1; zeros would match nothing, and NaN everything."""
+    return bool(((torch.linalg.vector_norm(tensor, dim=-1) - 1).abs() < UNIT).all())
 
 
 def stored_encoder(
     header: dict[str, Any], path: str, backbone: str | None
 ) -> tuple[EncoderSettings, str]:
     """The settings of a detector's encoder, perhaps at another place, and its fingerprint."""
-    stored = dict(header["encoder"])
-    fingerprint = str(stored.pop("fingerprint"))
+    names = {field.name for field in fields(EncoderSettings)}
+    stored = {name: value for name, value in header["encoder"].items() if name in names}
+    fingerprint = str(header["encoder"]["fingerprint"])
     if backbone is not None:
         if stored["name"] in REGISTRY and backbone != stored["name"]:
             raise UsageError(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..encoders.encoder import Encoder, prepare
-from ..errors import ImageError, UsageError
+from ..errors import ImageError, NotFiniteError, UsageError
 from ..images.loading import LoadedImage, NormalImage, batched
 from ..images.reading import Images, distinct_images
 from ..method.memory import MemoryBank
@@ -38,7 +38,11 @@ class SupportReader:
         self._names |= learnt
         banks = []
         for batch in batched(self._new_images(images, learnt, orientations), self._batch_size):
-            tokens = self._encoder.encode_prepared([pixels for pixels, _, _ in batch])
+            try:
+                tokens = self._encoder.encode_prepared([pixels for pixels, _, _ in batch])
+            except NotFiniteError as error:
+                names = ", ".join(dict.fromkeys(normal.name for _, normal, _ in batch))
+                raise NotFiniteError(f"{names} cannot be learnt: {error}.") from error
             bank = MemoryBank.of(tokens, [normal for _, normal, _ in batch])
             pictures = [picture for _, _, picture in batch if picture is not None]
             banks.append(self._view.remember(bank, pictures, self._encoder))

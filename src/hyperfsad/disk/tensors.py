@@ -1,18 +1,32 @@
 """Writing and finding tensors of safetensors files in a stream, whatever their size.
 
 The format is simple: eight bytes say how long the header is; the header is JSON, with the type, the
-shape and the place of each tensor; then their bytes follow without gaps.
+shape and the place of each tensor; then their bytes follow without gaps. Tensors have checksums of
+their own; the rest, from the first byte to the last of the header, has a seal in its metadata: its
+sha256, taken while the seal itself is all zeros.
 """
 
+import hashlib
 import json
 import math
+import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ..errors import HyperfsadError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+LONGEST_HEADER = 4 << 20
+"""Bytes: of some 20,000 images. A stranger's JSON takes up to thirty times its length in memory."""
+
+SEAL = "seal"
+_SEALED = re.compile(rb'"seal":"([0-9a-f]{64})"')
+_UNSEALED = b'"seal":"' + b"0" * 64 + b'"'
 
 SIZES = {"F32": 4, "F16": 2, "I64": 8, "U8": 1}
 """Bytes of a number of each type that we write."""
@@ -49,13 +63,21 @@ class StoredTensor:
     """Where its bytes begin in the file."""
 
 
+@dataclass(frozen=True)
+class Head:
+    """What stands before the tensors of a file."""
+
+    metadata: dict[str, Any]
+    tensors: dict[str, StoredTensor]
+
+
 def write_tensors(
     path: Path, tensors: Mapping[str, StreamedTensor], metadata: Mapping[str, str]
 ) -> None:
     """Writes a file that safetensors reads; the tensors lie in their order here, but those of
-    wide numbers first, so that all are aligned in memory."""
+    wide numbers first, so that all are aligned in memory. The header is sealed."""
     ordered = sorted(tensors.items(), key=lambda item: -SIZES[item[1].kind])
-    header: dict[str, object] = {"__metadata__": dict(metadata)}
+    header: dict[str, object] = {"__metadata__": {**metadata, SEAL: "0" * 64}}
     end = 0
     for name, tensor in ordered:
         start, end = end, end + tensor.length
@@ -66,9 +88,13 @@ def write_tensors(
         }
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    if len(text) > LONGEST_HEADER:
+        raise HyperfsadError(
+            f"The names and numbers of so many images take {len(text) / 1e6:.1f} MB, and a file"
+            f" has room for {LONGEST_HEADER / 1e6:.1f} MB of them; learn fewer images."
+        )
     with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little"))
-        file.write(text)
+        file.write(sealed(len(text).to_bytes(8, "little") + text))
         for name, tensor in ordered:
             written = 0
             for piece in tensor.pieces:
@@ -77,15 +103,65 @@ def write_tensors(
                 raise ValueError(f"{name} has {written} bytes instead of {tensor.length}.")
 
 
-def stored_tensors(path: Path) -> dict[str, StoredTensor]:
-    """Where each tensor lies, in a file that safetensors has found sound."""
+def sealed(head: bytes) -> bytes:
+    """What stands before the tensors, with its seal in the place of whatever is there."""
+    blank = _SEALED.sub(_UNSEALED, head)
+    digest = hashlib.sha256(blank).hexdigest().encode()
+    return blank.replace(_UNSEALED, _UNSEALED.replace(b"0" * 64, digest))
+
+
+def read_head(path: Path) -> Head:
+    """What a file says of itself, before anything of it is believed; ValueError if it is damaged.
+
+    A file without a seal comes from an earlier version.
+    """
     with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-    return {
-        name: StoredTensor(
-            entry["dtype"], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0]
-        )
-        for name, entry in header.items()
-        if name != "__metadata__"
-    }
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(8)
+        length = int.from_bytes(start, "little")
+        if len(start) < 8 or not 2 <= length <= min(LONGEST_HEADER, size - 8):
+            raise ValueError("its header has no sound length")
+        head = start + file.read(length)
+    header = read_json(head[8:].decode("utf-8"))
+    metadata = header.pop("__metadata__", {}) if isinstance(header, dict) else None
+    if not isinstance(metadata, dict):
+        raise ValueError("its header is no object")
+    if SEAL in metadata and (len(_SEALED.findall(head)) != 1 or sealed(head) != head):
+        raise ValueError("its header was changed since it was written")
+    tensors = {name: _stored(name, entry, 8 + length, size) for name, entry in header.items()}
+    if max((end for _, end in tensors.values()), default=8 + length) != size:
+        raise ValueError("its tensors do not end where the file ends")
+    return Head(metadata, {name: tensor for name, (tensor, _) in tensors.items()})
+
+
+def _stored(name: str, entry: Any, origin: int, size: int) -> tuple[StoredTensor, int]:
+    """A tensor, and where its bytes end in the file."""
+    try:
+        kind, shape, (start, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        whole = all(type(number) is int and number >= 0 for number in (*shape, start, end))
+        width = SIZES.get(kind)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError("it describes no tensor") from None
+    if not whole or len(shape) > 8 or not start <= end <= size - origin:
+        raise ValueError("it describes a tensor that it does not hold")
+    if width is not None and width * math.prod(shape) != end - start:
+        raise ValueError("it describes a tensor of another size")
+    return StoredTensor(kind, tuple(shape), origin + start), origin + end
+
+
+def read_json(text: str) -> Any:
+    """JSON from a stranger: no NaN, no numbers of a million digits, no endless nesting."""
+    try:
+        return json.loads(text, parse_constant=_no_number, parse_int=_short)
+    except RecursionError:
+        raise ValueError("its header is nested too deeply") from None
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"its header holds {name}")
+
+
+def _short(digits: str) -> int:
+    if len(digits) > 25:
+        raise ValueError("its header holds a number of too many digits")
+    return int(digits)

@@ -5,6 +5,8 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,16 +14,29 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from ..errors import EncoderError, UsageError
+from ..errors import EncoderError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory, load_image
 from ..messages import Notify, silent
 from . import folders, store
 from .engines import Engine, TokenModel, TorchEngine
-from .specs import ENGINES, EncoderSettings
+from .integrity import require_intact
+from .specs import ENGINES, EncoderSettings, EncoderSpec
 from .tokens import Tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 EMPTY = (255, 128, 0)
 """Grey values of pictures that show nothing."""
+
+
+def _work_alone() -> None:
+    """A forked process has none of its parent's threads, and torch would wait for them for ever."""
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_work_alone)
 
 
 class Encoder:
@@ -31,6 +46,7 @@ class Encoder:
         self.settings = settings
         self.device = device
         self._engine = engine
+        self._process = os.getpid()
 
     def encode(self, images: Sequence[LoadedImage]) -> Tokens:
         """The tokens of a few images, as one batch."""
@@ -38,7 +54,20 @@ class Encoder:
 
     def encode_prepared(self, images: Sequence[NDArray[np.float32]]) -> Tokens:
         """The tokens of a few prepared images, as one batch."""
-        return Tokens(*self._engine.tokens(np.stack(images)))
+        if self.device.type == "cuda" and os.getpid() != self._process:
+            raise UsageError(
+                "A graphics card does not survive a fork: start processes with"
+                ' multiprocessing.get_context("spawn"), or load the detector in each of them.'
+            )
+        patches, cls = self._engine.tokens(np.stack(images))
+        # one number that is not finite spoils the sum, which is faster than asking each
+        if not bool((patches.sum() + cls.sum()).isfinite()):
+            raise NotFiniteError(
+                f"the encoder {self.settings.name} gave numbers that are not finite, so its weights"
+                " or this device are not sound; see `hyperfsad encoders verify`, or take"
+                " --device cpu"
+            )
+        return Tokens(patches, cls)
 
     @cached_property
     def empty_cls(self) -> Tensor:
@@ -61,6 +90,16 @@ class Encoder:
     def fingerprint(self) -> str:
         """Tells weights apart; the same for every engine and device."""
         return self._engine.fingerprint
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the process was forked since it was loaded, and it has to be loaded again."""
+        return self._engine.is_broken
+
+    @property
+    def width(self) -> int:
+        """D, the numbers of a token."""
+        return self._engine.width
 
 
 def prepare(image: LoadedImage, settings: EncoderSettings) -> NDArray[np.float32]:
@@ -104,13 +143,18 @@ def _torch_engine(settings: EncoderSettings, device: torch.device, notify: Notif
     depth = settings.layers[-1]
     folder = store.weights_folder(spec, notify)
     try:
-        model = folders.load_model(folder, spec.family, depth)
+        model = _sound_model(spec, folder, depth, notify)
     except EncoderError as error:
         if not store.discard(spec, folder):
             raise
         notify(f"{error} Fetching them again.")
-        model = folders.load_model(store.weights_folder(spec, notify), spec.family, depth)
+        model = _sound_model(spec, store.weights_folder(spec, notify), depth, notify)
     return TorchEngine(TokenModel(model, spec.family, settings), device)
+
+
+def _sound_model(spec: EncoderSpec, folder: Path, depth: int, notify: Notify) -> "PreTrainedModel":
+    require_intact(spec, folder, notify)
+    return folders.load_model(folder, spec.family, depth)
 
 
 def choose_device(name: str) -> torch.device:

@@ -20,8 +20,18 @@ class Engine(Protocol):
     name: str
 
     @property
+    def is_broken(self) -> bool:
+        """Whether the process was forked since, and it would hang."""
+        ...
+
+    @property
     def fingerprint(self) -> str:
         """Tells weights apart, whatever engine runs them."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """D, the numbers of a token."""
         ...
 
     def tokens(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -60,6 +70,7 @@ class TorchEngine:
     """Runs on any device of torch."""
 
     name = "torch"
+    is_broken = False
 
     def __init__(self, model: TokenModel, device: torch.device) -> None:
         self.model = model.to(device)
@@ -70,6 +81,11 @@ class TorchEngine:
         """All images as one batch."""
         patches, cls = self.model(torch.from_numpy(pixels).to(self._device))
         return patches, cls
+
+    @property
+    def width(self) -> int:
+        """D, the numbers of a token."""
+        return int(self.model.model.config.hidden_size)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,6 +54,7 @@ def load_engine(
     parallel: bool = False,
 ) -> "OpenVINOEngine":
     """The engine from the cache, or converted from torch's model and kept there."""
+    _refuse_after_fork()
     core = import_openvino().Core()
     weights = store.weights_folder(store.find_spec(settings.name), notify)
     home = store.cache_root() / "openvino" / _key(settings, weights, core)
@@ -81,6 +83,25 @@ def load_engine(
         raise ConversionError(f"OpenVINO needs room for a file: {first_line(error)}.") from error
 
 
+_process: int | None = None
+"""The process that runs OpenVINO."""
+_engines: "weakref.WeakSet[OpenVINOEngine]" = weakref.WeakSet()
+_inherited: "list[OpenVINOEngine]" = []
+"""Of the process that this one was forked from: to end them here would abort it."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _inherited.extend(_engines))
+
+
+def _refuse_after_fork() -> None:
+    """In a process that was forked from one that runs OpenVINO, it hangs or aborts."""
+    if _process not in (None, os.getpid()):
+        raise ConversionError(
+            "OpenVINO does not survive a fork: start processes with"
+            ' multiprocessing.get_context("spawn"), or take the engine torch.'
+        )
+
+
 class OpenVINOEngine:
     """Runs a converted model in float32, one image after the other.
 
@@ -92,6 +113,9 @@ class OpenVINOEngine:
 
     def __init__(self, core: Any, folder: Path, fingerprint: str, parallel: bool) -> None:
         self.fingerprint = fingerprint
+        global _process
+        _process = self._process = os.getpid()
+        _engines.add(self)
         threads = torch.get_num_threads()
         options = {
             # a CPU with fast half precision would take it by default
@@ -107,8 +131,19 @@ class OpenVINOEngine:
         """OpenVINO's own object, to profile or inspect."""
         self._own = threading.local()
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether the process was forked since: its threads are its parent's."""
+        return self._process != os.getpid()
+
+    @property
+    def width(self) -> int:
+        """D, the numbers of a token."""
+        return int(self.compiled.outputs[1].get_partial_shape()[-1].get_length())
+
     def tokens(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
         """Image by image: as fast on a CPU, and no token depends on its company."""
+        _refuse_after_fork()
         if not hasattr(self._own, "request"):  # a request serves one thread at a time
             self._own.request = self.compiled.create_infer_request()
         found = [self._own.request.infer({0: pixels[[place]]}) for place in range(len(pixels))]

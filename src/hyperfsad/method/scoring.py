@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import UsageError
+from ..errors import NotFiniteError, UsageError
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,11 @@ class TokenScore:
     """The patches that were compared; None means all. The map is 0 at others."""
     missing: NDArray[np.float32] | None = None
     """What missing pieces add to the map, at the places where they should be; None: nothing."""
+
+    def __post_init__(self) -> None:
+        """No comparison with what is not a number is true, so it would be called good."""
+        if not (math.isfinite(self.score) and np.isfinite(self.anomaly_map).all()):
+            raise NotFiniteError("its score or its map is not finite")
 
     @property
     def score(self) -> float:

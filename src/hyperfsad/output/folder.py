@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..disk.files import atomic_path, encoded, explain_os_errors, read_objects, write_file
+from ..disk.locks import folder_lock
 from ..errors import UsageError
 from ..images.loading import NormalImage, save_picture
 from ..messages import Notify, silent
@@ -57,9 +58,31 @@ class OutputFolder:
         self._products = tuple(products) or (ProductSummary(tuple(support)),)
         self._journal = Journal(folder / JOURNAL, {"run": run, "heatmaps": heatmaps, "maps": maps})
         self._stale: set[str] = set()
+        self._lock = folder_lock(folder)
 
-    def open(self, *, resume: bool = False, notify: Notify = silent) -> "OutputFolder":
-        """Makes the folder; with `resume`, keeps what an earlier run has finished."""
+    def open(
+        self, *, resume: bool = False, wait: bool = False, notify: Notify = silent
+    ) -> "OutputFolder":
+        """Makes the folder, and keeps other processes out of it until the end.
+
+        With `resume`, keeps what an earlier run has finished; with `wait`, lets another process
+        finish that writes there.
+        """
+        with explain_os_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        if not self._lock.acquire(wait=wait, notify=notify):
+            notify(
+                f"{self.folder} lies on a file system without locks;"
+                " make sure that no other process writes there."
+            )
+        try:
+            self._start(resume, notify)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _start(self, resume: bool, notify: Notify) -> None:
         journals = (self.folder / JOURNAL, self.folder / DONE_JOURNAL)
         earlier = next((path for path in journals if any(read_objects(path))), None)
         if "stamp" in next(read_objects(self.folder / "results.jsonl"), {}):
@@ -72,8 +95,6 @@ class OutputFolder:
             entries = read_objects(earlier)
             self._stale |= _written_files(entry.get("line", {}) for entry in entries)
         unfinished = (self.folder / JOURNAL).exists()
-        with explain_os_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
         self._journal.start(earlier if resume else None, self._is_finished)
         replaced = [name for name in RESULTS if (self.folder / name).exists()]
         if unfinished and not len(self._journal):
@@ -83,13 +104,13 @@ class OutputFolder:
             )
         if replaced and not len(self._journal):
             notify(f"{self.folder} holds {', '.join(replaced)} already; they will be replaced.")
-        return self
 
     def __enter__(self) -> "OutputFolder":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._journal.close()
+        self._lock.release()
 
     def __contains__(self, image: str) -> bool:
         """Whether the image is finished and has not changed since."""

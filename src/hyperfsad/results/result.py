@@ -109,11 +109,18 @@ class AnomalyResult:
     def anomalous(self) -> bool | None:
         """The verdict: the score lies above its threshold, or a region of the map does.
 
-        None without a threshold or a score.
+        None without a threshold or a score; what is not finite is neither.
         """
-        if self.threshold is None or self.error is not None:
+        if not self._judged:
             return None
+        assert self.threshold is not None
         return self.score > self.threshold or (self.regions_decide and bool(self.regions))
+
+    @property
+    def _judged(self) -> bool:
+        """Whether score and threshold are numbers: with anything else, all would be good."""
+        known = self.threshold is not None and self.error is None
+        return known and math.isfinite(self.score) and math.isfinite(self.threshold or 0.0)
 
     @property
     def strength(self) -> float | None:
@@ -121,8 +128,9 @@ class AnomalyResult:
 
         None without a threshold or a score. Both thresholds times f: the verdict is strength > f.
         """
-        if self.threshold is None or self.error is not None:
+        if not self._judged:
             return None
+        assert self.threshold is not None
         found = self.score / self.threshold if self.threshold > 0 else math.inf
         if not self.regions_decide or not self.map_threshold:
             return found
@@ -135,7 +143,7 @@ class AnomalyResult:
         """The verdict in a few words, with the score and the threshold."""
         if self.error is not None:
             return f"failed: {self.error}"
-        if self.threshold is None:
+        if self.threshold is None or not self._judged:
             return f"score {self.score:.3f}"
         score, threshold = f"{self.score:.3f}", f"{self.threshold:.3f}"
         if not self.anomalous:

@@ -41,7 +41,7 @@ def tile_side(asked: int | bool | None, resolution: int, grid: int) -> int | Non
 
 def count_tiles(size: tuple[int, int], side: int, grid: int) -> int:
     """How many tiles of a side an image of a width and height is cut into."""
-    return len(Tiling.of(size, side, grid))
+    return Tiling.count(size, side, grid)
 
 
 def make_view(rules: Rules, interest: Interest, side: int | None) -> View:

@@ -20,13 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..disk.tensors import StoredTensor, StreamedTensor, stored_tensors
+from ..disk.tensors import StoredTensor, StreamedTensor, read_head
 from ..errors import DetectorFileError, HyperfsadError, reason
 from ..method.memory import MemoryBank
 from .tiling import Tiling
 
-LONGEST_SIDE = 1_000_000
-"""Pixels along a side of a normal image; whoever claims more only wants our memory."""
+UNIT = 0.1
+"""How far the length of a token at half precision may be from 1."""
 
 
 class TileFile(Protocol):
@@ -47,6 +47,8 @@ class Spool:
     a crash."""
 
     def __init__(self) -> None:
+        self.process = os.getpid()
+        """Only it may append: a forked one would write to the same places."""
         self._folder = os.environ.get("TMPDIR") or _roomy() or tempfile.gettempdir()
         self._lock = threading.Lock()
         self._size = 0
@@ -76,8 +78,19 @@ class Spool:
 
     def read(self, start: int, length: int) -> bytes:
         with self._lock:
-            self._file.seek(start)
-            return self._file.read(length)
+            return _read_at(self._file.fileno(), start, length)
+
+    def __deepcopy__(self, _: object) -> "Spool":
+        """What is written is never changed, so all copies may read it."""
+        return self
+
+    def __getstate__(self) -> bytes:
+        """What is pickled: all that was written, since the file has no name."""
+        return self.read(0, self._size)
+
+    def __setstate__(self, content: bytes) -> None:
+        self.__init__()  # type: ignore[misc]
+        self.append(content)
 
     def _refusal(self, error: OSError) -> HyperfsadError:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -105,14 +118,19 @@ class SavedFile:
             with self._lock:
                 if self._handle is None:
                     self._handle = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-                os.lseek(self._handle, start, os.SEEK_SET)
-                parts = []
-                while length > 0 and (part := os.read(self._handle, length)):
-                    parts.append(part)
-                    length -= len(part)
+                return _read_at(self._handle, start, length)
         except OSError as error:
             raise DetectorFileError(f"{self.path} cannot be read: {reason(error)}.") from error
-        return b"".join(parts)
+
+    def __deepcopy__(self, _: object) -> "SavedFile":
+        return self
+
+    def __getstate__(self) -> Path:
+        """What is pickled: where the file lies, which is opened again there."""
+        return self.path
+
+    def __setstate__(self, path: Path) -> None:
+        self.__init__(path)  # type: ignore[misc]
 
     def is_at(self, path: Path) -> bool:
         """Whether writing to a path would replace this file."""
@@ -157,7 +175,7 @@ class NormalTiles:
         """The tokens of a tile, (layers, patches, D)."""
         stored = np.frombuffer(bytearray(self.content(index)), dtype="<f2")
         tokens = torch.from_numpy(stored).reshape(self.shape).float()
-        if not bool(tokens.sum().isfinite()):
+        if not bool(((torch.linalg.vector_norm(tokens, dim=-1) - 1).abs() < UNIT).all()):
             raise self._damaged()
         return tokens
 
@@ -225,25 +243,38 @@ def stored_tiles(
     path: Path, tensors: Any, bank: MemoryBank, header: dict[str, Any]
 ) -> tuple[NormalTiles, ...]:
     """Where the tiles lie; each is checked when it is read. `tensors` is the opened file."""
-    side, sizes = int(header["tiles"]["side"]), header["tiles"]["sizes"]
+    side, sizes = header["tiles"]["side"], header["tiles"]["sizes"]
     grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
     one = (bank.cls.shape[1], grid**2, bank.cls.shape[2])
-    places, file = stored_tensors(path), SavedFile(path)
+    places, file = read_head(path).tensors, SavedFile(path)
+    if len(sizes) != len(bank) or side < grid:
+        raise ValueError("it has tiles of other images than it remembers")
     found = []
     for number, (width, height) in enumerate(sizes):
-        if not (side >= grid and 0 < min(width, height) <= max(width, height) <= LONGEST_SIDE):
-            raise ValueError("it speaks of tiles that no image has")
-        tiling = Tiling.of((int(width), int(height)), side, grid)
         place = places[f"tiles.{number}"]
-        if place != StoredTensor("F16", (len(tiling), *one), place.start):
+        count = Tiling.count((width, height), side, grid)  # before the tiles are laid out
+        if place != StoredTensor("F16", (count, *one), place.start):
             raise ValueError(f"its tensor tiles.{number} does not fit its settings")
+        tiling = Tiling.of((width, height), side, grid)
         crc32 = tuple(map(int, tensors.get_tensor(f"tiles.{number}.crc32").tolist()))
         if len(crc32) != len(tiling):
             raise ValueError(f"its tensor tiles.{number}.crc32 does not fit its settings")
         found.append(NormalTiles(tiling, file, place.start, one, crc32))
-    if len(found) != len(bank):
-        raise ValueError("it has tiles of other images than it remembers")
     return tuple(found)
+
+
+def _read_at(file: int, start: int, length: int) -> bytes:
+    """Reads at a place; where it can, without moving the place of a forked process."""
+    if not hasattr(os, "pread"):
+        os.lseek(file, start, os.SEEK_SET)
+    parts = []
+    while length > 0:
+        part = os.pread(file, length, start) if hasattr(os, "pread") else os.read(file, length)
+        if not part:
+            break
+        parts.append(part)
+        start, length = start + len(part), length - len(part)
+    return b"".join(parts)
 
 
 def _roomy() -> str | None:

@@ -4,6 +4,7 @@ A small defect stands out in its tile, a large one in the image as a whole; so t
 well.
 """
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -76,7 +77,9 @@ class TiledView(View):
         self, bank: MemoryBank, pictures: Sequence[LoadedImage], encoder: Encoder
     ) -> MemoryBank:
         """Adds the tiles of normal images; their tokens go to the spool."""
-        self._spool = spool = self._spool or Spool()
+        if self._spool is None or self._spool.process != os.getpid():
+            self._spool = Spool()
+        spool = self._spool
         return replace(bank, extras=tuple(self._written(p, spool, encoder) for p in pictures))
 
     def _written(self, picture: LoadedImage, spool: Spool, encoder: Encoder) -> NormalTiles:

@@ -53,6 +53,12 @@ class Tiling:
         columns, rows = (_patches(length, side, grid) for length in size)
         return cls(size, grid, _starts(rows, grid), _starts(columns, grid))
 
+    @classmethod
+    def count(cls, size: tuple[int, int], side: int, grid: int) -> int:
+        """How many tiles `of` would make, which costs nothing."""
+        across, down = (1 + _gaps(_patches(length, side, grid), grid) for length in size)
+        return across * down
+
     @property
     def rows(self) -> int:
         """Rows of patches over the whole image."""
@@ -146,11 +152,15 @@ def _patches(length: int, side: int, grid: int) -> int:
     return max(grid, round(length * grid / side))
 
 
+def _gaps(patches: int, grid: int) -> int:
+    """Tiles after the first along one side."""
+    step = max(1, grid - -(-grid // OVERLAP))
+    return -(-(patches - grid) // step)
+
+
 def _starts(patches: int, grid: int) -> tuple[int, ...]:
     """Where tiles begin: as few as overlap enough, evenly spread."""
-    step = max(1, grid - -(-grid // OVERLAP))
-    rest = patches - grid
-    gaps = -(-rest // step)
+    rest, gaps = patches - grid, _gaps(patches, grid)
     return (0, *((2 * i * rest + gaps) // (2 * gaps) for i in range(1, gaps + 1)))
 
 

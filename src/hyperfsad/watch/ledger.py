@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..disk.files import append_object, atomic_path, check_target, explain_os_errors, read_objects
-from ..disk.locks import FileLock
+from ..disk.locks import folder_lock
 from ..errors import HyperfsadError, UsageError
 from ..messages import Notify, silent
 from ..output.exports import Record
@@ -25,7 +25,6 @@ from ..output.journal import Stamp
 RESULTS = "results.jsonl"
 CUT_OFF = "results.cut.jsonl"
 """Where a record goes that was cut off."""
-LOCK = ".watch.lock"
 SKIPPED = ".watch.skipped.jsonl"
 """The images that the first start found, where only new ones are wanted."""
 
@@ -33,7 +32,8 @@ SKIPPED = ".watch.skipped.jsonl"
 class Ledger:
     """Records are added one by one, each complete and on the disk before the next."""
 
-    def __init__(self, folder: Path, notify: Notify = silent) -> None:
+    def __init__(self, folder: Path, notify: Notify = silent, *, wait: bool = False) -> None:
+        """`wait` lets another process finish that writes there."""
         self.folder = folder
         self.path = folder / RESULTS
         self.count = 0
@@ -42,8 +42,8 @@ class Ledger:
         """The detector of the last record."""
         self.end = 0
         """Size of the file in bytes."""
-        self._notify = notify
-        self._lock = FileLock(folder / LOCK)
+        self._notify, self._wait = notify, wait
+        self._lock = folder_lock(folder)
         self._done = Digests()
         self._file: FileIO | None = None
 
@@ -51,10 +51,10 @@ class Ledger:
         """Locks the folder, repairs the file and reads which images are done."""
         with explain_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        if not self._lock.acquire():
+        if not self._lock.acquire(wait=self._wait, notify=self._notify):
             self._notify(
                 f"{self.folder} lies on a file system without locks;"
-                " make sure that no other watch writes there."
+                " make sure that no other process writes there."
             )
         try:
             self._refuse_foreign_results()

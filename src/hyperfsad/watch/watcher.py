@@ -48,12 +48,14 @@ class Watcher:
         heatmaps: bool = True,
         maps: bool = False,
         webhook: Webhook | None = None,
+        wait: bool = False,
         notify: Notify = silent,
     ) -> None:
         """A picture is complete when it has not changed for `settle` seconds and decodes; one that
         never decodes gets a record with its error after `patience` seconds.
 
-        `new_only` skips what the very first start finds. `notify` receives messages.
+        `new_only` skips what the very first start finds. `wait` lets another process finish that
+        writes to the output folder. `notify` receives messages.
         """
         for name, value in (("interval", interval), ("settle", settle), ("patience", patience)):
             if not 0 <= value < math.inf:
@@ -63,6 +65,7 @@ class Watcher:
         self.output = Path(output)
         self.interval = interval
         self.new_only, self.heatmaps, self.maps = new_only, heatmaps, maps
+        self.wait = wait
         self.webhook, self.notify = webhook, notify
         self.record: Record = {}
         """The record of the last result."""
@@ -83,7 +86,7 @@ class Watcher:
         """Yields each result after its record is on the disk; `once` judges what is there now."""
         if once and not os.path.isdir(self.folder):
             raise UsageError(f"There is no folder {self.folder}.")
-        with Ledger(self.output, self.notify) as ledger:
+        with Ledger(self.output, self.notify, wait=self.wait) as ledger:
             self._announce_start(ledger)
             self.detector.encoder_  # noqa: B018 (missing weights fail now, not at an image)
             outbox = None

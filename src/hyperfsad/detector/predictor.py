@@ -1,0 +1,135 @@
+"""Answering for images, one by one or lazily each of several, whatever the detector."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, overload
+
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from ..encoders import EncoderSettings
+from ..encoders.encoder import Encoder, PreparedImage, prepared
+from ..errors import ImageError, NotFiniteError
+from ..images.loading import ImageSource, LoadedImage, batched
+from ..images.reading import AHEAD, Images, ahead, is_one_image, single_images
+from ..results.result import AnomalyResult
+from ..views import Plain
+
+
+class Predictor(ABC):
+    """Answers with an `AnomalyResult` for each image, one by one or lazily each of several."""
+
+    settings: EncoderSettings
+    batch_size: int | None
+
+    @property
+    @abstractmethod
+    def encoder_(self) -> Encoder:
+        """The encoder, loaded when it is first needed."""
+
+    @abstractmethod
+    def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
+        """The results of a few images that were read, as one batch."""
+
+    @abstractmethod
+    def require_fitted(self) -> None:
+        """Refuses to answer before it has learnt a good part."""
+
+    @property
+    def _sight(self) -> Plain:
+        """What is shown to the encoder."""
+        return Plain()
+
+    @overload  # an array could be iterated too, but is always one image
+    def predict(  # type: ignore[overload-overlap]
+        self, images: "Image.Image | NDArray[Any] | Tensor", *, keep_pictures: bool = ...
+    ) -> AnomalyResult: ...
+    @overload
+    def predict(self, images: str | os.PathLike[str], *, keep_pictures: bool = ...) -> Any: ...
+    @overload
+    def predict(
+        self, images: "Iterable[ImageSource]", *, keep_pictures: bool = ...
+    ) -> Iterator[AnomalyResult]: ...
+    def predict(self, images: Images, *, keep_pictures: bool = False) -> Any:
+        """Scores one image, or lazily each of several.
+
+        One image gives an `AnomalyResult` or raises `ImageError`. An iterable, a folder or a glob
+        gives an iterator, in their order; there an image that cannot be read gives a result with
+        `error` set, and the others go on. A thread of its own reads a few images ahead of the
+        encoder; it ends with the iterator. `keep_pictures` leaves the decoded image in each
+        result, so that `plot` need not read it again; large ones are never kept.
+        """
+        self.require_fitted()
+        if is_one_image(images):
+            image = self._prepared(images, keep_pictures)
+            try:
+                return self._results([image])[0]
+            except NotFiniteError as error:
+                raise unjudged(image.name, error) from error
+        return self._predict_each(single_images(images), keep_pictures)
+
+    def _predict_each(
+        self, sources: Iterable[ImageSource], keep_pictures: bool
+    ) -> Iterator[AnomalyResult]:
+        def read(source: ImageSource) -> PreparedImage | AnomalyResult:
+            try:
+                return self._prepared(source, keep_pictures)
+            except ImageError as error:
+                name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
+                return AnomalyResult.failed(name, str(error))
+
+        size = self._batch
+        with closing(ahead(read, sources, max(self._read_ahead, size))) as images:
+            for batch in batched(images, size):
+                yield from self._judged(batch)
+
+    def _prepared(
+        self, source: ImageSource | LoadedImage, keep_picture: bool = False
+    ) -> PreparedImage:
+        sight = self._sight
+        return prepared(
+            source,
+            self.settings,
+            sight.visible,
+            keep_picture=keep_picture,
+            keep_whole=sight.needs_pictures,
+        )
+
+    def _judged(self, batch: list[PreparedImage | AnomalyResult]) -> list[AnomalyResult]:
+        """A result for each; the list is emptied, so that pictures go before others are read."""
+        readable = [image for image in batch if isinstance(image, PreparedImage)]
+        results = iter(self._results_or_errors(readable))
+        found = [image if isinstance(image, AnomalyResult) else next(results) for image in batch]
+        batch.clear()
+        return found
+
+    def _results_or_errors(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
+        """A result for each; what is not finite is the error of its image alone."""
+        if not images:
+            return []
+        try:
+            return self._results(images)
+        except NotFiniteError as error:
+            if len(images) > 1:
+                return [result for image in images for result in self._results_or_errors([image])]
+            return [AnomalyResult.failed(images[0].name, str(unjudged(images[0].name, error)))]
+
+    @property
+    def _batch(self) -> int:
+        """Images that are encoded at once; of several large pictures memory would run out."""
+        if self._sight.needs_pictures:
+            return 1
+        return self.batch_size or self.encoder_.usual_batch
+
+    @property
+    def _read_ahead(self) -> int:
+        """Images that are read before they are asked for."""
+        return 1 if self._sight.needs_pictures else AHEAD
+
+
+def unjudged(name: str, error: NotFiniteError) -> NotFiniteError:
+    """The error of an image, which had no name where it was found."""
+    return NotFiniteError(f"{name} cannot be judged: {error}.")

@@ -1,0 +1,94 @@
+"""Two commands at one place: the second gets a sentence or waits, and nothing is lost."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hyperfsad import HyperFSAD, HyperfsadError
+from hyperfsad.cli.console import DONE, NOTHING
+from hyperfsad.cli.main import main
+from tests.conftest import make_picture, read_results
+from tests.disk.holding import FILE, FOLDER, held_elsewhere
+
+
+def test_two_detects_or_a_watch_in_one_folder(
+    fitted: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    detect = ["detect", str(photos), "--detector", str(fitted), "-o", str(out), "--no-heatmaps"]
+    assert main(detect) == DONE
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    watch = ["watch", str(photos), "--detector", str(fitted), "-o", str(out), "--once"]
+    evaluate = ["evaluate", "--detector", str(fitted), "--good", str(photos / "2.png")]
+    evaluate += ["--bad", str(photos / "3.png"), "-o", str(out)]
+    with held_elsewhere(FOLDER, out):
+        for command in (detect, watch, evaluate):
+            capsys.readouterr()
+            assert main(command) == NOTHING
+            said = capsys.readouterr().err.strip().splitlines()[-1]
+            assert "is at work in" in said
+            assert "--wait" in said
+        inside = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert {name: inside[name] for name in before} == before
+    with held_elsewhere(FOLDER, out, 1):
+        assert main([*detect, "--wait"]) == DONE
+    assert "waiting until it is done" in capsys.readouterr().err
+    assert len(read_results(out)) == 5
+    assert {path.name for path in out.iterdir()} == set(before)
+
+
+def test_changing_a_detector_that_another_changes(
+    fitted: Path, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = fitted.read_bytes()
+    commands = [
+        ["extend", str(fitted), str(photos / "2.png")],
+        ["calibrate", str(fitted), "--threshold", "0.5"],
+        ["fit", str(photos), "-o", str(fitted)],
+    ]
+    detector = HyperFSAD.load(fitted)
+    with held_elsewhere(FILE, fitted):
+        for command in commands:
+            assert main(command) == NOTHING
+            assert "is changing" in capsys.readouterr().err
+        with pytest.raises(HyperfsadError, match="is changing"):
+            detector.save(fitted)
+        HyperFSAD.load(fitted)  # reading is always allowed
+    assert fitted.read_bytes() == before
+    with held_elsewhere(FILE, fitted, 1):
+        assert main([*commands[1], "--wait"]) == DONE
+    assert HyperFSAD.load(fitted).threshold_ == 0.5
+
+
+def test_two_extends_at_once_lose_nothing(fitted: Path, photos: Path) -> None:
+    start = [sys.executable, "-m", "hyperfsad", "extend", str(fitted)]
+    started = [
+        subprocess.Popen([*start, str(photos / f"{number}.png"), "--wait", "--device", "cpu"])
+        for number in (2, 3)
+    ]
+    assert [process.wait(120) for process in started] == [DONE, DONE]
+    assert len(HyperFSAD.load(fitted).support_) == 4
+    assert [path.name for path in fitted.parent.glob("*.lock")] == []
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_again(
+    fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its header is one version's, its tensors another's: that is no damage."""
+    from hyperfsad.detector import storage
+
+    other = tmp_path / "other.hfsad"
+    detector = HyperFSAD.load(fitted, device="cpu")
+    detector.extend([make_picture(8)]).save(other)
+    read = storage._read_head
+
+    def replaced(path: Path) -> object:
+        found = read(path)
+        if other.exists():
+            other.replace(path)
+        return found
+
+    monkeypatch.setattr(storage, "_read_head", replaced)
+    assert len(HyperFSAD.load(fitted).support_) == 3
