@@ -46,9 +46,8 @@ def data() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A small random DINOv2 with registers: 4 blocks, patch 14, trained size 56."""
+def save_tiny(folder: Path) -> str:
+    """Saves a small random DINOv2 with registers: 4 blocks, patch 14, trained size 56."""
     from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
 
     torch.manual_seed(0)
@@ -62,9 +61,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
         num_register_tokens=4,
         initializer_range=0.2,
     )
-    folder = tmp_path_factory.mktemp("encoders") / "tiny"
     Dinov2WithRegistersModel(config).save_pretrained(folder)
     return str(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a small random encoder."""
+    return save_tiny(tmp_path_factory.mktemp("encoders") / "tiny")
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,10 @@ HOSTILE: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+BAD = ("traceback", "not finite", "several lines", "changed")
+"""Outcomes that must not be."""
+
+
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of everything in a JSON value."""
     items: Iterable[tuple[Any, Any]] = ()
@@ -113,10 +117,10 @@ def mutate(source: Path, target: Path, rng: random.Random) -> str:
     return kind
 
 
-def judged(path: Path, encoder: Encoder, seconds: list[float]) -> str:
+def judged(path: Path, encoder: Encoder, seconds: list[float], expected: float | None) -> str:
     """What becomes of a file: refused, or used with a score that is a number.
 
-    Loading it takes so many seconds.
+    The score is the expected one, where there is one. Loading takes so many seconds.
     """
     began = time.process_time()
     try:
@@ -135,8 +139,9 @@ def judged(path: Path, encoder: Encoder, seconds: list[float]) -> str:
     except Exception:
         traceback.print_exc()
         return "traceback"
-    sound = math.isfinite(result.score) and result.error is None
-    return "judged" if sound else "not finite"
+    if result.error is not None or not math.isfinite(result.score):
+        return "not finite"
+    return "judged" if expected in (None, result.score) else "changed"
 
 
 def campaign(source: Path, count: int, seed: int) -> dict[str, Any]:
@@ -144,7 +149,7 @@ def campaign(source: Path, count: int, seed: int) -> dict[str, Any]:
     rng = random.Random(seed)
     torch.manual_seed(seed)
     detector = load_detector(source, device="cpu")
-    detector.predict(make_picture(3))
+    score = detector.predict(make_picture(3)).score
     encoder = detector.encoder_
     target = source.with_name("mutated.hfsad")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -152,9 +157,10 @@ def campaign(source: Path, count: int, seed: int) -> dict[str, Any]:
     seconds: list[float] = []
     for number in range(count):
         kind = mutate(source, target, rng)
-        outcome = judged(target, encoder, seconds)
+        by_accident = kind in ("bytes", "cut")  # no such change may go unnoticed
+        outcome = judged(target, encoder, seconds, score if by_accident else None)
         outcomes[outcome] += 1
-        if outcome in ("traceback", "not finite", "several lines"):
+        if outcome in BAD:
             target.rename(source.with_name(f"bad-{number}-{kind}.hfsad"))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     return {"outcomes": dict(outcomes), "seconds": max(seconds), "megabytes": grown}

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import HyperfsadError
+
+_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
+"""The names that `atomic_path` gives."""
 
 
 @contextlib.contextmanager
@@ -38,6 +42,22 @@ def atomic_path(target: Path, *, parents: bool = False) -> Iterator[Path]:
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(target: Path) -> None:
+    """Removes temporary files that killed processes have left: beside a file, or all in a folder.
+
+    Only for those who keep all others out of there by a lock.
+    """
+    inside = target.is_dir()
+    start = "." if inside else f".{target.name[:60]}."
+    for folder, below, names in os.walk(target if inside else target.parent):
+        for name in names:
+            if name.startswith(start) and _TEMPORARY.fullmatch(name):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
+        if not inside:
+            below.clear()
 
 
 def write_file(target: Path, content: bytes | memoryview, *, parents: bool = False) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ..errors import HyperfsadError
 from ..messages import Notify, silent
-from .files import explain_os_errors
+from .files import explain_os_errors, remove_leftovers
 
 FOLDER_LOCK = ".hyperfsad.lock"
 """In an output folder, while a command writes there."""
@@ -74,6 +74,7 @@ class FileLock:
         os.ftruncate(file, 0)
         os.write(file, f"{os.getpid()} on {socket.gethostname()}\n".encode())
         self._file, self._owner = file, os.getpid()
+        remove_leftovers(self._what)
         return True
 
     def release(self) -> None:

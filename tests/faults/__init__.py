@@ -1,0 +1,1 @@
+"""Faults from outside: damaged files, killed processes, full disks, two processes at one place."""
