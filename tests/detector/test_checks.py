@@ -40,6 +40,7 @@ WRONG: list[tuple[str, Any]] = [
     ("budget", NAN),
     ("device", None),
     ("engine", "x"),
+    ("device", "x"),
     ("batch_size", 1.5),
     ("notify", 3),
     ("roi", 3),

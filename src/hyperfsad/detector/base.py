@@ -15,7 +15,7 @@ import torch
 from ..decisions.regions import Region, find_regions
 from ..decisions.thresholds import Calibration
 from ..encoders import SUBSTITUTE, find_spec
-from ..encoders.encoder import Encoder, PreparedImage, load_encoder, named_engine
+from ..encoders.encoder import Encoder, PreparedImage, load_encoder, named_device, named_engine
 from ..encoders.tokens import Tokens
 from ..errors import DetectorFileError, ImageError, UsageError
 from ..evidence.evidence import Evidence
@@ -59,6 +59,7 @@ class FewShotDetector(Predictor):
         self.device: str = checked("device", device)
         self.engine: str = checked("engine", engine)
         named_engine(self.engine)  # refuses a name that there is not
+        named_device(self.device)
         self.batch_size: int | None = checked("batch_size", batch_size)
         self.notify: Notify = checked("notify", notify)
         self.progress: Progress = no_progress

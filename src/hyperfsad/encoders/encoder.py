@@ -26,6 +26,8 @@ from .tokens import Tokens
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
 EMPTY = (255, 128, 0)
 """Grey values of pictures that show nothing."""
 
@@ -155,6 +157,16 @@ def _torch_engine(settings: EncoderSettings, device: torch.device, notify: Notif
 def _sound_model(spec: EncoderSpec, folder: Path, depth: int, notify: Notify) -> "PreTrainedModel":
     require_intact(spec, folder, notify)
     return folders.load_model(folder, spec.family, depth)
+
+
+def named_device(name: str) -> str:
+    """The device asked for; whether it is there is seen when the encoder is loaded.
+
+    Asking the graphics card here would keep it from processes that are forked later.
+    """
+    if name.partition(":")[0] not in DEVICES:
+        raise UsageError(f"The device is one of {', '.join(DEVICES)}, not {name!r}.")
+    return name
 
 
 def choose_device(name: str) -> torch.device:
