@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from .detector.products import ProductDetector, load_detector
     from .errors import DetectorFileError, EncoderError, HyperfsadError, ImageError, UsageError
     from .evidence.evidence import Evidence
+    from .evidence.hypergraph import Hypergraph
     from .results.result import AnomalyResult
 
 _HOMES = {
     "HyperFSAD": "detector.hyperfsad",
     "AnomalyResult": "results.result",
     "Evidence": "evidence.evidence",
+    "Hypergraph": "evidence.hypergraph",
     "ProductDetector": "detector.products",
     "load_detector": "detector.products",
     "Region": "decisions.regions",
@@ -39,6 +41,7 @@ __all__ = [
     "Evidence",
     "HyperFSAD",
     "HyperfsadError",
+    "Hypergraph",
     "ImageError",
     "ProductDetector",
     "Region",

@@ -17,7 +17,7 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 from PIL import Image
 
-from hyperfsad.bench.canvas import save_figure
+from hyperfsad.bench.canvas import VERMILION, save_figure
 from hyperfsad.bench.figures import Point, ablation_curves, accuracy_efficiency, tsne_cls
 from hyperfsad.errors import UsageError
 
@@ -102,6 +102,28 @@ def test_the_published_names_cover_nothing() -> None:
         assert box.x1 <= axes.bbox.x1
         assert axes.bbox.y0 <= box.y0
         assert box.y1 <= axes.bbox.y1
+
+
+def test_measured_points_are_rings_and_the_figure_says_so() -> None:
+    here = [
+        Point("nearest", 88, 97, 300.0, measured=True),
+        Point("Ours", 88, 97, 400.0, True, True),
+    ]
+    figure = accuracy_efficiency([*PUBLISHED, *here], "1-shot on bottle; CPU with torch")
+    (axes,) = figure.axes
+    bubbles = bubbles_of(figure)
+    assert len(bubbles) == len(PUBLISHED) + 2
+    rings = [bubble for bubble in bubbles if not len(np.asarray(bubble.get_facecolor()))]
+    assert len(rings) == 2
+    assert bubbles[-1] is rings[-1]  # ours is hidden by none
+    assert to_hex(np.asarray(rings[-1].get_edgecolor())[0]).upper() == VERMILION
+    assert {"nearest, here", "Ours, here"} < set(names_of(figure))
+    legend = axes.get_legend()
+    assert legend is not None
+    words = [text.get_text() for text in legend.get_texts()]
+    assert words[0].startswith("published: ")
+    assert words[1] == "measured here: 1-shot on bottle; CPU with torch"
+    assert accuracy_efficiency(PUBLISHED).axes[0].get_legend() is None
 
 
 def test_the_names_stay_apart_in_the_pdf_too() -> None:

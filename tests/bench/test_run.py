@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from hyperfsad.bench.illustrate import draw_curves, published_points
+from hyperfsad.bench import illustrate
+from hyperfsad.bench.figures import Point, accuracy_efficiency
+from hyperfsad.bench.illustrate import draw_curves, measured_points, published_points
 from hyperfsad.bench.presets import PRESETS, build_tables
 from hyperfsad.bench.protocol import Record
 from hyperfsad.bench.run import Suite
+from hyperfsad.bench.timing import RunTimes, Timing
 from hyperfsad.cli.main import main
 from hyperfsad.errors import UsageError
+from hyperfsad.peers import PEERS
 from tests.bench.trees import mvtec_tree
 
 
@@ -80,6 +84,23 @@ def test_resolutions_are_rows_of_one_table_and_one_curve(
     assert benchmark(root, tiny, out, "--preset", "resolution") == 0
     records = read_records(out / "records.jsonl")
     assert {record.resolution for record in records} == {56, 84}
+    file = out / "resolution-i-auroc-p-auroc.json"
+    written = file.read_bytes()
+    table = json.loads(written)
+    assert table["columns"][-1]["name"] == "ms"
+    times = {(row["group"], row["label"]): row["cells"][-1]["mean"] for row in table["rows"]}
+    assert times["1-shot", "448 (DINOv3 ViT-B/16)"] == 52.6
+    assert times["2-shot", "672 (DINOv3 ViT-B/16)"] == 195.1
+    for shots in (1, 2):
+        for side in (56, 84):
+            assert times[f"{shots}-shot, here", f"{side} ({tiny})"] > 0
+    assert "CPU with torch, batches of 1" in table["notes"][-1]
+    assert benchmark(root, tiny, out, "--preset", "resolution") == 0  # times are kept
+    assert file.read_bytes() == written
+    damaged = next((out / "work").glob("*-84/times.json"))
+    damaged.write_text("{")
+    assert benchmark(root, tiny, out, "--preset", "resolution") == 0  # and measured again
+    assert json.loads(damaged.read_text(encoding="utf-8"))["timings"]
     curves = [path.name for path in draw_curves("resolution", records, tmp_path / "figures")]
     metrics = ("i-auroc", "p-auroc")
     assert curves == [
@@ -112,16 +133,30 @@ def test_figures_are_drawn(root: Path, tiny: str, tmp_path: Path) -> None:
     assert curves == {f"lambda-tiny-{m}{suffix}" for m in metrics for suffix in (".png", ".pdf")}
 
 
-def test_efficiency_times_every_stage(
+def test_efficiency_times_every_stage_of_every_method(
     root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert benchmark(root, tiny, tmp_path / "out", "--preset", "efficiency") == 0
     table = json.loads((tmp_path / "out" / "efficiency.json").read_text(encoding="utf-8"))
-    ours = [row for row in table["rows"] if row["ours"]]
-    assert len(ours) == 2
-    decode, encode, match, total = (cell["mean"] for cell in ours[0]["cells"][2:6])
-    assert 0 < max(decode, encode, match) < total
-    assert "RTX 3090" in capsys.readouterr().out
+    here = [row for row in table["rows"] if not row["published"]]
+    groups = dict.fromkeys(row["group"] for row in here)
+    assert list(groups) == [
+        f"CPU with torch, {shots}-shot, batch {batch}, here" for shots in (1, 2) for batch in (1, 8)
+    ]
+    for group in groups:
+        rows = [row for row in here if row["group"] == group]
+        assert [row["label"] for row in rows] == ["Hyper-FSAD", *PEERS]
+        assert [row["ours"] for row in rows] == [True, *[False] * len(PEERS)]
+        for row in rows:
+            decode, encode, match, total = (cell["mean"] for cell in row["cells"][2:6])
+            assert 0 < max(decode, encode, match) < total
+        assert rows[0]["cells"][6]["mean"] > 0.01
+        assert [row["cells"][6] for row in rows[1:]] == [None] * len(PEERS)  # nobody's own
+        shared = [[cell["mean"] for cell in row["cells"][2:4]] for row in rows]
+        assert all(each == shared[0] for each in shared)  # the same images, the same tokens
+    printed = capsys.readouterr().out
+    assert "RTX 3090" in printed
+    assert "the whole process so far" in printed
 
 
 def test_figure_1_shows_the_ten_timed_methods() -> None:
@@ -130,6 +165,45 @@ def test_figure_1_shows_the_ten_timed_methods() -> None:
     ours = next(point for point in points if point.ours)
     assert (ours.i_auroc, ours.p_auroc) == pytest.approx((89.95, 97.0), abs=0.01)
     assert ours.milliseconds == 52.6
+
+
+def test_figure_1_shows_what_was_measured_beside_it(
+    root: Path, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[list[Point], str]] = []
+
+    def drawn(points: list[Point], note: str) -> object:
+        seen.append((points, note))
+        return accuracy_efficiency(points, note)
+
+    monkeypatch.setattr(illustrate, "accuracy_efficiency", drawn)
+    assert benchmark(root, tiny, tmp_path / "out", "--preset", "peers", "--figures") == 0
+    ((points, note),) = seen
+    published, here = (
+        [p for p in points if not p.measured],
+        [p for p in points if p.measured],
+    )
+    assert published == published_points()
+    assert [point.name for point in here] == ["Hyper-FSAD", *PEERS]
+    assert [point.ours for point in here] == [True, *[False] * len(PEERS)]
+    assert all(point.milliseconds > 0 for point in here)
+    assert note == "1-shot, 2 draws, on mvtec (bolt, nut); tiny, 56 px; CPU with torch"
+    records = read_records(tmp_path / "out" / "records.jsonl")
+    mine = [r for r in records if r.method == "nearest" and r.shots == 1]
+    mean = 100 * sum(r.metrics["I-AUROC"] or 0 for r in mine) / len(mine)
+    assert here[1].i_auroc == pytest.approx(mean)
+
+
+def test_a_method_without_masks_has_no_place_in_figure_1() -> None:
+    record = Record("a", "x", "e", 56, "nearest", 1, 0, ("0.png",), {"I-AUROC": 0.9})
+    timing = Timing("nearest", 1, 1, 1.0, 2.0, 3.0, 6.0, 0)
+    times = RunTimes("e", 56, "CPU with torch", (timing,))
+    assert measured_points([record], times) == []
+    whole = replace(record, metrics={"I-AUROC": 0.9, "P-AUROC": 0.8})
+    other = replace(whole, dataset="b", metrics={"I-AUROC": 0.7, "P-AUROC": None})
+    (point,) = measured_points([whole, other], times)
+    assert (point.i_auroc, point.p_auroc) == pytest.approx((80, 80))  # of the sets that have it
+    assert point.milliseconds == 6
 
 
 def test_the_same_command_gives_the_same_bytes(root: Path, tiny: str, tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ def test_the_margin_never_exceeds_the_real_gap(world: World, lam: float, lookup:
     lowest = lam * (report.gamma[None] - report.epsilon[:, None] ** 2 / 2)
     lowest = lowest + (1 - lam) / 2 * (report.delta[None] ** 2 - report.r[:, None] ** 2)
     assert (lowest <= layer_margins(report.good, report.bad, lam) + 1e-9).all()
+    assert np.abs(report.layer_margin - lowest).max() < 1e-12
+    assert np.abs(report.layer_margin.mean(axis=2) - report.margin).max() < 1e-12
 
 
 @settings(max_examples=300, deadline=None)
@@ -113,6 +115,31 @@ def test_the_values_are_those_of_the_premises() -> None:
     assert report.delta[0, 0] == pytest.approx(float((bad.cls[0] - row).norm()))
 
 
+@pytest.mark.parametrize("lam", [0.0, 0.3, 1.0])
+def test_the_margins_of_layers_are_equation_27(lam: float) -> None:
+    """b_l from distances that are computed one by one; with one normal patch it is η itself."""
+    bank, good, bad = tight()
+    two = MemoryBank(bank.patches * 2, bank.cls.expand(1, 2, 3), bank.images)
+    second = image([[1.0, 0.0, 0.4]], [1.0, 0.3, 0.0]), image([[0.1, 1.0, 0.0]], [0.2, 0.0, 1.0])
+    pair = [
+        ImageTokens((a.patches[0], b.patches[0]), torch.cat([a.cls, b.cls]))
+        for a, b in zip((good, bad), second, strict=True)
+    ]
+    report = certify_tokens(two, [("good", pair[0])], [("bad", pair[1])], lam, rounding=1e-5)
+    row = bank.patches[0][0]
+    for layer in range(2):
+        near, far = (each.patches[layer][0] for each in pair)
+        c_near, c_far = (each.cls[layer] for each in pair)
+        gamma, epsilon = 1 - float(far @ row), float((near - row).norm())
+        delta, r = float((c_far - row).norm()), float((c_near - row).norm())
+        b = lam * (gamma - epsilon**2 / 2) + (1 - lam) / 2 * (delta**2 - r**2)
+        assert report.layer_margin[0, 0, layer] == pytest.approx(b - 1e-5, abs=1e-9)
+        eta = layer_margins(report.good, report.bad, lam)[0, 0, layer]
+        assert eta == pytest.approx(b, abs=1e-9)
+    told = report.to_json()["layer_margin"]
+    assert told == [[report.layer_margin[0, 0].tolist()]]
+
+
 def reason_of(bank: MemoryBank, good: ImageTokens, bad: ImageTokens, lam: float = 1.0) -> str:
     report = certify_tokens(bank, [("good", good)], [("bad", bad)], lam)
     assert sum(report.counts().values()) == 1
@@ -150,6 +177,7 @@ def test_premise_one_itself_can_fail() -> None:
     assert not report.premise_holds[0]
     assert report.margin[0, 0] == -math.inf
     assert report.to_json()["margin"] == [[None]]
+    assert report.to_json()["layer_margin"] == [[[None]]]
     by_cls: Certificates = certify_tokens(bank, [("good", good)], [("bad", bad)], 0.0)
     assert by_cls.certified[0, 0]  # λ = 0 needs no patches
 

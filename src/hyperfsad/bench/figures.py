@@ -1,6 +1,7 @@
 """Charts of the benchmark: plain data in, a matplotlib figure out."""
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -54,11 +55,16 @@ class Point:
     milliseconds: float
     """Per image."""
     ours: bool = False
+    measured: bool = False
+    """Whether it was measured here; otherwise it is published."""
 
 
 @style()
-def accuracy_efficiency(points: Sequence[Point]) -> "Figure":
-    """Figure 1 of the paper: image against pixel AUROC, bubbles that grow with the log of time."""
+def accuracy_efficiency(points: Sequence[Point], measured_on: str = "") -> "Figure":
+    """Figure 1 of the paper: image against pixel AUROC, bubbles that grow with the log of time.
+
+    Published points are discs and measured ones rings; `measured_on` says what the latter are of.
+    """
     if not points:
         raise UsageError("There is no method to draw.")
     for point in points:
@@ -66,28 +72,57 @@ def accuracy_efficiency(points: Sequence[Point]) -> "Figure":
             raise UsageError(
                 f"The time of {point.name} is {point.milliseconds} ms; bubbles need more than 0."
             )
-    figure = new_figure(6.4, 4.2, layout="constrained")
+    here = any(point.measured for point in points)
+    figure = new_figure(6.4, 4.7 if here else 4.2, layout="constrained")
     axes = figure.add_subplot(
         xlabel="mean image-level AUROC (%)", ylabel="mean pixel-level AUROC (%)"
     )
     axes.grid(True)
     axes.margins(0.09, 0.11)
     area = _bubble_area([point.milliseconds for point in points])
-    # The large ones first, so that none hides a smaller one.
-    for point in sorted(points, key=lambda point: -point.milliseconds):
+    # The large ones first, so that none hides a smaller one; what is measured of ours last of all.
+    for point in sorted(points, key=lambda p: (p.ours and p.measured, -p.milliseconds)):
         axes.scatter(
             point.i_auroc,
             point.p_auroc,
             s=area(point.milliseconds),
-            facecolor=VERMILION if point.ours else BLUE,
-            edgecolor=INK if point.ours else "white",
-            linewidth=1.4 if point.ours else 0.6,
+            **_bubble(point),
         )
     _bubble_legend(figure, points, area)
+    if here:
+        _kinds_legend(axes, points, measured_on)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # labels are placed on the layout as it is now
     _label_bubbles(axes, points, area)
     return figure
+
+
+def _bubble(point: Point) -> dict[str, Any]:
+    """A disc, or a ring for what was measured here; ours stands out."""
+    colour = VERMILION if point.ours else BLUE
+    if point.measured:
+        return {"facecolor": "none", "edgecolor": colour, "linewidth": 2.0}
+    edge, line = (INK, 1.4) if point.ours else ("white", 0.6)
+    return {"facecolor": colour, "edgecolor": edge, "linewidth": line}
+
+
+def _kinds_legend(axes: "Axes", points: Sequence[Point], measured_on: str) -> None:
+    """Says below the chart which points are published and which were measured here, and on what."""
+    from matplotlib.lines import Line2D
+
+    marks: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 9}
+    words = "\n".join(textwrap.wrap(f"measured here: {measured_on}", 92))
+    ring: dict[str, Any] = {
+        "markerfacecolor": "none",
+        "markeredgecolor": BLUE,
+        "markeredgewidth": 2.0,
+    }
+    handles = [Line2D([], [], **marks, **ring, label=words)]
+    if not all(point.measured for point in points):
+        disc: dict[str, Any] = {"markerfacecolor": BLUE, "markeredgecolor": "white"}
+        words = "published: 1-shot on all six data sets; NVIDIA RTX 3090"
+        handles.insert(0, Line2D([], [], **marks, **disc, label=words))
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(-0.06, -0.15), borderpad=0)
 
 
 def _bubble_area(times: Sequence[float]) -> Callable[[float], float]:
@@ -131,7 +166,7 @@ def _label_bubbles(axes: "Axes", points: Sequence[Point], area: Callable[[float]
     unit = 72 / DPI  # labels are laid out in points, which hold for PNG and PDF alike
     texts = [
         axes.annotate(
-            point.name,
+            f"{point.name}, here" if point.measured else point.name,
             (point.i_auroc, point.p_auroc),
             xytext=(0, 0),
             textcoords="offset points",

@@ -16,6 +16,7 @@ from .galleries import GalleryRow, qualitative_grid, truth_over_map
 from .presets import OURS, PRESETS
 from .protocol import Protocol, Record, read_maps, summarise
 from .published import published, six_set_average
+from .timing import RunTimes, time_variants
 from .token_cache import TokenCache
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ TSNE_CATEGORIES = 8
 TSNE_IMAGES = 400
 """Of a category; more cost minutes and hide each other."""
 TILES = 60
+METHODS = ("main", "peers")
+"""The presets whose rows are methods, which stand beside the published ones in Figure 1."""
 
 
 def draw_figures(
@@ -36,6 +39,7 @@ def draw_figures(
     cache: TokenCache,
     work: Path,
     out: Path,
+    records: Sequence[Record],
 ) -> list[Path]:
     """Writes every figure that the run has the data for, as PNG and PDF."""
     methods = [variant.label for variant in protocol.variants]
@@ -50,7 +54,14 @@ def draw_figures(
         figure = truth_over_map(many[start : start + TILES], ours)
         paths += save_figure(figure, out, f"{preset}-truth-over-map-{page}")
     paths += save_figure(_tsne(categories, cache), out, "tsne-cls")
-    paths += save_figure(accuracy_efficiency(published_points()), out, "accuracy-efficiency")
+    points, note = published_points(), ""
+    if preset in METHODS:
+        fewest = min(protocol.shots)
+        file = work / "times-figure.json"
+        times = time_variants(protocol.variants, [fewest], categories[0], cache, file)
+        points += measured_points([r for r in records if r.shots == fewest], times)
+        note = measured_words(categories, fewest, protocol.runs, times)
+    paths += save_figure(accuracy_efficiency(points, note), out, "accuracy-efficiency")
     return paths
 
 
@@ -81,6 +92,44 @@ def published_points() -> list[Point]:
             ours = timed.method == OURS
             points.append(Point(timed.method, image, pixel, timed.metrics["ms"].mean, ours))
     return points
+
+
+def measured_points(records: Sequence[Record], times: RunTimes) -> list[Point]:
+    """The methods of a run: averages over its data sets, and times on this machine.
+
+    A method without pixel metrics, for lack of masks, has no place in the figure.
+    """
+    points = []
+    for timing in times.timings:
+        mine = [record for record in records if record.method == timing.method]
+        image, pixel = (_over_sets(mine, metric) for metric in ("I-AUROC", "P-AUROC"))
+        if image is not None and pixel is not None:
+            ours = timing.method.startswith(OURS)
+            points.append(Point(timing.method, image, pixel, timing.total, ours, measured=True))
+    return points
+
+
+def measured_words(categories: Sequence[Category], shots: int, runs: int, times: RunTimes) -> str:
+    """What the measured points are of, for the figure."""
+    sets: dict[str, list[str]] = {}
+    for category in categories:
+        sets.setdefault(category.dataset, []).append(category.name)
+    of = "; ".join(
+        f"{name} ({', '.join(own) if len(own) < 4 else f'{len(own)} categories'})"
+        for name, own in sets.items()
+    )
+    encoder = f"{os.path.basename(times.encoder)}, {times.resolution} px"
+    draws = "1 draw" if runs == 1 else f"{runs} draws"
+    return f"{shots}-shot, {draws}, on {of}; {encoder}; {times.machine}"
+
+
+def _over_sets(records: Sequence[Record], metric: str) -> float | None:
+    """The mean over the data sets that have the metric."""
+    sets: dict[str, list[Record]] = {}
+    for record in records:
+        sets.setdefault(record.dataset, []).append(record)
+    found = [figure.mean for own in sets.values() if (figure := summarise(own, metric))]
+    return sum(found) / len(found) if found else None
 
 
 def _rows(

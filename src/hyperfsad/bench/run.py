@@ -10,12 +10,14 @@ from ..detector.recipes import PAPER_OFFLINE, find_recipe
 from ..disk.files import atomic_path
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
+from .costs import TIMED, with_times
 from .datasets import Category
 from .illustrate import draw_curves, draw_figures
 from .layouts import load_dataset
 from .presets import PRESETS, build_tables, with_recipe, with_rotations
 from .protocol import Protocol, Record, evaluate
 from .tables import Table, write_table
+from .timing import RunTimes, time_variants
 from .token_cache import DEFAULT_LIMIT, TokenCache
 
 
@@ -113,6 +115,7 @@ def run_benchmark(
     total = sum(len(category.test) for category in categories) * len(suite.encoders) * len(sizes)
     advance = progress(total)
     records: list[Record] = []
+    times: list[RunTimes] = []
     for encoder in suite.encoders:
         for size in sizes:
             settings = find_recipe(recipe).settings(encoder, size)
@@ -128,12 +131,17 @@ def run_benchmark(
             for category in categories:
                 measured += evaluate(category, protocol, cache, work, advance)
             records += measured
+            if preset_name in TIMED:
+                file = work / "times.json"
+                times.append(time_variants(variants, protocol.shots, categories[0], cache, file))
             if figures:
                 folder = out / "figures" / label
-                draw_figures(preset_name, categories, protocol, cache, work, folder)
+                draw_figures(preset_name, categories, protocol, cache, work, folder, measured)
     if figures:
         draw_curves(preset_name, records, out / "figures")
     tables = build_tables(preset_name, records)
+    if times:
+        tables = {name: with_times(preset_name, table, times) for name, table in tables.items()}
     with atomic_path(out / "records.jsonl", parents=True) as temporary:
         lines = [json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in records]
         temporary.write_text("".join(lines), encoding="utf-8")

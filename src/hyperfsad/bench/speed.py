@@ -1,6 +1,5 @@
 """What an inspection costs on this machine, stage by stage, beside what it could cost at best."""
 
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +19,7 @@ from ..encoders.tokens import Tokens
 from ..errors import UsageError
 from ..images.loading import NormalImage, load_image
 from ..method.memory import MemoryBank
+from .meters import Meter, Stopwatch, meter_of
 
 Item = TypeVar("Item")
 
@@ -46,7 +46,7 @@ class Cost:
     """The encoder alone, measured in turns with `end_to_end`."""
     bank_bytes: int
     peak_bytes: int
-    """The largest memory of the process so far."""
+    """The largest memory: of the process so far, or on a GPU of tensors there since it learnt."""
 
     @property
     def over_encoder(self) -> float:
@@ -72,6 +72,8 @@ class SpeedReport:
     peak_gflops: float
     """The best product of two 1024×1024 float32 matrices in torch, during the same run."""
     costs: tuple[Cost, ...]
+    device: str = "CPU"
+    """What the figures were measured on: CPU, or the name of the GPU."""
 
     @property
     def encoder_share(self) -> float:
@@ -89,7 +91,8 @@ class SpeedReport:
     def to_text(self) -> str:
         """The figures as an aligned table."""
         lines = [
-            f"{self.encoder}, {self.resolution} px, {self.engine}, {self.threads} threads",
+            f"{self.encoder}, {self.resolution} px, {self.engine}, {self.device}, {self.threads}"
+            " threads",
             f"decode {self.decode:.1f} ms, prepare {self.prepare:.1f} ms, encode"
             f" {self.encode:.1f} ms ({self.encoder_gflop:.1f} GFLOP)",
             f"matrix product {self.peak_gflops:.0f} GFLOP/s; the encoder reaches"
@@ -122,10 +125,11 @@ def measure(
         paths = [_part(Path(folder), seed) for seed in range(IMAGES)]
         pictures = [load_image(path) for path in paths]
         encoder, settings = detector.encoder_, detector.settings
+        meter = meter_of(encoder.device)
         arrays = [prepare(picture, settings) for picture in pictures]
         queries = [encoder.encode_prepared([array]) for array in arrays]
         bank, learnt = _empty_bank(max(shots), queries[0]), 0
-        matrices = torch.rand(2, PEAK_SIDE, PEAK_SIDE)
+        matrices = torch.rand(2, PEAK_SIDE, PEAK_SIDE, device=encoder.device)
         products: list[float] = []
         costs, encodes = [], []
         for count in sorted(set(shots)):
@@ -134,6 +138,7 @@ def measure(
                 part = load_image(draw("plate", seed=IMAGES + place).image)
                 _learn(bank, place, encoder.encode_prepared([prepare(part, settings)]))
             learnt = count
+            meter.reset()
             detector.remember(bank.first(count))
             detector.scale_  # noqa: B018 (made once, before the clock starts)
             progress(f"inspecting with {count} normal images")
@@ -142,14 +147,14 @@ def measure(
             encode: list[float] = []
             for _ in range(rounds):
                 stream += _stream(detector, paths)
-                encode += _laps(lambda array: encoder.encode_prepared([array]), arrays)
-                match += _laps(detector.score_tokens, queries)
-                products += _laps(lambda _: matrices[0] @ matrices[1], range(10))
+                encode += _laps(meter, lambda array: encoder.encode_prepared([array]), arrays)
+                match += _laps(meter, detector.score_tokens, queries)
+                products += _laps(meter, lambda _: matrices[0] @ matrices[1], range(10))
             encodes += encode
             known = detector.memory_
-            peak, textbook = peak_memory(), None  # before the textbook, whose memory is not ours
+            peak, textbook = meter.peak(), None  # before the textbook, whose memory is not ours
             if len(known.patches[0]) <= TEXTBOOK_ROWS:
-                textbook = median(_laps(partial(_textbook, known), queries[:3]))
+                textbook = median(_laps(meter, partial(_textbook, known), queries[:3]))
             costs.append(
                 Cost(
                     count,
@@ -161,8 +166,8 @@ def measure(
                     peak,
                 )
             )
-        decode = median(_laps(load_image, paths * rounds))
-        shrink = median(_laps(lambda picture: prepare(picture, settings), pictures * rounds))
+        decode = median(_laps(meter, load_image, paths * rounds))
+        shrink = median(_laps(meter, lambda picture: prepare(picture, settings), pictures * rounds))
     return SpeedReport(
         settings.name,
         settings.resolution,
@@ -174,6 +179,7 @@ def measure(
         encoder_gflop(settings.layers[-1], settings.grid**2, queries[0].cls.shape[-1]),
         2 * PEAK_SIDE**3 / 1e6 / min(products),
         tuple(costs),
+        meter.name,
     )
 
 
@@ -195,16 +201,6 @@ def textbook_distances(queries: Tensor, memory: Tensor) -> Tensor:
     size = (1 + count * ordered > sums).sum(dim=-1, keepdim=True)
     weights = (z - (sums.gather(-1, size - 1) - 1) / size).clamp(min=0)
     return 1 - torch.cosine_similarity(queries, weights @ memory, dim=-1)
-
-
-def peak_memory() -> int:
-    """Bytes: the largest memory of this process so far; 0 where the system does not tell."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such count
-        return 0
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _empty_bank(count: int, tokens: Tokens) -> MemoryBank:
@@ -233,13 +229,12 @@ def _stream(detector: HyperFSAD, paths: Sequence[str]) -> list[float]:
     return [1000 * (b - a) for a, b in zip(ends[WARM_UP - 1 :], ends[WARM_UP:], strict=False)]
 
 
-def _laps(work: Callable[[Item], object], items: Iterable[Item]) -> list[float]:
-    """Milliseconds of the work on each item."""
-    laps = []
+def _laps(meter: Meter, work: Callable[[Item], object], items: Iterable[Item]) -> list[float]:
+    """Milliseconds of the work on each item, until the device has done it."""
+    laps, watch = [], Stopwatch(meter)
     for item in items:
-        start = time.perf_counter()
         work(item)
-        laps.append(1000 * (time.perf_counter() - start))
+        laps.append(1000 * watch.lap())
     return laps
 
 

@@ -161,6 +161,9 @@ def add_explain(command: argparse.ArgumentParser) -> None:
     text = "images that the detector has learnt, if they have moved; the picture shows them"
     option(command, "--normal GOOD", text, nargs="+")
     flag(command, "--json", "print all figures as JSON")
+    text = "write which normal patches rebuild which patches: a SciPy matrix (.npz) or a picture"
+    option(command, "--hypergraph FILE", text, arguments.new_file)
+    option(command, "--layer N", "layer of the hypergraph (default: the last one used)", int)
     arguments.add_moved_encoder(command)
     arguments.add_machine(command)
 
@@ -172,6 +175,10 @@ def explain(options: argparse.Namespace) -> int:
     if options.output:
         evidence.save(options.output, options.normal or ())
         say(f"Picture: {options.output}")
+    if options.hypergraph:
+        graph = detector.hypergraph(options.image, options.layer)
+        graph.save(options.hypergraph, options.normal or ())
+        say(f"Hypergraph: {options.hypergraph} ({'; '.join(graph.words)})")
     if options.json:
         print(printable_rows(evidence.to_json()))
         return DONE

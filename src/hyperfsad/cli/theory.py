@@ -54,6 +54,8 @@ def add_certify(command: argparse.ArgumentParser) -> None:
     text = "images of good parts that the detector has not learnt"
     option(command, "--good IMAGE", text, nargs="+", required=True)
     option(command, "--bad IMAGE", "images of bad parts", nargs="+", required=True)
+    text = "folder of the bad parts' masks, which say which patches are defective"
+    option(command, "--masks DIR", text)
     _add_rest(command, PAPER_OFFLINE)
 
 
@@ -67,12 +69,22 @@ def certify(options: argparse.Namespace) -> int:
     report = theory.certify(detector, progress(good.paths, "good"), progress(bad.paths, "bad"))
     blocks = detector.settings.layers
     layers = theory.rank_layers(report.good, report.bad, report.lam, blocks)
+    masks = None
+    if options.masks:
+        masks = theory.read_masks(report.bad, options.masks, detector.settings.grid)
+    patches = theory.rank_patches(report.good, report.bad, blocks, masks)
     print(printable_rows(text.certificate_text(report, blocks)))
     print()
     print(printable_rows(text.ranking_text(layers)))
+    print()
+    print(printable_rows(text.patches_text(patches)))
     write_figures(
         options,
-        {"theorem_1": report.to_json(), "theorem_2": layers.to_json()},
+        {
+            "theorem_1": report.to_json(),
+            "theorem_2": layers.to_json(),
+            "theorem_2_patches": patches.to_json(),
+        },
         lambda: plots.certificate_figure(report, layers),
     )
     return SOME_FAILED if detector.skipped_ or good.failed or bad.failed else DONE

@@ -21,6 +21,7 @@ from ..encoders.encoder import PreparedImage
 from ..encoders.tokens import Tokens
 from ..errors import ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
+from ..evidence.hypergraph import Hypergraph
 from ..images.loading import ImageSource, LoadedImage, load_image
 from ..images.reading import Images, check_images, distinct_images, single_images
 from ..images.rotation import turned
@@ -405,6 +406,20 @@ class HyperFSAD(FewShotDetector):
         """Which normal patches rebuilt the patch at x, y (default: the map's peak) of an image."""
         self.require_fitted()
         found = self.view_.evidence(load_image(image), x, y, self.encoder_)
+        return replace(found, orientations=self.orientations)
+
+    def hypergraph(
+        self,
+        image: ImageSource | LoadedImage,
+        layer: int | None = None,
+        scale: int | None = None,
+    ) -> Hypergraph:
+        """Which normal patches rebuild which patches of an image, in a layer (default: the last).
+
+        `scale` is one of the detector's (default: its finest).
+        """
+        self.require_fitted()
+        found = self.view_.hypergraph(load_image(image), layer, scale, self.encoder_)
         return replace(found, orientations=self.orientations)
 
     def save(self, path: str | os.PathLike[str]) -> None:

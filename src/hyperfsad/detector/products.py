@@ -15,6 +15,7 @@ from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import Tokens
 from ..errors import HyperfsadWarning, ImageError, UsageError
 from ..evidence.evidence import Evidence
+from ..evidence.hypergraph import Hypergraph
 from ..images.finding import product_folders
 from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
 from ..images.reading import Images
@@ -138,6 +139,17 @@ class ProductDetector(Predictor):
         picture = load_image(image)
         route = self._route(picture)
         return replace(self.products_[route.nearest].evidence(picture, x, y), route=route)
+
+    def hypergraph(
+        self,
+        image: ImageSource | LoadedImage,
+        layer: int | None = None,
+        scale: int | None = None,
+    ) -> Hypergraph:
+        """Which normal patches of its product rebuild which patches of an image, in a layer."""
+        picture = load_image(image)
+        route = self._route(picture)
+        return replace(self.products_[route.nearest].hypergraph(picture, layer, scale), route=route)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""

@@ -1,24 +1,17 @@
 """The picture of an evidence: the patch, its neighbours sized by weight, and what is left over."""
 
 import os
-import warnings
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cached_property
-from typing import TypeAlias
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
-from ..errors import HyperfsadWarning, ImageError, UsageError
-from ..images.finding import find_images
-from ..images.loading import LoadedImage, load_image
+from .page import LINE, MARGIN, NOTHING, PALE, Page, fitted
 from .patch import LayerEvidence, MissingPiece, Neighbour, PatchEvidence
+from .support import SupportPictures
 
-_Colour: TypeAlias = tuple[int, int, int]
-_INK, _PALE, _LINE, _PAPER = (30, 30, 30), (110, 110, 110), (215, 215, 215), (255, 255, 255)
-_NOTHING = (238, 238, 238)
 _MARK, _NEAR = (200, 20, 40), (0, 95, 190)
-_MARGIN, _SIDE, _ROW, _LABEL = 24, 400, 176, 170
+_MARGIN, _SIDE, _ROW, _LABEL = MARGIN, 400, 176, 170
 _CROP = 112
 """Pixels of the largest crop's side; the area of the others follows their weight."""
 _SMALLEST = 30
@@ -28,88 +21,12 @@ _CONTEXT = 3
 _WIDTH = 2 * _MARGIN + _SIDE + 24 + _LABEL + 2 * _CROP + 6 * 104
 
 
-class _SupportPictures:
-    """Pictures of support images: under their stored names, or by their hashes in `normal`."""
-
-    def __init__(self, evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]]) -> None:
-        self._orientations, self._normal = evidence.orientations, normal
-        self._known: dict[str, list[Image.Image]] = {}
-        self.missing: dict[str, None] = {}
-        """Names of those that are not on disk, in the order in which they were asked for."""
-
-    def get(self, neighbour: Neighbour) -> Image.Image | None:
-        """What the neighbour is a patch of, or None."""
-        if neighbour.sha256 not in self._known:
-            found = self._find(neighbour)
-            views = self._orientations(found) if found else []
-            self._known[neighbour.sha256] = [view.rgb() for view in views]
-        pictures = self._known[neighbour.sha256]
-        if neighbour.view < len(pictures):
-            return pictures[neighbour.view]
-        self.missing[neighbour.image] = None
-        return None
-
-    def _find(self, neighbour: Neighbour) -> LoadedImage | None:
-        picture = _loaded(neighbour.image)
-        if picture and picture.sha256() == neighbour.sha256:
-            return picture
-        place = self._elsewhere.get(neighbour.sha256)
-        return _loaded(place) if place else None
-
-    @cached_property
-    def _elsewhere(self) -> dict[str, str]:
-        """The paths in `normal` by the hashes of their pixels."""
-        paths = find_images(self._normal).paths if self._normal else []
-        return {found.sha256(): path for path in paths if (found := _loaded(path))}
-
-
-def _loaded(path: str) -> LoadedImage | None:
-    try:
-        return load_image(path)
-    except (ImageError, UsageError):
-        return None
-
-
-class _Page:
-    def __init__(self, height: int) -> None:
-        self.canvas = Image.new("RGB", (_WIDTH, height), _PAPER)
-        self.draw = ImageDraw.Draw(self.canvas)
-
-    def text(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        size: int = 14,
-        colour: _Colour = _INK,
-        width: int = _WIDTH - 2 * _MARGIN,
-    ) -> None:
-        """Text of at most `width` pixels; of a longer one, as a path, the end tells most."""
-        font = ImageFont.load_default(size=size)
-        clean = text.encode("utf-8", errors="replace").decode()
-        while len(clean) > 4 and self.draw.textlength(clean, font) > width:
-            clean = "…" + clean[2:]
-        self.draw.text((x, y), clean, colour, font)
-
-    def frame(self, x: float, y: float, w: float, h: float, colour: _Colour, line: int = 2) -> None:
-        x1, y1 = max(x + w, x + 2), max(y + h, y + 2)
-        self.draw.rectangle((x - 1, y - 1, x1 + 1, y1 + 1), outline=_PAPER, width=line + 2)
-        self.draw.rectangle((x, y, x1, y1), outline=colour, width=line)
-
-    def crop(self, crop: Image.Image, x: int, y: int, colour: _Colour, span: int) -> None:
-        """A crop of `span` patches a side, with a frame around the one in the middle."""
-        self.canvas.paste(crop, (x, y))
-        step = crop.width / span
-        before = step * (span // 2)
-        self.frame(x + before, y + before, step, step, colour, 1 if crop.width < 60 else 2)
-
-
 def draw_evidence(evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]]) -> Image.Image:
     """The whole page."""
-    support = _SupportPictures(evidence, normal)
+    support = SupportPictures(evidence.orientations, normal)
     top, left = _MARGIN + 64, _MARGIN + _SIDE + 24
     bottom = top + max(_ROW * len(evidence.layers), _SIDE + 270)
-    page = _Page(bottom + _MARGIN + 282)
+    page = Page(_WIDTH, bottom + _MARGIN + 282)
     page.text(_MARGIN, _MARGIN, evidence.image, 20)
     place = f"at {evidence.x:.0f}, {evidence.y:.0f}"
     value = f"{evidence.value:.3f} is left unexplained (mean of the rows)"
@@ -117,99 +34,91 @@ def draw_evidence(evidence: PatchEvidence, normal: Sequence[str | os.PathLike[st
     query = evidence.picture.rgb()
     _draw_query(page, evidence, query, top)
     if evidence.missing is not None:
-        _draw_missing(page, evidence.missing, support, top + _fitted(query, _SIDE).height + 34)
+        _draw_missing(page, evidence.missing, support, top + fitted(query, _SIDE).height + 34)
     own = _crop(query, evidence, _CONTEXT, _CROP)
     for index, layer in enumerate(evidence.layers):
         _draw_layer(page, layer, own, support, left, top + index * _ROW)
     _draw_support(page, evidence, support, bottom)
     if support.missing:
-        _tell_missing(page, list(support.missing), bottom + 250)
+        _tell_missing(page, support, bottom + 250)
     return page.canvas
 
 
-def _tell_missing(page: _Page, names: list[str], top: int) -> None:
+def _tell_missing(page: Page, support: SupportPictures, top: int) -> None:
     """Says in the picture and in a warning which good parts could not be shown."""
-    told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     page.text(
         _MARGIN,
         top,
         "Not on disk any more, or changed, so only their places are shown (--normal DIR names"
         " the folder where they lie now):",
     )
-    page.text(_MARGIN, top + 19, told)
-    warnings.warn(
-        f"The picture shows only the places in these good parts, which are not on disk any more or"
-        f" have changed: {told}; --normal DIR (in Python: normal) names the folder where they lie"
-        " now.",
-        HyperfsadWarning,
-        stacklevel=4,
-    )
+    page.text(_MARGIN, top + 19, support.tell_missing())
 
 
-def _draw_query(page: _Page, evidence: PatchEvidence, query: Image.Image, top: int) -> None:
-    shown = _fitted(query, _SIDE)
+def _draw_query(page: Page, evidence: PatchEvidence, query: Image.Image, top: int) -> None:
+    shown = fitted(query, _SIDE)
     page.canvas.paste(shown, (_MARGIN, top))
     across, down = shown.width / query.width, shown.height / query.height
     x, y, width, height = evidence.bbox
     page.frame(_MARGIN + x * across, top + y * down, width * across, height * down, _MARK, 3)
-    page.text(_MARGIN, top + shown.height + 8, "the image, and the patch in question", 14, _PALE)
+    page.text(_MARGIN, top + shown.height + 8, "the image, and the patch in question", 14, PALE)
     side, below = 200, top + shown.height + 34
     page.crop(_crop(query, evidence, 5, side), _MARGIN, below, _MARK, 5)
-    page.text(_MARGIN + side + 14, below, "its surroundings", 14, _PALE)
+    page.text(_MARGIN + side + 14, below, "its surroundings", 14, PALE)
 
 
-def _draw_missing(page: _Page, missing: MissingPiece, support: _SupportPictures, top: int) -> None:
+def _draw_missing(page: Page, missing: MissingPiece, support: SupportPictures, top: int) -> None:
     """The piece of the good part that should be there, beside the patch's surroundings."""
     left, side = _MARGIN + 214, 156
     page.text(left, top + 22, "missing here, of a good part:", 14, _MARK, _SIDE - 214)
-    page.crop(_crop(support.get(missing.patch), missing.patch, 5, side), left, top + 44, _NEAR, 5)
+    page.crop(
+        _crop(_view(support, missing.patch), missing.patch, 5, side), left, top + 44, _NEAR, 5
+    )
 
 
 def _draw_layer(
-    page: _Page,
+    page: Page,
     layer: LayerEvidence,
     own: Image.Image,
-    support: _SupportPictures,
+    support: SupportPictures,
     left: int,
     top: int,
 ) -> None:
     """What one layer says; `own` is the crop of the patch itself."""
-    page.draw.line((left, top, _WIDTH - _MARGIN, top), fill=_LINE)
+    page.draw.line((left, top, _WIDTH - _MARGIN, top), fill=LINE)
     top += 12
     page.text(left, top, f"layer {layer.layer}", 18)
     for place, words in enumerate(filter(None, (layer.scope, layer.rebuilt_from))):
-        page.text(left, top + 24 + 17 * place, words, 14, _PALE)
+        page.text(left, top + 24 + 17 * place, words, 14, PALE)
     page.text(left, top + 62, f"{layer.unexplained:.3f} unexplained", 15, _MARK)
     length = _LABEL - 24
-    page.draw.rectangle((left, top + 86, left + length, top + 98), fill=_NOTHING)
+    page.draw.rectangle((left, top + 86, left + length, top + 98), fill=NOTHING)
     part = min(max(layer.unexplained, 0.0), 1.0)
     page.draw.rectangle((left, top + 86, left + part * length, top + 98), fill=_MARK)
 
     x, below = left + _LABEL, top + _CROP + 4
     page.crop(own, x, top, _MARK, _CONTEXT)
-    page.text(x, below, "the patch", 14, _PALE)
+    page.text(x, below, "the patch", 14, PALE)
     x += _CROP + 16
     page.crop(_mixture(layer, support), x, top, _NEAR, _CONTEXT)
-    page.text(x, below, "normal, mixed", 14, _PALE)
+    page.text(x, below, "normal, mixed", 14, PALE)
     x += _CROP + 24
     for neighbour in layer.neighbours[:_MOST_CROPS]:
         share = neighbour.weight / layer.neighbours[0].weight
         side = max(_SMALLEST, round(_CROP * share**0.5))
         if x + max(side, 62) > _WIDTH - _MARGIN:
             break
-        crop = _crop(support.get(neighbour), neighbour, _CONTEXT, side)
+        crop = _crop(_view(support, neighbour), neighbour, _CONTEXT, side)
         page.crop(crop, x, top + _CROP - side, _NEAR, _CONTEXT)
         page.text(x, below, f"{100 * neighbour.weight:.0f} %")
-        page.text(x, below + 18, f"cos {neighbour.similarity:.2f}", 13, _PALE)
+        page.text(x, below + 18, f"cos {neighbour.similarity:.2f}", 13, PALE)
         x += max(side, 62) + 12
 
 
-def _draw_support(
-    page: _Page, evidence: PatchEvidence, support: _SupportPictures, top: int
-) -> None:
+def _draw_support(page: Page, evidence: PatchEvidence, support: SupportPictures, top: int) -> None:
     """The support images with the most weight, and the places that were taken from each."""
-    page.draw.line((_MARGIN, top, _WIDTH - _MARGIN, top), fill=_LINE)
-    page.text(_MARGIN, top + 10, "where the neighbours lie in the support images", 14, _PALE)
+    page.draw.line((_MARGIN, top, _WIDTH - _MARGIN, top), fill=LINE)
+    page.text(_MARGIN, top + 10, "where the neighbours lie in the support images", 14, PALE)
     taken: dict[tuple[str, int], list[Neighbour]] = defaultdict(list)
     for layer in evidence.layers:
         for neighbour in layer.neighbours:
@@ -219,8 +128,8 @@ def _draw_support(
     shares.sort(key=lambda pair: -pair[0])
     side, x, top = 170, _MARGIN, top + 36
     for share, places in shares[:_MOST_SUPPORT]:
-        picture = support.get(places[0]) or Image.new("RGB", (side, side), _NOTHING)
-        shown = _fitted(picture, side)
+        picture = _view(support, places[0]) or Image.new("RGB", (side, side), NOTHING)
+        shown = fitted(picture, side)
         page.canvas.paste(shown, (x, top))
         for neighbour in places:
             left, upper, width, height = evidence.place(neighbour)
@@ -233,15 +142,20 @@ def _draw_support(
                 1 + round(2 * (neighbour.weight / heaviest) ** 0.5),
             )
         page.text(x, top + 4 + side, f"{100 * share:.0f} % of the weight")
-        page.text(x, top + 22 + side, places[0].image + places[0].copy, 13, _PALE, side)
+        page.text(x, top + 22 + side, places[0].image + places[0].copy, 13, PALE, side)
         x += side + 22
 
 
-def _mixture(layer: LayerEvidence, support: _SupportPictures) -> Image.Image:
+def _view(support: SupportPictures, neighbour: Neighbour) -> Image.Image | None:
+    """What a neighbour is a patch of, or None."""
+    return support.get(neighbour.image, neighbour.sha256, neighbour.view)
+
+
+def _mixture(layer: LayerEvidence, support: SupportPictures) -> Image.Image:
     """The crops of all neighbours that can be seen, mixed with their weights."""
-    mixed, total = Image.new("RGB", (_CROP, _CROP), _NOTHING), 0.0
+    mixed, total = Image.new("RGB", (_CROP, _CROP), NOTHING), 0.0
     for neighbour in layer.neighbours[:64]:
-        picture = support.get(neighbour)
+        picture = _view(support, neighbour)
         if picture is not None:
             total += neighbour.weight
             crop = _crop(picture, neighbour, _CONTEXT, _CROP)
@@ -253,7 +167,7 @@ def _crop(
     picture: Image.Image | None, patch: PatchEvidence | Neighbour, span: int, side: int
 ) -> Image.Image:
     """A patch with its surroundings; grey beyond the picture's edge, and where there is none."""
-    tile = Image.new("RGB", (side, side), _NOTHING)
+    tile = Image.new("RGB", (side, side), NOTHING)
     if picture is None:
         return tile
     first_column, first_row = patch.column - span // 2, patch.row - span // 2
@@ -265,10 +179,3 @@ def _crop(
     place = (round((c0 - first_column) * side / span), round((r0 - first_row) * side / span))
     tile.paste(picture.resize(size, Image.Resampling.BICUBIC, box=box), place)
     return tile
-
-
-def _fitted(picture: Image.Image, side: int) -> Image.Image:
-    """The picture, enlarged or reduced to fit into a square."""
-    scale = side / max(picture.size)
-    size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
-    return picture.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)

@@ -4,6 +4,7 @@
     lookups    Section 4.2: ε = ρ(q·Pᵀ)·P with sparsemax (Equation 1, Algorithm 1) and the lookups
                it is compared with (Equation 8)
     matching   Section 4.2: the memory ready to be asked, 1 − cos(q, ε) of each patch
+    incidence  Section 4.2: the weights of all patches at once, as a sparse matrix (a hypergraph)
     pruning    the same distances with most of the work left out (Proposition 1), and `_kernel.c`
     scoring    Section 4.3: the map (Equation 9), f_pool, S_cls (Equation 4), S_image (Equation 5)
     missing    ours: which pieces of good parts does an image lack?

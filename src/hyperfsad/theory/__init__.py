@@ -2,7 +2,7 @@
 
     covering, coverage      Equation 7: how many good pictures cover a new good part; which
     hull, certificates      Theorem 1: a margin between a good and a bad part
-    ranking                 Theorem 2: the bound on misranking; which layers to keep
+    ranking, patchwise      Theorem 2: the bound on misranking images and patches; layers to keep
     active, stability       Proposition 1 and Appendix A: what noise and memory can change
     drift                   a sequential test that says when normal has moved
 
@@ -13,6 +13,7 @@
 from .certificates import Certificates, certify
 from .coverage import Coverage, cover_normal
 from .drift import DriftMonitor, DriftReport, monitor_drift
+from .patchwise import PatchReport, rank_patches, read_masks
 from .ranking import LayerReport, rank_layers
 from .stability import StabilityReport, Unaffected, check_extension, check_stability
 
@@ -22,6 +23,7 @@ __all__ = [
     "DriftMonitor",
     "DriftReport",
     "LayerReport",
+    "PatchReport",
     "StabilityReport",
     "Unaffected",
     "certify",
@@ -30,4 +32,6 @@ __all__ = [
     "cover_normal",
     "monitor_drift",
     "rank_layers",
+    "rank_patches",
+    "read_masks",
 ]

@@ -86,6 +86,16 @@ class Certificates:
         return self._margin(self.map_margin)
 
     @property
+    def layer_margin(self) -> Array:
+        """b of Equation 27, (good, bad, layers): a bound on η of each layer, and so on its share of
+        the gap; −∞ where premise (i) fails in that layer. Their mean is the margin."""
+        near = np.where(self.epsilon < math.sqrt(2), self.epsilon**2 / 2, math.inf)
+        local = self.gamma[None, :] - near[:, None]
+        far = self.delta[None, :] ** 2 - self.r[:, None] ** 2
+        found = self.lam * local if self.lam > 0 else np.zeros_like(local)
+        return np.asarray(found + (1 - self.lam) / 2 * far - self.rounding)
+
+    @property
     def gap(self) -> Array:
         """The real difference of the scores, which the margin never exceeds."""
         return score_gaps(self.good, self.bad, self.lam)
@@ -131,6 +141,7 @@ class Certificates:
             "map_margin": _finite(self.map_margin),
             "cls_margin": self.cls_margin.tolist(),
             "margin": _finite(self.margin),
+            "layer_margin": [_finite(row) for row in self.layer_margin],
             "gap": self.gap.tolist(),
             "certified": self.certified.tolist(),
             "share": self.share,

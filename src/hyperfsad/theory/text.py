@@ -9,6 +9,7 @@ from .certificates import Certificates
 from .coverage import Coverage
 from .covering import curve, exponential, jensen_curve
 from .layerwise import Array
+from .patchwise import PatchReport
 from .ranking import LayerReport
 from .stability import StabilityReport, quantiles
 
@@ -121,6 +122,19 @@ def ranking_text(report: LayerReport) -> str:
         )
     kept = ", ".join(map(str, report.keep())) or "none: any one may go"
     lines.append(f"Worth keeping (the bound rises without them): {kept}")
+    return as_rows(lines)
+
+
+def patches_text(report: PatchReport) -> str:
+    """Theorem 2 for patches: the bound beside what was measured."""
+    where = "in the masks" if report.masked else "the highest of each bad image"
+    together = report.together
+    lines = [
+        f"Theorem 2 for patches: {report.defective} defective ({where}) × {report.normal} normal",
+        f"η {together.mean:+.4f} on average; misranked at most {together.bound:.1%} (AUROC at least"
+        f" {1 - together.bound:.3f}); measured {together.misranked:.1%} (AUROC"
+        f" {together.auroc:.3f})",
+    ]
     return as_rows(lines)
 
 

@@ -21,6 +21,7 @@ from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import Tokens
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
+from ..evidence.hypergraph import Hypergraph
 from ..evidence.patch import LayerEvidence, MissingPiece
 from ..images.grid import PatchGrid
 from ..images.loading import LoadedImage
@@ -175,6 +176,15 @@ class View(Plain, ABC):
             rows=grid.rows,
             columns=grid.columns,
             missing=found.missing,
+        )
+
+    def hypergraph(
+        self, picture: LoadedImage, layer: int | None, scale: int | None, encoder: Encoder
+    ) -> Hypergraph:
+        """Which normal patches rebuild which patches of an image, in one layer at one scale."""
+        raise UsageError(
+            "With tiles, each tile has normal patches of its own and tiles overlap, so an image has"
+            " no single hypergraph; fit a detector without tiles, or explain one place."
         )
 
     def described(self) -> Any:

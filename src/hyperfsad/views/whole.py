@@ -12,11 +12,13 @@ from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import ImageTokens, Tokens
 from ..errors import UsageError
 from ..evidence.active import Namer, layer_evidence
+from ..evidence.hypergraph import Hypergraph, NormalView
 from ..evidence.patch import MissingPiece, Neighbour
 from ..images.grid import PatchGrid
 from ..images.loading import LoadedImage
 from ..images.rotation import angle_of, turned_back
 from ..messages import Progress, no_progress
+from ..method.incidence import incidence, placed
 from ..method.matching import Matcher, distances_apart
 from ..method.memory import MemoryBank
 from ..method.missing import Missing, MissingPieces, missing_weight
@@ -272,6 +274,43 @@ class WholeView(View):
         value, shown = float(left[patch]), float(anomaly_map[patch])
         return Place(row, column, value, shown, tuple(layers), piece)
 
+    def hypergraph(
+        self, picture: LoadedImage, layer: int | None, scale: int | None, encoder: Encoder
+    ) -> Hypergraph:
+        how, layers = self.rules.comparison, self.rules.settings.layers
+        layer = layers[-1] if layer is None else _one_of("layer", layer, layers)
+        scale = how.scales[0] if scale is None else _one_of("scale", scale, how.scales)
+        (image,) = encoder.encode([self.visible(picture)]).images()
+        kept = self.interest.patches(image.patches, how.grid)
+        rows, place = self._compared(self._facing(image.cls)), layers.index(layer)
+        (query,) = how.tokens([image.patches[place]], scale, kept)
+        (memory,) = self._rows_of([self.bank.patches[place]], scale, rows)
+        found = incidence(query, memory, how.lookup, how.sharpness)
+        return Hypergraph(
+            image=picture.name,
+            layer=layer,
+            scale=scale,
+            lookup=how.lookup,
+            sharpness=how.sharpness,
+            grid=how.grid,
+            incidence=placed(found, kept, rows),
+            normal=self._entries(),
+            picture=picture,
+        )
+
+    def _entries(self) -> tuple[NormalView, ...]:
+        """What each entry of the bank shows."""
+        found = {
+            entry: NormalView(self.bank.images[entry], turn, self._angle(turn))
+            for group in self.bank.entries
+            for turn, entry in enumerate(group)
+        }
+        return tuple(found[entry] for entry in range(len(self.bank)))
+
+    def _angle(self, turn: int) -> float:
+        """Degrees by which an orientation of a normal image is turned."""
+        return angle_of(turn, self.rules.rotations) if self.rules.rotations > 1 else 0.0
+
     def _compared(self, facing: Tensor | None) -> Tensor | None:
         """The rows of the bank that an image is compared with, as a mask; None means all."""
         rows = self._rows_of_entries(facing)
@@ -306,7 +345,7 @@ class WholeView(View):
             entry, patch = divmod(row if kept is None else kept[row], grid**2)
             image, (down, across) = bank.images[entry], divmod(patch, grid)
             turn = orientation[entry]
-            angle = angle_of(turn, self.rules.rotations) if self.rules.rotations > 1 else 0.0
+            angle = self._angle(turn)
             x, y = (across + 0.5) / grid, (down + 0.5) / grid
             return Neighbour(
                 image=image.name,
@@ -323,6 +362,14 @@ class WholeView(View):
             )
 
         return named
+
+
+def _one_of(what: str, asked: int, known: Sequence[int]) -> int:
+    """A layer or scale that the detector uses."""
+    if asked not in known:
+        used = ", ".join(map(str, known))
+        raise UsageError(f"The {what} is one that the detector uses ({used}), not {asked}.")
+    return asked
 
 
 def _groups(asked: Sequence[list[int]], total: int) -> list[Sequence[list[int]]]:
