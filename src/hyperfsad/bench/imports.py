@@ -12,12 +12,15 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
 from ..disk.files import open_regular
 from ..errors import UsageError, reason
 from .datasets import Category
+
+Parts: TypeAlias = tuple[str, ...]
 
 Setting: TypeAlias = "tuple[int | None, int | None]"
 """Shots and run of a line; None where the file does not say."""
@@ -149,11 +152,11 @@ class _Index:
     """Test images by what a table may call them."""
 
     def __init__(self, categories: Sequence[Category]) -> None:
-        self._images: dict[str, list[tuple[tuple[str, ...], tuple[str, ...], Place]]] = {}
+        self._images: dict[str, list[tuple[Parts, int, Place]]] = {}
         for number, category in enumerate(categories):
             for place, image in enumerate(category.test):
                 whole = Path(os.path.abspath(image.path)).parts
-                below = PurePosixPath(category.name_of(image.path)).parts
+                below = len(_parts(category.name_of(image.path)))
                 self._images.setdefault(whole[-1], []).append((whole, below, (number, place)))
 
     def places(self, name: str, at: str) -> list[Place]:
@@ -165,24 +168,25 @@ class _Index:
         if not name:
             raise UsageError(f"{at}: no image is named.")
         # an apostrophe keeps spreadsheets from running a cell (output/exports)
-        found = self._matching(name) or self._matching(name.removeprefix("'"))
-        exact = [each for each in found if each[1] == _parts(name)]
-        files = sorted({whole for whole, _, _ in exact or found})
+        found = self._alike(_parts(name)) or self._alike(_parts(name.removeprefix("'")))
+        files = sorted({whole for whole, _ in found})
         if len(files) > 1:
             paths = [os.path.join(*parts) for parts in files[:2]]
             raise UsageError(
                 f"{at}: {name} may mean {paths[0]} or {paths[1]}; write more of the path."
             )
-        return [place for _, _, place in exact or found]
+        return [place for _, place in found]
 
-    def _matching(self, name: str) -> list[tuple[tuple[str, ...], tuple[str, ...], Place]]:
-        parts = _parts(name)
-        return [
-            (whole, below, place)
-            for whole, below, place in self._images.get(parts[-1] if parts else "", ())
-            if whole[-len(parts) :] == parts or parts[-len(below) :] == below
-        ]
+    def _alike(self, parts: Parts) -> list[tuple[Parts, Place]]:
+        """The images whose paths share the longest end with a name, and no less than either has."""
+        shared: dict[int, list[tuple[Parts, Place]]] = {}
+        for whole, below, place in self._images.get(parts[-1] if parts else "", ()):
+            pairs = zip(reversed(whole), reversed(parts), strict=False)
+            length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            if length >= min(len(parts), below):
+                shared.setdefault(length, []).append((whole, place))
+        return shared[max(shared)] if shared else []
 
 
-def _parts(name: str) -> tuple[str, ...]:
+def _parts(name: str) -> Parts:
     return PurePosixPath(name.replace("\\", "/")).parts

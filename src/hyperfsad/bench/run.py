@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -127,7 +127,7 @@ def run_benchmark(
     device: str = "auto",
     engine: str = "torch",
     cache_limit: int = DEFAULT_LIMIT,
-    imports: Mapping[str, Path] | None = None,
+    imports: Sequence[tuple[str, Path]] = (),
     caches: TokenCaches | None = None,
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
     figures: bool = False,
@@ -142,9 +142,9 @@ def run_benchmark(
     another is named, so that numbers do not depend on what else is installed.
 
     `supports` is a file of support sets, instead of those that `shots`, `runs` and `seed` draw;
-    `imports` are folders with the scores of other systems, by name. Calls that share `caches` (then
-    `device`, `engine` and `cache_limit` are theirs) load each encoder and hash each image once. A
-    killed run goes on where it stopped, and the same call always writes the same bytes.
+    `imports` are names and folders with the scores of other systems. Calls that share `caches`
+    (then `device`, `engine` and `cache_limit` are theirs) load each encoder and hash each image
+    once. A killed run goes on where it stopped, and the same call always writes the same bytes.
     """
     if not shots or min(shots) < 1 or runs < 1:
         raise UsageError("Shots and runs are at least 1.")
@@ -158,7 +158,7 @@ def run_benchmark(
         draws = read_draws(supports, categories)
     else:
         draws = draw(categories, shots, runs, seed, caches.content_hash)
-    found, foreign = _Found(), _imported(imports or {}, categories, draws, eval_size)
+    found, foreign = _Found(), _imported(imports, categories, draws, eval_size)
     write_draws(draws, out / "supports.json")
     sizes = preset.resolutions if resolution is None else (resolution,)
     total = sum(len(category.test) for category in categories) * len(suite.encoders) * len(sizes)
@@ -206,11 +206,16 @@ def run_benchmark(
 
 
 def _imported(
-    imports: Mapping[str, Path], categories: Sequence[Category], draws: Draws, eval_size: int
+    imports: Sequence[tuple[str, Path]],
+    categories: Sequence[Category],
+    draws: Draws,
+    eval_size: int,
 ) -> _Found:
     """What other systems found; before the long work, so that a mistake in a file shows at once."""
     found = _Found()
-    for name, folder in imports.items():
+    for name, folder in imports:
+        if any(record.method == name for record in found.records):
+            raise UsageError(f"{name} is imported twice; give each import a name of its own.")
         read = read_import(name, folder, categories)
         key = found.entry(provenance.imported(name, read.sha256, eval_size=eval_size))
         records = list(

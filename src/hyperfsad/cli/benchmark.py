@@ -81,7 +81,7 @@ def benchmark(options: argparse.Namespace) -> int:
         return DONE
     settings |= chosen(options, "runs", "seed", "eval_size", "rotations", "figures")
     settings["supports"] = Path(options.supports) if options.supports else None
-    settings["imports"] = {name: Path(folder) for name, folder in options.imports or ()}
+    settings["imports"] = [(name, Path(folder)) for name, folder in options.imports or ()]
     settings["cache_limit"] = round(options.cache_limit * (1 << 30))
     with later_bar() as progress:
         outcome = run_benchmark(
