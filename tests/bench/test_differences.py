@@ -146,3 +146,9 @@ def test_categories_stand_side_by_side_with_their_cuts() -> None:
     assert tile == Cell(80.0, 0.0)
     assert table.notes[0] == "mvtec bottle: cut: 42 of 83 images."
     assert not any("tile" in note for note in table.notes)
+    assert row.group == "1-shot, cut"
+    (whole,) = category_tables("Lookup", ["I-AUROC"], found[2:])["categories-i-auroc"].rows
+    assert whole.group == "1-shot"
+    other = [replace(record, method="n") for record in found]
+    (pair,) = find_differences([*found, *other], ["I-AUROC"])
+    assert pair.sentence().startswith("I-AUROC, 1-shot, cut: no difference can be told")

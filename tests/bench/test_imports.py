@@ -227,7 +227,7 @@ def changed(rows: list[list[Any]], place: int, *values: Any) -> list[list[Any]]:
         (
             lambda rows: [[*row, 4] for row in rows[:-1]],
             "image,score,shots",
-            "of mvtec/nut with 4 shots;",
+            "of mvtec/nut, 4 shots;",
         ),
     ],
 )

@@ -257,7 +257,8 @@ def test_a_cut_is_marked_wherever_it_is_shown(root: Path, tiny: str, tmp_path: P
     for stem in ("lambda-i-auroc-i-f1-i-ap", "differences"):
         for suffix in (".md", ".tex", ".json"):
             assert told in (out / f"{stem}{suffix}").read_text(encoding="utf-8")
-    assert "1-shot, cut" in (out / "lambda-i-auroc-i-f1-i-ap.csv").read_text(encoding="utf-8")
+    for stem in ("lambda-i-auroc-i-f1-i-ap", "differences", "categories-i-auroc"):
+        assert "1-shot, cut" in (out / f"{stem}.csv").read_text(encoding="utf-8")
     by_category = (out / "categories-i-auroc.md").read_text(encoding="utf-8")
     assert "mvtec bottle: cut: 4 of 83 images." in by_category
 

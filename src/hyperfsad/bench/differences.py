@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from .presets import cut_notes
 from .protocol import Record
 from .significance import (
     ALPHA,
@@ -42,11 +43,13 @@ class Difference:
     """The p-value after Holm's correction over all pairs of this metric and number of shots."""
     categories: int
     runs: int
+    cut: bool = False
+    """Whether a part of a data set was measured."""
 
     @property
     def group(self) -> str:
-        """Where it stands in the table."""
-        return f"{self.metric}, {self.shots}-shot"
+        """Where it stands in the table; each sentence begins with it."""
+        return f"{self.metric}, {self.shots}-shot{', cut' if self.cut else ''}"
 
     @property
     def told(self) -> bool:
@@ -69,6 +72,7 @@ class Difference:
 def find_differences(records: Sequence[Record], metrics: Sequence[str]) -> list[Difference]:
     """All pairs of methods that were measured on the same categories."""
     found: list[Difference] = []
+    is_cut = bool(cut_notes(records))
     for metric in metrics:
         for shots in sorted({record.shots for record in records}):
             values = _values([r for r in records if r.shots == shots], metric)
@@ -78,7 +82,10 @@ def find_differences(records: Sequence[Record], metrics: Sequence[str]) -> list[
             ]
             known = [pair for pair in pairs if pair is not None]
             corrected = holm([pair.p for pair in known])
-            found += [replace(pair, corrected=p) for pair, p in zip(known, corrected, strict=True)]
+            found += [
+                replace(pair, corrected=p, cut=is_cut)
+                for pair, p in zip(known, corrected, strict=True)
+            ]
     return found
 
 

@@ -45,7 +45,9 @@ def import_records(
             metrics = image_metrics(anomalous, _scores(found, setting, number, category))
             files = _maps(found, setting, number, category) if category.has_masks else []
             if files:
-                maps = np.concatenate([upsampled(_read(file), eval_size) for file in files])
+                maps = np.empty((len(files), eval_size, eval_size), dtype=np.float32)
+                for place, file in enumerate(files):
+                    maps[place] = upsampled(_read(file), eval_size)[0]
                 masks = np.stack([load_mask(image, eval_size) for image in category.test])
                 metrics |= pixel_metrics(maps, masks)
             for k in asked:

@@ -133,10 +133,9 @@ def _check_complete(found: Import, categories: Sequence[Category], file: Path) -
             ]
             if 0 < len(missing) < len(category.test):
                 more = f" and {len(missing) - 1:,} more images" if len(missing) > 1 else ""
-                named = [f"{value} shots" if name == "shots" else f"run {value}"
-                         for name, value in zip(("shots", "run"), setting, strict=True)
-                         if value is not None]  # fmt: skip
-                where = f" with {' and '.join(named)}" if named else ""
+                shots, run = setting
+                where = "" if shots is None else f", {shots} shots"
+                where += "" if run is None else f", run {run}"
                 raise UsageError(
                     f"{file} has no score for {missing[0]}{more} of {category.dataset}/"
                     f"{category.name}{where}; score all of its test images, or none."

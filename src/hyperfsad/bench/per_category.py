@@ -22,6 +22,13 @@ def category_tables(
 def _table(title: str, metric: str, records: Sequence[Record], notes: Sequence[str]) -> Table:
     places = list(dict.fromkeys((record.dataset, record.category) for record in records))
     columns = tuple(Column(name, dataset) for dataset, name in places)
+    counts = {(record.dataset, record.category): record.counts for record in records}
+    cuts = [
+        f"{dataset} {name}: {words}."
+        for (dataset, name), found_counts in counts.items()
+        if (words := cut_category(dataset, name, found_counts))
+    ]
+    suffix = "-shot, cut" if cuts else "-shot"
     rows = []
     for shots in sorted({record.shots for record in records}):
         mine: dict[str, list[Record]] = {}
@@ -33,13 +40,7 @@ def _table(title: str, metric: str, records: Sequence[Record], notes: Sequence[s
                 summarise([r for r in found if (r.dataset, r.category) == place], metric)
                 for place in places
             ]
-            rows.append(Row(label, tuple(cells), f"{shots}-shot", ours=not found[0].imported))
-    counts = {(record.dataset, record.category): record.counts for record in records}
-    cuts = [
-        f"{dataset} {name}: {words}."
-        for (dataset, name), found_counts in counts.items()
-        if (words := cut_category(dataset, name, found_counts))
-    ]
+            rows.append(Row(label, tuple(cells), f"{shots}{suffix}", ours=not found[0].imported))
     runs = len({record.run for record in records})
     spread = f"{metric}: mean and sample standard deviation over {runs} runs, in percent."
     return Table(f"{title}: {metric} by category", columns, tuple(rows), (*cuts, spread, *notes))

@@ -194,10 +194,10 @@ def run_benchmark(
             found.records += measured
             if figures:
                 folder = out / "figures" / label
-                with footnote(" ".join(cut_notes(measured))):
+                with footnote(_cuts(measured)):
                     draw_figures(preset_name, categories, protocol, cache, work, folder)
     if figures:
-        with footnote(" ".join(cut_notes(found.records))):
+        with footnote(_cuts(found.records)):
             draw_curves(preset_name, found.records, out / "figures")
     found.records += foreign.records
     found.entries |= foreign.entries
@@ -245,6 +245,12 @@ def _written(preset_name: str, found: _Found, notes: Sequence[str], out: Path) -
     for stem, table in (tables | details).items():
         write_table(table, out, stem)
     return Outcome(records, tables, details)
+
+
+def _cuts(records: Sequence[Record]) -> str:
+    """What stands under figures of a part of a data set."""
+    cuts = cut_notes(records)
+    return f"Measured here: {' '.join(cuts)}" if cuts else ""
 
 
 def _label(encoder: str, encoders: Sequence[str]) -> str:
