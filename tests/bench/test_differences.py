@@ -35,7 +35,7 @@ def test_a_clear_lead_is_told_and_a_draw_is_not() -> None:
         ["I-AUROC", "P-AUROC"],
     )
     assert [(each.first, each.second) for each in found] == [
-        *(("good (e)", "worse (e)"), ("good (e)", "same (e)"), ("worse (e)", "same (e)")),
+        *(("good", "worse"), ("good", "same"), ("worse", "same")),
     ]
     lead, even, behind = found
     assert lead.mean == pytest.approx(2.8)
@@ -46,11 +46,11 @@ def test_a_clear_lead_is_told_and_a_draw_is_not() -> None:
     assert [each.told for each in found] == [True, False, True]
     low, high = sorted((-behind.low, -behind.high))
     assert sentences(found) == [
-        f"I-AUROC, 1-shot: good (e) is ahead of worse (e) by 2.8 (95 % interval {lead.low:.1f} to"
+        f"I-AUROC, 1-shot: good is ahead of worse by 2.8 (95 % interval {lead.low:.1f} to"
         f" {lead.high:.1f}; p = 0.012 after Holm).",
-        f"I-AUROC, 1-shot: same (e) is ahead of worse (e) by {-behind.mean:.1f} (95 % interval"
+        f"I-AUROC, 1-shot: same is ahead of worse by {-behind.mean:.1f} (95 % interval"
         f" {low:.1f} to {high:.1f}; p = 0.012 after Holm).",
-        "I-AUROC, 1-shot: no difference can be told between good (e) and same (e).",
+        "I-AUROC, 1-shot: no difference can be told between good and same.",
     ]
     assert "no difference can be told" in even.sentence()
 
@@ -66,6 +66,13 @@ def test_the_correction_is_within_a_metric_and_number_of_shots() -> None:
     assert len(found) == 6
     assert [each.corrected for each in found] == pytest.approx([3 * 2 / 2**9] * 6)
     assert {each.group for each in found} == {"I-AUROC, 1-shot", "I-AUROC, 2-shot"}
+
+
+def test_encoders_are_named_where_there_are_several() -> None:
+    ours = records("a", lambda c, r: 0.9)
+    other = [replace(record, encoder="f") for record in ours]
+    (found,) = find_differences([*ours, *other], ["I-AUROC"])
+    assert (found.first, found.second) == ("a (e)", "a (f)")
 
 
 def test_only_what_both_have_is_compared() -> None:
@@ -114,10 +121,10 @@ def test_the_table_says_the_same_in_every_format() -> None:
     both = [*records("a", lambda c, r: 0.9 + 0.01 * c), *records("b", lambda c, r: 0.8)]
     table = differences_table(find_differences(both, ["I-AUROC"]), ["d, cut: 1 of 2 images."])
     (row,) = table.rows
-    assert row.label == "a (e) against b (e)"
+    assert row.label == "a against b"
     assert row.group == "I-AUROC, 1-shot"
     for writer in (to_markdown, to_csv, to_json, to_latex):
-        assert "a (e) against b (e)" in writer(table)
+        assert "a against b" in writer(table)
     assert "seed 0" in to_markdown(table)
     assert "d, cut: 1 of 2 images." in to_markdown(table)
     assert "**" not in to_markdown(table)

@@ -144,17 +144,25 @@ def _too_few(found: Sequence[Difference]) -> Iterator[str]:
             )
 
 
+def encoders(records: Sequence[Record]) -> list[str]:
+    """Those of the methods that were measured here."""
+    return list(dict.fromkeys(record.encoder for record in records if not record.imported))
+
+
 def _values(records: Sequence[Record], metric: str) -> dict[str, Values]:
-    """By the label of the row; an import that names no run counts for all of them."""
+    """By the name of the method, with its encoder where there are several.
+
+    An import that names no run counts for all of them.
+    """
     values: dict[str, Values] = {}
+    alone = len(encoders(records)) == 1
     runs = sorted({record.run for record in records if not record.imported})
     for record in records:
         value = record.metrics.get(metric)
         if value is None:
             continue
-        place = values.setdefault(record.label, {}).setdefault(
-            (record.dataset, record.category), {}
-        )
+        name = record.method if alone and not record.imported else record.label
+        place = values.setdefault(name, {}).setdefault((record.dataset, record.category), {})
         for run in runs if record.every_run and runs else [record.run]:
             place[run] = 100 * value
     return values

@@ -17,7 +17,7 @@ from ..messages import Notify, silent
 from . import provenance
 from .canvas import footnote
 from .datasets import Category
-from .differences import differences_table, find_differences
+from .differences import differences_table, encoders, find_differences
 from .illustrate import draw_curves, draw_figures
 from .import_metrics import import_notes, import_records, import_rows
 from .imports import read_import
@@ -241,7 +241,8 @@ def _written(preset_name: str, found: _Found, notes: Sequence[str], out: Path) -
     tables = build_tables(preset_name, records, notes)
     details = category_tables(preset.title, preset.metrics, records, notes)
     if pairs := find_differences(records, preset.metrics):
-        details["differences"] = differences_table(pairs, [*cut_notes(records), *notes])
+        known = [f"Encoder: {', '.join(encoders(records))}.", *cut_notes(records), *notes]
+        details["differences"] = differences_table(pairs, known)
     for stem, table in (tables | details).items():
         write_table(table, out, stem)
     return Outcome(records, tables, details)
