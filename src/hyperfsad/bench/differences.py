@@ -121,7 +121,9 @@ def sentences(found: Sequence[Difference]) -> list[str]:
         mine = [each for each in found if each.group == group]
         said += [each.sentence() for each in mine if each.told]
         others = [f"{each.first} and {each.second}" for each in mine if not each.told]
-        if others:
+        if len(others) == len(mine) > 1:
+            said.append(f"{group}: no difference can be told between any two methods.")
+        elif others:
             said.append(f"{group}: no difference can be told between {'; '.join(others)}.")
     return said
 
