@@ -17,8 +17,8 @@ from sklearn.metrics import roc_auc_score
 
 from hyperfsad import HyperFSAD
 from hyperfsad.bench.datasets import Category
-from hyperfsad.bench.protocol import support_order
 from hyperfsad.bench.run import Suite
+from hyperfsad.bench.supports import support_order
 from hyperfsad.bench.token_cache import TokenCache
 from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.images.loading import LoadedImage, load_image
@@ -41,7 +41,7 @@ def measured(
     cache = TokenCache(blank.settings, engine=options.engine, limit=0)
     detectors = []
     for run in range(options.runs):
-        order = support_order(category, run, 0, cache)
+        order = support_order(category, run, 0, cache.content_hash)
         for count in shots:
             pictures = [enlarged(path, options.times).pixels for path in order[:count]]
             detectors.append(blank.unfitted().fit(pictures, threshold=False))

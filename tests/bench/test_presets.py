@@ -1,11 +1,14 @@
 """Presets: which recipes they run, and what their tables lay beside each other."""
 
+from dataclasses import replace
+
 import pytest
 
 from hyperfsad.bench.presets import build_tables, with_recipe
 from hyperfsad.bench.protocol import Record
 from hyperfsad.bench.published import SIX_SETS
 from hyperfsad.bench.scorer import Variant
+from hyperfsad.bench.tables import Cell, mark
 from hyperfsad.errors import UsageError
 
 
@@ -25,24 +28,61 @@ def test_our_recipe_is_a_row_of_its_own_and_has_no_ablation() -> None:
         with_recipe("lookup", (Variant("sparsemax"),), "default")
 
 
+def record(dataset: str, category: str, **counts: int) -> Record:
+    figures: dict[str, float | None] = {"I-AUROC": 1.0, "P-AUROC": 1.0}
+    return Record(dataset, category, "e", 448, "Hyper-FSAD", 1, 0, (), figures, counts)
+
+
+RESC = {"good": 1041, "bad": 764, "masks": 764}
+
+
 def test_a_part_of_a_data_set_does_not_compete_with_published_figures() -> None:
-    figures = {"I-AUROC": 1.0, "P-AUROC": 1.0}
-    part = [Record("mvtec", "tile", "e", 448, "Hyper-FSAD", 1, 0, (), dict(figures))]
+    part = [record("mvtec", "tile", good=33, bad=84, masks=84)]
     table = build_tables("main", part)["main-i-auroc-p-auroc"]
     assert {row.group for row in table.rows if row.published} == {"1-shot"}
-    assert {row.group for row in table.rows if row.ours} == {"1-shot, here"}
+    assert {row.group for row in table.rows if row.ours} == {"1-shot, cut"}
+    assert "mvtec, cut: 1 of 15 categories, 117 of 1,725 images." in table.notes
     assert any("do not compete" in note for note in table.notes)
-    whole = [Record("resc", "resc", "e", 448, "Hyper-FSAD", 1, 0, (), dict(figures))]
-    table = build_tables("main", whole)["main-i-auroc-p-auroc"]
+    table = build_tables("main", [record("resc", "resc", **RESC)])["main-i-auroc-p-auroc"]
     assert {row.group for row in table.rows} == {"1-shot"}
+    assert not any("cut" in note for note in table.notes)
+
+
+def test_four_images_in_the_layout_of_a_data_set_win_nothing() -> None:
+    few = [record("brats", "brats", good=2, bad=2, masks=2)]
+    for table in build_tables("main", few).values():
+        won = {row for row, _ in mark(table)}
+        assert all(table.rows[row].published for row in won)
+        assert "brats, cut: 4 of 3,715 images." in table.notes
+
+
+def test_records_without_counts_win_nothing() -> None:
+    table = build_tables("main", [record("resc", "resc")])["main-i-auroc-p-auroc"]
+    assert {row.group for row in table.rows if row.ours} == {"1-shot, cut"}
+
+
+def test_a_data_set_of_ones_own_is_no_cut_and_competes_with_nobody() -> None:
+    table = build_tables("main", [record("parts", "bolt", good=2, bad=2, masks=2)])
+    (ours,) = table["main-i-auroc-p-auroc"].rows
+    assert ours.group == "1-shot, here"
+
+
+def test_an_import_that_covers_a_data_set_in_part_has_no_mean() -> None:
+    def import_of(category: str) -> Record:
+        mine = record("parts", category)
+        return replace(mine, method="Theirs", encoder="imported", imported=True)
+
+    ours = [record("parts", "bolt"), record("parts", "nut")]
+    for known, expected in ((["bolt"], None), (["bolt", "nut"], Cell(100.0))):
+        table = build_tables("main", [*ours, *map(import_of, known)])["main-i-auroc-p-auroc"]
+        row = next(row for row in table.rows if row.label == "Theirs (imported)")
+        assert row.cells == (expected, expected)
+        assert not row.ours
 
 
 def test_the_average_needs_all_six_data_sets() -> None:
     def records(names: tuple[str, ...]) -> list[Record]:
-        figures = {"I-AUROC": 0.9, "P-AUROC": 0.8}
-        return [
-            Record(name, "c", "e", 448, "Hyper-FSAD", 1, 0, (), dict(figures)) for name in names
-        ]
+        return [record(name, "c") for name in names]
 
     table = build_tables("main", records(SIX_SETS))["main-i-auroc-p-auroc"]
     assert [column.group for column in table.columns][-2:] == ["six-set mean"] * 2

@@ -12,8 +12,9 @@ from hyperfsad.bench import protocol as room
 from hyperfsad.bench.datasets import Category, load_mask
 from hyperfsad.bench.layouts import load_dataset
 from hyperfsad.bench.metrics import image_metrics, pixel_metrics
-from hyperfsad.bench.protocol import Protocol, Record, evaluate, summarise, support_order, upsampled
+from hyperfsad.bench.protocol import Protocol, Record, evaluate, summarise, upsampled
 from hyperfsad.bench.scorer import Variant
+from hyperfsad.bench.supports import support_order
 from hyperfsad.bench.tables import Cell
 from hyperfsad.bench.token_cache import TokenCache
 from hyperfsad.detector.base import FewShotDetector
@@ -42,14 +43,17 @@ def done(_: int) -> None:
 
 
 def test_supports_follow_the_rule_and_nothing_else(category: Category, cache: TokenCache) -> None:
-    order = support_order(category, 0, 0, cache)
+    order = support_order(category, 0, 0, cache.content_hash)
     shuffled = list(category.normal)
     random.Random(1).shuffle(shuffled)
     assert (
-        support_order(dataclasses.replace(category, normal=tuple(shuffled)), 0, 0, cache) == order
+        support_order(
+            dataclasses.replace(category, normal=tuple(shuffled)), 0, 0, cache.content_hash
+        )
+        == order
     )
-    assert support_order(category, 1, 0, cache) != order
-    assert support_order(category, 0, 1, cache) != order
+    assert support_order(category, 1, 0, cache.content_hash) != order
+    assert support_order(category, 0, 1, cache.content_hash) != order
     assert sorted(order) == sorted(category.normal)
 
 
@@ -58,7 +62,7 @@ def test_a_copy_of_a_good_image_is_never_drawn(category: Category, cache: TokenC
     copy = first.with_name("copy.png")
     copy.write_bytes(first.read_bytes())
     doubled = dataclasses.replace(category, normal=(*category.normal, str(copy)))
-    assert len(support_order(doubled, 0, 0, cache)) == len(category.normal)
+    assert len(support_order(doubled, 0, 0, cache.content_hash)) == len(category.normal)
 
 
 def test_records_are_what_the_detector_gives(
@@ -155,7 +159,7 @@ def test_a_killed_run_goes_on_where_it_stopped(
 
     with pytest.raises(Killed):
         evaluate(category, protocol, cache, tmp_path / "work", kill)
-    finished = sorted((tmp_path / "work").glob("*.npz"))
+    finished = sorted((tmp_path / "work").rglob("*.npz"))
     assert len(finished) == 2
     finished[1].write_bytes(finished[1].read_bytes()[:50])  # cut by the kill
 

@@ -1,20 +1,26 @@
 """A whole benchmark run through the command line, on a small data set in MVTec's layout."""
 
+import csv
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from hyperfsad.bench import illustrate
 from hyperfsad.bench.figures import Point, accuracy_efficiency
 from hyperfsad.bench.illustrate import draw_curves, measured_points, published_points
+from hyperfsad.bench.metrics import image_metrics
 from hyperfsad.bench.presets import PRESETS, build_tables
 from hyperfsad.bench.protocol import Record
-from hyperfsad.bench.run import Suite
+from hyperfsad.bench.run import Source, Suite, run_benchmark
 from hyperfsad.bench.timing import RunTimes, Timing
+from hyperfsad.bench.token_cache import TokenCaches
 from hyperfsad.cli.main import main
+from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.errors import UsageError
 from hyperfsad.peers import PEERS
 from tests.bench.trees import mvtec_tree
@@ -93,7 +99,7 @@ def test_resolutions_are_rows_of_one_table_and_one_curve(
     assert times["2-shot", "672 (DINOv3 ViT-B/16)"] == 195.1
     for shots in (1, 2):
         for side in (56, 84):
-            assert times[f"{shots}-shot, here", f"{side} ({tiny})"] > 0
+            assert times[f"{shots}-shot, cut", f"{side} ({tiny})"] > 0
     assert "CPU with torch, batches of 1" in table["notes"][-1]
     assert benchmark(root, tiny, out, "--preset", "resolution") == 0  # times are kept
     assert file.read_bytes() == written
@@ -211,6 +217,145 @@ def test_the_same_command_gives_the_same_bytes(root: Path, tiny: str, tmp_path: 
         assert benchmark(root, tiny, tmp_path / name) == 0
     for path in (tmp_path / "a").glob("*.*"):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+def test_a_run_goes_on_from_what_is_there_and_writes_the_same_bytes(
+    root: Path, tiny: str, tmp_path: Path
+) -> None:
+    assert benchmark(root, tiny, tmp_path / "a", "--preset", "peers") == 0
+    shutil.copytree(tmp_path / "a" / "work", tmp_path / "b" / "work")
+    blocks = sorted((tmp_path / "b" / "work").rglob("*.npz"))
+    blocks[0].unlink()
+    blocks[1].write_bytes(blocks[1].read_bytes()[:100])
+    assert benchmark(root, tiny, tmp_path / "b", "--preset", "peers") == 0
+    files = [path.name for path in (tmp_path / "a").iterdir() if path.is_file()]
+    expected = {"records.jsonl", "provenance.json", "supports.json", "scores.csv"}
+    assert expected < set(files)
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_written_supports_replay_with_the_same_bytes(
+    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert benchmark(root, tiny, tmp_path / "a", "--seed", "3") == 0
+    written = tmp_path / "a" / "supports.json"
+    assert benchmark(root, tiny, tmp_path / "b", "--supports", str(written), "--shots", "4") == 0
+    for name in ("records.jsonl", "supports.json", "scores.csv", "provenance.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    records = read_records(tmp_path / "a" / "records.jsonl")
+    entries = json.loads(written.read_text(encoding="utf-8"))["supports"]
+    of_file = {(e["category"], e["run"], e["shots"]): tuple(e["images"]) for e in entries}
+    assert of_file == {(r.category, r.run, r.shots): r.support for r in records}
+    written.write_text(written.read_text().replace("000.png", "gone.png"))
+    assert benchmark(root, tiny, tmp_path / "c", "--supports", str(written)) == 1
+    assert "has no good image named gone.png" in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+
+
+def test_every_record_can_be_traced(root: Path, tiny: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "lookup", "--seed", "5") == 0
+    entries = json.loads((out / "provenance.json").read_text(encoding="utf-8"))
+    for record in read_records(out / "records.jsonl"):
+        entry = entries[record.provenance]
+        assert record.method in entry["methods"]
+        assert (entry["encoder"], entry["resolution"]) == (record.encoder, record.resolution)
+        assert record.counts == {"normal": 4, "good": 4, "bad": 4, "masks": 4}
+    (entry,) = entries.values()
+    assert (entry["preset"], entry["recipe"], entry["seed"]) == ("lookup", "paper-offline", 5)
+    assert (entry["engine"], entry["eval_size"], len(entry["weights"])) == ("torch", 256, 64)
+    assert entry["layers"] == [1, 2, 3, 4]
+    assert {"hyperfsad", "torch", "numpy", "python"} <= set(entry["versions"])
+    assert entry["versions"]["torch"] == torch.__version__
+
+
+def test_scores_have_names_and_give_the_metrics_back(root: Path, tiny: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "peers") == 0
+    with (out / "scores.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    records = read_records(out / "records.jsonl")
+    assert len(rows) == sum(record.counts["good"] + record.counts["bad"] for record in records)
+    assert all((root / row["image"]).is_file() for row in rows)
+    for record in records:
+        mine = [
+            row
+            for row in rows
+            if (row["category"], row["method"], row["shots"], row["run"], row["encoder"])
+            == (record.category, record.method, str(record.shots), str(record.run), tiny)
+        ]
+        truth = [row["anomalous"] == "true" for row in mine]
+        found = image_metrics(truth, np.array([float(row["score"]) for row in mine]))
+        assert {name: record.metrics[name] for name in found} == found
+
+
+def test_scores_of_one_method_can_be_imported_again(
+    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert benchmark(root, tiny, tmp_path / "a") == 0
+    more = ["--import", f"Again={tmp_path / 'a'}", "--import", f"Same={tmp_path / 'a'}"]
+    assert benchmark(root, tiny, tmp_path / "b", *more) == 0
+    records = read_records(tmp_path / "b" / "records.jsonl")
+    ours = [record for record in records if not record.imported]
+    again = [record for record in records if record.method == "Again"]
+    assert len(ours) == len(again) == len(records) / 3
+    by_place = {(r.category, r.shots, r.run): r for r in ours}
+    for record in again:
+        original = by_place[record.category, record.shots, record.run]
+        assert record.metrics == {name: original.metrics[name] for name in record.metrics}
+    printed = capsys.readouterr().out
+    assert "Again (imported)" in printed
+    assert "no maps, so no pixel metrics" in printed
+    table = (tmp_path / "b" / "differences.md").read_text(encoding="utf-8")
+    assert "Again (imported) against Same (imported)" in table
+    assert "no difference can be told" in table
+    assert "One pair needs 6 categories" in table
+    with pytest.raises(SystemExit):
+        benchmark(root, tiny, tmp_path / "c", "--import", "Nobody")
+    assert benchmark(root, tiny, tmp_path / "c", "--import", f"No={tmp_path}") == 1
+    twice = ["--import", f"A={tmp_path / 'a'}", "--import", f"A={tmp_path / 'b'}"]
+    assert benchmark(root, tiny, tmp_path / "c", *twice) == 1
+    errors = capsys.readouterr().err
+    assert "such as PatchCore=scores/" in errors
+    assert "scores.csv cannot be read" in errors
+    assert "A is imported twice" in errors
+
+
+def test_a_cut_is_marked_wherever_it_is_shown(root: Path, tiny: str, tmp_path: Path) -> None:
+    cut = root.parent / "cut"
+    mvtec_tree(cut, ["bottle", "tile"], normal=2, test=2)
+    out = tmp_path / "out"
+    assert benchmark(cut, tiny, out, "--preset", "lambda", "--figures") == 0
+    told = "cut: 2 of 15 categories, 8 of 1,725 images"
+    for stem in ("lambda-i-auroc-i-f1-i-ap", "differences"):
+        for suffix in (".md", ".tex", ".json"):
+            assert told in (out / f"{stem}{suffix}").read_text(encoding="utf-8")
+    for stem in ("lambda-i-auroc-i-f1-i-ap", "differences", "categories-i-auroc"):
+        assert "1-shot, cut" in (out / f"{stem}.csv").read_text(encoding="utf-8")
+    by_category = (out / "categories-i-auroc.md").read_text(encoding="utf-8")
+    assert "mvtec bottle: cut: 4 of 83 images." in by_category
+
+
+def test_runs_may_share_their_encoders(root: Path, tiny: str, tmp_path: Path) -> None:
+    caches = TokenCaches(device="cpu")
+    suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
+    for preset in ("lookup", "pooling"):
+        run_benchmark(suite, preset, tmp_path / preset, shots=(1,), runs=1, caches=caches)
+    settings = find_recipe("paper-offline").settings(tiny, None)
+    assert caches.of(settings) is caches.of(settings)
+    first, second = (
+        read_records(tmp_path / preset / "records.jsonl")[0] for preset in ("lookup", "pooling")
+    )
+    assert first.support == second.support
+
+
+def test_two_encoders_of_one_name_are_told_apart(root: Path, tiny: str, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "tiny"
+    shutil.copytree(tiny, other)
+    more = ["--backbone", str(other), "--shots", "1", "--runs", "1"]
+    assert benchmark(root, tiny, tmp_path / "out", *more) == 0
+    assert len(list((tmp_path / "out" / "work").iterdir())) == 2
 
 
 def test_a_suite_names_several_data_sets(root: Path, tiny: str, tmp_path: Path) -> None:

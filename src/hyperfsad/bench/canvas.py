@@ -5,7 +5,9 @@ matplotlib comes with the extra `bench` and is imported only when something is d
 
 import contextlib
 import io
+import textwrap
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +69,22 @@ def text_width(lines: Sequence[str], size: float | None = None) -> float:
     return float(max(text.get_window_extent().width for text in texts) / DPI)
 
 
+_FOOTNOTE: ContextVar[str] = ContextVar("footnote", default="")
+
+
+@contextlib.contextmanager
+def footnote(text: str) -> Iterator[None]:
+    """A line under every figure that is saved inside, whoever draws it; none without text.
+
+    A figure that is measured on a part of a data set says so itself: it is copied without its page.
+    """
+    token = _FOOTNOTE.set(text)
+    try:
+        yield
+    finally:
+        _FOOTNOTE.reset(token)
+
+
 @style()
 def save_figure(figure: "Figure", folder: Path, stem: str, *, parents: bool = True) -> list[Path]:
     """Writes `stem`.png and `stem`.pdf; the same figure gives the same bytes, whatever the date.
@@ -77,11 +95,16 @@ def save_figure(figure: "Figure", folder: Path, stem: str, *, parents: bool = Tr
         "png": {"Software": None},
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
     }
+    options: dict[str, Any] = {}
+    if note := _FOOTNOTE.get():
+        width = max(40, int(figure.get_figwidth() * 16))
+        figure.text(0.5, -0.02, textwrap.fill(note, width), ha="center", va="top", color=INK)
+        options = {"bbox_inches": "tight", "pad_inches": 0.08}
     paths = []
     for kind, metadata in anonymous.items():
         path = folder / f"{stem}.{kind}"
         content = io.BytesIO()
-        figure.savefig(content, format=kind, dpi=DPI, metadata=metadata)
+        figure.savefig(content, format=kind, dpi=DPI, metadata=metadata, **options)
         write_file(path, content.getbuffer(), parents=parents)
         paths.append(path)
     return paths

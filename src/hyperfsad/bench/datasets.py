@@ -1,5 +1,6 @@
 """What a data set is made of: categories, each with normal images, test images and masks."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -36,6 +37,12 @@ class Category:
     name: str
     normal: tuple[str, ...]
     test: tuple[TestImage, ...]
+    root: str = ""
+    """The folder of the data set."""
+
+    def name_of(self, path: str) -> str:
+        """The path of an image relative to the data set, with forward slashes."""
+        return os.path.relpath(path, self.root or os.curdir).replace(os.sep, "/")
 
     @property
     def has_masks(self) -> bool:

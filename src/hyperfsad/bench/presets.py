@@ -14,15 +14,13 @@ from ..peers.peer import check_peer_rotations
 from .protocol import Record, summarise
 from .published import SIX_SETS, published
 from .scorer import Variant
+from .sizes import cut, is_whole
 from .tables import Cell, Column, Row, Table
 
 OURS = "Hyper-FSAD"
 
 Figures: TypeAlias = "dict[tuple[str | None, str], Cell | None]"
 """The figures of a row by data set and metric."""
-
-CATEGORIES = {"mvtec": 15, "visa": 12, "mpdd": 6, "btad": 3, "resc": 1, "brats": 1}
-"""How many categories the published figures average over."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,11 @@ class Preset:
     published: str
     """The kind of published rows beside ours."""
     resolutions: tuple[int | None, ...] = (None,)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those of all its tables."""
+        return tuple(dict.fromkeys(metric for metrics in self.tables for metric in metrics))
 
 
 _ALL_METRICS = (("I-AUROC", "P-AUROC"), ("I-F1", "I-AP"), ("PRO", "P-AP"))
@@ -122,26 +125,43 @@ def with_rotations(variants: tuple[Variant, ...], rotations: int) -> tuple[Varia
     return (*variants, *turned)
 
 
-def build_tables(name: str, records: Sequence[Record]) -> dict[str, Table]:
-    """The tables of a preset, by the stem of their files."""
+def build_tables(
+    name: str, records: Sequence[Record], notes: Sequence[str] = ()
+) -> dict[str, Table]:
+    """The tables of a preset, by the stem of their files; `notes` stand under each."""
     preset = PRESETS[name]
     return {
-        f"{name}-{'-'.join(metrics).lower()}": _table(preset, metrics, records)
+        f"{name}-{'-'.join(metrics).lower()}": _table(preset, metrics, records, notes)
         for metrics in preset.tables
     }
 
 
-def _table(preset: Preset, metrics: tuple[str, ...], records: Sequence[Record]) -> Table:
-    datasets = list(dict.fromkeys(record.dataset for record in records))
+def extents(records: Sequence[Record]) -> dict[str, dict[str, dict[str, int]]]:
+    """What was measured: the counts of each category, by data set."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for record in records:
+        found.setdefault(record.dataset, {})[record.category] = record.counts
+    return found
+
+
+def cut_notes(records: Sequence[Record]) -> list[str]:
+    """A sentence on each data set of which only a part was measured."""
+    found = extents(records).items()
+    return [f"{dataset}, {words}." for dataset, of in found if (words := cut(dataset, of))]
+
+
+def _table(
+    preset: Preset, metrics: tuple[str, ...], records: Sequence[Record], more: Sequence[str]
+) -> Table:
+    found = extents(records)
+    datasets = list(found)
     averaged = set(SIX_SETS) <= set(datasets)
     columns = [Column(metric, dataset) for dataset in datasets for metric in metrics]
     if averaged:
         columns += [Column(metric, "six-set mean", digits=2) for metric in metrics]
-    found = {
-        dataset: sorted({r.category for r in records if r.dataset == dataset})
-        for dataset in datasets
-    }
-    whole = all(len(names) == CATEGORIES.get(dataset) for dataset, names in found.items())
+    whole = all(is_whole(dataset, of) for dataset, of in found.items())
+    cuts = cut_notes(records)
+    imported = {record.label for record in records if record.imported}
 
     def rows_of(figures: dict[str, Figures], group: str, measured: bool) -> Iterator[Row]:
         for label, found in figures.items():
@@ -150,23 +170,25 @@ def _table(preset: Preset, metrics: tuple[str, ...], records: Sequence[Record]) 
                 by_metric = ([found.get((name, metric)) for name in SIX_SETS] for metric in metrics)
                 cells += map(_average, by_metric)
             if measured or any(cells):
-                yield Row(label, tuple(cells), group, ours=measured, published=not measured)
+                ours = measured and label not in imported
+                yield Row(label, tuple(cells), group, ours=ours, published=not measured)
 
     rows: list[Row] = []
     for shots in sorted({record.shots for record in records}):
         group = f"{shots}-shot"
         rows += rows_of(_published_figures(preset, shots), group, measured=False)
-        group = group if whole else f"{group}, here"
+        group = group if whole else f"{group}, {'cut' if cuts else 'here'}"
         rows += rows_of(_measured_figures(records, shots, metrics), group, measured=True)
-    notes = [f"{dataset}: {', '.join(names)}." for dataset, names in found.items()]
+    notes = [f"{dataset}: {', '.join(sorted(of))}." for dataset, of in found.items()]
+    notes += cuts
     if not whole:
         notes.append(
-            "Published figures average over whole data sets; what was measured here covers only the"
-            " categories above, so the two do not compete."
+            "Published figures average over whole data sets; what was measured here are other"
+            " images, so the two do not compete."
         )
     runs = len({record.run for record in records})
     notes.append(f"Measured rows: mean and sample standard deviation over {runs} runs, in percent.")
-    return Table(preset.title, tuple(columns), tuple(rows), tuple(notes))
+    return Table(preset.title, tuple(columns), tuple(rows), (*notes, *more))
 
 
 def _measured_figures(
@@ -177,16 +199,30 @@ def _measured_figures(
     mine: dict[str, dict[str, list[Record]]] = {}
     for record in sorted(records, key=lambda record: encoders.index(record.encoder)):
         if record.shots == shots:
-            of_row = mine.setdefault(f"{record.method} ({record.encoder})", {})
+            of_row = mine.setdefault(record.label, {})
             of_row.setdefault(record.dataset, []).append(record)
+    ours: dict[str, list[Record]] = {}
+    for record in records:
+        if not record.imported:
+            ours.setdefault(record.dataset, []).append(record)
     return {
         label: {
             (dataset, metric): summarise(chosen, metric)
             for dataset, chosen in of_row.items()
             for metric in metrics
+            if not chosen[0].imported or _covers(chosen, ours[dataset], metric)
         }
         for label, of_row in mine.items()
     }
+
+
+def _covers(imported: Sequence[Record], ours: Sequence[Record], metric: str) -> bool:
+    """Whether an import has all categories: a mean over fewer might look like a better method."""
+
+    def known(records: Sequence[Record]) -> set[str]:
+        return {r.category for r in records if r.metrics.get(metric) is not None}
+
+    return known(imported) >= known(ours)
 
 
 def _published_figures(preset: Preset, shots: int) -> dict[str, Figures]:

@@ -1,31 +1,22 @@
-"""The paper's protocol: K good images as support, R runs, every metric per category.
+"""The paper's protocol: K good images as support, R runs, every metric per category."""
 
-Support sets follow one rule, whatever the order of categories, files or machines: the good images
-of a category are ranked by sha256("seed/run/data set/category/file name"); K shots are the first K.
-So the supports of 1, 2 and 4 shots are nested within a run, and every method gets the same ones.
-"""
-
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
-from ..errors import UsageError
 from ..peers import PEERS
 from .datasets import Category, load_mask
 from .metrics import image_metrics, pixel_metrics
 from .scorer import Scorer, Variant
+from .sizes import count
+from .supports import Supports, draw_category, file_name
 from .tables import Cell
 from .token_cache import TokenCache
-
-Supports: TypeAlias = dict[tuple[int, int], tuple[str, ...]]
-"""The paths of the support images by run and shots, in the order of the scores."""
 
 BLOCK = 16
 """Images scored between two writes to disk: what a killed run may lose."""
@@ -55,19 +46,19 @@ class Record:
     run: int
     support: tuple[str, ...]
     metrics: dict[str, float | None]
+    counts: dict[str, int] = field(default_factory=dict)
+    """The images and masks of the category: `normal`, `good`, `bad`, `masks`."""
+    provenance: str = ""
+    """The key of its entry in provenance.json."""
+    imported: bool = False
+    """Whether the scores are another system's."""
+    every_run: bool = False
+    """Whether an import names no run: its figures then stand for each of them."""
 
-
-def support_order(category: Category, run: int, seed: int, cache: TokenCache) -> list[str]:
-    """The good images of a category in the order of a run, without copies of one another."""
-
-    def rank(path: str) -> str:
-        text = f"{seed}/{run}/{category.dataset}/{category.name}/{_file_name(path)}"
-        return hashlib.sha256(text.encode("utf-8", errors="surrogateescape")).hexdigest()
-
-    distinct: dict[str, str] = {}
-    for path in sorted(category.normal, key=rank):
-        distinct.setdefault(cache.content_hash(path), path)
-    return list(distinct.values())
+    @property
+    def label(self) -> str:
+        """What a row of a table is called."""
+        return f"{self.method} ({'imported' if self.imported else self.encoder})"
 
 
 def evaluate(
@@ -76,12 +67,18 @@ def evaluate(
     cache: TokenCache,
     work: Path,
     advance: Callable[[int], None],
+    *,
+    supports: Supports | None = None,
+    provenance: str = "",
 ) -> list[Record]:
     """All records of a category; `advance` is called with the number of images just done.
 
-    Scores go to `work` block by block, so that a killed run goes on where it stopped.
+    Scores go to `work` block by block, so that a killed run goes on where it stopped. Without
+    `supports` they are drawn by the rule.
     """
-    supports = _supports(category, protocol, cache)
+    if supports is None:
+        drawn = protocol.shots, protocol.runs, protocol.seed, cache.content_hash
+        supports = draw_category(category, *drawn)
     pool = sorted({path for paths in supports.values() for path in paths})
     subsets = [tuple(map(pool.index, paths)) for paths in supports.values()]
     scorer = Scorer(protocol.variants, pool, subsets, cache)
@@ -91,7 +88,7 @@ def evaluate(
         blocks.append(scorer.stored(paths, file))
         advance(len(paths))
     scores, maps = (np.concatenate(found, axis=2) for found in zip(*blocks, strict=True))
-    return _records(category, protocol, cache, supports, scores, maps)
+    return _records(category, protocol, cache, supports, scores, maps, provenance)
 
 
 def read_maps(category: Category, work: Path) -> NDArray[np.float32]:
@@ -103,25 +100,19 @@ def read_maps(category: Category, work: Path) -> NDArray[np.float32]:
     return np.concatenate(blocks, axis=2)
 
 
+def read_scores(category: Category, work: Path) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """The scores that `evaluate` has stored, a block at a time with the place of its first image:
+    (variants, support sets, images)."""
+    for start, file in _block_files(category, work):
+        with np.load(file, allow_pickle=False) as stored:
+            scores = stored["scores"]
+        yield start, scores
+
+
 def _block_files(category: Category, work: Path) -> Iterator[tuple[int, Path]]:
     """The first image and the file of each block."""
     for number, start in enumerate(range(0, len(category.test), BLOCK)):
-        yield start, work / f"{category.dataset}-{category.name}-{number:04d}.npz"
-
-
-def _supports(category: Category, protocol: Protocol, cache: TokenCache) -> Supports:
-    most = max(protocol.shots)
-    supports = {}
-    for run in range(protocol.runs):
-        order = support_order(category, run, protocol.seed, cache)
-        if len(order) < most:
-            raise UsageError(
-                f"{category.dataset}/{category.name} has {len(order)} different good images;"
-                f" {most} shots need {most}."
-            )
-        for shots in protocol.shots:
-            supports[run, shots] = tuple(order[:shots])
-    return supports
+        yield start, work / category.dataset / category.name / f"{number:04d}.npz"
 
 
 def _records(
@@ -131,10 +122,12 @@ def _records(
     supports: Supports,
     scores: NDArray[np.float64],
     maps: NDArray[np.float32],
+    provenance: str,
 ) -> list[Record]:
     anomalous = np.array([image.anomalous for image in category.test])
     if category.has_masks:
         masks = np.stack([load_mask(image, protocol.eval_size) for image in category.test])
+    counts = count(category)
     records = []
     for row, variant in enumerate(protocol.variants):
         smoothing = PEERS[variant.peer].smoothing if variant.peer else 0.0
@@ -152,15 +145,13 @@ def _records(
                     variant.label,
                     shots,
                     run,
-                    tuple(map(_file_name, paths)),
+                    tuple(map(file_name, paths)),
                     metrics,
+                    counts,
+                    provenance,
                 )
             )
     return records
-
-
-def _file_name(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def upsampled(maps: NDArray[np.float32], size: int, smoothing: float = 0.0) -> NDArray[np.float32]:

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from ..disk.files import encoded, write_file
 from ..errors import UsageError
 from ..output.exports import guarded
+from .escapes import latex_text, markdown_text
 
 MISSING = "–"
 
@@ -115,7 +116,7 @@ def mark(table: Table) -> dict[tuple[int, int], Mark]:
 def to_markdown(table: Table) -> str:
     """A GitHub table: best in bold, second best underlined, our measured rows with bold labels."""
     lead = _lead(table)
-    header = [*[""] * lead, *(_markdown_text(column.heading) for column in table.columns)]
+    header = [*[""] * lead, *(markdown_text(column.heading) for column in table.columns)]
     lines = [header, *_body(table, _MARKDOWN)]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     left = [True] * lead + [table.is_text(c) for c in range(len(table.columns))]
@@ -131,8 +132,8 @@ def to_markdown(table: Table) -> str:
         ":" + "-" * (width - 1) if to_left else "-" * (width - 1) + ":"
         for width, to_left in zip(widths, left, strict=True)
     ]
-    notes = [f"- {_markdown_text(note)}" for note in _notes(table)]
-    parts = [f"### {_markdown_text(table.title)}", ""]
+    notes = [f"- {markdown_text(note)}" for note in _notes(table)]
+    parts = [f"### {markdown_text(table.title)}", ""]
     parts += [line(header), line(rules), *map(line, lines[1:])]
     return "\n".join([*parts, *([""] if notes else []), *notes]) + "\n"
 
@@ -180,16 +181,16 @@ def to_latex(table: Table) -> str:
         if group != previous:
             body.append(r"\midrule")
         body.append(_latex_line(cells))
-    notes = [rf"\par{{\footnotesize {_latex_text(note)}}}" for note in _notes(table)]
+    notes = [rf"\par{{\footnotesize {latex_text(note)}}}" for note in _notes(table)]
     parts = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}[t]",
         r"\centering",
-        rf"\caption{{{_latex_text(table.title)}}}",
+        rf"\caption{{{latex_text(table.title)}}}",
         rf"\begin{{tabular}}{{{'l' * lead}{kinds}}}",
         r"\toprule",
         *_latex_groups(table, lead),
-        _latex_line([*[""] * lead, *(_latex_text(column.name) for column in table.columns)]),
+        _latex_line([*[""] * lead, *(latex_text(column.name) for column in table.columns)]),
         r"\midrule",
         *body,
         r"\bottomrule",
@@ -264,29 +265,8 @@ def _digits(value: float, column: Column) -> str:
     return shown if float(shown) else shown.removeprefix("-")
 
 
-def _markdown_text(text: str) -> str:
-    escaped = "".join(f"\\{c}" if c in "\\`*_|<[" else c for c in text)
-    return " ".join(escaped.splitlines())
-
-
-_NAMES = {"\\": "textbackslash", "~": "textasciitilde", "^": "textasciicircum", "|": "textbar"}
-_SIGNS = {"<": "textless", ">": "textgreater", "–": "textendash", "†": "dag", "‡": "ddag"}
-_MATHS = {"±": "pm", "×": "times", "→": "to", "≤": "le", "≥": "ge", "≈": "approx", "∗": "ast"}
-_GREEK = {"α": "alpha", "ε": "varepsilon", "λ": "lambda", "ρ": "rho", "σ": "sigma", "τ": "tau"}
-_ESCAPES = str.maketrans(
-    {character: rf"\{character}" for character in "{}$&#_%"}
-    | {character: rf"\{name}{{}}" for character, name in (_NAMES | _SIGNS).items()}
-    | {character: rf"$\{name}$" for character, name in (_MATHS | _GREEK).items()}
-    | {character: f"{{{character}}}" for character in "[*"}  # else arguments of the \\ before them
-)
-
-
-def _latex_text(text: str) -> str:
-    return " ".join(text.translate(_ESCAPES).splitlines())
-
-
-_MARKDOWN = _Format(_markdown_text, " ± {}", "**{}**", "<u>{}</u>")
-_LATEX = _Format(_latex_text, r"\textsubscript{{$\pm${}}}", r"\textbf{{{}}}", r"\underline{{{}}}")
+_MARKDOWN = _Format(markdown_text, " ± {}", "**{}**", "<u>{}</u>")
+_LATEX = _Format(latex_text, r"\textsubscript{{$\pm${}}}", r"\textbf{{{}}}", r"\underline{{{}}}")
 
 
 def _latex_line(cells: list[str]) -> str:
@@ -299,7 +279,7 @@ def _latex_groups(table: Table, lead: int) -> list[str]:
     for group, columns in itertools.groupby(table.columns, key=lambda column: column.group):
         count = len(list(columns))
         if group:
-            cells.append(rf"\multicolumn{{{count}}}{{c}}{{{_latex_text(group)}}}")
+            cells.append(rf"\multicolumn{{{count}}}{{c}}{{{latex_text(group)}}}")
             rules.append(rf"\cmidrule(lr){{{start}-{start + count - 1}}}")
         else:
             cells += [""] * count

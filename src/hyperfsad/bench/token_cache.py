@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -25,6 +26,20 @@ from ..messages import Notify, silent
 
 GIGABYTE = 1 << 30
 DEFAULT_LIMIT = 20 * GIGABYTE
+LOADED = 2
+"""Encoders in memory at once: large ones take a gigabyte."""
+
+
+class ContentHashes:
+    """The sha256 of image files, each read once a run."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def __call__(self, path: str) -> str:
+        if path not in self._known:
+            self._known[path] = _sha256(Path(path).read_bytes())
+        return self._known[path]
 
 
 class TokenCache:
@@ -38,12 +53,13 @@ class TokenCache:
         engine: str = "torch",
         limit: int = DEFAULT_LIMIT,
         notify: Notify = silent,
+        content_hash: ContentHashes | None = None,
     ) -> None:
         self.encoder: Encoder = load_encoder(settings, device, notify, engine=engine, parallel=True)
         self.settings = settings
         self._limit = limit
         self._notify = notify
-        self._hashes: dict[str, str] = {}
+        self.content_hash = content_hash or ContentHashes()
         self._writable = limit > 0
         key = [self.encoder.fingerprint, settings.resolution, settings.mean, settings.std]
         key += [settings.final_norm]
@@ -53,12 +69,6 @@ class TokenCache:
             key += [self.encoder.engine]
         self.folder = cache_root() / "tokens" / _sha256(json.dumps(key).encode())[:16]
         self._size = sum(size for _, size, _ in _entries(self.folder.parent))
-
-    def content_hash(self, path: str) -> str:
-        """The sha256 of the image file, which is read once a run."""
-        if path not in self._hashes:
-            self._hashes[path] = _sha256(Path(path).read_bytes())
-        return self._hashes[path]
 
     def tokens(self, path: str, angle: float = 0.0) -> ImageTokens:
         """The tokens of an image at the layers of the settings, perhaps of the image turned."""
@@ -110,6 +120,34 @@ class TokenCache:
                 return
             path.unlink(missing_ok=True)
             self._size -= size
+
+
+class TokenCaches:
+    """The caches of several encoders and resolutions: runs that share them hash images once, and
+    load an encoder once as long as it is among the last few."""
+
+    def __init__(
+        self,
+        *,
+        device: str = "auto",
+        engine: str = "torch",
+        limit: int = DEFAULT_LIMIT,
+        notify: Notify = silent,
+    ) -> None:
+        self._settings: dict[str, Any] = {"device": device, "engine": engine, "limit": limit}
+        self._notify = notify
+        self._caches: dict[EncoderSettings, TokenCache] = {}
+        self.content_hash = ContentHashes()
+
+    def of(self, settings: EncoderSettings) -> TokenCache:
+        """The cache of an encoder, which is loaded where it is not among the last ones."""
+        cache = self._caches.pop(settings, None) or TokenCache(
+            settings, **self._settings, notify=self._notify, content_hash=self.content_hash
+        )
+        self._caches[settings] = cache
+        if len(self._caches) > LOADED:
+            del self._caches[next(iter(self._caches))]
+        return cache
 
 
 def _sha256(content: bytes) -> str:

@@ -72,6 +72,11 @@ def _kind(
 
 
 integers = _kind(lambda text: tuple(map(int, text.split(","))), "a list such as 3,6,9,12")
+named_folder = _kind(
+    lambda text: tuple(text.split("=", 1)),
+    "a name and a folder such as PatchCore=scores/",
+    lambda pair: len(pair) == 2 and all(pair),
+)
 names = _kind(lambda text: tuple(filter(None, text.split(","))), "a list such as bottle,tile")
 place = _kind(
     lambda text: tuple(map(float, text.split(","))),

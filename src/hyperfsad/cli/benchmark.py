@@ -15,6 +15,7 @@ from .arguments import (
     chosen,
     flag,
     integers,
+    named_folder,
     names,
     option,
 )
@@ -41,6 +42,10 @@ def add_benchmark(command: argparse.ArgumentParser) -> None:
     option(command, "--shots 1,2,4", "numbers of support images", integers, "1,2,4")
     option(command, "--runs N", "random support sets for each number of shots", int, 5)
     option(command, "--seed N", "seed that draws the support sets", int, 0)
+    text = "JSON file of support images, instead of --shots, --runs and --seed"
+    option(command, "--supports FILE", text)
+    text = "folder with scores.csv of another system, measured beside ours; may be repeated"
+    option(command, "--import NAME=DIR", text, named_folder, action="append", dest="imports")
     text = "side in pixels at which maps and masks are compared"
     option(command, "--eval-size PX", text, int, 256)
     text = f"recipe of the Hyper-FSAD rows: {RECIPE_HELP}"
@@ -89,6 +94,8 @@ def _run(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
         print(printable(f"Tables: {out}"))
         return DONE
     settings |= chosen(options, "runs", "seed", "eval_size", "rotations", "figures")
+    settings["supports"] = Path(options.supports) if options.supports else None
+    settings["imports"] = [(name, Path(folder)) for name, folder in options.imports or ()]
     settings["cache_limit"] = round(options.cache_limit * (1 << 30))
     with later_bar() as progress:
         outcome = run_benchmark(
@@ -96,5 +103,7 @@ def _run(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
         )
     for table in outcome.tables.values():
         print(printable_rows(to_markdown(table)))
+    if "differences" in outcome.details:
+        print(printable(f"Who is ahead of whom, and how sure that is: {out / 'differences.md'}"))
     print(printable(f"Tables and records: {out}"))
     return DONE
