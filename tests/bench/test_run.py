@@ -4,16 +4,20 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from hyperfsad.bench.illustrate import draw_curves, published_points
+from hyperfsad.bench.metrics import image_metrics
 from hyperfsad.bench.presets import PRESETS, build_tables
 from hyperfsad.bench.protocol import Record
 from hyperfsad.bench.run import Suite
 from hyperfsad.cli.main import main
 from hyperfsad.errors import UsageError
+from hyperfsad.peers import make_peer
 from tests.bench.trees import mvtec_tree
+from tests.peers.clip import save_clip
 
 
 @pytest.fixture
@@ -96,6 +100,30 @@ def test_turned_support_is_a_row_of_its_own(
     assert {"nearest", "nearest, 8 rotations", "subspace, 8 rotations"} < methods
     assert benchmark(root, tiny, out, "--rotations", "8") == 1
     assert "--preset peers" in capsys.readouterr().err
+
+
+def test_peers_with_their_own_tokens_equal_detectors_on_their_own(
+    root: Path, tmp_path: Path
+) -> None:
+    """Every category is called by its own name, and turned support is what `fit` remembers."""
+    folder = tmp_path / "tiny-clip"
+    save_clip(folder)
+    out = tmp_path / "out"
+    assert benchmark(root, str(folder), out, "--preset", "peers", "--runs", "1") == 0
+    records = [r for r in read_records(out / "records.jsonl") if r.method.startswith("winclip")]
+    assert {record.category for record in records} == {"bolt", "nut"}
+    assert {record.method for record in records} == {"winclip", "winclip, zero-shot"}
+    for record in records:
+        place = root / record.category
+        few = record.method == "winclip"
+        detector = make_peer(
+            "winclip", str(folder), class_name=record.category, references=few, device="cpu"
+        ).fit([place / "train" / "good" / name for name in record.support])
+        images = sorted(place.glob("test/*/*.png"))
+        scores = np.array([result.score for result in detector.predict(images)])
+        anomalous = np.array([image.parent.name != "good" for image in images])
+        expected = image_metrics(anomalous, scores)
+        assert {name: record.metrics[name] for name in expected} == pytest.approx(expected)
 
 
 def test_figures_are_drawn(root: Path, tiny: str, tmp_path: Path) -> None:

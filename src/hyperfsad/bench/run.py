@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..detector.recipes import PAPER_OFFLINE, find_recipe
+from ..detector.recipes import PAPER_OFFLINE
 from ..disk.files import atomic_path
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
 from .datasets import Category
 from .illustrate import draw_curves, draw_figures
 from .layouts import load_dataset
-from .presets import PRESETS, build_tables, with_recipe, with_rotations
+from .presets import PRESETS, build_tables, passes
 from .protocol import Protocol, Record, evaluate
 from .tables import Table, write_table
 from .token_cache import DEFAULT_LIMIT, TokenCache
@@ -110,27 +110,26 @@ def run_benchmark(
     preset = PRESETS[preset_name]
     categories = suite.load()
     sizes = preset.resolutions if resolution is None else (resolution,)
-    total = sum(len(category.test) for category in categories) * len(suite.encoders) * len(sizes)
-    advance = progress(total)
+    plan = [
+        each
+        for encoder in suite.encoders
+        for size in sizes
+        for each in passes(preset_name, encoder, size, recipe, rotations)
+    ]
+    advance = progress(sum(len(category.test) for category in categories) * len(plan))
     records: list[Record] = []
-    for encoder in suite.encoders:
-        for size in sizes:
-            settings = find_recipe(recipe).settings(encoder, size)
-            cache = TokenCache(
-                settings, device=device, engine=engine, limit=cache_limit, notify=notify
-            )
-            variants = with_recipe(preset_name, preset.variants(settings), recipe)
-            variants = with_rotations(variants, rotations)
-            protocol = Protocol(tuple(sorted(set(shots))), runs, seed, eval_size, variants)
-            label = f"{os.path.basename(encoder)}-{settings.resolution}"
-            work = out / "work" / f"{preset_name}-{label}"
-            measured: list[Record] = []
-            for category in categories:
-                measured += evaluate(category, protocol, cache, work, advance)
-            records += measured
-            if figures:
-                folder = out / "figures" / label
-                draw_figures(preset_name, categories, protocol, cache, work, folder)
+    for settings, variants in plan:
+        cache = TokenCache(settings, device=device, engine=engine, limit=cache_limit, notify=notify)
+        protocol = Protocol(tuple(sorted(set(shots))), runs, seed, eval_size, variants)
+        shared = settings.form == "unit"
+        label = f"{os.path.basename(settings.name)}-{settings.resolution}"
+        label += "" if shared else f"-{settings.form}"
+        work = out / "work" / f"{preset_name}-{label}"
+        for category in categories:
+            records += evaluate(category, protocol, cache, work, advance)
+        if figures and shared:
+            folder = out / "figures" / label
+            draw_figures(preset_name, categories, protocol, cache, work, folder)
     if figures:
         draw_curves(preset_name, records, out / "figures")
     tables = build_tables(preset_name, records)

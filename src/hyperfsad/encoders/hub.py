@@ -7,7 +7,15 @@ from ..errors import UnreachableError, first_line
 from .folders import weight_files
 
 CONFIGS = ("config.json", "preprocessor_config.json", "*.safetensors.index.json")
-_FILES = [*CONFIGS, "model*.safetensors"]
+TOKENIZER = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.json",
+    "merges.txt",
+)
+"""Of models that read text; others have none."""
+_FILES = [*CONFIGS, *TOKENIZER, "model*.safetensors"]
 
 
 def cached(repository: str) -> Path | None:
