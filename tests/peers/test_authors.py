@@ -48,7 +48,7 @@ def test_their_settings_on_the_substitute() -> None:
     assert len(subspace.settings.planes) == 1
     assert isinstance(fastrecon.settings, RawSettings)
     assert (fastrecon.settings.layers, fastrecon.settings.grid) == ((6, 9), 28)
-    assert (subspace.variance, fastrecon.fraction, fastrecon.regularisation) == (0.99, 0.01, 2.0)
+    assert (subspace.variance, fastrecon.fraction, fastrecon.regularisation) == (0.99, 0.15, 2.0)
     assert len(subspace.angles) == 31
     assert subspace.angles[0] == 0
     assert all(0 < angle < 345 for angle in subspace.angles[1:])

@@ -42,7 +42,8 @@ def pixels_of(folder: str, seed: int, side: int = RESOLUTION) -> torch.Tensor:
 
 def unit(vector: torch.Tensor) -> Vector:
     values: Vector = vector.numpy()
-    return values / np.linalg.norm(values)
+    length = float(np.linalg.norm(values))
+    return values / length
 
 
 @torch.inference_mode()
@@ -82,13 +83,13 @@ def window_by_hand(model: Any, tokens: torch.Tensor, row: int, column: int, scal
 def text_by_hand(model: Any, folder: str, states: tuple[str, ...], name: str) -> Vector:
     """Each prompt on its own, without padding."""
     tokenizer = transformers.CLIPTokenizer.from_pretrained(folder)
-    total = np.zeros(PROJECTED)
+    total: Vector = np.zeros(PROJECTED)
     for state in states:
         for template in TEMPLATES:
             ids = tokenizer(template.format(state.format(name)), return_tensors="pt")["input_ids"]
             total += unit(model.text_projection(model.text_model(input_ids=ids).pooler_output)[0])
-    total /= len(states) * len(TEMPLATES)
-    return total / np.linalg.norm(total)
+    total /= np.linalg.norm(total)  # the length of a mean says nothing
+    return total
 
 
 class ByHand:

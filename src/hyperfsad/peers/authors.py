@@ -14,10 +14,11 @@ for all images; every category is turned, theirs leave `transistor` out.
 
 FastRecon, from the authors' code (FzJun26th/FastRecon): WideResNet-50, the last blocks of stages 2
 and 3 of 4, raw, each averaged over 3×3 places with zeros beyond the border; 224 px cut from 256,
-which makes 28×28 features; a coreset of 1 % (the command of their README; the code also says 0.1
-and 15 %); λ = 2. On a vision transformer: the blocks at half and three quarters of the depth, and
-the resolution that makes 28×28 patches, whole images instead of the cut. With one support image 1 %
-is 7 features.
+which makes 28×28 features; λ = 2. Their coreset is not clear. 15 % stands in their main program but
+is not used there; 0.1 % is the default beside an input of 7200×2400; 1 % stands in the command of
+their README, which is that of the PatchCore project on which their code rests. 15 % is taken: 1 %
+of one support image would be 7 features. On a vision transformer: the blocks at half and three
+quarters of the depth, and the resolution that makes 28×28 patches, whole images instead of the cut.
 """
 
 import random
@@ -98,7 +99,7 @@ class FastReconAuthors(OwnTokens, FastRecon):
         self,
         backbone: str = SUBSTITUTE,
         *,
-        fraction: float = 0.01,
+        fraction: float = 0.15,
         regularisation: float = 2.0,
         layers: tuple[int, ...] | None = None,
         resolution: int | None = None,
