@@ -167,11 +167,11 @@ def load_windows(
     require_text(spec)
     try:
         folder = store.weights_folder(spec, notify)
-    except EncoderError as error:  # it would go on to name encoders that cannot read
+    except EncoderError as error:  # it goes on to name encoders that cannot read
         raise EncoderError(
-            f"The weights of {spec.name} are not on this machine and could not be downloaded;"
-            " connect to the hub, or bring a folder with config.json, safetensors weights and"
-            f" tokenizer files along: hyperfsad encoders fetch {spec.name} --from FOLDER."
+            f"{str(error).partition('. To get them')[0]}; connect to the hub, or bring a folder"
+            " with config.json, safetensors weights and tokenizer files along: hyperfsad encoders"
+            f" fetch {spec.name} --from FOLDER."
         ) from error
     return WindowEngine(_load_model(folder), _load_tokenizer(spec, folder), settings, device)
 
