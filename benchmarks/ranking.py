@@ -37,7 +37,8 @@ from hyperfsad.encoders.encoder import Encoder, load_encoder, use_threads
 from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.method.missing import missing_weight
 from hyperfsad.method.scoring import Pooling
-from hyperfsad.peers import PEERS, make_peer
+from hyperfsad.peers import SAME_TOKENS as PEERS
+from hyperfsad.peers import make_peer
 
 SHOTS, RUNS, SIZE = (1, 2, 4), 5, 256
 BEFORE, OURS, ANOMALYDINO = "clip (default before)", "default", "AnomalyDINO (authors' settings)"

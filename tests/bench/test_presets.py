@@ -1,15 +1,17 @@
 """Presets: which recipes they run, and what their tables lay beside each other."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from hyperfsad.bench.presets import build_tables, with_recipe
+from hyperfsad.bench.presets import build_tables, passes, with_recipe
 from hyperfsad.bench.protocol import Record
 from hyperfsad.bench.published import SIX_SETS
 from hyperfsad.bench.scorer import Variant
 from hyperfsad.bench.tables import Cell, mark
 from hyperfsad.errors import UsageError
+from tests.peers.clip import save_clip
 
 
 @pytest.mark.parametrize("recipe", ["paper", "paper-offline"])
@@ -91,3 +93,26 @@ def test_the_average_needs_all_six_data_sets() -> None:
     assert shown == pytest.approx([89.95, 97.0], abs=0.01)
     fewer = build_tables("main", records(SIX_SETS[:2]))["main-i-auroc-p-auroc"]
     assert len(fewer.columns) == 4
+
+
+def test_winclip_needs_an_encoder_that_reads(tiny: str, tmp_path: Path) -> None:
+    assert [settings.form for settings, _ in passes("peers", tiny, None, "paper-offline", 1)] == [
+        "unit"
+    ]
+    save_clip(tmp_path / "clip")
+    shared, windows = passes("peers", str(tmp_path / "clip"), None, "paper-offline", 1)
+    assert (shared[0].form, windows[0].form) == ("unit", "windows")
+    assert [variant.label for variant in windows[1]] == ["winclip", "winclip, zero-shot"]
+
+
+def test_authors_settings_are_rows_beside_those_on_the_same_tokens() -> None:
+    plan = passes("authors", "dinov2-vits14", 448, "paper-offline", 1)
+    assert [(s.form, s.resolution) for s, _ in plan] == [("unit", 448), ("mean", 672), ("raw", 392)]
+    labels = [variant.label for _, variants in plan for variant in variants]
+    assert labels == [
+        "Hyper-FSAD",
+        "subspace",
+        "fastrecon",
+        "subspace, authors' settings on another encoder",
+        "fastrecon, authors' settings on another encoder",
+    ]

@@ -22,7 +22,7 @@ from hyperfsad.encoders import find_spec
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.errors import UsageError
 from hyperfsad.method.lookups import LOOKUPS
-from hyperfsad.peers import PEERS, make_peer
+from hyperfsad.peers import SAME_TOKENS, make_peer
 from tests.bench.trees import mvtec_tree
 
 
@@ -75,7 +75,7 @@ def test_records_are_what_the_detector_gives(
         Variant("pooled", pooling="top-10"),
         Variant("cls", lam=0.0),
         Variant("default", recipe="default"),
-        *(Variant(name, peer=name) for name in PEERS),
+        *(Variant(name, peer=name) for name in SAME_TOKENS),
         *(Variant(f"{name}, turned", peer=name, rotations=8) for name in ("nearest", "subspace")),
     )
     protocol = Protocol(shots=(1, 3), runs=2, variants=variants, eval_size=64)

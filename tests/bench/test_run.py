@@ -9,21 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from hyperfsad.bench import illustrate
 from hyperfsad.bench.figures import Point, accuracy_efficiency
 from hyperfsad.bench.illustrate import draw_curves, measured_points, published_points
-from hyperfsad.bench.metrics import image_metrics
+from hyperfsad.bench.metrics import image_metrics, pixel_metrics
 from hyperfsad.bench.presets import PRESETS, build_tables
-from hyperfsad.bench.protocol import Record
+from hyperfsad.bench.protocol import Record, upsampled
 from hyperfsad.bench.run import Source, Suite, run_benchmark
 from hyperfsad.bench.timing import RunTimes, Timing
 from hyperfsad.bench.token_cache import TokenCaches
 from hyperfsad.cli.main import main
 from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.errors import UsageError
-from hyperfsad.peers import PEERS
+from hyperfsad.peers import PEERS, FastReconAuthors, SubspaceADAuthors, make_peer
+from hyperfsad.peers.peer import Peer
 from tests.bench.trees import mvtec_tree
+from tests.peers.clip import save_clip
 
 
 @pytest.fixture
@@ -45,7 +48,16 @@ def read_records(path: Path) -> list[Record]:
     return [Record(**{**record, "support": tuple(record["support"])}) for record in fields]
 
 
+@pytest.fixture
+def small_authors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The authors' settings at a fraction of their cost."""
+    monkeypatch.setattr(SubspaceADAuthors, "RESOLUTION", 84)
+    monkeypatch.setattr(SubspaceADAuthors, "angles", (0.0, 40.0, 170.0))
+    monkeypatch.setattr(FastReconAuthors, "GRID", 5)
+
+
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name != "resolution"])
+@pytest.mark.usefixtures("small_authors")
 def test_every_preset_writes_records_and_tables(
     root: Path, tiny: str, tmp_path: Path, preset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +135,51 @@ def test_turned_support_is_a_row_of_its_own(
     assert {"nearest", "nearest, 8 rotations", "subspace, 8 rotations"} < methods
     assert benchmark(root, tiny, out, "--rotations", "8") == 1
     assert "--preset peers" in capsys.readouterr().err
+
+
+def assert_same(record: Record, detector: Peer, root: Path) -> None:
+    """The record is what the detector finds, fitted and asked on its own."""
+    place = root / record.category
+    detector.fit([place / "train" / "good" / name for name in record.support])
+    images = sorted(place.glob("test/*/*.png"))
+    results = list(detector.predict(images))
+    anomalous = np.array([image.parent.name != "good" for image in images])
+    expected = image_metrics(anomalous, np.array([result.score for result in results]))
+    masks = np.zeros((len(images), 256, 256), dtype=bool)
+    for index, image in enumerate(images):
+        if anomalous[index]:
+            mask = place / "ground_truth" / image.parent.name / f"{image.stem}_mask.png"
+            masks[index] = np.asarray(Image.open(mask).resize((256, 256), 0)) > 0
+    maps = upsampled(np.stack([result.anomaly_map for result in results]), 256, detector.smoothing)
+    assert record.metrics == pytest.approx(expected | pixel_metrics(maps, masks), abs=1e-6)
+
+
+def test_winclip_calls_every_category_by_its_own_name(root: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "tiny-clip"
+    save_clip(folder)
+    out = tmp_path / "out"
+    assert benchmark(root, str(folder), out, "--preset", "peers", "--runs", "1") == 0
+    records = [r for r in read_records(out / "records.jsonl") if r.method.startswith("winclip")]
+    assert {record.category for record in records} == {"bolt", "nut"}
+    assert {record.method for record in records} == {"winclip", "winclip, zero-shot"}
+    for record in records:
+        options = {"class_name": record.category, "references": record.method == "winclip"}
+        assert_same(record, make_peer("winclip", str(folder), device="cpu", **options), root)
+
+
+@pytest.mark.usefixtures("small_authors")
+def test_authors_settings_are_those_of_the_peers(root: Path, tiny: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "authors", "--runs", "1") == 0
+    records = read_records(out / "records.jsonl")
+    apart = [record for record in records if "authors' settings" in record.method]
+    assert {(r.method.partition(",")[0], r.resolution) for r in apart} == {
+        ("subspace", 84),
+        ("fastrecon", 70),
+    }
+    for record in apart:
+        name = f"{record.method.partition(',')[0]}-authors"
+        assert_same(record, make_peer(name, tiny, device="cpu"), root)
 
 
 def test_figures_are_drawn(root: Path, tiny: str, tmp_path: Path) -> None:

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from hyperfsad.encoders import REGISTRY, EncoderSpec, find_spec, store
-from hyperfsad.encoders.encoder import load_encoder
+from hyperfsad.encoders.encoder import WindowEncoder, load_encoder
 from hyperfsad.encoders.folders import weight_files
-from hyperfsad.encoders.specs import Hub, Wheel
+from hyperfsad.encoders.specs import Hub, Wheel, WindowSettings
+from hyperfsad.encoders.windows import can_read
 from hyperfsad.errors import EncoderError
 from hyperfsad.images.loading import load_image
+from hyperfsad.peers import WinCLIP
 from tests.conftest import make_picture
 from tests.encoders.conftest import HubServer, hub_snapshot
 from tests.encoders.test_encoder import saved_model
+from tests.peers.clip import save_clip
 
 EITHER = REGISTRY["dinov2-vits14"]
 
@@ -55,6 +58,60 @@ def test_weights_come_from_the_hub_with_the_user_s_token(
     asked = len(hub.tokens)
     assert store.weights_folder(spec) == folder
     assert len(hub.tokens) == asked  # the second time nothing is asked
+
+
+def test_both_towers_and_the_tokenizer_come_from_the_hub(
+    hub: type[HubServer], tmp_path: Path
+) -> None:
+    save_clip(tmp_path / "clip", depth=12, patch=16)
+    hub.folders = {"openai/clip-vit-base-patch16": tmp_path / "clip"}
+    spec = REGISTRY["clip-vitb16-text"]
+    assert can_read(spec)  # nothing is at hand, and nothing was asked
+    assert not hub.tokens
+    encoder = load_encoder(spec.settings_of(WindowSettings, (12,), 64), device="cpu")
+    assert isinstance(encoder, WindowEncoder)
+    assert encoder.text(("a photo of a bolt.",)).shape == (1, 16)
+    assert can_read(spec)
+
+
+def test_a_tokenizer_that_was_left_out_is_fetched_later(
+    hub: type[HubServer], tmp_path: Path
+) -> None:
+    """Weights that an earlier version fetched came without it."""
+    save_clip(tmp_path / "clip", depth=12, patch=16)
+    files = {name: tmp_path / "clip" / name for name in ("vocab.json", "merges.txt")}
+    kept = {name: path.read_bytes() for name, path in files.items()}
+    for path in files.values():
+        path.unlink()
+    hub_snapshot(tmp_path / "hub", "openai/clip-vit-base-patch16", tmp_path / "clip")
+    settings = REGISTRY["clip-vitb16-text"].settings_of(WindowSettings, (12,), 64)
+    with pytest.raises(EncoderError, match="holds no tokenizer; WinCLIP needs a CLIP"):
+        load_encoder(settings, device="cpu")
+    for name, path in files.items():
+        path.write_bytes(kept[name])
+    hub.folders = {"openai/clip-vit-base-patch16": tmp_path / "clip"}
+    assert isinstance(load_encoder(settings, device="cpu"), WindowEncoder)
+
+
+def test_offline_a_text_tower_is_missed_in_one_sentence(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(EncoderError) as caught:
+        WinCLIP("clip-vitb16-text").predict(make_picture(1))
+    sentence = str(caught.value)
+    assert "The weights of clip-vitb16-text are not on this machine" in sentence
+    assert "tokenizer files along" in sentence
+    assert "hyperfsad encoders fetch clip-vitb16-text --from FOLDER" in sentence
+    assert "needs no hub" not in sentence  # those encoders cannot read
+    assert "hub openai/clip-vit-base-patch16: " in sentence
+
+
+def test_a_folder_brought_along_keeps_its_tokenizer(cache: Path, tmp_path: Path) -> None:
+    save_clip(tmp_path / "clip", depth=12, patch=16)
+    store.fetch(REGISTRY["clip-vitb16-text"], tmp_path / "clip")
+    detector = WinCLIP("clip-vitb16-text", resolution=64, device="cpu")
+    assert detector.predict(make_picture(1)).anomaly_map.shape == (4, 4)
 
 
 def test_a_gated_repository_gives_way_to_the_open_one(hub: type[HubServer], tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from inspect import signature
 from typing import TypeAlias
 
-from ..detector.recipes import PAPER, PAPER_OFFLINE
+from ..detector.recipes import PAPER, PAPER_OFFLINE, find_recipe
 from ..encoders import EncoderSettings
 from ..errors import UsageError
 from ..method.lookups import LOOKUPS
-from ..peers import PEERS
-from ..peers.peer import check_peer_rotations
+from ..peers import PEERS, SAME_TOKENS
+from ..peers.peer import OwnTokens, check_peer_rotations
 from .protocol import Record, summarise
 from .published import SIX_SETS, published
 from .scorer import Variant
@@ -34,6 +34,8 @@ class Preset:
     published: str
     """The kind of published rows beside ours."""
     resolutions: tuple[int | None, ...] = (None,)
+    apart: tuple[str, ...] = ()
+    """Peers with tokens of their own, where the encoder permits them."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -42,6 +44,11 @@ class Preset:
 
 
 _ALL_METRICS = (("I-AUROC", "P-AUROC"), ("I-F1", "I-AP"), ("PRO", "P-AP"))
+
+
+def _beside(names: Sequence[str]) -> tuple[Variant, ...]:
+    """Our own row, and those of peers."""
+    return (Variant(OURS), *(Variant(name, peer=name) for name in names))
 
 
 def _lookups(_: EncoderSettings) -> tuple[Variant, ...]:
@@ -68,9 +75,17 @@ PRESETS: dict[str, Preset] = {
     ),
     "peers": Preset(
         "Methods on the same tokens and supports",
-        lambda _: (Variant(OURS), *(Variant(name, peer=name) for name in PEERS)),
+        lambda _: _beside(SAME_TOKENS),
         _ALL_METRICS,
         "main",
+        apart=("winclip",),
+    ),
+    "authors": Preset(
+        "Peers on the same tokens, and with their authors' settings",
+        lambda _: _beside(("subspace", "fastrecon")),
+        _ALL_METRICS,
+        "main",
+        apart=("subspace-authors", "fastrecon-authors"),
     ),
     "lookup": Preset("Lookup", _lookups, (("I-AUROC", "P-AUROC"), ("PRO", "P-AP")), "lookup"),
     "layers": Preset("Layer selection", _layer_sets, (("I-AUROC", "P-AUROC"),), "layers"),
@@ -96,11 +111,32 @@ PRESETS: dict[str, Preset] = {
 }
 
 
+Pass: TypeAlias = tuple[EncoderSettings, tuple[Variant, ...]]
+"""Variants that read the same tokens."""
+
+
+def passes(
+    name: str, backbone: str, resolution: int | None, recipe: str, rotations: int
+) -> list[Pass]:
+    """What an encoder runs: variants on the tokens that all share, then those with their own."""
+    preset, shared = PRESETS[name], find_recipe(recipe).settings(backbone, resolution)
+    variants = with_rotations(with_recipe(name, preset.variants(shared), recipe), rotations)
+    apart: dict[EncoderSettings, tuple[Variant, ...]] = {}
+    for peer in preset.apart:
+        kind = PEERS[peer]
+        assert issubclass(kind, OwnTokens)
+        for label, options in kind.rows(backbone).items():
+            settings = kind(backbone).settings
+            variant = Variant(label, peer=peer, options=tuple(options.items()))
+            apart[settings] = (*apart.get(settings, ()), variant)
+    return [(shared, variants), *apart.items()]
+
+
 def with_recipe(preset: str, variants: tuple[Variant, ...], recipe: str) -> tuple[Variant, ...]:
     """Our own row by a recipe; `paper` and `paper-offline` differ in the encoder alone."""
     if recipe in (PAPER, PAPER_OFFLINE):
         return variants
-    if preset not in ("main", "peers"):
+    if preset not in ("main", "peers", "authors"):
         raise UsageError(
             f"The preset {preset} varies the paper's algorithm; use --recipe {PAPER_OFFLINE} or"
             f" {PAPER}, not {recipe}."

@@ -81,7 +81,8 @@ def evaluate(
         supports = draw_category(category, *drawn)
     pool = sorted({path for paths in supports.values() for path in paths})
     subsets = [tuple(map(pool.index, paths)) for paths in supports.values()]
-    scorer = Scorer(protocol.variants, pool, subsets, cache)
+    variants = [variant.named(category.name) for variant in protocol.variants]
+    scorer = Scorer(variants, pool, subsets, cache)
     blocks = []
     for start, file in _block_files(category, work):
         paths = [image.path for image in category.test[start : start + BLOCK]]

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..detector.recipes import PAPER_OFFLINE, find_recipe
+from ..detector.recipes import PAPER_OFFLINE
 from ..disk.files import encoded, write_file
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
@@ -24,7 +24,7 @@ from .import_metrics import import_notes, import_records, import_rows
 from .imports import read_import
 from .layouts import load_dataset
 from .per_category import category_tables
-from .presets import PRESETS, build_tables, cut_notes, with_recipe, with_rotations
+from .presets import PRESETS, build_tables, cut_notes, passes
 from .protocol import Protocol, Record, evaluate
 from .score_table import stored_rows, write_scores
 from .supports import Draws, draw, read_draws, write_draws
@@ -164,45 +164,46 @@ def run_benchmark(
     found, foreign = _Found(), _imported(imports, categories, draws, eval_size)
     write_draws(draws, out / "supports.json")
     sizes = preset.resolutions if resolution is None else (resolution,)
-    total = sum(len(category.test) for category in categories) * len(suite.encoders) * len(sizes)
-    advance = progress(total)
-    for encoder in suite.encoders:
-        for size in sizes:
-            settings = find_recipe(recipe).settings(encoder, size)
-            cache = caches.of(settings)
-            variants = with_recipe(preset_name, preset.variants(settings), recipe)
-            variants = with_rotations(variants, rotations)
-            protocol = Protocol(draws.shots, len(draws.runs), draws.seed or 0, eval_size, variants)
-            label = f"{_label(encoder, suite.encoders)}-{settings.resolution}"
-            work = out / "work" / f"{preset_name}-{label}"
-            entry = provenance.measured(
-                cache,
-                variants,
-                preset=preset_name,
-                recipe=recipe,
-                seed=draws.seed,
-                eval_size=eval_size,
+    plan = [
+        each
+        for encoder in suite.encoders
+        for size in sizes
+        for each in passes(preset_name, encoder, size, recipe, rotations)
+    ]
+    advance = progress(sum(len(category.test) for category in categories) * len(plan))
+    for settings, variants in plan:
+        cache = caches.of(settings)
+        protocol = Protocol(draws.shots, len(draws.runs), draws.seed or 0, eval_size, variants)
+        shared = settings.form == "unit"
+        label = f"{_label(settings.name, suite.encoders)}-{settings.resolution}"
+        label += "" if shared else f"-{settings.form}"
+        work = out / "work" / f"{preset_name}-{label}"
+        entry = provenance.measured(
+            cache,
+            variants,
+            preset=preset_name,
+            recipe=recipe,
+            seed=draws.seed,
+            eval_size=eval_size,
+        )
+        key = found.entry(entry)
+        methods = [variant.label for variant in variants]
+        measured: list[Record] = []
+        for category in categories:
+            mine = draws.of(category)
+            measured += evaluate(
+                category, protocol, cache, work, advance, supports=mine, provenance=key
             )
-            key = found.entry(entry)
-            methods = [variant.label for variant in variants]
-            measured: list[Record] = []
-            for category in categories:
-                mine = draws.of(category)
-                measured += evaluate(
-                    category, protocol, cache, work, advance, supports=mine, provenance=key
-                )
-                found.rows.append(
-                    partial(stored_rows, category, methods, mine, cache.settings, work)
-                )
-            found.records += measured
-            if preset_name in TIMED:
-                file = work / "times.json"
-                timed = time_variants(variants, protocol.shots, categories[0], cache, file)
-                found.times.append(timed)
-            if figures:
-                folder = out / "figures" / label
-                with footnote(_cuts(measured)):
-                    draw_figures(preset_name, categories, protocol, cache, work, folder, measured)
+            found.rows.append(partial(stored_rows, category, methods, mine, cache.settings, work))
+        found.records += measured
+        if preset_name in TIMED:
+            file = work / "times.json"
+            timed = time_variants(variants, protocol.shots, categories[0], cache, file)
+            found.times.append(timed)
+        if figures and shared:
+            folder = out / "figures" / label
+            with footnote(_cuts(measured)):
+                draw_figures(preset_name, categories, protocol, cache, work, folder, measured)
     if figures:
         with footnote(_cuts(found.records)):
             draw_curves(preset_name, found.records, out / "figures")

@@ -5,8 +5,9 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from zipfile import BadZipFile
@@ -25,6 +26,7 @@ from ..images.loading import NormalImage
 from ..method.memory import MemoryBank
 from ..method.scoring import BranchScores, Pooling, branch_weights
 from ..peers import PEERS
+from ..peers.peer import OwnTokens
 from ..version import __version__
 from .sharing import SharedMatcher
 from .token_cache import TokenCache
@@ -53,18 +55,34 @@ class Variant:
     """Ours, by one of its recipes; the other settings are then the recipe's."""
     rotations: int = 1
     """Orientations in which a peer remembers each support image."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """A peer's own, by name."""
 
     @property
     def shared(self) -> bool:
         """Whether it can share its similarities with others: the paper's algorithm can."""
         return self.peer is None and self.recipe is None
 
+    @property
+    def angles(self) -> tuple[float, ...]:
+        """Degrees by which what it remembers of a support image is turned, 0 first."""
+        kind = PEERS[self.peer] if self.peer is not None else None
+        if kind is not None and issubclass(kind, OwnTokens):
+            return kind.angles
+        return tuple(360 * turn / self.rotations for turn in range(self.rotations))
+
+    def named(self, category: str) -> "Variant":
+        """The variant for a category, where a peer asks what the part is called."""
+        if self.peer is None or "class_name" not in signature(PEERS[self.peer]).parameters:
+            return self
+        return replace(self, options=(*self.options, ("class_name", category)))
+
     def detector(self, settings: EncoderSettings) -> FewShotDetector:
         """The method by itself."""
         common: dict[str, Any] = {"layers": settings.layers, "resolution": settings.resolution}
         common["last_norm"] = settings.last_norm
         if self.peer is not None:
-            return PEERS[self.peer](settings.name, **common)
+            return PEERS[self.peer](settings.name, **common, **dict(self.options))
         return HyperFSAD(settings.name, recipe=self.recipe or PAPER_OFFLINE, **common)
 
 
@@ -99,7 +117,7 @@ class Scorer:
             "version": __version__,
             "encoder": cache.encoder.fingerprint,
             "engine": cache.encoder.engine,
-            "settings": asdict(cache.settings),
+            "settings": {**asdict(cache.settings), "form": cache.settings.form},
             "variants": [asdict(variant) for variant in self._variants],
             "subsets": self._subsets,
             "pool": [cache.content_hash(path) for path in self._pool],
@@ -117,7 +135,9 @@ class Scorer:
 
         def fill(column: int) -> None:
             image = self._cache.tokens(paths[column])
-            distances = matcher.distances(image, self._subsets, self._lookups)
+            distances = (
+                matcher.distances(image, self._subsets, self._lookups) if self._lookups else {}
+            )
             for row, variant in enumerate(self._variants):
                 for place, subset in enumerate(self._subsets):
                     if variant.shared:
@@ -134,29 +154,33 @@ class Scorer:
     @cached_property
     def _prepared(self) -> tuple[SharedMatcher, dict[tuple[Variant, int], FewShotDetector]]:
         """The matcher that variants share, and each other variant fitted on each subset."""
-        turns = {1, *(variant.rotations for variant in self._variants)}
-        banks = {count: self._banks(count) for count in turns}
+        turns = {(0.0,), *(variant.angles for variant in self._variants)}
+        banks = {angles: self._banks(angles) for angles in sorted(turns)}
         others = {}
         for variant in (variant for variant in self._variants if not variant.shared):
             for place, subset in enumerate(self._subsets):
                 views = [
                     MemoryBank.of(_batch(view), [NormalImage(str(index), str(index))])
                     for index in subset
-                    for view in banks[variant.rotations][index]
+                    for view in banks[variant.angles][index]
                 ]
                 detector = variant.detector(self._cache.settings)
+                if isinstance(detector, OwnTokens):
+                    detector.use_encoder(self._cache.encoder)  # it may have more to ask of it
                 others[variant, place] = detector.remember(MemoryBank.joined(views))
-        return SharedMatcher([images[0] for images in banks[1]]), others
+                if isinstance(detector, OwnTokens):
+                    detector.forget()
+        return SharedMatcher([images[0] for images in banks[0.0,]]), others
 
-    def _banks(self, rotations: int) -> list[list[ImageTokens]]:
-        """The tokens of each image of the pool in that many orientations."""
-        angles = [360 * turn / rotations for turn in range(rotations)]
+    def _banks(self, angles: tuple[float, ...]) -> list[list[ImageTokens]]:
+        """The tokens of each image of the pool, turned by each of the angles."""
         views = in_parallel(
             lambda view: self._cache.tokens(*view),
             [(path, angle) for path in self._pool for angle in angles],
             self._cache.encoder.device,
         )
-        return [views[first : first + rotations] for first in range(0, len(views), rotations)]
+        count = len(angles)
+        return [views[first : first + count] for first in range(0, len(views), count)]
 
     def _scored(
         self, variant: Variant, distances: torch.Tensor, cls_distances: torch.Tensor

@@ -65,6 +65,8 @@ class TokenCache:
         key += [settings.final_norm]
         if settings.last_norm:
             key += ["last norm"]
+        if settings.form != "unit":
+            key += [settings.form]
         if self.encoder.engine != "torch":  # torch's key came first and names no engine
             key += [self.encoder.engine]
         self.folder = cache_root() / "tokens" / _sha256(json.dumps(key).encode())[:16]
@@ -77,11 +79,11 @@ class TokenCache:
         return self._read(file) or self._encode(path, angle, file)
 
     def _read(self, file: Path) -> ImageTokens | None:
-        layers = self.settings.layers
+        planes = self.settings.planes
         try:
             with safe_open(file, framework="pt") as stored:
-                patches = tuple(stored.get_tensor(f"patches.{layer}") for layer in layers)
-                cls = torch.stack([stored.get_tensor(f"cls.{layer}") for layer in layers])
+                patches = tuple(stored.get_tensor(f"patches.{plane}") for plane in planes)
+                cls = torch.stack([stored.get_tensor(f"cls.{plane}") for plane in planes])
             os.utime(file)  # the least recently used go first
         except (SafetensorError, OSError):  # not there, damaged or of other layers: encoded again
             return None
@@ -97,9 +99,9 @@ class TokenCache:
 
     def _write(self, image: ImageTokens, file: Path) -> None:
         tensors = {}
-        for place, layer in enumerate(self.settings.layers):
-            tensors[f"patches.{layer}"] = image.patches[place].cpu().clone()
-            tensors[f"cls.{layer}"] = image.cls[place].cpu().clone()
+        for place, plane in enumerate(self.settings.planes):
+            tensors[f"patches.{plane}"] = image.patches[place].cpu().clone()
+            tensors[f"cls.{plane}"] = image.cls[place].cpu().clone()
         try:
             with atomic_path(file, parents=True) as temporary:
                 save_file(tensors, temporary)

@@ -36,7 +36,8 @@ def add_benchmark(command: argparse.ArgumentParser) -> None:
     text = "JSON file that names several data sets and encoders, instead of --dataset"
     option(command, "--suite FILE", text)
     option(command, "--categories A,B", "categories to measure (default: all)", names)
-    text = "tables to make: main, peers, lookup, layers, resolution, lambda, pooling or efficiency"
+    text = "tables to make: main, peers, authors, lookup, layers, resolution, lambda, pooling or"
+    text += " efficiency"
     option(command, "--preset", text, default="main")
     flag(command, "--figures", "draw figures like the paper's (needs hyperfsad[bench])")
     option(command, "--shots 1,2,4", "numbers of support images", integers, "1,2,4")

@@ -20,11 +20,13 @@ from ..messages import Notify, silent
 from . import folders, store
 from .engines import Engine, TokenModel, TorchEngine
 from .integrity import require_intact
-from .specs import ENGINES, EncoderSettings, EncoderSpec
+from .specs import ENGINES, EncoderSettings, EncoderSpec, WindowSettings
 from .tokens import Tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+    from .windows import WindowEngine
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -104,6 +106,25 @@ class Encoder:
         return self._engine.width
 
 
+class WindowEncoder(Encoder):
+    """A CLIP that sees windows of patches, and reads."""
+
+    def __init__(
+        self, settings: WindowSettings, engine: "WindowEngine", device: torch.device
+    ) -> None:
+        super().__init__(settings, engine, device)
+        self._reader = engine
+
+    def text(self, prompts: tuple[str, ...]) -> Tensor:
+        """The embedding of each prompt, (prompts, D), of length 1."""
+        return self._reader.text(prompts)
+
+    @property
+    def sharpness(self) -> float:
+        """By how much the model multiplies cosines before a softmax: 1/τ."""
+        return self._reader.sharpness
+
+
 def prepare(image: LoadedImage, settings: EncoderSettings) -> NDArray[np.float32]:
     """What an encoder sees of an image, (3, resolution, resolution); it need not be loaded yet."""
     return image.to_array(settings.resolution, settings.mean, settings.std)
@@ -122,6 +143,8 @@ def load_encoder(
     `parallel` says that several threads will encode at once, each on one core.
     """
     engine = named_engine(engine)
+    if settings.form != "unit":
+        return _other_form(settings, choose_device(device), notify)
     if engine == "openvino" and device == "auto":
         device = "cpu"
     target = choose_device(device)
@@ -138,6 +161,15 @@ def load_encoder(
                 raise
             notify(f"{error} Working with torch instead.")
     return Encoder(settings, _torch_engine(settings, target, notify), target)
+
+
+def _other_form(settings: EncoderSettings, device: torch.device, notify: Notify) -> Encoder:
+    """What peers need beside unit tokens; always by torch, against which OpenVINO is checked."""
+    if isinstance(settings, WindowSettings):
+        from .windows import load_windows
+
+        return WindowEncoder(settings, load_windows(settings, device, notify), device)
+    return Encoder(settings, _torch_engine(settings, device, notify), device)
 
 
 def _torch_engine(settings: EncoderSettings, device: torch.device, notify: Notify) -> TorchEngine:

@@ -1,6 +1,7 @@
 """Engines: what carries out an encoder's arithmetic. All give the same tokens but for rounding."""
 
 import hashlib
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +13,14 @@ from .specs import FAMILIES, EncoderSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "unit": partial(torch.nn.functional.normalize, dim=-1),
+    "raw": lambda layers: layers,
+    "mean": lambda layers: layers.mean(dim=1, keepdim=True),
+}
+"""From the tokens of the layers (images, layers, tokens, D) to what leaves the encoder."""
 
 
 class Engine(Protocol):
@@ -35,13 +44,13 @@ class Engine(Protocol):
         ...
 
     def tokens(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
-        """From (images, 3, side, side) to unit patch tokens (images, layers, patches, D) and CLS
-        tokens (images, layers, D)."""
+        """From (images, 3, side, side) to patch tokens (images, planes, patches, D) and CLS tokens
+        (images, planes, D), of length 1 unless the settings say otherwise."""
         ...
 
 
 class TokenModel(torch.nn.Module):
-    """A model of `transformers` with all that follows it: from pixels to unit tokens."""
+    """A model of `transformers` with all that follows it: from pixels to tokens."""
 
     def __init__(self, model: "PreTrainedModel", family: str, settings: EncoderSettings) -> None:
         super().__init__()
@@ -62,8 +71,8 @@ class TokenModel(torch.nn.Module):
             layers = norm(layers)
         elif self.settings.last_norm:
             layers = torch.cat([layers[:, :-1], norm(layers[:, -1:])], dim=1)
-        unit = torch.nn.functional.normalize(layers, dim=-1)
-        return unit[:, :, self.prefix :], unit[:, :, 0]
+        tokens = FORMS[self.settings.form](layers)
+        return tokens[:, :, self.prefix :], tokens[:, :, 0]
 
 
 class TorchEngine:

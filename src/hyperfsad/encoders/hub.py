@@ -9,7 +9,15 @@ from .folders import weight_files
 from .specs import Hub
 
 CONFIGS = ("config.json", "preprocessor_config.json", "*.safetensors.index.json")
-_FILES = [*CONFIGS, "model*.safetensors"]
+TOKENIZER = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.json",
+    "merges.txt",
+)
+"""Of models that read text; others have none."""
+_FILES = [*CONFIGS, *TOKENIZER, "model*.safetensors"]
 
 
 def cached(source: Hub) -> Path | None:

@@ -1,8 +1,8 @@
 """The registry: one entry holds all that is particular to an encoder. Nothing heavy is imported."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from ..errors import UsageError
 from . import convert
@@ -26,7 +26,9 @@ class Family:
     licence: str
     """Of the published weights."""
     final_norm: bool = False
-    """Whether inner layers pass the final norm: DINOv3 yes, others no (measured on real parts)."""
+    """Whether inner layers pass the final norm. DINOv2 and CLIP no: raw was better on real parts.
+    DINOv3 yes, as its authors' `get_intermediate_layers` does by default; never measured here, its
+    weights were not at hand."""
     positions: str = "embeddings.interpolate_pos_encoding"
     """The method of the model that gives the positions of its patches."""
     mean: Channels = (0.485, 0.456, 0.406)
@@ -111,6 +113,8 @@ class Hub:
 
 Source: TypeAlias = Wheel | Hub
 
+Settings = TypeVar("Settings", bound="EncoderSettings")
+
 
 @dataclass(frozen=True)
 class EncoderSettings:
@@ -128,11 +132,51 @@ class EncoderSettings:
     last_norm: bool = False
     """Whether the last of the layers passes the model's final norm; only where it is the model's
     last block, whose output its authors use so."""
+    form: ClassVar[str] = "unit"
+    """What leaves the encoder: tokens of length 1. The classes below leave what peers need."""
+
+    @property
+    def planes(self) -> tuple[str, ...]:
+        """A name for each grid of tokens that an image has: its layers."""
+        return tuple(map(str, self.layers))
 
     @property
     def grid(self) -> int:
         """Patches along one side."""
         return self.resolution // self.patch
+
+
+@dataclass(frozen=True)
+class RawSettings(EncoderSettings):
+    """Tokens of the length that the model gave them."""
+
+    form: ClassVar[str] = "raw"
+
+
+@dataclass(frozen=True)
+class MeanSettings(EncoderSettings):
+    """The mean of raw tokens over the layers: one grid."""
+
+    form: ClassVar[str] = "mean"
+
+    @property
+    def planes(self) -> tuple[str, ...]:
+        """The mean of all layers."""
+        return ("mean of " + ",".join(map(str, self.layers)),)
+
+
+@dataclass(frozen=True)
+class WindowSettings(EncoderSettings):
+    """Windows of patches seen by a CLIP one at a time, and its patches (`windows.py`)."""
+
+    form: ClassVar[str] = "windows"
+    scales: ClassVar[tuple[int, ...]] = (2, 3)
+    """Patches along the side of a window."""
+
+    @property
+    def planes(self) -> tuple[str, ...]:
+        """The patches of the last block, then the windows of each scale."""
+        return ("patches", *(f"{scale}x{scale}" for scale in self.scales))
 
 
 @dataclass(frozen=True)
@@ -184,6 +228,13 @@ class EncoderSpec:
         norm = FAMILIES[self.family].final_norm
         last = last_norm and not norm and chosen[-1] == self.depth
         return EncoderSettings(self.name, chosen, size, self.patch, self.mean, self.std, norm, last)
+
+    def settings_of(
+        self, kind: type[Settings], layers: tuple[int, ...], resolution: int | None = None
+    ) -> Settings:
+        """Settings whose tokens leave the encoder in another form, checked."""
+        plain = self.settings(layers, resolution)
+        return kind(**{each.name: getattr(plain, each.name) for each in fields(plain)})
 
 
 def make_spec(
@@ -244,6 +295,7 @@ _DINOV2_SMALL = Hub(
     "ae1e99fcefd534ed978cdeb8326f08030c96e28b7a81ffcbc98a857c84d14be1",
 )
 _DINOV2_BASE = Hub("facebook/dinov2-base", "f9e44c814b77203eaa57a6bdbbd535f21ede1415")
+_CLIP_BASE = Hub("openai/clip-vit-base-patch16")
 _CLIP_LARGE = Hub("openai/clip-vit-large-patch14-336", "ce19dc912ca5cd21c8a653c79e251e808ccabcd1")
 _PYAKRI_NOTE = (
     "the default; no hub needed: the weights are Meta's,"
@@ -273,6 +325,15 @@ _ENTRIES = (
     make_spec("dinov2-vitb14", "dinov2", 14, (_DINOV2_BASE,), "the paper's DINOv2"),
     make_spec(
         "clip-vitl14-336", "clip", 14, (_CLIP_LARGE,), "the paper's CLIP", depth=24, resolution=336
+    ),
+    # what the wheel of clip-vitb16 lacks: the text tower, for the peer WinCLIP
+    make_spec(
+        "clip-vitb16-text",
+        "clip",
+        16,
+        (_CLIP_BASE,),
+        "image and text tower, for the peer winclip",
+        resolution=224,
     ),
 )
 REGISTRY = {spec.name: spec for spec in _ENTRIES}

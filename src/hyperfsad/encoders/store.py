@@ -228,7 +228,7 @@ def _keep_folder(spec: EncoderSpec, origin: Path) -> Path:
     if target.exists():
         shutil.rmtree(target)
     with atomic_folder(target) as temporary:
-        for pattern in (*hub.CONFIGS, "*.safetensors"):
+        for pattern in (*hub.CONFIGS, *hub.TOKENIZER, "*.safetensors"):
             for file in origin.glob(pattern):
                 shutil.copy(file, temporary)
     return target

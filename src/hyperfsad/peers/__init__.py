@@ -1,4 +1,5 @@
-"""Other training-free few-shot detectors, behind the same fit and predict, on the same tokens."""
+"""Other training-free few-shot detectors, behind the same fit and predict, on the same tokens
+unless they need their own."""
 
 from inspect import signature
 from typing import Any
@@ -6,12 +7,14 @@ from typing import Any
 from ..detector.base import FewShotDetector
 from ..encoders import SUBSTITUTE
 from ..errors import UsageError
+from .authors import FastReconAuthors, SubspaceADAuthors
 from .fastrecon import FastRecon
 from .nearest import NearestNeighbour
 from .patchcore import PatchCore
-from .peer import Peer
+from .peer import OwnTokens, Peer
 from .rad import RAD
 from .subspace import SubspaceAD
+from .winclip import WinCLIP
 
 PEERS: dict[str, type[Peer]] = {
     "nearest": NearestNeighbour,
@@ -19,7 +22,12 @@ PEERS: dict[str, type[Peer]] = {
     "subspace": SubspaceAD,
     "fastrecon": FastRecon,
     "rad": RAD,
+    "subspace-authors": SubspaceADAuthors,
+    "fastrecon-authors": FastReconAuthors,
+    "winclip": WinCLIP,
 }
+SAME_TOKENS = tuple(name for name, kind in PEERS.items() if not issubclass(kind, OwnTokens))
+"""Those that read the tokens that all methods share."""
 
 
 def make_peer(name: str, backbone: str = SUBSTITUTE, **options: Any) -> Peer:
@@ -38,9 +46,13 @@ def make_peer(name: str, backbone: str = SUBSTITUTE, **options: Any) -> Peer:
 __all__ = [
     "PEERS",
     "RAD",
+    "SAME_TOKENS",
     "FastRecon",
+    "FastReconAuthors",
     "NearestNeighbour",
     "PatchCore",
     "SubspaceAD",
+    "SubspaceADAuthors",
+    "WinCLIP",
     "make_peer",
 ]

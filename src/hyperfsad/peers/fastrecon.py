@@ -19,7 +19,7 @@ that projection is computed, which exists always.
 
 Different here: unit tokens of the selected layers instead of blocks 2 and 3 of a WideResNet-50; the
 coreset and μ are of all support images (the code keeps those of the last batch); the coreset's
-first pick and projection are fixed.
+first pick and projection are fixed. `authors.py` has the method with the authors' own settings.
 """
 
 from typing import Any
@@ -60,16 +60,20 @@ class FastRecon(Peer):
         self.fraction = fraction
         self.regularisation = regularisation
 
+    def features(self, layers: tuple[Tensor, ...]) -> Tensor:
+        """Q or S before the coreset: means of 3×3 patches, layers side by side."""
+        return local_features(layers, self.settings.grid)
+
     def learn(self) -> None:
         """Prepares μ and the span of S."""
-        features = local_features(self.memory_.patches, self.settings.grid)
+        features = self.features(self.memory_.patches)
         count = max(1, int(self.fraction * len(features)))
         self.mean_ = features.reshape(len(self.memory_), -1, features.shape[1]).mean(dim=0)
         self.basis_ = span(features[greedy_coreset(features, count)])
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """‖Q − Q̂‖, row by row."""
-        queries = local_features(image.patches, self.settings.grid)
+        queries = self.features(image.patches)
         blend = (queries + self.regularisation * self.mean_) / (1 + self.regularisation)
         rebuilt = (blend @ self.basis_.T) @ self.basis_
         distances: Tensor = torch.linalg.vector_norm(queries - rebuilt, dim=1)

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from ..detector.base import FewShotDetector
 from ..encoders.tokens import ImageTokens, Tokens
 from ..errors import UsageError
 from ..images.loading import LoadedImage
-from ..images.rotation import turned
+from ..images.rotation import turn, turned
 from ..method.lookups import in_chunks
 from ..method.memory import MemoryBank
 from ..method.scoring import BranchScores, Pooling, TokenScore
@@ -53,6 +54,26 @@ class Peer(FewShotDetector):
         return scale_of(good_scores(self))
 
 
+class OwnTokens(Peer):
+    """A peer that reads other tokens than the rest, so it cannot share theirs."""
+
+    angles: ClassVar[tuple[float, ...]] = (0.0,)
+    """Degrees by which what it remembers of a support image is turned, the image itself first."""
+
+    @classmethod
+    @abstractmethod
+    def rows(cls, backbone: str) -> dict[str, dict[str, Any]]:
+        """The labels of its rows in a table on that encoder, each with the options that make it;
+        none where it cannot run there."""
+
+    def orientations(self, image: LoadedImage) -> list[LoadedImage]:
+        """The image in each orientation."""
+        return [turn(image, angle) for angle in self.angles]
+
+    def forget(self) -> None:  # most need their memory
+        """Lets go of what scoring needs no more; after that it can only score tokens."""
+
+
 def check_peer_rotations(rotations: int) -> None:
     """Refuses a number of orientations that no peer has."""
     if rotations not in ROTATIONS:
@@ -70,16 +91,16 @@ def top_percent(anomaly_map: Tensor) -> float:
     return float(Pooling("top-1%", count=max(1, anomaly_map.numel() // 100))(anomaly_map))
 
 
-def local_features(layers: Sequence[Tensor], grid: int) -> Tensor:
+def local_features(layers: Sequence[Tensor], grid: int, *, zeros: bool = False) -> Tensor:
     """Locally aware patch features: the mean of each 3×3 neighbourhood, layers side by side.
 
     Takes one (K·N, D) a layer with N = grid² patches an image, gives (K·N, layers·D). At the
-    border only the patches that exist are averaged.
+    border only the patches that exist are averaged, or `zeros` beyond it count too.
     """
     pooled = []
     for layer in layers:
         maps = layer.reshape(-1, grid, grid, layer.shape[1]).permute(0, 3, 1, 2)
-        means = avg_pool2d(maps, 3, stride=1, padding=1, count_include_pad=False)
+        means = avg_pool2d(maps, 3, stride=1, padding=1, count_include_pad=zeros)
         pooled.append(means.permute(0, 2, 3, 1).reshape(layer.shape))
     return torch.cat(pooled, dim=1)
 

@@ -1,5 +1,5 @@
-"""RAD, retrieval-based anomaly detection (Zhang et al., "Is Training Necessary for Anomaly
-Detection?", ICML 2026, arXiv 2601.22763).
+"""RAD, retrieval-based anomaly detection (Zhang, Li, Henderson, Aragon-Camarasa and Long, "Is
+Task-Specific Training Necessary for Anomaly Detection?", arXiv 2601.22763, 2026).
 
 First the normal images whose CLS token of the last layer is most similar to the image's; then, in
 each layer, the cosine distance of each patch to the nearest patch of those images within `radius`

@@ -11,9 +11,9 @@ and σ = 4 were found in a summary of the paper and in copies of the authors' co
 (CLendering/SubspaceAD), not in the paper itself; that code lays its σ over 3×3 pixels only.
 
 Different here: unit tokens of the selected layers of the chosen encoder instead of the raw tokens
-of layers 22 to 28 of DINOv2-G at 672 px; the image's score is taken on the patch grid instead of
-the smoothed map; and instead of 30 random rotations of each support image, none or eight fixed
-ones.
+of blocks 23 to 29 (counted from 1) of DINOv2-G at 672 px; the image's score is taken on the patch
+grid instead of the smoothed map; and instead of 30 random rotations of each support image, none or
+eight fixed ones. `authors.py` has the method with the authors' own settings.
 """
 
 from typing import Any

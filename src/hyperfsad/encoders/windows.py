@@ -1,0 +1,252 @@
+"""Windows of patches as WinCLIP sees them (Jeong et al., CVPR 2023), and the text beside them.
+
+A window is embedded by running the image tower on the CLS token and the patches of the window
+alone, each with its position in the whole image; the embedding is the CLS token after the last
+block, normed and projected to where images and texts meet. All windows of one size are one batch.
+
+What leaves the encoder are grids of vectors of length 1, one for each of the settings' planes: the
+patches after the last block, not projected, then the windows of each scale. A window stands at the
+place of its upper left patch; where none fits there are zeros. Patches may have more numbers than
+projected vectors: the shorter end with zeros, which no product notices. The CLS token of every
+plane is the embedding of the whole image.
+"""
+
+import contextlib
+import hashlib
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import normalize, pad
+
+from ..errors import EncoderError, UnreachableError, UsageError, first_line
+from ..messages import Notify, silent
+from . import hub, store
+from .folders import quiet_transformers, weight_files
+from .specs import EncoderSpec, Hub, WindowSettings
+
+if TYPE_CHECKING:
+    from transformers import CLIPModel, CLIPTokenizer
+
+CHUNK = 1 << 12
+"""Tokens of windows that pass the image tower at once."""
+NEEDED = (
+    "a CLIP with both towers and its tokenizer: clip-vitb16-text or clip-vitl14-336 from the hub,"
+    " or a folder with config.json, safetensors weights and tokenizer files"
+)
+
+
+class WindowEngine:
+    """Runs both towers of a CLIP on torch."""
+
+    name = "torch"
+    is_broken = False
+
+    def __init__(
+        self,
+        model: "CLIPModel",
+        tokenizer: "CLIPTokenizer",
+        settings: WindowSettings,
+        device: torch.device,
+    ) -> None:
+        self.model = model.to(device)
+        self._tokenizer = tokenizer
+        self._settings = settings
+        self._device = device
+        self._texts: dict[tuple[str, ...], Tensor] = {}
+
+    @property
+    def width(self) -> int:
+        """D, the numbers of a token: of a patch or of a window, whichever has more."""
+        config = self.model.config
+        return max(int(config.vision_config.hidden_size), int(config.projection_dim))
+
+    @torch.inference_mode()
+    def tokens(self, pixels: NDArray[np.float32]) -> tuple[Tensor, Tensor]:
+        """The planes of all images as one batch."""
+        tower, grid = self.model.vision_model, self._settings.grid
+        embedded = tower.embeddings(
+            torch.from_numpy(pixels).to(self._device), interpolate_pos_encoding=True
+        )
+        states = self._blocks(embedded)
+        image = normalize(self._projected(states[:, 0]), dim=-1)
+        planes = [normalize(states[:, 1:], dim=-1)]
+        for scale in self._settings.scales:
+            index = window_patches(grid, scale).to(self._device)
+            plane = image.new_zeros(len(image), grid * grid, image.shape[-1])
+            plane[:, index[:, 0]] = normalize(self._windows(embedded, index), dim=-1)
+            planes.append(plane)
+        size = self.width
+        patches = torch.stack([pad(plane, (0, size - plane.shape[-1])) for plane in planes], dim=1)
+        cls = pad(image, (0, size - image.shape[-1]))[:, None].expand(-1, len(planes), -1)
+        return patches, cls.contiguous()
+
+    def _windows(self, embedded: Tensor, index: Tensor) -> Tensor:
+        """The projected CLS token of each window, (images, windows, D), some windows at a time."""
+        found = []
+        count = max(1, CHUNK // ((1 + index.shape[1]) * len(embedded)))
+        for part in torch.split(index, count):
+            seen = torch.cat([torch.zeros_like(part[:, :1]), part + 1], dim=1)  # CLS, then patches
+            states = self._blocks(embedded[:, seen].flatten(0, 1))
+            cls = self._projected(states[:, 0])
+            found.append(cls.reshape(len(embedded), len(part), -1))
+        return torch.cat(found, dim=1)
+
+    def _blocks(self, embedded: Tensor) -> Tensor:
+        tower = self.model.vision_model
+        states: Tensor = tower.encoder(inputs_embeds=tower.pre_layrnorm(embedded)).last_hidden_state
+        return states
+
+    def _projected(self, cls: Tensor) -> Tensor:
+        normed = self.model.vision_model.post_layernorm(cls)
+        projected: Tensor = self.model.visual_projection(normed)
+        return projected
+
+    @torch.inference_mode()
+    def text(self, prompts: tuple[str, ...]) -> Tensor:
+        """The embedding of each prompt, of length 1; asked again, it is not computed again."""
+        if prompts not in self._texts:
+            longest = self.model.config.text_config.max_position_embeddings
+            read = self._tokenizer(
+                list(prompts),
+                padding=True,
+                truncation=True,
+                max_length=longest,
+                return_tensors="pt",
+            ).to(self._device)
+            pooled = self.model.text_model(
+                input_ids=read["input_ids"], attention_mask=read["attention_mask"]
+            ).pooler_output
+            self._texts[prompts] = normalize(self.model.text_projection(pooled), dim=-1)
+        return self._texts[prompts]
+
+    @cached_property
+    def sharpness(self) -> float:
+        """1/τ, as the model has learnt it."""
+        return float(self.model.logit_scale.exp())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of every vector and of the first row of every matrix, of both towers."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            part = tensor.reshape(tensor.shape[0], -1)[0] if tensor.ndim > 1 else tensor
+            digest.update(name.encode())
+            digest.update(part.float().cpu().numpy().tobytes())
+        return digest.hexdigest()
+
+
+def window_patches(grid: int, scale: int) -> Tensor:
+    """The patches of each window of scale × scale, (windows, scale²), the upper left one first."""
+    places = torch.arange(grid * grid).reshape(grid, grid)
+    return places.unfold(0, scale, 1).unfold(1, scale, 1).reshape(-1, scale * scale)
+
+
+def require_text(spec: EncoderSpec) -> None:
+    """Refuses, before anything is fetched, an encoder that has no text tower."""
+    if spec.family != "clip":
+        raise UsageError(f"{spec.name} has no text tower; WinCLIP needs {NEEDED}.")
+
+
+def can_read(spec: EncoderSpec) -> bool:
+    """Whether an encoder has a text tower and a tokenizer; where its weights are not at hand yet,
+    what its family promises."""
+    folder = store.cached_folder(spec) if spec.family == "clip" else None
+    if folder is None:
+        return spec.family == "clip"
+    try:
+        return _has_text_tower(folder) and (
+            _has_tokenizer(folder) or _has_tokenizer(_fetched_tokenizer(spec, folder))
+        )
+    except EncoderError:
+        return False
+
+
+def load_windows(
+    settings: WindowSettings, device: torch.device, notify: Notify = silent
+) -> WindowEngine:
+    """Loads both towers, fetching them first where that is needed."""
+    spec = store.find_spec(settings.name)
+    require_text(spec)
+    try:
+        folder = store.weights_folder(spec, notify)
+    except EncoderError as error:  # it goes on to name encoders that cannot read
+        raise EncoderError(
+            f"{str(error).partition('. To get them')[0]}; connect to the hub, or bring a folder"
+            " with config.json, safetensors weights and tokenizer files along: hyperfsad encoders"
+            f" fetch {spec.name} --from FOLDER."
+        ) from error
+    return WindowEngine(_load_model(folder), _load_tokenizer(spec, folder), settings, device)
+
+
+def _load_model(folder: Path) -> "CLIPModel":
+    import transformers
+    from safetensors import SafetensorError
+
+    try:
+        with quiet_transformers():
+            model, report = transformers.CLIPModel.from_pretrained(
+                folder,
+                dtype="float32",
+                output_loading_info=True,
+                local_files_only=True,
+                use_safetensors=True,
+            )
+    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
+        raise EncoderError(
+            f"The weights in {folder} cannot be read: {first_line(error)}."
+        ) from error
+    absent = sorted(report["missing_keys"])
+    if absent:  # transformers would fill them with random numbers
+        raise EncoderError(
+            f"The weights in {folder} lack {absent[0]} ({len(absent)} in all); WinCLIP needs"
+            f" {NEEDED}."
+        )
+    return model.float().eval().requires_grad_(False)
+
+
+def _load_tokenizer(spec: EncoderSpec, folder: Path) -> "CLIPTokenizer":
+    import transformers
+
+    if not _has_tokenizer(folder):
+        folder = _fetched_tokenizer(spec, folder)
+    try:
+        with quiet_transformers():
+            return transformers.CLIPTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # the library behind it raises all kinds on damaged files
+        raise EncoderError(
+            f"The tokenizer in {folder} cannot be read: {first_line(error)}."
+        ) from error
+
+
+def _has_text_tower(folder: Path) -> bool:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        for path in weight_files(folder):
+            with safe_open(path, framework="pt") as file:
+                if any(name.startswith("text_model.") for name in file.keys()):  # noqa: SIM118
+                    return True
+    except (SafetensorError, OSError) as error:
+        raise EncoderError(f"{folder} cannot be read: {first_line(error)}.") from error
+    return False
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    pair = all((folder / name).is_file() for name in ("vocab.json", "merges.txt"))
+    return pair or (folder / "tokenizer.json").is_file()
+
+
+def _fetched_tokenizer(spec: EncoderSpec, folder: Path) -> Path:
+    """Weights that were fetched for their image tower alone came without a tokenizer."""
+    for source in spec.sources:
+        if isinstance(source, Hub):
+            with contextlib.suppress(UnreachableError):
+                found = hub.download(source)
+                if _has_tokenizer(found):
+                    return found
+    raise EncoderError(f"{folder} holds no tokenizer; WinCLIP needs {NEEDED}.")
