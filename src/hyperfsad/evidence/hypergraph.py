@@ -11,12 +11,11 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from scipy.sparse import csr_array
 
 from ..decisions.routing import Route
 from ..disk.files import write_file
@@ -25,6 +24,9 @@ from ..images.loading import LoadedImage, NormalImage, save_picture
 from ..images.rotation import turned_back
 from .hypergraph_picture import DegreePanel, Panel, draw_hypergraphs
 from .patch import as_it_is
+
+if TYPE_CHECKING:  # scipy takes a while to load, and few ask for a hypergraph
+    from scipy.sparse import csr_array
 
 Counts = NDArray[np.int64]
 
@@ -72,7 +74,7 @@ class Hypergraph:
     sharpness: float
     grid: int
     """Patches along each side, of the image and of every normal view."""
-    incidence: csr_array = field(repr=False, compare=False)
+    incidence: "csr_array" = field(repr=False, compare=False)
     """Row r·grid + c is the patch in row r and column c of the image; the columns go view by view
     in the same order. Entries are the weights; a row adds up to 1, or to 0 outside a region of
     interest, where nothing is compared."""

@@ -4,22 +4,28 @@ Its members are the active normal patches, those with weight above zero. As a ma
 patches, columns are normal patches, and the entries are the weights w of Equation 1.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from .lookups import LOOKUPS, SPARSE, in_chunks
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 
 def incidence(
     queries: Tensor, memory: Tensor, lookup: str = "sparsemax", sharpness: float = 1.0
-) -> csr_array:
+) -> "csr_array":
     """The weights of each query patch (N, D) on the rows of a memory (M, D): sparse, (N, M).
 
     The lookup is the exact one that rebuilds patches, and only active weights are ever kept: a
     dense matrix of half a million columns would take gigabytes.
     """
+    from scipy.sparse import csr_array  # takes a while to load
+
     rows, columns, weights = [], [], []
     first = 0
     for part in in_chunks(sharpness * queries, memory):
@@ -35,11 +41,13 @@ def incidence(
     return found
 
 
-def placed(found: csr_array, kept: Tensor | None, rows: Tensor | None) -> csr_array:
+def placed(found: "csr_array", kept: Tensor | None, rows: Tensor | None) -> "csr_array":
     """The same among all query patches (`kept`, a mask) and all normal patches (`rows`, a mask).
 
     What was not compared is in no hyperedge, or is an empty one. None means that all were compared.
     """
+    from scipy.sparse import csr_array
+
     count, width = found.shape
     lengths, columns = np.diff(found.indptr), found.indices
     if kept is not None:
