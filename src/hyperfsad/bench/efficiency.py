@@ -8,7 +8,7 @@ from ..detector.hyperfsad import HyperFSAD
 from ..detector.recipes import PAPER_OFFLINE
 from ..errors import UsageError
 from ..messages import Notify, silent
-from ..peers import PEERS
+from ..peers import PEERS, SAME_TOKENS
 from .datasets import Category
 from .meters import meter_of
 from .published import published
@@ -87,7 +87,7 @@ def _methods(
     for count in shots:
         known = list(normal[:count])
         methods[OURS, count] = partial(ours.unfitted().fit, known, threshold=False)
-    for name in PEERS:
+    for name in SAME_TOKENS:
         for count in shots:
             methods[name, count] = partial(_peer, name, ours, list(normal[:count]))
     return methods
