@@ -18,7 +18,10 @@ _Colour: TypeAlias = tuple[int, int, int]
 _INK, _PALE, _LINE, _PAPER = (30, 30, 30), (110, 110, 110), (215, 215, 215), (255, 255, 255)
 _NOTHING = (238, 238, 238)
 _MARK, _NEAR = (200, 20, 40), (0, 95, 190)
+_GOOD = (20, 105, 60)
 _MARGIN, _SIDE, _ROW, _LABEL = 24, 400, 176, 170
+_HEAD = 86
+"""Pixels of the title: the verdict and the image, the verdict's reason, and the place."""
 _CROP = 112
 """Pixels of the largest crop's side; the area of the others follows their weight."""
 _SMALLEST = 30
@@ -83,13 +86,17 @@ class _Page:
         size: int = 14,
         colour: _Colour = _INK,
         width: int = _WIDTH - 2 * _MARGIN,
-    ) -> None:
-        """Text of at most `width` pixels; of a longer one, as a path, the end tells most."""
+    ) -> float:
+        """Text of at most `width` pixels; of a longer one, as a path, the end tells most.
+
+        Returns how wide it is.
+        """
         font = ImageFont.load_default(size=size)
         clean = text.encode("utf-8", errors="replace").decode()
         while len(clean) > 4 and self.draw.textlength(clean, font) > width:
             clean = "…" + clean[2:]
         self.draw.text((x, y), clean, colour, font)
+        return float(self.draw.textlength(clean, font))
 
     def frame(self, x: float, y: float, w: float, h: float, colour: _Colour, line: int = 2) -> None:
         x1, y1 = max(x + w, x + 2), max(y + h, y + 2)
@@ -107,13 +114,10 @@ class _Page:
 def draw_evidence(evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]]) -> Image.Image:
     """The whole page."""
     support = _SupportPictures(evidence, normal)
-    top, left = _MARGIN + 64, _MARGIN + _SIDE + 24
+    top, left = _MARGIN + _HEAD, _MARGIN + _SIDE + 24
     bottom = top + max(_ROW * len(evidence.layers), _SIDE + 270)
     page = _Page(bottom + _MARGIN + 282)
-    page.text(_MARGIN, _MARGIN, evidence.image, 20)
-    place = f"at {evidence.x:.0f}, {evidence.y:.0f}"
-    value = f"{evidence.value:.3f} is left unexplained (mean of the rows)"
-    page.text(_MARGIN, _MARGIN + 27, f"{place}: {value}", 15)
+    _draw_title(page, evidence)
     query = evidence.picture.rgb()
     _draw_query(page, evidence, query, top)
     if evidence.missing is not None:
@@ -125,6 +129,20 @@ def draw_evidence(evidence: PatchEvidence, normal: Sequence[str | os.PathLike[st
     if support.missing:
         _tell_missing(page, list(support.missing), bottom + 250)
     return page.canvas
+
+
+def _draw_title(page: _Page, evidence: PatchEvidence) -> None:
+    """The verdict first, in its colour, then the image; below, what it rests on, and the place."""
+    x = float(_MARGIN)
+    word, _, reason = (evidence.verdict or "").partition(": ")
+    if evidence.anomalous is not None:
+        colour = _MARK if evidence.anomalous else _GOOD
+        x += page.text(x, _MARGIN, word, 20, colour) + 14
+    page.text(x, _MARGIN, evidence.image, 20, width=int(_WIDTH - _MARGIN - x))
+    place = f"at {evidence.x:.0f}, {evidence.y:.0f}: {evidence.shown_words}"
+    lines = [reason or word, f"{place}; {evidence.unexplained_words}"]
+    for number, line in enumerate(filter(None, lines)):
+        page.text(_MARGIN, _MARGIN + 28 + 21 * number, line, 15)
 
 
 def _tell_missing(page: _Page, names: list[str], top: int) -> None:
