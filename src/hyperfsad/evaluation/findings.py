@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ..bench.metrics import image_metrics
-from .figures import Confusion, Curve, OperatingPoint, Rate, operating_points
+from .figures import BEST, Confusion, Curve, OperatingPoint, Rate, operating_points
 from .inspected import Inspected, Shot
 
 FEW = 20
@@ -101,6 +101,23 @@ class Findings:
         """What other thresholds would do; nothing without a current one."""
         return operating_points(self.curve, self.judge.threshold) if self.has_verdicts else []
 
+    @property
+    def better(self) -> OperatingPoint | None:
+        """The threshold that would have judged these images best; None where it is the current one,
+        or where most images show another product, so that no threshold means anything."""
+        best = [point for point in self.points if BEST in point.names and not point.current]
+        return best[0] if best and not self.mostly_foreign else None
+
+    @cached_property
+    def foreign(self) -> int:
+        """How many images look like another product than the good parts."""
+        return sum(image.foreign for image in self.scored)
+
+    @property
+    def mostly_foreign(self) -> bool:
+        """Whether the detector may be the wrong one for these images."""
+        return 2 * self.foreign > len(self.scored)
+
     @cached_property
     def auroc(self) -> dict[str, float | None]:
         """Of the score, and of the strength where it ranks otherwise; None for one kind of part."""
@@ -119,6 +136,7 @@ class Findings:
         if not self.scored:
             yield "No image could be read, so there are no figures."
             return
+        yield from self._about_foreign()
         yield from self._about_thresholds()
         counts = [sum(image.bad is bad for image in self.scored) for bad in (False, True)]
         for count, what, other in zip(
@@ -138,6 +156,21 @@ class Findings:
         if self.failed:
             yield f"{_images(len(self.failed))} could not be read and {_is(self.failed)} left out."
         yield from self.notes
+
+    def _about_foreign(self) -> Iterator[str]:
+        if not self.foreign:
+            return
+        one, several = self.foreign == 1, bool(self.judge.products)
+        does = ("fits" if one else "fit") if several else ("looks" if one else "look")
+        what = "none of its products" if several else "like another product than its good parts"
+        told = f"{self.foreign:,} of {_images(len(self.scored))} {does} {what}"
+        if self.mostly_foreign:
+            yield (
+                f"{told}, so these figures mean little: is {self.judge.file} the right detector,"
+                " and are light and camera the same?"
+            )
+        else:
+            yield f"{told}, so {'its score means' if one else 'their scores mean'} little."
 
     def _about_thresholds(self) -> Iterator[str]:
         unjudged = len(self.scored) - len(self.judged)
