@@ -14,6 +14,7 @@ from PIL import ImageEnhance
 
 from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.cli.main import main
+from hyperfsad.decisions.odd import odd_parts
 from hyperfsad.decisions.thresholds import (
     FALSE_ALARM_RATE,
     Calibration,
@@ -22,7 +23,6 @@ from hyperfsad.decisions.thresholds import (
     from_good_parts,
     from_support,
     needed,
-    odd_parts,
     one_decides,
 )
 from hyperfsad.errors import DetectorFileError, HyperfsadWarning
