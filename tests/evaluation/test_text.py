@@ -49,6 +49,7 @@ def test_of_several_products_a_better_factor_is_told() -> None:
     [
         ([0.3, 0.4], [1.2, 1.5], 0),  # the current one is the best
         ([0.3, 0.4], [], 0),
+        ([1.5, 1.6], [0.3, 0.4], 0),  # to call all of them good is no threshold worth having
         ([0.3, 0.4], [0.8, 1.5], 3),  # of another product no threshold means anything
     ],
 )

@@ -13,6 +13,8 @@ from .inspected import Inspected, Shot
 FEW = 20
 """With fewer parts of a kind, one of them is more than 5 %."""
 MOST_NAMED = 3
+CHANCE = 0.5
+"""The balanced accuracy of one and the same verdict on all images."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,12 @@ class Findings:
 
     @property
     def better(self) -> OperatingPoint | None:
-        """The threshold that would have judged these images best; None where it is the current one,
-        or where most images show another product, so that no threshold means anything."""
-        best = [point for point in self.points if BEST in point.names and not point.current]
-        return best[0] if best and not self.mostly_foreign else None
+        """The threshold that would have judged these images best; None where it is the current one
+        or no better than chance, and where most images show another product."""
+        best = next((point for point in self.points if BEST in point.names), None)
+        if best is None or best.current or self.mostly_foreign:
+            return None
+        return best if (best.confusion.balanced_accuracy or 0.0) > CHANCE else None
 
     @cached_property
     def foreign(self) -> int:
