@@ -2,15 +2,17 @@
 
     python benchmarks/verdicts.py --suite suite.json -o out/ [--products screw,pill] [--threads 1]
     python benchmarks/verdicts.py -o out/                      # the tables of what is there
-    python benchmarks/verdicts.py --suite suite.json --odd   # one bad part among 24 good ones
+    python benchmarks/verdicts.py --suite suite.json --odd     # one bad part among 24 good ones
+    python benchmarks/verdicts.py --suite suite.json --learnt  # one bad part among 4 or 8 learnt
     python benchmarks/verdicts.py --conformal [--splits 200]
 
 The first measures, on data sets with defects, false alarms on good test images, missed defects and
 the balanced accuracy, beside the best that any threshold on the same scores reaches: five drawn
 supports and the first K files, for K = 1, 2 and 4. The last table leaves whole products out: the
 constants of the rule are chosen on the others. `--odd` calibrates with 24 good parts, and with 23
-and a bad one. `--conformal` checks the split-conformal bound on good parts that the demo draws:
-each split divides the same scores into calibration images and fresh ones.
+and a bad one. `--learnt` fits on the first 4 and 8 files, and on 3 or 7 of them and a bad part:
+does `fit` name it? `--conformal` checks the split-conformal bound on good parts that the demo
+draws: each split divides the same scores into calibration images and fresh ones.
 """
 
 import argparse
@@ -28,6 +30,7 @@ from hyperfsad import HyperFSAD
 from hyperfsad.bench.datasets import Category
 from hyperfsad.bench.run import Suite
 from hyperfsad.decisions import thresholds
+from hyperfsad.decisions.odd import odd_learnt, odd_parts
 from hyperfsad.decisions.thresholds import LeaveOneOut, conformal_threshold, from_support
 from hyperfsad.demo.drawing import PRODUCTS, draw
 from hyperfsad.disk.files import atomic_path
@@ -43,6 +46,8 @@ LONE = (1.4, 1.5, 1.58, 1.65, 1.75)
 MARGIN = (1.0, 1.5, 2.0, 2.5)
 ALONE = (1.0, 1.5, 2.0)
 MAP_OVER_SCORE = 1.43 / 1.58
+ASKED = 6
+"""Bad parts of a product that are learnt in turn."""
 CALIBRATED = 24
 """Good parts that calibrate, beside four that were learnt."""
 MOST_FALSE_ALARMS = 12.0
@@ -217,7 +222,7 @@ def with_an_odd_part(categories: Iterable[Category], recipe: str) -> None:
         for place, odd in enumerate(bad):
             others = np.delete(bad, place)
             mixed = np.append(good[:-1], odd)
-            left = np.delete(mixed, thresholds.odd_parts(list(mixed)))
+            left = np.delete(mixed, odd_parts(list(mixed)))
             levels = [thresholds.good_part_level(list(each), 0.05) for each in (good, mixed, left)]
             rows.append([100 * float((others > level).mean()) for level in levels])
         level = thresholds.good_part_level(list(good), 0.05)
@@ -226,9 +231,32 @@ def with_an_odd_part(categories: Iterable[Category], recipe: str) -> None:
             f"{category.name}: {len(further)} good parts at 5 %: {clean:.1f} % of the defects"
             f" found, {100 * (fresh > level).mean():.1f} % false alarms; with one bad part among"
             f" them {kept:.1f} % if it is kept, {dropped:.1f} % as calibrate does it; odd among the"
-            f" good ones: {len(thresholds.odd_parts(list(good)))}",
+            f" good ones: {len(odd_parts(list(good)))}",
             flush=True,
         )
+
+
+def with_a_bad_part_learnt(categories: Iterable[Category], recipe: str) -> None:
+    """How often `fit` names a part: none is bad, or one of a few spread over the bad ones."""
+    encoder = Remembering(load_encoder(HyperFSAD(recipe=recipe).settings))
+    for category in categories:
+        good = sorted(category.normal)
+        bad = [image.path for image in category.test if image.anomalous]
+        some = [bad[round(place * (len(bad) - 1) / (ASKED - 1))] for place in range(ASKED)]
+        told = []
+        for shots in (4, 8):
+
+            def named(paths: list[str]) -> int | None:
+                detector = HyperFSAD(recipe=recipe)
+                detector.use_encoder(encoder)
+                return odd_learnt(detector.fit(paths, threshold=False).view_.leave_one_out().scores)
+
+            wrong = named(good[:shots])
+            found = [named([*good[: shots - 1], path]) == shots - 1 for path in some]
+            nobody = "nobody" if wrong is None else f"{good[wrong]} of the good ones"
+            told.append(f"K = {shots}: {sum(found)} of {len(found)} bad parts named, {nobody}")
+        encoder.known.clear()
+        print(f"{category.name}: {'; '.join(told)}", flush=True)
 
 
 def main() -> None:
@@ -237,6 +265,7 @@ def main() -> None:
     parser.add_argument("--recipe", default="default", help="the recipe (default: default)")
     parser.add_argument("--conformal", action="store_true", help="check the conformal bound")
     parser.add_argument("--odd", action="store_true", help="one bad part among the good ones")
+    parser.add_argument("--learnt", action="store_true", help="one bad part among those learnt")
     parser.add_argument("--calibration", type=int, default=40)
     parser.add_argument("--fresh", type=int, default=60)
     parser.add_argument("--rate", type=float, default=0.1)
@@ -248,6 +277,9 @@ def main() -> None:
         return
     if options.odd:
         with_an_odd_part(Suite.read(Path(options.suite), ()).load(), options.recipe)
+        return
+    if options.learnt:
+        with_a_bad_part_learnt(Suite.read(Path(options.suite), ()).load(), options.recipe)
         return
     out = Path(options.output)
     out.mkdir(parents=True, exist_ok=True)

@@ -68,7 +68,10 @@ def test_sizes_count_from_the_largest_downwards() -> None:
     found = trial("a", {"good": [0.7] * 4, "bad": strengths})
     advice = Advice((found,), (640, 500))
     assert advice.smallest(found, "scratch") == 0.08  # what is below a gap is chance
-    assert "Scratches shorter than 40 pixels often go unseen." in advice_text(advice)
+    text = advice_text(advice)
+    assert "Scratches: 12 of 16 found; those shorter than 40 pixels often go unseen." in text
+    (head, row) = text[text.index("found, by kind") :].splitlines()[:2]
+    assert row.index("12/16") + len("12/16") == head.index("scratches") + len("scratches")
     none = trial("b", {"good": [0.7] * 4, "bad": [2.0, 2.0, 2.0, 0.1]})
     assert Advice((none,), (640, 500)).smallest(none, "scratch") is None
 
@@ -92,11 +95,28 @@ def test_settings_follow_the_pictures_and_the_budget(
     make: Callable[..., HyperFSAD], photos: Path
 ) -> None:
     usual = make(rotations=1).fit(photos, threshold=False)
-    names = [setting.name for setting in settings_for(usual, (56, 40))]
+    compared, left_out = settings_for(usual, (56, 40))
+    names = [setting.name for setting in compared]
     assert names == ["as fit chooses", "in eight orientations", "the part alone"]
-    large = settings_for(usual, (200, 100), budget=100)
+    assert [(setting.name, why) for setting, why in left_out] == [
+        ("at 70 pixels", "The encoder sees all of pictures of 56×40 pixels already."),
+        ("in tiles of 56 pixels", "It shows little more of pictures of 56×40 pixels."),
+    ]
+    large, left_out = settings_for(usual, (200, 100), budget=100)
     assert [setting.flags for setting in large[3:]] == [("--resolution", "70"), ("--tiles", "56")]
-    assert all(setting.cost <= 2 for setting in settings_for(usual, (200, 100), budget=2))
+    assert left_out == []
+    cheap, left_out = settings_for(usual, (200, 100), budget=2)
+    assert all(setting.cost <= 2 for setting in cheap)
+    costly = [setting for setting in large if setting.cost > 2]
+    assert [setting for setting, _ in left_out] == costly != []
+    assert all("and --budget allows 2 times." in why for _, why in left_out)
+
+
+def test_what_was_left_out_is_told() -> None:
+    usual = trial("usual", {"good": [0.7] * 4, "bad": [2.0] * 4})
+    left_out = ((Setting("in tiles", cost=9.0), "An image takes too long."),)
+    text = advice_text(Advice((usual,), (512, 512), left_out))
+    assert "Left out: in tiles. An image takes too long." in text.splitlines()
 
 
 def test_advice_from_good_parts_alone(make: Callable[..., HyperFSAD], photos: Path) -> None:

@@ -37,7 +37,14 @@ def test_the_figures_are_those_of_the_page(written: Path) -> None:
     bad = [sample for sample in usual["samples"] if sample["bad"]]
     assert usual["found"] == sum(sample["strength"] > level for sample in bad)
     assert {sample["pixels"] for sample in bad} == {3, 5, 10, 20}
+    kinds = usual["kinds"]
+    assert [total for _, total in kinds.values()] == [16] * 4
+    assert sum(found for found, _ in kinds.values()) == usual["found"]
+    costly = [row for row in figures["left_out"] if "--budget allows 1.2 times" in row["reason"]]
+    assert [row["setting"] for row in costly] == ["at 70 pixels", "in tiles of 56 pixels"]
     page = (written / "advice.html").read_text(encoding="utf-8")
+    assert all(f"{found} of 16 found</h3>" in page for found, _ in kinds.values())
+    assert "Left out: in tiles of 56 pixels." in page
     assert f"{usual['found']} of 64" in page
     assert "good &lt;parts&gt;" in page  # names are escaped
     assert "<parts>" not in page
@@ -50,7 +57,16 @@ def test_the_page_in_a_browser(
     page = opened(written / "advice.html", width, scheme=scheme)
     assert page.locator("h1").inner_text() == "hyperfsad advice"
     assert page.locator(".drawn img").count() == 32
-    assert page.locator("polyline").count() == page.locator("tbody tr").count()
+    settings = page.locator(".compared").first.locator("tbody tr").count()
+    assert page.locator("polyline").count() == settings
+    assert page.locator(".compared.kinds tbody tr").count() == settings
+    outside = """(width) => [...document.querySelectorAll("td, th")]
+      .filter((node) => node.getBoundingClientRect().right > width).map((node) => node.outerHTML)"""
+    assert page.evaluate(outside, width) == []  # nothing has to be scrolled sideways
+    labels = page.locator(".compared thead").first.is_visible()
+    assert labels == (width > 736)  # on a phone each figure has its own
+    scale = page.evaluate("document.querySelector('.chart').getScreenCTM().a")
+    assert 10 <= 12 * scale <= 14  # pixels of the chart's text
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     shown = "[...document.images].every(image => image.complete && image.naturalWidth > 0)"
     assert page.evaluate(shown)

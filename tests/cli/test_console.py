@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperfsad.cli.console import NOTHING, SOME_FAILED, progress, say
+from hyperfsad.cli.console import LONG, NOTHING, SOME_FAILED, progress, say
 from hyperfsad.cli.main import main
 from tests.conftest import read_results
 
@@ -61,3 +61,13 @@ def test_options_and_labels_are_visible_too(
     assert r"product\u001b[2J" in shown
     assert "\x1b[2J" not in shown
     assert "\x9b" not in shown
+
+
+def test_a_log_says_that_long_work_begins(capsys: pytest.CaptureFixture[str]) -> None:
+    """A terminal has a bar instead."""
+    assert list(progress(range(LONG), "learning")) == list(range(LONG))
+    assert capsys.readouterr().err == f"learning: {LONG} images\n"
+    list(progress(iter(range(3000)), "detecting", 3000))
+    assert capsys.readouterr().err == "detecting: 3,000 images\n"
+    list(progress(range(LONG - 1), "learning"))
+    assert capsys.readouterr().err == ""

@@ -44,6 +44,20 @@ def test_fit_detect_extend_info(
     assert len(os.listdir(out / "heatmaps")) == len(os.listdir(out / "maps")) == 5
 
 
+def test_the_list_says_how_many_it_leaves_out(
+    small: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["detect", str(photos), "--detector", str(small), "-o", str(tmp_path / "out")]
+    assert main([*command, "--no-heatmaps"]) == DONE
+    assert " more: " not in capsys.readouterr().out
+    for seed in range(5, 13):
+        make_picture(seed).save(photos / f"{seed}.png")
+    assert main([*command, "--no-heatmaps"]) == DONE
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 1 + 10 + 2
+    assert rows[-2].strip() == f"and 3 more: {tmp_path / 'out' / 'report.html'}"
+
+
 def test_detect_can_learn_first(tiny: str, photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ["detect", str(photos), "--normal", str(photos / "0.png"), "-o", str(out)]
@@ -243,7 +257,8 @@ def test_explain_prints_and_draws(
     assert main(command) == 0
     told = capsys.readouterr().out
     assert "unexplained" in told
-    assert re.match(r"(good|anomalous): .* \(estimate from the \d good parts?", told)
+    verdict = r"(good|anomalous)( by a region)?: .* times its threshold of .* \(estimate from the"
+    assert re.match(verdict, told)
     image, part = str(photos / "4.png"), str(tmp_path / "my part.hfsad")
     assert main(["calibrate", str(fitted), "--threshold", "0.001", "-o", part]) == 0
     assert main(["explain", image, "--detector", part]) == 0

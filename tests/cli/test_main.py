@@ -38,7 +38,13 @@ def places(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
     [
         ("", "required"),
         ("polish", "invalid choice: 'polish'"),
-        ("fit {photos} -o x.hfsad --polish", "unrecognized arguments: --polish"),
+        ("fit {photos} -o x.hfsad --shine", "unknown option --shine; see hyperfsad fit --help"),
+        ("detect {photos} --detectr {part}", "unknown option --detectr (did you mean --detector?)"),
+        ("detect {photos} --detect {part}", "--detect (did you mean --detector?)"),
+        ("fit {photos} -output x.hfsad", "-output (did you mean --output?)"),
+        ("fit {photos} -o x.hfsad --false_alarm_rate=0.1", "did you mean --false-alarm-rate?"),
+        ("encoders fetch clip-vitb16 --form x", "--form (did you mean --from?)"),
+        ("--versoin", "--versoin (did you mean --version?); see hyperfsad --help"),
         ("info {part} {photos}", "unrecognized arguments"),
         ("fit {photos}", "required: -o/--output"),
         ("fit -o x.hfsad", "Give either images of good parts, or --categories"),
@@ -97,6 +103,12 @@ def test_a_wrong_command_is_one_sentence_and_exit_1(
 def test_images_may_stand_before_and_after_the_options() -> None:
     options = parse(["detect", "a.png", "--detector", "part.hfsad", "--resume", "b.png"])
     assert options.images == ["a.png", "b.png"]
+
+
+def test_what_only_looks_like_a_mistyped_option_is_taken_as_it_is() -> None:
+    options = parse(["detect", "--detector", "part.hfsad", "-oout", "--", "--detectr"])
+    assert (options.images, options.output) == (["--detectr"], "out")
+    assert parse(["calibrate", "part.hfsad", "--threshold", "-0.5"]).threshold == -0.5
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -126,7 +126,7 @@ def test_the_highest_first_and_small_ones_left_out() -> None:
     assert find_regions(anomaly_map, (50, 50), 0.5, min_area=1e6) == ()
 
 
-@pytest.mark.parametrize("size", [(640, 480), (333, 801), (32, 32), (9, 8)])
+@pytest.mark.parametrize("size", [(640, 480), (333, 801), (96, 80)])
 def test_regions_are_those_of_the_enlarged_map(size: tuple[int, int]) -> None:
     """Four samples a pixel of the image, or of a patch where those are smaller."""
     for seed in range(6):
@@ -173,7 +173,36 @@ def test_every_outline_is_simple_and_inside(anomaly_map: Map, size: tuple[int, i
         assert y + height <= size[1]
         assert (points >= (x, y)).all()
         assert (points <= (x + width, y + height)).all()
-        assert 0 < region.area <= width * height
+        assert 1 <= region.area <= width * height
+
+
+@pytest.mark.parametrize("size", [(8, 8), (9, 20), (31, 8)])
+def test_no_region_of_a_tiny_image_is_smaller_than_a_pixel(size: tuple[int, int]) -> None:
+    """With 32×32 patches, several of them share a pixel."""
+    anomaly_map = np.zeros((32, 32), np.float32)
+    anomaly_map[[0, 3, 17, 31], [0, 29, 16, 31]] = 0.9
+    found = find_regions(anomaly_map, size, 0.5)
+    assert len(found) == 4
+    assert [region.area for region in found] == [1.0] * 4
+    for region in found:
+        x, y, *sides = region.bbox
+        assert sides == [1, 1]
+        assert region.peak is not None
+        assert x <= region.peak.x <= x + 1
+        assert y <= region.peak.y <= y + 1
+        points = np.array(region.polygon)
+        assert np.ptp(points, axis=0).tolist() == [1.0, 1.0]
+        assert is_simple(region.polygon)
+    assert {region.bbox[:2] for region in found} >= {(0, 0), (size[0] - 1, size[1] - 1)}
+
+
+def test_a_thin_region_keeps_its_contour_and_counts_a_pixel() -> None:
+    row = np.zeros((3, 40), np.float32)
+    row[1, 5:35] = 0.500001  # contours hug values that are barely above the threshold
+    (region,) = find_regions(row, (80, 8), 0.5)
+    assert region.bbox[2] >= 58
+    assert len(region.polygon) > 3
+    assert region.area >= 1
 
 
 def test_values_that_are_none_are_not_above() -> None:

@@ -14,6 +14,7 @@ from PIL import ImageEnhance
 
 from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.cli.main import main
+from hyperfsad.decisions.odd import odd_parts
 from hyperfsad.decisions.thresholds import (
     FALSE_ALARM_RATE,
     Calibration,
@@ -22,10 +23,9 @@ from hyperfsad.decisions.thresholds import (
     from_good_parts,
     from_support,
     needed,
-    odd_parts,
     one_decides,
 )
-from hyperfsad.errors import DetectorFileError, HyperfsadWarning
+from hyperfsad.errors import HyperfsadWarning
 from tests.conftest import make_picture, read_results
 
 scores = st.lists(st.floats(0.01, 1, allow_nan=False), min_size=1, max_size=60)
@@ -396,14 +396,14 @@ def test_a_threshold_set_by_hand_says_so(detector: HyperFSAD) -> None:
     assert (result.threshold, result.threshold_from) == (0.123, "set by hand")
 
 
-def test_a_damaged_calibration_is_refused(detector: HyperFSAD, tmp_path: Path) -> None:
+def test_a_damaged_calibration_is_not_written(detector: HyperFSAD, tmp_path: Path) -> None:
     from hyperfsad.detector import storage
 
     detector.fit(make_picture(1))
     header = {**detector.header(), "calibration": {"method": "support"}}
-    storage.write_detector(tmp_path / "a.hfsad", detector.memory_, header, detector.view_)
-    with pytest.raises(DetectorFileError, match="damaged"):
-        HyperFSAD.load(tmp_path / "a.hfsad")
+    with pytest.raises(UsageError, match="not written: calibration has no threshold"):
+        storage.write_detector(tmp_path / "a.hfsad", detector.memory_, header, detector.view_)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture

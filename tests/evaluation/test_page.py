@@ -97,6 +97,8 @@ def test_errors_are_shown_with_their_maps(page: Path, opened: Callable[..., Any]
     missed, alarms = (shown.get_by_role("region", name=n) for n in ("Missed", "False alarms"))
     assert missed.locator(".shot").count() == 0  # every fourth part is a good one
     assert alarms.locator(".shot").count() == 4
+    badges = alarms.locator(".badge").all_text_contents()
+    assert set(badges) == {"good part, called anomalous"}
     photo, glow = (alarms.locator(f".shot img{kind}").first for kind in (":not(.glow)", ".glow"))
     assert photo.bounding_box() == glow.bounding_box()
     box = photo.bounding_box()
@@ -105,6 +107,28 @@ def test_errors_are_shown_with_their_maps(page: Path, opened: Callable[..., Any]
     assert not glow.is_visible()
     assert photo.is_visible()
     assert "x.png is empty (0 bytes)." in shown.locator(".failures").inner_text()
+
+
+def test_a_missed_defect_is_labelled_with_its_truth_and_its_kind(tmp_path: Path) -> None:
+    images, worst = [], WorstErrors()
+    for kind in ("dent", "scratch"):
+        name = str(tmp_path / f"{kind}.png")
+        result = sample_result(name, 1, peak=0.3, map_threshold=0.5, threshold=0.5)
+        one = Inspected(name, True, kind, result.score, result.strength, False, foreign=True)
+        images.append(one)
+        worst.add(one, result)
+    judge = Judge("part.hfsad", 0.5, 0.5)
+    Evaluation(judge, tuple(images), (), worst.missed).save(tmp_path / "out")
+    text = (tmp_path / "out" / "evaluation.html").read_text(encoding="utf-8")
+    badges = re.findall(r'<span class="badge \w+">(.*?)</span>', text)
+    assert badges[:3] == ["bad part, called good", "kind: dent", "looks like another product"]
+
+
+def test_the_histogram_says_what_its_axis_is(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert ">strength, in multiples of the threshold</text>" in text
+    assert ">threshold</text>" in text
+    assert "threshold 1.000" not in text
 
 
 def test_the_map_of_a_missed_defect_shows_where_it_looked(tmp_path: Path) -> None:

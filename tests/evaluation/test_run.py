@@ -220,7 +220,7 @@ def test_files_hold_what_was_found(judge: HyperFSAD, tree: Path, tmp_path: Path)
     with (tmp_path / "a" / "images.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == [
-        *("image", "truth", "kind", "verdict", "score", "strength", "error", "product")
+        *("image", "truth", "kind", "verdict", "score", "strength", "error", "product", "foreign")
     ]
     for row, image in zip(rows, found.images, strict=True):
         assert row["image"] == image.image

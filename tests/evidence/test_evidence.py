@@ -15,6 +15,7 @@ from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.evidence import picture as evidence_plot
 from hyperfsad.evidence.active import MOST_NEIGHBOURS
 from hyperfsad.evidence.evidence import Evidence
+from hyperfsad.evidence.patch import against
 from hyperfsad.images.loading import LoadedImage, load_image
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.matching import at_scale
@@ -182,6 +183,48 @@ def test_json_and_text(fitted: HyperFSAD, photos: Path) -> None:
     assert "4.png at 40, 30 (patch row 2, column 2 of 6×6)" in text
     assert text.count("unexplained") == 1 + len(evidence.layers)
     assert str(photos) in text
+    assert (told["verdict"], told["anomalous"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("score", "level", "words"),
+    [
+        (0.5, 0.2, "2.50 times its threshold of 0.200"),
+        (0.15, 0.2, "0.75 times its threshold of 0.200"),
+        (0.20001, 0.2, "just above its threshold of 0.200"),
+        (0.2, 0.2, "not above its threshold of 0.200"),
+        (0.1, 0.0, "above its threshold of 0.000"),
+    ],
+)
+def test_scores_and_maps_are_read_in_one_unit(score: float, level: float, words: str) -> None:
+    assert against(score, level) == words
+
+
+def test_the_verdict_stands_first_in_the_text_and_in_the_picture(
+    fitted: HyperFSAD, photos: Path
+) -> None:
+    fitted.calibrate()
+    assert fitted.map_threshold_ is not None
+    result = fitted.predict(photos / "4.png")
+    plain = fitted.evidence(photos / "4.png")
+    assert plain.verdict is None
+    evidence = result.evidence()
+    first, second, third, *_ = evidence.to_text().splitlines()
+    assert first == result.reading
+    assert first.endswith(
+        f"times its threshold of {result.threshold:.3f} ({result.threshold_from})"
+    )
+    assert second.endswith(
+        f": map {evidence.shown:.3f}, {against(evidence.shown, fitted.map_threshold_)}"
+    )
+    assert third.startswith(f"{evidence.value:.3f} unexplained by the good parts")
+    told = json.loads(evidence.to_json())
+    assert (told["verdict"], told["anomalous"]) == (first, result.anomalous)
+    title = slice(evidence_plot._MARGIN, evidence_plot._MARGIN + 24)
+    for anomalous, colour in ((True, evidence_plot._MARK), (False, evidence_plot._GOOD)):
+        drawn = np.asarray(replace(evidence, anomalous=anomalous).plot())[title]
+        assert (drawn == colour).all(axis=-1).sum() > 50
+        assert not (np.asarray(plain.plot())[title] == colour).all(axis=-1).any()
 
 
 def test_the_picture_shows_the_support_while_it_is_on_disk(
@@ -215,7 +258,7 @@ def test_headings_end_before_the_crops(fitted: HyperFSAD, photos: Path) -> None:
     picture = replace(plain, layers=tuple(layers)).plot()
     crops = evidence_plot._MARGIN + evidence_plot._SIDE + 24 + evidence_plot._LABEL
     for index in range(len(layers)):
-        top = evidence_plot._MARGIN + 64 + index * evidence_plot._ROW
+        top = evidence_plot._MARGIN + evidence_plot._HEAD + index * evidence_plot._ROW
         gap = picture.crop((crops - 12, top + 2, crops - 1, top + evidence_plot._ROW - 2))
         assert np.asarray(gap).min() == 255
 
@@ -365,9 +408,12 @@ def test_a_missing_piece_is_told_and_drawn(drilled_parts: HyperFSAD, tmp_path: P
     assert told["patch"]["image"] == piece.patch.image
     assert (told["patch"]["row"], told["patch"]["column"]) == (piece.patch.row, piece.patch.column)
     assert f"missing here: what {piece.patch.image} shows at" in evidence.to_text()
-    assert f"{piece.excess:.1f} times more off" in evidence.to_text()
-    shown = np.asarray(evidence.plot())
-    without = np.asarray(replace(evidence, missing=None).plot())
+    for excess, times in ((0.6, "1.6 times"), (1.0, "at least 2.0 times")):
+        told = replace(evidence, missing=replace(piece, excess=excess)).to_text()
+        assert f"differs {times} as much as good parts do there" in told
+    below = slice(evidence_plot._MARGIN + evidence_plot._HEAD, None)  # the title tells it as well
+    shown = np.asarray(evidence.plot())[below]
+    without = np.asarray(replace(evidence, missing=None).plot())[below]
     assert shown.shape == without.shape
     rows, columns, _ = np.nonzero(shown != without)
     left = evidence_plot._MARGIN + 214
@@ -377,7 +423,7 @@ def test_a_missing_piece_is_told_and_drawn(drilled_parts: HyperFSAD, tmp_path: P
     for path in (tmp_path / "drilled").iterdir():
         path.unlink()
     with pytest.warns(HyperfsadWarning, match="not on disk any more"):
-        assert (np.asarray(evidence.plot()) != shown).any()
+        assert (np.asarray(evidence.plot())[below] != shown).any()
 
 
 def test_where_nothing_is_missing_nothing_is_told(drilled_parts: HyperFSAD) -> None:

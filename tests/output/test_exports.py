@@ -55,7 +55,9 @@ def test_columns_keep_their_order() -> None:
         "threshold_from,score_missing,foreign"
     )
     (header,) = "".join(regions_csv([])).splitlines()
-    assert header == "image,region,score,x,y,width,height,area,peak_x,peak_y,anomalous,kind"
+    assert header == (
+        "image,region,score,x,y,width,height,area,peak_x,peak_y,anomalous,kind,map_threshold"
+    )
 
 
 def rows(chunks: Any) -> list[dict[str, str]]:
@@ -112,6 +114,7 @@ def test_a_row_for_each_region() -> None:
     assert numbers == ["1", "2", "30", "40", "500.5", "0.7"]
     assert (table[0]["peak_x"], table[0]["peak_y"]) == ("10.5", "20.5")
     assert [row["anomalous"] for row in table] == ["True", "True", "False"]
+    assert [row["map_threshold"] for row in table] == ["0.5"] * 3
 
 
 def test_tables_tell_what_is_missing() -> None:

@@ -11,7 +11,7 @@ from hyperfsad import AnomalyResult
 from hyperfsad.decisions.routing import Route
 from hyperfsad.images.loading import NormalImage, load_image
 from hyperfsad.output.folder import OutputFolder
-from hyperfsad.output.report.overview import SCORE_AND_MAP, Overview, ProductSummary
+from hyperfsad.output.report.overview import NO_REGION, Overview, ProductSummary
 from tests.conftest import make_picture
 from tests.output.samples import sample_result
 
@@ -73,7 +73,8 @@ def test_each_product_shows_its_threshold_and_its_good_parts(page: Path) -> None
         ("Ölring &lt;b&gt;", "Ölring &lt;b&gt;"),
     ]
     assert ">bolt 0.200</text>" in text
-    assert SCORE_AND_MAP in text
+    assert "its score lies above the threshold of its product. All maps of a product" in text
+    assert NO_REGION in text
 
 
 @pytest.mark.parametrize(
@@ -99,15 +100,42 @@ def test_images_counted_twice_are_mentioned(
 
 
 @pytest.mark.parametrize(
-    ("map_threshold", "threshold", "mentioned"),
-    [(None, 0.2, False), (0.4, None, False), (0.4, 0.2, True)],
+    ("records", "sentence"),
+    [
+        ([{}], "if its score lies above 0.200."),
+        ([{"threshold_from": "set by hand"}], "if its score lies above 0.200 (set by hand)."),
+        (
+            [{"map_threshold": 0.4, "regions": 1, "threshold_from": "set by hand"}],
+            "if its score lies above 0.200, or its map has a region, a place above 0.400 (both"
+            " thresholds: set by hand).",
+        ),
+        (
+            [{"map_threshold": 0.4, "regions": 1}, {"map_threshold": 0.5, "threshold": 0.3}],
+            "if its score lies above the threshold of its product, or its map has a region, a place"
+            " above the product's threshold of the map.",
+        ),
+        (  # as detectors of earlier versions judge
+            [{"map_threshold": 0.4, "regions": 2, "anomalous": False}],
+            "if its score lies above 0.200.",
+        ),
+    ],
 )
-def test_regions_are_explained_only_where_they_are_sought(
-    map_threshold: float | None, threshold: float | None, mentioned: bool
+def test_one_sentence_says_which_images_are_anomalous(
+    records: list[dict[str, Any]], sentence: str
 ) -> None:
-    verdict = None if threshold is None else True
-    only = record(map_threshold=map_threshold, threshold=threshold, anomalous=verdict)
-    assert (SCORE_AND_MAP in Overview([only], 0, []).sentences) == mentioned
+    told = Overview([record(**fields) for fields in records], 0, []).sentences
+    assert told[0].startswith(f"An image is called anomalous {sentence} All maps")
+    assert sum("anomalous if" in other for other in told) == 1
+
+
+@pytest.mark.parametrize(
+    ("map_threshold", "regions", "mentioned"), [(None, 0, False), (0.4, 1, False), (0.4, 0, True)]
+)
+def test_an_anomalous_image_without_a_region_is_explained(
+    map_threshold: float | None, regions: int, mentioned: bool
+) -> None:
+    only = record(map_threshold=map_threshold, regions=regions)
+    assert (NO_REGION in Overview([only], 0, []).sentences) == mentioned
 
 
 def record(**fields: Any) -> dict[str, Any]:

@@ -203,7 +203,7 @@ def test_the_page_is_streamed(tmp_path: Path) -> None:
     [
         (0, 0.5, "No image was scored."),
         (1, None, "There is no threshold"),
-        (3, 0.5, "Above a score of 0.500 an image is called anomalous."),
+        (3, 0.5, "An image is called anomalous if its score lies above 0.500,"),
     ],
 )
 def test_the_summary_says_what_there_is(
@@ -441,3 +441,19 @@ def test_everything_that_can_be_used_has_a_name(write: Write, opened: Callable[.
     assert nameless == []
     labelled = page.locator(".card").first.get_attribute("aria-label")
     assert labelled == "part 0.png, score 0.900, anomalous, 1 region"
+
+
+def test_a_card_says_that_a_region_decided(tmp_path: Path, opened: Callable[..., Any]) -> None:
+    by_score = result(str(tmp_path / "score.png"), 0, 0.5)
+    by_region = replace(by_score, branches=BranchScores.of_map(0.3), image="region.png")
+    by_region = replace(by_region, regions_decide=True, source=str(tmp_path / "score.png"))
+    with OutputFolder(tmp_path / "out", run="r").open() as output:
+        for each in (by_score, by_region):
+            output.add(each)
+        output.finish([by_score.image, by_region.image])
+    page = opened(tmp_path / "out" / "report.html")
+    assert page.locator(".card .regions").all_text_contents() == ["1 region", "by a region"]
+    labels = [card.get_attribute("aria-label") for card in page.locator(".card").all()]
+    assert labels[1].endswith("score 0.300, anomalous, by a region")
+    page.locator(".card").nth(1).click()
+    assert "The score alone would be good" in page.locator("#beside").inner_text()

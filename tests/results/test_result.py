@@ -75,6 +75,22 @@ def test_the_verdict_names_its_threshold(threshold: float | None, words: str) ->
     assert result(threshold=threshold).verdict == words
 
 
+def test_the_reading_has_one_unit_and_says_what_decided() -> None:
+    square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0), (20.0, 60.0))
+    region = Region((20, 20, 50, 40), 2000.0, 0.5, Peak(2.5, 3.5, 0.5), square)
+    both = {"map_threshold": 0.4, "regions": (region,), "regions_decide": True}
+    by_region = dataclasses.replace(result(threshold=0.6), **both)  # type: ignore[arg-type]
+    assert result(threshold=0.2, threshold_from="set by hand").reading == (
+        "anomalous: score 0.300, 1.50 times its threshold of 0.200 (set by hand)"
+    )
+    assert result(threshold=0.6).reading == "good: score 0.300, 0.50 times its threshold of 0.600"
+    assert by_region.reading == (
+        "anomalous by a region: map 0.500, 1.25 times its threshold of 0.400; score 0.300, 0.50"
+        " times its threshold of 0.600"
+    )
+    assert result().reading == "score 0.300"
+
+
 def test_a_result_shows_itself_in_one_short_line() -> None:
     square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0), (20.0, 60.0))
     region = Region((20, 20, 50, 40), 2000.0, 0.5, Peak(2.5, 3.5, 0.5), square)

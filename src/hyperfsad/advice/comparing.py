@@ -10,7 +10,7 @@ from ..errors import HyperfsadError, HyperfsadWarning, UsageError
 from ..images.loading import load_image
 from ..messages import Progress, no_progress
 from .defects import KINDS, SIZES
-from .settings import BUDGET, Setting, settings_for
+from .settings import BUDGET, LeftOut, Setting, settings_for
 from .trial import Sample, Sketch, Trial, try_setting
 
 MOST_PARTS = 8
@@ -38,8 +38,8 @@ class Advice:
     """The first is what `fit` does by itself."""
     size: tuple[int, int]
     """Of the first good part, in pixels."""
-    left_out: tuple[tuple[Setting, str], ...] = ()
-    """Settings that could not be tried, and why."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Settings that were not or could not be tried, and why."""
     complete: bool = True
     """Whether all pictures could be read."""
 
@@ -104,8 +104,8 @@ def advise(
     samples += _real(bad) if bad else _sketched(parts)
     defects = sum(sample.bad for sample in samples)
     trials: list[Trial] = []
-    left_out: list[tuple[Setting, str]] = []
-    for setting in settings_for(usual, size, budget):
+    settings, left_out = settings_for(usual, size, budget)
+    for setting in settings:
         try:
             detector = usual if not trials else _fitted(make, setting, usual, parts)
         except HyperfsadError as error:

@@ -89,6 +89,7 @@ def _figures(advice: Advice, trial: Trial) -> dict[str, Any]:
         "level": trial.level,
         "found": sum(found for _, found in trial.defects),
         "defects": len(trial.defects),
+        "kinds": {kind: list(trial.found(kind=kind)) for kind in KINDS} if advice.drawn else {},
         "found_by_own_threshold": trial.found_by_itself,
         "false_alarms": trial.false_alarms,
         "samples": [

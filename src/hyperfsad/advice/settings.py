@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..detector.closer import TURNING, WORTHWHILE, cost
 from ..detector.hyperfsad import HyperFSAD
@@ -29,40 +29,56 @@ class Setting:
     """Of an image, as a multiple of the plain cost; an estimate."""
 
 
-def settings_for(usual: HyperFSAD, size: tuple[int, int], budget: float = BUDGET) -> list[Setting]:
-    """What is worth comparing for pictures of a size; the first is what `fit` does by itself.
+LeftOut: TypeAlias = tuple[Setting, str]
+"""A setting that was not compared, and a sentence that says why."""
 
-    `usual` is a detector that was fitted on the good parts, so that it has chosen its view.
+
+def settings_for(
+    usual: HyperFSAD, size: tuple[int, int], budget: float = BUDGET
+) -> tuple[list[Setting], list[LeftOut]]:
+    """What is worth comparing for pictures of a size, and what is not.
+
+    The first setting is what `fit` does by itself. `usual` is a detector that was fitted on the
+    good parts, so that it has chosen its view.
     """
     chosen, encoder = usual.rotations_, usual.settings
     turned = chosen > 1
     # What the good parts asked for holds for the others too, and need not be found out again.
     same = {} if usual.tentative_ else {"rotations": chosen}
-    found = [Setting("as fit chooses", cost=TURNING if turned else 1.0)]
+    plain = TURNING if turned else 1.0
+    found = [Setting("as fit chooses", cost=plain)]
     if turned:
         found.append(_turning("as they lie", 1))
     else:
         found.append(_turning("in eight orientations", AUTO_ROTATIONS))
-    found.append(
-        Setting(
-            "the part alone",
-            ("--roi", "auto"),
-            {"roi": "auto", **same},
-            TURNING if turned else 1.0,
-        )
-    )
+    found.append(Setting("the part alone", ("--roi", "auto"), {"roi": "auto", **same}, plain))
+    side = encoder.resolution
     larger = round(LARGER * encoder.grid) * encoder.patch
-    if max(size) > encoder.resolution:
-        times = cost(larger / encoder.resolution)
-        flags = ("--resolution", str(larger))
-        options = {"resolution": larger, **same}
-        found.append(Setting(f"at {larger} pixels", flags, options, times))
-    if max(size) >= WORTHWHILE * encoder.resolution:
-        side = encoder.resolution
-        tiles = 1 + count_tiles(size, side, encoder.grid)
-        flags = ("--tiles", str(side))
-        found.append(Setting(f"in tiles of {side} pixels", flags, {"tiles": side}, float(tiles)))
-    return [found[0], *(setting for setting in found[1:] if setting.cost <= budget)]
+    flags = ("--resolution", str(larger))
+    options = {"resolution": larger, **same}
+    closer = Setting(f"at {larger} pixels", flags, options, cost(larger / side))
+    tiles = 1 + count_tiles(size, side, encoder.grid)
+    flags = ("--tiles", str(side))
+    cut = Setting(f"in tiles of {side} pixels", flags, {"tiles": side}, float(tiles))
+    pictures = f"pictures of {size[0]}×{size[1]} pixels"
+    small: list[LeftOut] = []
+    if max(size) > side:
+        found.append(closer)
+    else:
+        small.append((closer, f"The encoder sees all of {pictures} already."))
+    if max(size) >= WORTHWHILE * side:
+        found.append(cut)
+    else:
+        small.append((cut, f"It shows little more of {pictures}."))
+    costly = [(setting, _why(setting, budget)) for setting in found[1:] if setting.cost > budget]
+    return [found[0], *(each for each in found[1:] if each.cost <= budget)], costly + small
+
+
+def _why(setting: Setting, budget: float) -> str:
+    return (
+        f"An image takes about {setting.cost:.1f} times the plain time, and --budget allows"
+        f" {budget:g} times."
+    )
 
 
 def _turning(name: str, rotations: int) -> Setting:

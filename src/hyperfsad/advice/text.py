@@ -19,7 +19,9 @@ PLURALS = {
 def advice_text(advice: Advice, words: Sequence[str] = ("good/",)) -> str:
     """All of it for a terminal; `words` name the good parts on the command line."""
     lines = [compared(advice), "", *_table(advice), ""]
-    lines += [f"{setting.name} was left out: {why}" for setting, why in advice.left_out]
+    if advice.drawn:
+        lines += [*_kinds(advice), ""]
+    lines += [f"Left out: {setting.name}. {why}" for setting, why in advice.left_out]
     lines += [verdict(advice), f"  {command(advice, words)}"]
     lines += [f"  {line}" for line in sizes(advice)]
     return as_rows([*lines, caution(advice)])
@@ -71,14 +73,15 @@ def sizes(advice: Advice) -> Iterator[str]:
         return
     for kind in KINDS:
         smallest = advice.smallest(advice.advised, kind)
-        name = PLURALS[kind].capitalize()
+        found, total = advice.advised.found(kind=kind)
+        lead = f"{PLURALS[kind].capitalize()}: {found} of {total} found"
         if smallest is None:
             largest = advice.pixels(max(SIZES))
-            yield f"{name} of up to {largest} pixels are often missed."
+            yield f"{lead}; even those of {largest} pixels, the largest drawn, are often missed."
         elif smallest == min(SIZES):
-            yield f"{name} are found down to {advice.pixels(smallest)} pixels, the smallest drawn."
+            yield f"{lead}, down to {advice.pixels(smallest)} pixels, the smallest drawn."
         else:
-            yield f"{name} shorter than {advice.pixels(smallest)} pixels often go unseen."
+            yield f"{lead}; those shorter than {advice.pixels(smallest)} pixels often go unseen."
 
 
 def caution(advice: Advice) -> str:
@@ -112,3 +115,17 @@ def _table(advice: Advice) -> Iterator[str]:
             row += "".join(f"{f'{found}/{total}':>8}" for found, total in cells) + "  "
         yield row + f"{trial.found_by_itself}, {trial.false_alarms} of {advice.parts} good parts"
     yield "* advised; time: of an image, as a multiple of the plain one"
+
+
+def _kinds(advice: Advice) -> Iterator[str]:
+    """How many drawn defects of each kind each setting finds."""
+    width = max(len("found, by kind"), *(len(trial.setting.name) for trial in advice.trials))
+    names = [PLURALS[kind] for kind in KINDS]
+    yield f"{'found, by kind':{width}}  {'  '.join(names)}"
+    for trial in advice.trials:
+        cells = (trial.found(kind=kind) for kind in KINDS)
+        shown = (
+            f"{f'{found}/{total}':>{len(name)}}"
+            for name, (found, total) in zip(names, cells, strict=True)
+        )
+        yield f"{trial.setting.name:{width}}  {'  '.join(shown)}"

@@ -5,7 +5,7 @@ import contextlib
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DONE, NOTHING, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
+
+LONG = 50
+"""Images from which on a log says that work on them begins."""
 
 VERDICTS = {True: "anomalous", False: "good", None: "–"}
 
@@ -49,9 +52,15 @@ def printable_rows(text: str) -> str:
 
 
 def progress(items: Iterable[Item], label: str, total: int | None = None) -> Iterable[Item]:
-    """A bar on a terminal, nothing elsewhere; `total` where the items do not know their number."""
+    """A bar on a terminal; elsewhere one sentence where there is much to do.
+
+    `total` is given where the items do not know their number.
+    """
     from tqdm import tqdm
 
+    number = total or (len(items) if isinstance(items, Sized) else 0)
+    if number >= LONG and not sys.stderr.isatty():
+        say(f"{label}: {number:,} images")
     bar: Iterable[Item] = tqdm(
         items, desc=printable(label), unit="image", disable=None, total=total
     )

@@ -107,6 +107,8 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
             limit = "–" if record["threshold"] is None else f"{record['threshold']:.3f}"
             verdict = VERDICTS[record["anomalous"]]
             print(f"{record['score']:7.3f}  {limit:>9}  {verdict:9}  {name}")
+        if len(scored) > LISTED:
+            print(printable(f"         and {len(scored) - LISTED} more: {out / 'report.html'}"))
         _tell_unknown([record for record in scored if record.get("unknown_product")])
     for record in failed:
         say(f"hyperfsad: {record['error']}")
@@ -172,6 +174,8 @@ def explain(options: argparse.Namespace) -> int:
     """Prints which normal patches rebuilt a patch of an image, and draws them."""
     detector = saved_detector(options)
     evidence = detector.evidence(options.image, *(options.at or (None, None)))
+    result = detector.predict(options.image)
+    evidence = result.judging(evidence)
     if options.output:
         evidence.save(options.output, options.normal or ())
         say(f"Picture: {options.output}")
@@ -182,9 +186,6 @@ def explain(options: argparse.Namespace) -> int:
     if options.json:
         print(printable_rows(evidence.to_json()))
         return DONE
-    result = detector.predict(options.image)
-    origin = f" ({result.threshold_from})" if result.threshold_from else ""
-    print(printable(f"{result.verdict}{origin}"))
     print(printable_rows(evidence.to_text()))
     if result.anomalous:
         words = ["hyperfsad", "extend", options.detector, options.image]

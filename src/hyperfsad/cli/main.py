@@ -6,11 +6,12 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..errors import HyperfsadError
 from ..version import __version__
 from .console import DONE, INTERRUPTED, NOTHING, printable, say, tell_warnings
+from .mistyped import mistyped, options_of
 
 COMMANDS = {
     "fit": ("fit", "learn from images of good parts and save a detector"),
@@ -75,6 +76,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of a command; files may also come after an option, which argparse forgets."""
     command = next((word for word in arguments if not word.startswith("-")), None)
     parser = make_parser(command)
+    if problem := mistyped(arguments, options_of(parser)):
+        parser.chosen.error(problem)
     options, left = parser.parse_known_args(arguments)
     if any(word.startswith("-") or "files" not in options for word in left):
         parser.error(f"unrecognized arguments: {' '.join(left)}")
@@ -83,7 +86,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def make_parser(command: str | None) -> argparse.ArgumentParser:
+def make_parser(command: str | None) -> "_Parser":
     """The parser of all commands; only the module of the one that runs is imported."""
     parser = _Parser(
         prog="hyperfsad",
@@ -96,6 +99,7 @@ def make_parser(command: str | None) -> argparse.ArgumentParser:
     for name, (module, text) in COMMANDS.items():
         added = group.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if name == command:
+            parser.chosen = added
             found = import_module(f".{module}", __package__)
             added.set_defaults(run=getattr(found, name))
             getattr(found, f"add_{name}")(added)
@@ -103,6 +107,13 @@ def make_parser(command: str | None) -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
+    """Takes no abbreviations: a mistyped option must never be taken for another."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+        self.chosen = self
+        """The parser of the command that runs; this one while there is none."""
+
     def error(self, message: str) -> NoReturn:
         self.exit(NOTHING, f"{printable(f'hyperfsad: {message}')}; see {self.prog} --help\n")
 

@@ -18,6 +18,8 @@ from ..images.grid import PatchGrid
 
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
+Point: TypeAlias = tuple[float, float]
+Polygon: TypeAlias = tuple[Point, ...]
 
 MOST_REGIONS = 256
 """Regions kept of one image, those with the highest scores: a map of pure noise has thousands."""
@@ -28,6 +30,8 @@ GAP = 0.02
 BEND = 0.03
 """A bend of this part of a patch within a cell is worth a point of its own."""
 
+PIXEL = 1.0
+"""No region is smaller, neither to the sides nor in area."""
 
 UNEXPECTED, MISSING = "unexpected", "missing"
 
@@ -48,11 +52,11 @@ class Region:
     bbox: tuple[int, int, int, int]
     """x, y, width and height in the image's own pixels."""
     area: float
-    """In pixels, holes left out."""
+    """In pixels, holes left out; at least 1, as a defect is no smaller than what shows it."""
     score: float
     """The highest value of the map in it."""
     peak: Peak | None = None
-    polygon: tuple[tuple[float, float], ...] = field(repr=False, default=())
+    polygon: Polygon = field(repr=False, default=())
     """The outer contour: x and y of each corner, simple, closed from the last to the first."""
     kind: str = UNEXPECTED
     """`unexpected`: something that good parts do not show; `missing`: something that they do."""
@@ -91,7 +95,7 @@ def find_regions(
     contours = _Contours(heights, size)
     patches = contours.labels[2:-2, 2:-2]
     peaks = ndimage.maximum_position(heights, patches, np.arange(1, contours.count + 1))
-    areas = contours.areas().round(3)
+    areas = np.maximum(contours.areas().round(3), PIXEL)
     found = sorted(
         (-heights[peak], peak, label)
         for label, peak in enumerate(peaks, start=1)
@@ -100,9 +104,9 @@ def find_regions(
     grid = PatchGrid.of(anomaly_map, size)
     regions = []
     for _, (row, column), label in found[:MOST_REGIONS]:
-        polygon = contours.polygon(label)
         value = float(anomaly_map[row, column])
         x, y = grid.centre(int(row), int(column))
+        polygon = _at_least_a_pixel(contours.polygon(label), (x, y), size)
         area = float(areas[label])
         added = 0.0 if missing is None else float(missing[row, column])
         lacks = added > 0 and (value - added <= threshold or 2 * added > value)
@@ -111,9 +115,20 @@ def find_regions(
     return tuple(regions)
 
 
-def _box(
-    polygon: tuple[tuple[float, float], ...], size: tuple[int, int]
-) -> tuple[int, int, int, int]:
+def _at_least_a_pixel(polygon: Polygon, peak: Point, size: tuple[int, int]) -> Polygon:
+    """The polygon, or the pixel of its peak where it is smaller than that to all sides.
+
+    In a tiny image several patches share a pixel, and a contour hugs a peak that is barely above
+    the threshold: nobody could see or count it.
+    """
+    sides = np.ptp(np.array(polygon), axis=0)
+    if (sides >= PIXEL).any():
+        return polygon
+    left, top = (float(min(int(at), side - 1)) for at, side in zip(peak, size, strict=True))
+    return ((left, top), (left, top + 1), (left + 1, top + 1), (left + 1, top))
+
+
+def _box(polygon: Polygon, size: tuple[int, int]) -> tuple[int, int, int, int]:
     """The smallest box of whole pixels around a polygon."""
     points = np.array(polygon)
     low = np.minimum(np.floor(points.min(axis=0)), np.array(size) - 1)
@@ -257,7 +272,7 @@ class _Contours:
         sums = np.bincount(self._owner, doubled / 2, minlength=self.count + 1)
         return -np.asarray(sums, dtype=np.float64)
 
-    def polygon(self, label: int) -> tuple[tuple[float, float], ...]:
+    def polygon(self, label: int) -> Polygon:
         """The outer contour of a region; it leaves out what lies on a straight line."""
         rows, columns = self._inside.shape
         edge = rows * columns + self._topmost[label] - columns  # nothing of the region is above

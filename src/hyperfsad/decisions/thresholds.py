@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
-from statistics import NormalDist, fmean, median
+from statistics import NormalDist, fmean
 from typing import Any, TypeAlias
 
 from ..errors import UsageError, brief
@@ -39,18 +39,6 @@ picture, above the second different parts (nine products, K = 2 and 4: 0.67 to 2
 
 Lone: TypeAlias = tuple[float, float]
 """The thresholds of the score and of the map for one good part, over its self-distance."""
-
-FAR_OUT, APART = 3.5, 1.0
-"""A good part is odd if it lies this many spreads above the median of all, and this many above the
-highest of the others. Nine products, the good test images calibrate (docs/decisions.md): with a bad
-part among them, 60 % of the other bad parts are found, 36 % if it is kept, 62 % without it; false
-alarms rise from 5.7 to 7.2 %."""
-
-LEAST_FOR_ODD = 8
-"""Fewer good parts cannot tell which of them is odd."""
-
-MOST_ODD = 0.1
-"""Share of the good parts that may be odd; more of them are no exception."""
 
 ROUNDING = 1e-9
 """The part that sets a threshold does not lie above it."""
@@ -207,22 +195,6 @@ def from_good_parts(
     )
 
 
-def odd_parts(strengths: Sequence[float]) -> list[int]:
-    """The places of good parts that stand far apart from all others."""
-    logs = [_log(strength) for strength in strengths]
-    if len(logs) < LEAST_FOR_ODD:
-        return []
-    centre = median(logs)
-    deviation = 1.4826 * median(abs(value - centre) for value in logs)  # of a normal distribution
-    spread = max(deviation, USUAL_SPREAD)
-    odd = [place for place, value in enumerate(logs) if value > centre + FAR_OUT * spread]
-    rest = [value for place, value in enumerate(logs) if place not in odd]
-    if not odd or len(odd) > max(1, MOST_ODD * len(logs)):
-        return []
-    apart = min(logs[place] for place in odd) - max(rest)
-    return odd if apart > APART * spread else []
-
-
 def one_decides(count: int, rate: float) -> int | None:
     """Where the largest of so many good parts alone sets a bounded threshold: how many it takes
     until a second one has a say. None where that is so already, or there is no bound."""
@@ -274,7 +246,7 @@ def _support_threshold(
     level, spread = _mean_log(found.self_distances) + math.log(lone), USUAL_SPREAD
     if held_out:
         centre = _mean_log(held_out)
-        spread = _spread(held_out, centre)
+        spread = spread_of(held_out, centre)
         alone = (1 + found.different * (found.total - 1)) ** -ALONE
         level = alone * level + (1 - alone) * (centre + MARGIN * spread)
     usual = NormalDist().inv_cdf(1 - FALSE_ALARM_RATE)
@@ -285,19 +257,20 @@ def _few_threshold(values: Sequence[float], rate: float) -> float:
     """The quantile of a log-normal distribution of which only a few values were seen."""
     centre = _mean_log(values)
     wider = math.sqrt(1 + 1 / len(values))
-    return math.exp(centre + NormalDist().inv_cdf(1 - rate) * wider * _spread(values, centre))
+    return math.exp(centre + NormalDist().inv_cdf(1 - rate) * wider * spread_of(values, centre))
 
 
-def _spread(values: Sequence[float], centre: float) -> float:
+def spread_of(values: Sequence[float], centre: float) -> float:
     """Standard deviation of the logarithms, pulled towards what is usual while they are few."""
-    seen = sum((_log(value) - centre) ** 2 for value in values)
+    seen = sum((log_of(value) - centre) ** 2 for value in values)
     usual = USUAL_WEIGHT * USUAL_SPREAD**2
     return math.sqrt((usual + seen) / (USUAL_WEIGHT + len(values) - 1))
 
 
 def _mean_log(values: Sequence[float]) -> float:
-    return fmean(map(_log, values))
+    return fmean(map(log_of, values))
 
 
-def _log(value: float) -> float:
+def log_of(value: float) -> float:
+    """Good parts differ by factors, so scores are compared on this scale."""
     return math.log(max(value, 1e-6))  # copies of one picture are at no distance at all

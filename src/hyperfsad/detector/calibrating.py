@@ -1,8 +1,10 @@
-"""Thresholds from further good parts, with what a person would say about these parts."""
+"""Thresholds from further good parts, with what a person would say about good parts."""
 
 from collections.abc import Sequence
 
-from ..decisions.thresholds import Calibration, from_good_parts, odd_parts, one_decides
+from ..decisions.odd import odd_learnt, odd_parts
+from ..decisions.thresholds import Calibration, LeaveOneOut, from_good_parts, one_decides
+from ..evidence.patch import against
 from ..messages import Notify
 
 LISTED = 5
@@ -38,6 +40,47 @@ def calibrated(
             f" {largest}. With {enough} parts or more, one part no longer decides."
         )
     return found
+
+
+def about_learnt(found: LeaveOneOut, names: Sequence[str]) -> str | None:
+    """What to say of a learnt part that stands far out of the others; None: nothing.
+
+    Near-copies score next to nothing against each other, so chance would choose one of them.
+    """
+    place = None if found.near_copies else odd_learnt(found.scores)
+    if place is None:
+        return None
+    others = [score for at, score in enumerate(found.scores) if at != place]
+    return (
+        f"{names[place]} stands far apart from the other good parts: compared with them it scores"
+        f" {found.scores[place]:.3f}, each of them at most {max(others):.3f}. If it is a bad part,"
+        " learn without it, since it raises the threshold."
+    )
+
+
+def about_anomalous(parts: Sequence[tuple[str, str]]) -> str | None:
+    """What to say of parts that were anomalous before they were learnt; None: there are none.
+
+    Each has its name, and how far it reached.
+    """
+    if not parts:
+        return None
+    if len(parts) == 1:
+        ((name, reach),) = parts
+        return f"{name} was anomalous until now ({reach}): learnt as asked; make sure it is good."
+    told = _listed([f"{name} ({reach})" for name, reach in parts])
+    return f"Anomalous until now: {told}. Learnt as asked; make sure that they are good."
+
+
+def reach_beyond(
+    score: float, peak: float, threshold: float | None, map_threshold: float | None
+) -> str | None:
+    """How far an image is beyond a threshold, by its score or else by its map; None: it is not."""
+    if threshold is not None and score > threshold:
+        return f"score {score:.3f}, {against(score, threshold)}"
+    if map_threshold is not None and peak > map_threshold:
+        return f"map {peak:.3f}, {against(peak, map_threshold)}"
+    return None
 
 
 def _listed(names: Sequence[str]) -> str:

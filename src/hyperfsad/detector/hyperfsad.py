@@ -32,7 +32,7 @@ from ..method.scoring import ImageScoring, Pooling, TokenScore, branch_weights
 from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
 from .base import FewShotDetector
-from .calibrating import calibrated
+from .calibrating import about_anomalous, about_learnt, calibrated, reach_beyond
 from .checks import checked, file_path
 from .closer import BUDGET, TURNING, look_closer
 from .header import header_of, identity_of, restored
@@ -291,8 +291,10 @@ class HyperFSAD(FewShotDetector):
         """
         self.require_fitted()
         before, calibration = len(self.support_), self.calibration_
-        memory, limit = self.memory_, self.foreign_
+        memory, limit, view = self.memory_, self.foreign_, self.view_
         super().extend(images)
+        if note := about_anomalous(self._anomalous_before(view)):
+            self.notify(note)
         if limit is not None:
             self._tell_strangers(strangers(memory, self.memory_, limit))
         if self.tentative_ and len(self.support_) > before:  # there is more to tell it from
@@ -306,6 +308,20 @@ class HyperFSAD(FewShotDetector):
             return self.calibrate(false_alarm_rate=calibration.rate)
         self.calibration_ = calibration.outdated()
         return self
+
+    def _anomalous_before(self, view: View) -> list[tuple[str, str]]:
+        """Good parts that are new and were anomalous while `view` knew the others alone."""
+        known = {image.sha256 for image in view.bank.images}
+        decides = self.calibration_ is None or self.calibration_.joint
+        level = self.map_threshold_ if decides and self.threshold_ is not None else None
+        found = []
+        for entry, *_ in self.memory_.entries if self.threshold_ is not None else ():
+            image = self.memory_.images[entry]
+            if image.sha256 not in known:
+                one = view.score_entry(self.memory_, entry)
+                if reach := reach_beyond(one.score, one.peak, self.threshold_, level):
+                    found.append((image.name, reach))
+        return found
 
     def _know_strangers(self) -> None:
         """Finds out how far an image may be from the good parts before it shows another product."""
@@ -341,6 +357,8 @@ class HyperFSAD(FewShotDetector):
             check_images(images)
         found = self.view_.leave_one_out(self.progress)
         support = from_support(found, false_alarm_rate, find_recipe(self.recipe).lone)
+        if note := about_learnt(found, [image.name for image in self.support_]):
+            self.notify(note)
         if images is not None:
             further = self._further(images)
             reach = [(name, support.strength(one.score, one.peak)) for name, one in further]

@@ -18,7 +18,7 @@ from .text import findings_text
 FORMAT = 1
 """Of evaluation.json: fields may be added, never changed."""
 PAGE, FIGURES, TABLE = "evaluation.html", "evaluation.json", "images.csv"
-COLUMNS = ("image", "truth", "kind", "verdict", "score", "strength", "error", "product")
+COLUMNS = ("image", "truth", "kind", "verdict", "score", "strength", "error", "product", "foreign")
 
 
 @dataclass(frozen=True)

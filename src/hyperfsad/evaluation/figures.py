@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 CONFIDENCE = 0.95
 FEW_ALARMS = 0.05
 """The share of false alarms that the table of other thresholds asks for."""
+BEST = "best balanced accuracy"
+"""What the threshold is good for that judges most rightly, good parts and defects alike."""
 BEYOND = 0.05
 """How far a threshold lies beyond all values, as a share of the nearest."""
 
@@ -181,7 +183,7 @@ def operating_points(curve: Curve, threshold: float | None) -> list[OperatingPoi
     current = curve.gap(1.0)
     wanted = {"current": current}
     if curve.goods and curve.bads:
-        wanted["best balanced accuracy"] = curve.best(current)
+        wanted[BEST] = curve.best(current)
     if curve.goods:
         wanted["no false alarm here"] = curve.few_alarms(0.0)
         wanted[f"at most {100 * FEW_ALARMS:g} % false alarms"] = curve.few_alarms(FEW_ALARMS)

@@ -7,12 +7,14 @@ from functools import cached_property
 import numpy as np
 
 from ..bench.metrics import image_metrics
-from .figures import Confusion, Curve, OperatingPoint, Rate, operating_points
+from .figures import BEST, Confusion, Curve, OperatingPoint, Rate, operating_points
 from .inspected import Inspected, Shot
 
 FEW = 20
 """With fewer parts of a kind, one of them is more than 5 %."""
 MOST_NAMED = 3
+CHANCE = 0.5
+"""The balanced accuracy of one and the same verdict on all images."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,25 @@ class Findings:
         """What other thresholds would do; nothing without a current one."""
         return operating_points(self.curve, self.judge.threshold) if self.has_verdicts else []
 
+    @property
+    def better(self) -> OperatingPoint | None:
+        """The threshold that would have judged these images best; None where it is the current one
+        or no better than chance, and where most images show another product."""
+        best = next((point for point in self.points if BEST in point.names), None)
+        if best is None or best.current or self.mostly_foreign:
+            return None
+        return best if (best.confusion.balanced_accuracy or 0.0) > CHANCE else None
+
+    @cached_property
+    def foreign(self) -> int:
+        """How many images look like another product than the good parts."""
+        return sum(image.foreign for image in self.scored)
+
+    @property
+    def mostly_foreign(self) -> bool:
+        """Whether the detector may be the wrong one for these images."""
+        return 2 * self.foreign > len(self.scored)
+
     @cached_property
     def auroc(self) -> dict[str, float | None]:
         """Of the score, and of the strength where it ranks otherwise; None for one kind of part."""
@@ -119,6 +140,7 @@ class Findings:
         if not self.scored:
             yield "No image could be read, so there are no figures."
             return
+        yield from self._about_foreign()
         yield from self._about_thresholds()
         counts = [sum(image.bad is bad for image in self.scored) for bad in (False, True)]
         for count, what, other in zip(
@@ -138,6 +160,21 @@ class Findings:
         if self.failed:
             yield f"{_images(len(self.failed))} could not be read and {_is(self.failed)} left out."
         yield from self.notes
+
+    def _about_foreign(self) -> Iterator[str]:
+        if not self.foreign:
+            return
+        one, several = self.foreign == 1, bool(self.judge.products)
+        does = ("fits" if one else "fit") if several else ("looks" if one else "look")
+        what = "none of its products" if several else "like another product than its good parts"
+        told = f"{self.foreign:,} of {_images(len(self.scored))} {does} {what}"
+        if self.mostly_foreign:
+            yield (
+                f"{told}, so these figures mean little: is {self.judge.file} the right detector,"
+                " and are light and camera the same?"
+            )
+        else:
+            yield f"{told}, so {'its score means' if one else 'their scores mean'} little."
 
     def _about_thresholds(self) -> Iterator[str]:
         unjudged = len(self.scored) - len(self.judged)

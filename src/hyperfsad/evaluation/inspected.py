@@ -28,6 +28,8 @@ class Inspected:
     """One sentence, where the image could not be read."""
     product: str | None = None
     """The product that has judged it, where the detector knows several."""
+    foreign: bool = False
+    """Whether it looks like another product than the good parts; its score then means little."""
 
     @classmethod
     def of(cls, known: TestImage, result: AnomalyResult) -> "Inspected":
@@ -45,6 +47,7 @@ class Inspected:
             verdict,
             result.error,
             None if result.route is None else result.route.nearest,
+            bool(result.foreign or result.unknown_product),
         )
 
     @property
@@ -57,6 +60,11 @@ class Inspected:
         """In one word."""
         return None if self.anomalous is None else "anomalous" if self.anomalous else "good"
 
+    @property
+    def told(self) -> str:
+        """The truth beside the verdict, as in "bad part, called good"."""
+        return f"{'bad' if self.bad else 'good'} part, called {self.verdict}"
+
     def to_dict(self) -> dict[str, Any]:
         """The row of the image in images.csv and evaluation.json."""
         return {
@@ -68,6 +76,7 @@ class Inspected:
             "strength": self.strength,
             "error": self.error,
             "product": self.product,
+            "foreign": self.foreign,
         }
 
 

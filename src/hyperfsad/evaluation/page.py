@@ -64,8 +64,9 @@ def _histogram(found: Findings) -> Histogram | None:
     values = found.axis_values()
     if not values:
         return None
-    threshold = found.judge.threshold if found.axis == "score" else 1.0
-    return score_histogram(values, {"threshold": threshold}, found.axis)
+    if found.axis == "score":
+        return score_histogram(values, {"threshold": found.judge.threshold})
+    return score_histogram(values, {"threshold": 1.0}, found.axis, "multiples of the threshold")
 
 
 def _shared_folder(names: Sequence[str]) -> str:

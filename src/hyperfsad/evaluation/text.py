@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ..messages import as_rows
 from .findings import Findings
-from .words import between, of, percent, score
+from .words import CAUTION, better, between, of, percent, score
 
 
 def findings_text(found: Findings) -> str:
@@ -35,6 +35,8 @@ def _lines(found: Findings) -> Iterator[str]:
         }
         yield from _table(("product", "called anomalous"), rows)
     told = list(found.sentences())
+    if found.better is not None:
+        told.append(f"{better(found.better, found.judge)} {CAUTION}")
     if told:
         yield ""
         yield from told

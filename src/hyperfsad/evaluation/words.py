@@ -46,6 +46,18 @@ def threshold(point: OperatingPoint, judge: Judge) -> str:
     return f"{scaled(judge.threshold, point.factor):{'.4g' if point.current else '.12g'}}"
 
 
+def better(point: OperatingPoint, judge: Judge) -> str:
+    """What a threshold would do that judges these images better, and how to set it."""
+    alarms, found = point.confusion.alarms, point.confusion.found
+    at = "With all thresholds" if judge.threshold is None else "At a threshold of"
+    text = (
+        f"{at} {threshold(point, judge)} it would find {of(found)} defects with"
+        f" {alarms.count:,} of {alarms.total:,} good parts called anomalous"
+    )
+    told = command(point, judge)
+    return f"{text}: `{told}`." if told else f"{text}."
+
+
 def command(point: OperatingPoint, judge: Judge) -> str | None:
     """What sets this threshold; None for the current one, and where products have several."""
     if judge.threshold is None or point.current:

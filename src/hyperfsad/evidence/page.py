@@ -25,14 +25,18 @@ class Page:
         size: int = 14,
         colour: Colour = INK,
         width: int | None = None,
-    ) -> None:
-        """Text of at most `width` pixels; of a longer one, as a path, the end tells most."""
+    ) -> float:
+        """Text of at most `width` pixels; of a longer one, as a path, the end tells most.
+
+        Returns how wide it is.
+        """
         font = ImageFont.load_default(size=size)
         clean = text.encode("utf-8", errors="replace").decode()
         most = self.canvas.width - 2 * MARGIN if width is None else width
         while len(clean) > 4 and self.draw.textlength(clean, font) > most:
             clean = "…" + clean[2:]
         self.draw.text((x, y), clean, colour, font)
+        return float(self.draw.textlength(clean, font))
 
     def frame(self, x: float, y: float, w: float, h: float, colour: Colour, line: int = 2) -> None:
         x1, y1 = max(x + w, x + 2), max(y + h, y + 2)

@@ -16,6 +16,17 @@ from ..images.loading import LoadedImage
 from ..messages import as_rows
 
 
+def against(value: float, threshold: float) -> str:
+    """How far a score or a map reaches, in the one unit that both share: their thresholds."""
+    ratio = f"{value / threshold:.2f}" if threshold > 0 else ""
+    if ratio in ("", "1.00"):  # one that is barely above must not look as if it were not
+        how = "just above" if ratio else "above"
+        far = f"{how if value > threshold else 'not above'} its threshold"
+    else:
+        far = f"{ratio} times its threshold"
+    return f"{far} of {threshold:.3f}"
+
+
 @dataclass(frozen=True)
 class Neighbour:
     """An active normal patch."""
@@ -94,11 +105,11 @@ class MissingPiece:
     def words(self) -> str:
         """What is missing, in a few words."""
         across, down = self.patch.centre
-        more = f"{'at least ' if self.excess >= 1 else ''}{self.excess:.1f}"
+        times = f"{'at least ' if self.excess >= 1 else ''}{1 + self.excess:.1f} times"
         return (
             f"missing here: what {self.patch.image} shows at {100 * across:.0f} %,"
-            f" {100 * down:.0f} %; nothing near is like it ({more} times more off than it"
-            " varies among good parts)"
+            f" {100 * down:.0f} %; what is nearest to it differs {times} as much as good parts do"
+            " there"
         )
 
 
@@ -139,6 +150,11 @@ class PatchEvidence:
     """The image's product, where the detector knows several; its good parts are the support."""
     missing: MissingPiece | None = None
     """The piece of a good part that should be here, where one is missing."""
+    verdict: str | None = None
+    """What was said of the whole image, in a few words; None where nobody has judged it."""
+    anomalous: bool | None = None
+    map_threshold: float | None = None
+    """Above it a place of the map counts as a defect."""
 
     def place(self, neighbour: Neighbour) -> tuple[float, float, float, float]:
         """A neighbour's x, y, width and height as parts of its view's width and height."""
@@ -153,7 +169,7 @@ class PatchEvidence:
             for fields, neighbour in zip(told["neighbours"], layer.neighbours, strict=True):
                 fields["place"] = self.place(neighbour)
         names = ["image", "x", "y", "row", "column", "grid", "bbox", "value"]
-        names += ["shown", "rows", "columns"]
+        names += ["shown", "rows", "columns", "verdict", "anomalous", "map_threshold"]
         own = {name: getattr(self, name) for name in names}
         missing = None if self.missing is None else asdict(self.missing)
         return {**own, "layers": layers, "missing": missing, **route_fields(self.route)}
@@ -163,17 +179,30 @@ class PatchEvidence:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     @property
-    def _shown_words(self) -> str:
-        """What the map shows there, where that differs: it is smoothed, and a piece may lack."""
-        same = f"{self.shown:.3f}" == f"{self.value:.3f}"
-        return "" if same else f"; the map shows {self.shown:.3f}"
+    def shown_words(self) -> str:
+        """What the map shows at the patch, against its threshold."""
+        found = f"map {self.shown:.3f}"
+        if self.map_threshold is None:
+            return found
+        return f"{found}, {against(self.shown, self.map_threshold)}"
+
+    @property
+    def unexplained_words(self) -> str:
+        """What the good parts leave over, and why the map shows another value."""
+        words = f"{self.value:.3f} unexplained by the good parts (mean of the layers)"
+        if f"{self.shown:.3f}" == f"{self.value:.3f}":
+            return words
+        added = "" if self.missing is None else " and adds what is missing"
+        return f"{words}; the map averages it with its neighbours{added}"
 
     def to_text(self, most: int = 5) -> str:
         """A table for people, with the `most` heaviest neighbours of each layer."""
-        lines = [
+        lines = [] if self.verdict is None else [self.verdict]
+        lines += [
             f"{self.image} at {self.x:.0f}, {self.y:.0f}"
             f" (patch row {self.row}, column {self.column} of {self.rows}×{self.columns}):"
-            f" {self.value:.3f} unexplained{self._shown_words}"
+            f" {self.shown_words}",
+            self.unexplained_words,
         ]
         if self.route is not None:
             lines.append(self.route.to_text())

@@ -11,7 +11,10 @@ from .patch import LayerEvidence, MissingPiece, Neighbour, PatchEvidence
 from .support import SupportPictures
 
 _MARK, _NEAR = (200, 20, 40), (0, 95, 190)
+_GOOD = (20, 105, 60)
 _MARGIN, _SIDE, _ROW, _LABEL = MARGIN, 400, 176, 170
+_HEAD = 86
+"""Pixels of the title: the verdict and the image, the verdict's reason, and the place."""
 _CROP = 112
 """Pixels of the largest crop's side; the area of the others follows their weight."""
 _SMALLEST = 30
@@ -24,13 +27,10 @@ _WIDTH = 2 * _MARGIN + _SIDE + 24 + _LABEL + 2 * _CROP + 6 * 104
 def draw_evidence(evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]]) -> Image.Image:
     """The whole page."""
     support = SupportPictures(evidence.orientations, normal)
-    top, left = _MARGIN + 64, _MARGIN + _SIDE + 24
+    top, left = _MARGIN + _HEAD, _MARGIN + _SIDE + 24
     bottom = top + max(_ROW * len(evidence.layers), _SIDE + 270)
     page = Page(_WIDTH, bottom + _MARGIN + 282)
-    page.text(_MARGIN, _MARGIN, evidence.image, 20)
-    place = f"at {evidence.x:.0f}, {evidence.y:.0f}"
-    value = f"{evidence.value:.3f} is left unexplained (mean of the rows)"
-    page.text(_MARGIN, _MARGIN + 27, f"{place}: {value}", 15)
+    _draw_title(page, evidence)
     query = evidence.picture.rgb()
     _draw_query(page, evidence, query, top)
     if evidence.missing is not None:
@@ -42,6 +42,20 @@ def draw_evidence(evidence: PatchEvidence, normal: Sequence[str | os.PathLike[st
     if support.missing:
         _tell_missing(page, support, bottom + 250)
     return page.canvas
+
+
+def _draw_title(page: Page, evidence: PatchEvidence) -> None:
+    """The verdict first, in its colour, then the image; below, what it rests on, and the place."""
+    x = float(_MARGIN)
+    word, _, reason = (evidence.verdict or "").partition(": ")
+    if evidence.anomalous is not None:
+        colour = _MARK if evidence.anomalous else _GOOD
+        x += page.text(x, _MARGIN, word, 20, colour) + 14
+    page.text(x, _MARGIN, evidence.image, 20, width=int(_WIDTH - _MARGIN - x))
+    place = f"at {evidence.x:.0f}, {evidence.y:.0f}: {evidence.shown_words}"
+    lines = [reason or word, f"{place}; {evidence.unexplained_words}"]
+    for number, line in enumerate(filter(None, lines)):
+        page.text(_MARGIN, _MARGIN + 28 + 21 * number, line, 15)
 
 
 def _tell_missing(page: Page, support: SupportPictures, top: int) -> None:

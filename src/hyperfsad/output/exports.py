@@ -32,8 +32,9 @@ REGION_COLUMNS = (
     "peak_y",
     "anomalous",
     "kind",
+    "map_threshold",
 )
-"""`anomalous` is the verdict on the image."""
+"""`anomalous` is the verdict on the image; the score of a region lies above `map_threshold`."""
 
 
 def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:
@@ -109,6 +110,7 @@ def regions_csv(records: Iterable[Record]) -> Iterator[str]:
                     **{f"peak_{axis}": peak[axis] for axis in ("x", "y")},
                     "region": number,
                     "kind": region.get("kind"),  # results of earlier versions have none
+                    "map_threshold": record["map_threshold"],
                 }
 
     return csv_table(REGION_COLUMNS, rows())

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from ..decisions.regions import Region
 from ..decisions.routing import Route, route_fields
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
+from ..evidence.patch import against
 from ..images.grid import PatchGrid
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image, save_picture
 from ..method.scoring import BRANCHES, BranchScores
@@ -156,6 +157,29 @@ class AnomalyResult:
         return f"anomalous: score {score}, above {threshold}"
 
     @property
+    def reading(self) -> str:
+        """The verdict with score and map in one unit, and where the thresholds come from."""
+        if self.error is not None or self.threshold is None:
+            return self.verdict
+        own = f"score {self.score:.3f}, {against(self.score, self.threshold)}"
+        if self.anomalous and self.score <= self.threshold and self.map_threshold is not None:
+            peak = max(region.score for region in self.regions)
+            words = f"anomalous by a region: map {peak:.3f}, {against(peak, self.map_threshold)}"
+            words += f"; {own}"
+        else:
+            words = f"{'anomalous' if self.anomalous else 'good'}: {own}"
+        return f"{words} ({self.threshold_from})" if self.threshold_from else words
+
+    def judging(self, evidence: Evidence) -> Evidence:
+        """Evidence of the same image, with what was said of it as a whole."""
+        return replace(
+            evidence,
+            verdict=self.reading,
+            anomalous=self.anomalous,
+            map_threshold=self.map_threshold,
+        )
+
+    @property
     def product(self) -> str | None:
         """The name of the image's product; None where it fits none, or the detector knows one."""
         return None if self.route is None else self.route.product
@@ -222,7 +246,7 @@ class AnomalyResult:
                 f"{self.image} or the detector has changed since the result was made;"
                 " predict again."
             )
-        return found
+        return self.judging(found)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the picture of `plot()`; the kind of file follows from the name."""

@@ -180,19 +180,28 @@ class TiledView(View):
             own = [self._memory.self_distances(entry, number)[0] for number in sample(tiling)]
             apart.append(float(SELF_DISTANCE(torch.cat(own))))
             if count > 1:
-                held_out.append(self._held_out(entry, tiling))
+                held_out.append(self._held_out(entry))
         return left_out(held_out, apart, count)
 
-    def _held_out(self, entry: int, tiling: Tiling) -> Shown:
+    def _held_out(self, entry: int) -> Shown:
         """What a normal image shows of itself while it is not remembered."""
-        bank, tiles, numbers = self.bank, self.bank.extras[entry], sample(tiling)
-        others = self._memory.without(entry)
+        others, whole = self._memory.without(entry), self._whole.fitted(self.bank.without(entry))
+        return self._compared(self.bank, entry, others, whole)
+
+    def score_entry(self, bank: MemoryBank, entry: int) -> Shown:
+        """From a sample of its tiles."""
+        return self._compared(bank, entry, self._memory, self._whole)
+
+    def _compared(
+        self, bank: MemoryBank, entry: int, others: TileMemory, whole: WholeView
+    ) -> Shown:
+        tiles: NormalTiles = bank.extras[entry]
+        tiling, numbers = tiles.tiling, sample(tiles.tiling)
         maps = [
             self._tile_map(others, tiles.tokens(number).to(bank.cls.device), tiling, number)
             for number in numbers
         ]
-        (whole,) = self._whole.fitted(bank.without(entry)).score_tokens(bank.tokens_of(entry))
-        return self._shown(tiling, numbers, maps, whole)
+        return self._shown(tiling, numbers, maps, whole.score_entry(bank, entry))
 
     def _shown(
         self, tiling: Tiling, numbers: Sequence[int], maps: Sequence[Maps], whole: TokenScore

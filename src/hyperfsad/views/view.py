@@ -61,7 +61,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Shown:
-    """What one normal image showed: its score, and the peak of its map."""
+    """What an image showed: its score, and the peak of its map."""
 
     score: float
     peak: float
@@ -120,6 +120,10 @@ class View(Plain, ABC):
     @abstractmethod
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
         """The scores of images of which only the tokens as a whole are known."""
+
+    @abstractmethod
+    def score_entry(self, bank: MemoryBank, entry: int) -> "Shown | TokenScore":
+        """What an image of another bank shows, whose tokens are known already."""
 
     @abstractmethod
     def normal_distances(self) -> Tensor:

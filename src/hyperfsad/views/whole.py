@@ -155,6 +155,10 @@ class WholeView(View):
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
         return [self._score(image) for image in tokens.images()]
 
+    def score_entry(self, bank: MemoryBank, entry: int) -> TokenScore:
+        (found,) = self.score_tokens(bank.tokens_of(entry))
+        return found
+
     def _score(self, image: ImageTokens) -> TokenScore:
         grid = self.rules.comparison.grid
         facing = self._facing(image.cls)
@@ -220,12 +224,13 @@ class WholeView(View):
         total = min(len(bank.entries), MOST)
         passed_over = [entry for of_image in bank.entries[MOST:] for entry in of_image]
         groups = _groups(asked, total) if total > 1 else []
-        held_out: list[TokenScore] = []
+        shown: dict[int, TokenScore] = {}
         for group in progress(groups, "threshold"):
             left = [entry for entries in group for entry in entries]
             others = self.fitted(bank.without(*left, *passed_over))
             for entries in group:
-                held_out += others.score_tokens(bank.tokens_of(entries[0]))
+                shown[entries[0]] = others.score_entry(bank, entries[0])
+        held_out = [shown[place] for place in sorted(shown)]  # as they were given
         apart = [self._self_distances(bank.only(entries[0]))[0] for entries in asked]
         return left_out(held_out, [float(SELF_DISTANCE(each)) for each in apart], len(bank.entries))
 

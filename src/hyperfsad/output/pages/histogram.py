@@ -45,6 +45,8 @@ class Histogram:
     """For screen readers."""
     axis: str = "score"
     """What is counted."""
+    unit: str = ""
+    """What it is measured in, where that is no plain number."""
 
     width, height = 420, 150
     left, right, bottom = 12, 408, 122
@@ -59,23 +61,25 @@ def score_histogram(
     scores: Sequence[tuple[float, bool | None]],
     thresholds: Mapping[str, float | None],
     axis: str = "score",
+    unit: str = "",
 ) -> Histogram:
     """Scores, each with whether its image is anomalous; bars of such images are `above`.
 
     Thresholds are marked with their names while they are few. With several products each has its
-    own threshold, so the colours overlap. `axis` names what is no score.
+    own threshold, so the colours overlap. `axis` names what is no score. With a `unit`, values are
+    multiples of it, and the numbers of the thresholds say nothing.
     """
     values = [score for score, _ in scores]
     marked = {name: value for name, value in thresholds.items() if value is not None}
     marked = marked if len(marked) <= MOST_THRESHOLDS else {}
     low, high = _range([*values, *marked.values()])
-    marks = _threshold_marks(marked, low, high)
+    marks = _threshold_marks(marked, low, high, plain=not unit)
     found = (
         f"{axis.capitalize()}s of {len(values)} images from {min(values):.3f} to {max(values):.3f}"
     )
     description = ", ".join([found, *(mark.label for mark in marks)])
     edges = _edges(low, high, list(marked.values()))
-    return Histogram(_bars(scores, edges), marks, low, high, description, axis)
+    return Histogram(_bars(scores, edges), marks, low, high, description, axis, unit)
 
 
 def _bars(scores: Sequence[tuple[float, bool | None]], edges: Sequence[float]) -> list[Bar]:
@@ -115,7 +119,7 @@ def _across(value: float, low: float, high: float) -> float:
 
 
 def _threshold_marks(
-    thresholds: Mapping[str, float], low: float, high: float
+    thresholds: Mapping[str, float], low: float, high: float, plain: bool
 ) -> list[ThresholdMark]:
     """The highest threshold first; each label stands above the one before."""
     marks = []
@@ -124,7 +128,8 @@ def _threshold_marks(
         x = _across(value, low, high)
         anchor = "start" if x < quarter else "end" if x > 3 * quarter else "middle"
         brief = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
-        marks.append(ThresholdMark(x, 15 - _LABEL * place, anchor, f"{brief} {value:.3f}"))
+        label = f"{brief} {value:.3f}" if plain else brief
+        marks.append(ThresholdMark(x, 15 - _LABEL * place, anchor, label))
     return marks
 
 

@@ -13,11 +13,7 @@ from ..pages.histogram import Histogram, score_histogram
 MOST_SUPPORT = 24
 """Good parts that are shown; each of several products shows at least two."""
 
-SCORE_AND_MAP = (
-    "An image is anomalous if its score lies above the threshold, or if its map has a region: a"
-    " place above the threshold of the map. An anomalous image without a region has no place that"
-    " stands out enough by itself."
-)
+NO_REGION = "An anomalous image without a region has no place that stands out enough by itself."
 
 
 @dataclass(frozen=True)
@@ -89,14 +85,8 @@ def _sentences(scored: list[Record]) -> Iterator[str]:
     several = any(record.get("nearest_product") is not None for record in scored)
     scale = f"All maps {'of a product ' if several else ''}share one colour scale."
     judged = [record for record in scored if record["anomalous"] is not None]
-    thresholds = {record["threshold"] for record in judged}
-    if len(thresholds) == 1:
-        origins = {record["threshold_from"] for record in judged if record.get("threshold_from")}
-        origin = f" ({origins.pop()})" if len(origins) == 1 else ""
-        threshold = f"{thresholds.pop():.3f}"
-        yield f"Above a score of {threshold} an image is called anomalous{origin}. {scale}"
-    elif thresholds:
-        yield f"Each image is judged by the threshold of its product. {scale}"
+    if judged:
+        yield f"{_rule(judged)} {scale}"
     elif scored:
         yield f"There is no threshold, so no verdict: compare the scores. {scale}"
     else:
@@ -108,8 +98,35 @@ def _sentences(scored: list[Record]) -> Iterator[str]:
         yield _about_unknown_products(unknown)
     if note := look_foreign(scored):
         yield note
-    if any(record.get("map_threshold") is not None for record in judged):
-        yield SCORE_AND_MAP
+    if any(record["anomalous"] and record.get("regions") == 0 for record in _with_map(judged)):
+        yield NO_REGION
+
+
+def _with_map(judged: list[Record]) -> list[Record]:
+    """Images whose map had a threshold, so that regions were sought."""
+    return [record for record in judged if record.get("map_threshold") is not None]
+
+
+def _rule(judged: list[Record]) -> str:
+    """Which images are called anomalous, in one sentence."""
+    regions = _with_map(judged)
+    # detectors that an earlier version calibrated judge by the score alone
+    regions = [] if any(not one["anomalous"] and one.get("regions") for one in regions) else regions
+    thresholds = {record["threshold"] for record in judged}
+    levels = {record["map_threshold"] for record in regions}
+    if len(thresholds) > 1:
+        of_map = ", or its map has a region, a place above the product's threshold of the map"
+        rule = f"its score lies above the threshold of its product{of_map if regions else ''}"
+    else:
+        place = (
+            f"a place above {min(levels):.3f}" if len(levels) == 1 else "a place that stands out"
+        )
+        of_map = f", or its map has a region, {place}"
+        rule = f"its score lies above {min(thresholds):.3f}{of_map if regions else ''}"
+    origins = {record["threshold_from"] for record in judged if record.get("threshold_from")}
+    both = "both thresholds: " if regions else ""
+    origin = f" ({both}{origins.pop()})" if len(origins) == 1 else ""
+    return f"An image is called anomalous if {rule}{origin}."
 
 
 def _about_unknown_products(verdicts: list[bool | None]) -> str:

@@ -73,11 +73,17 @@
 
   const stranger = (image) => image.product === undefined ? "looks like another product" : "fits no product";
   const product = (image) => image.unknown ? stranger(image) : image.product;
+  // the score and the map have a threshold each; either makes an image anomalous
+  const byRegion = (image) => image.anomalous === true && image.regions > 0 && image.score <= image.threshold;
+  const regions = (image) => {
+    if (!byRegion(image)) return plural(image.regions, "region");
+    return image.regions === 1 ? "by a region" : `by ${plural(image.regions, "region")}`;
+  };
   const describe = (image) => {
     const words = [brief(image.name)];
     if ("score" in image) words.push(`score ${image.score.toFixed(3)}`);
     if (verdict(image)) words.push(verdict(image));
-    if (image.regions) words.push(plural(image.regions, "region"));
+    if (image.regions) words.push(regions(image));
     if (product(image) !== undefined) words.push(product(image));
     return words.join(", ");
   };
@@ -94,7 +100,7 @@
     const kind = verdict(image);
     if (kind) meta.append(make("span", `badge ${kind}`, kind));
     if (image.unknown) meta.append(make("span", "badge unknown", product(image)));
-    if (image.regions) meta.append(make("span", "regions", plural(image.regions, "region")));
+    if (image.regions) meta.append(make("span", `regions${byRegion(image) ? " decide" : ""}`, regions(image)));
     if (image.product !== undefined && !image.unknown) meta.append(make("span", "product", image.product));
     meta.append(make("span", "name", brief(image.name)));
     meta.title = image.name;
@@ -229,10 +235,9 @@
     full.onload = () => { frame.querySelector(".photo").src = full.src; };
     full.src = image.original; // if it is gone or unreadable, the thumbnail stays
   };
-  // the score and the map have a threshold each; either makes an image anomalous
   const beside = (image, kind) => {
     if (kind === "good" && image.regions) return "The score is good, but the map has a region: worth a look."; // of earlier versions
-    if (kind === "anomalous" && image.regions && image.score <= image.threshold) return "The score alone would be good; a region of the map is not.";
+    if (byRegion(image)) return "The score alone would be good; a region of the map is not.";
     if (kind === "anomalous" && image.regions === 0) return "The score is high, but no place stands out enough for a region.";
     return "";
   };
@@ -260,9 +265,9 @@
       ...(image.unknown ? [make("span", "badge unknown", product(image))] : []));
     find("numbers").replaceChildren(...fields.filter(([field]) => field in image).flatMap(([field, label]) =>
       [make("dt", "", label), make("dd", "", field in formats ? formats[field](image) : number(image[field]))]));
-    const regions = data ? data.regions : [];
+    const outlined = data ? data.regions : [];
     find("beside").textContent = beside(image, kind);
-    find("regions").replaceChildren(...regions.map((region) =>
+    find("regions").replaceChildren(...outlined.map((region) =>
       make("li", "", `${region.missing ? "something is missing: " : ""}${region.score.toFixed(3)} at ${region.bbox[0]}, ${region.bbox[1]} (${plural(region.area, "pixel")})`)));
     find("links").replaceChildren(
       ...(image.heatmap ? [link(image.heatmap, "Heat map")] : []),
