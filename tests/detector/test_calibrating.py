@@ -3,7 +3,8 @@
 import pytest
 
 from hyperfsad.decisions.thresholds import Calibration
-from hyperfsad.detector.calibrating import Reach, calibrated
+from hyperfsad.detector.calibrating import calibrated
+from hyperfsad.detector.remarks import Reach
 
 SUPPORT = Calibration("support", 0.4, 0.6, 0.05, 4)
 

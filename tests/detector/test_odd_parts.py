@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw
 
 from hyperfsad import HyperFSAD
 from hyperfsad.decisions.thresholds import LeaveOneOut
-from hyperfsad.detector.calibrating import about_learnt
+from hyperfsad.detector.remarks import about_learnt
 from hyperfsad.evidence.patch import against
 from tests.conftest import make_picture
 

@@ -32,7 +32,7 @@ from ..method.scoring import ImageScoring, Pooling, TokenScore, branch_weights
 from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
 from .base import FewShotDetector
-from .calibrating import about_anomalous, about_learnt, calibrated, reach_beyond
+from .calibrating import anomalous_before, calibrated
 from .checks import checked, file_path
 from .closer import BUDGET, TURNING, look_closer
 from .header import header_of, identity_of, restored
@@ -47,6 +47,7 @@ from .orientation import (
 )
 from .predictor import unjudged
 from .recipes import DEFAULT_RECIPE, find_recipe
+from .remarks import about_anomalous, about_learnt, about_strangers, about_support
 from .support import SupportReader
 
 
@@ -207,8 +208,7 @@ class HyperFSAD(FewShotDetector):
             self.rotations_ = self.rotations if isinstance(self.rotations, int) else 1
             self.tentative_ = False
             super().fit(images)
-        if note := self.view_.interest.note:
-            self.notify(note)
+        self._tell(self.view_.interest.note)
         self._decide(None)
         self._know_strangers()
         return self.calibrate(false_alarm_rate=false_alarm_rate) if threshold else self
@@ -293,10 +293,11 @@ class HyperFSAD(FewShotDetector):
         before, calibration = len(self.support_), self.calibration_
         memory, limit, view = self.memory_, self.foreign_, self.view_
         super().extend(images)
-        if note := about_anomalous(self._anomalous_before(view)):
-            self.notify(note)
+        joint = calibration is None or calibration.joint
+        level = self.map_threshold_ if joint else None
+        self._tell(about_anomalous(anomalous_before(view, self.memory_, self.threshold_, level)))
         if limit is not None:
-            self._tell_strangers(strangers(memory, self.memory_, limit))
+            self._tell(about_strangers(strangers(memory, self.memory_, limit)))
         if self.tentative_ and len(self.support_) > before:  # there is more to tell it from
             choice = chosen_again(self.memory_, self.notify)
             self.rotations_, self.tentative_ = choice.rotations, choice.tentative
@@ -309,33 +310,14 @@ class HyperFSAD(FewShotDetector):
         self.calibration_ = calibration.outdated()
         return self
 
-    def _anomalous_before(self, view: View) -> list[tuple[str, str]]:
-        """Good parts that are new and were anomalous while `view` knew the others alone."""
-        known = {image.sha256 for image in view.bank.images}
-        decides = self.calibration_ is None or self.calibration_.joint
-        level = self.map_threshold_ if decides and self.threshold_ is not None else None
-        found = []
-        for entry, *_ in self.memory_.entries if self.threshold_ is not None else ():
-            image = self.memory_.images[entry]
-            if image.sha256 not in known:
-                one = view.score_entry(self.memory_, entry)
-                if reach := reach_beyond(one.score, one.peak, self.threshold_, level):
-                    found.append((image.name, reach))
-        return found
-
     def _know_strangers(self) -> None:
         """Finds out how far an image may be from the good parts before it shows another product."""
         share = find_recipe(self.recipe).foreign
         self.foreign_ = foreign_distance(self.memory_, self.encoder_.empty_cls, share)
 
-    def _tell_strangers(self, names: Sequence[str]) -> None:
-        """Good parts that look like another product would spoil the thresholds."""
-        if names:
-            them = "it" if len(names) == 1 else "them"
-            self.notify(
-                f"{', '.join(names)} {'looks' if len(names) == 1 else 'look'} like another product"
-                f" than the good parts that were learnt; if so, leave {them} out."
-            )
+    def _tell(self, note: str | None) -> None:
+        if note:
+            self.notify(note)
 
     def calibrate(
         self,
@@ -357,27 +339,16 @@ class HyperFSAD(FewShotDetector):
             check_images(images)
         found = self.view_.leave_one_out(self.progress)
         support = from_support(found, false_alarm_rate, find_recipe(self.recipe).lone)
-        if note := about_learnt(found, [image.name for image in self.support_]):
-            self.notify(note)
+        self._tell(about_learnt(found, [image.name for image in self.support_]))
         if images is not None:
             further = self._further(images)
             reach = [(name, support.strength(one.score, one.peak)) for name, one in further]
             limit = math.inf if self.foreign_ is None else self.foreign_
-            self._tell_strangers(
-                [name for name, one in further if one.branches.values["cls"] > limit]
-            )
+            foreign = [name for name, one in further if one.branches.values["cls"] > limit]
+            self._tell(about_strangers(foreign))
             self._decide(calibrated(reach, false_alarm_rate, support, keep_odd, self.notify))
             return self
-        if found.total == 1:
-            self.notify(
-                "One good picture says little of how good parts differ, so small defects may be"
-                " missed; two to four pictures of different parts are better."
-            )
-        if found.near_copies:
-            self.notify(
-                f"The {found.total} good pictures are almost the same, so they say little of how"
-                " good parts differ; take pictures of other parts."
-            )
+        self._tell(about_support(found))
         self._decide(support)
         return self
 
