@@ -1,4 +1,4 @@
-"""What a person would say about good parts: one sentence each, or None where there is nothing to say."""
+"""What a person would say about good parts: one sentence, or None where there is none to say."""
 
 from collections.abc import Sequence
 
