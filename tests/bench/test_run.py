@@ -23,7 +23,7 @@ from hyperfsad.bench.token_cache import TokenCaches
 from hyperfsad.cli.main import main
 from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.errors import UsageError
-from hyperfsad.peers import PEERS, FastReconAuthors, SubspaceADAuthors, make_peer
+from hyperfsad.peers import SAME_TOKENS, FastReconAuthors, SubspaceADAuthors, make_peer
 from hyperfsad.peers.peer import Peer
 from tests.bench.trees import mvtec_tree
 from tests.peers.clip import save_clip
@@ -208,13 +208,13 @@ def test_efficiency_times_every_stage_of_every_method(
     ]
     for group in groups:
         rows = [row for row in here if row["group"] == group]
-        assert [row["label"] for row in rows] == ["Hyper-FSAD", *PEERS]
-        assert [row["ours"] for row in rows] == [True, *[False] * len(PEERS)]
+        assert [row["label"] for row in rows] == ["Hyper-FSAD", *SAME_TOKENS]
+        assert [row["ours"] for row in rows] == [True, *[False] * len(SAME_TOKENS)]
         for row in rows:
             decode, encode, match, total = (cell["mean"] for cell in row["cells"][2:6])
             assert 0 < max(decode, encode, match) < total
         assert rows[0]["cells"][6]["mean"] > 0.01
-        assert [row["cells"][6] for row in rows[1:]] == [None] * len(PEERS)  # nobody's own
+        assert [row["cells"][6] for row in rows[1:]] == [None] * len(SAME_TOKENS)  # nobody's own
         shared = [[cell["mean"] for cell in row["cells"][2:4]] for row in rows]
         assert all(each == shared[0] for each in shared)  # the same images, the same tokens
     printed = capsys.readouterr().out
@@ -247,8 +247,8 @@ def test_figure_1_shows_what_was_measured_beside_it(
         [p for p in points if p.measured],
     )
     assert published == published_points()
-    assert [point.name for point in here] == ["Hyper-FSAD", *PEERS]
-    assert [point.ours for point in here] == [True, *[False] * len(PEERS)]
+    assert [point.name for point in here] == ["Hyper-FSAD", *SAME_TOKENS]
+    assert [point.ours for point in here] == [True, *[False] * len(SAME_TOKENS)]
     assert all(point.milliseconds > 0 for point in here)
     assert note == "1-shot, 2 draws, on mvtec (bolt, nut); tiny, 56 px; CPU with torch"
     records = read_records(tmp_path / "out" / "records.jsonl")

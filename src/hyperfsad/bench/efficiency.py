@@ -1,19 +1,24 @@
 """Milliseconds per image and stage, and peak memory: our side of the paper's Table 5."""
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 from ..detector.base import FewShotDetector
 from ..detector.hyperfsad import HyperFSAD
 from ..detector.recipes import PAPER_OFFLINE
 from ..errors import UsageError
 from ..messages import Notify, silent
-from ..peers import PEERS
+from ..peers import PEERS, SAME_TOKENS
+from ..version import __version__
 from .datasets import Category
 from .meters import meter_of
 from .published import published
 from .tables import Cell, Column, Row, Table
-from .timing import IMAGES, Method, Timing, time_methods
+from .timing import IMAGES, Method, Timing, kept_timings, time_methods
 
 BATCHES = (1, 8)
 """As `detect` meets images on a CPU, and as the paper does."""
@@ -30,9 +35,13 @@ def efficiency_table(
     recipe: str = PAPER_OFFLINE,
     device: str = "auto",
     engine: str = "torch",
+    kept: Path | None = None,
     notify: Notify = silent,
 ) -> Table:
-    """Times images of the first category; the peers score the same tokens on the same machine."""
+    """Times images of the first category; the peers score the same tokens on the same machine.
+
+    Times that are in the folder `kept` are not measured again, so that the table stays the same.
+    """
     if not categories or not encoders:
         raise UsageError("There is no category or no encoder to time.")
     category = categories[0]
@@ -50,9 +59,8 @@ def efficiency_table(
             engine=engine,
             notify=notify,
         )
-        meter, paths = meter_of(ours.encoder_.device), [image.path for image in category.test]
-        methods = _methods(ours, category.normal, sorted(set(shots)))
-        for timing in time_methods(methods, ours.encoder_, paths, BATCHES):
+        meter = meter_of(ours.encoder_.device)
+        for timing in _timings(ours, category, sorted(set(shots)), kept):
             group = f"{meter.name} with {ours.encoder_.engine}, {timing.shots}-shot, batch"
             group += f" {timing.batch}, here"
             pixels = str(ours.settings.resolution)
@@ -79,6 +87,25 @@ def efficiency_table(
     return Table("Efficiency", columns, tuple(rows), notes)
 
 
+def _timings(
+    ours: HyperFSAD, category: Category, shots: Sequence[int], kept: Path | None
+) -> Sequence[Timing]:
+    def measure() -> list[Timing]:
+        paths = [image.path for image in category.test]
+        methods = _methods(ours, category.normal, shots)
+        return time_methods(methods, ours.encoder_, paths, BATCHES)
+
+    if kept is None:
+        return measure()
+    encoder = ours.encoder_
+    identity = [__version__, encoder.fingerprint, encoder.engine, str(encoder.device)]
+    identity += [json.dumps(asdict(ours.settings)), f"{category.dataset}/{category.name}"]
+    identity += [json.dumps([list(shots), BATCHES, IMAGES, SAME_TOKENS])]
+    name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]
+    machine = meter_of(encoder.device).name
+    return kept_timings(kept / f"times-{name}.json", identity, machine, measure)[1]
+
+
 def _methods(
     ours: HyperFSAD, normal: Sequence[str], shots: Sequence[int]
 ) -> dict[Method, Callable[[], FewShotDetector]]:
@@ -87,7 +114,7 @@ def _methods(
     for count in shots:
         known = list(normal[:count])
         methods[OURS, count] = partial(ours.unfitted().fit, known, threshold=False)
-    for name in PEERS:
+    for name in SAME_TOKENS:
         for count in shots:
             methods[name, count] = partial(_peer, name, ours, list(normal[:count]))
     return methods
