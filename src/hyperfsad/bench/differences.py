@@ -110,7 +110,7 @@ def differences_table(found: Sequence[Difference], notes: Sequence[str] = ()) ->
         f" corrected p is below {ALPHA} and the interval leaves out 0."
     )
     title = "Differences between methods"
-    said = [method, *_too_few(found), *notes, *sentences(found)]
+    said = [method, *too_few(found), *notes, *sentences(found)]
     return Table(title, columns, tuple(rows), tuple(said))
 
 
@@ -128,7 +128,7 @@ def sentences(found: Sequence[Difference]) -> list[str]:
     return said
 
 
-def _too_few(found: Sequence[Difference]) -> Iterator[str]:
+def too_few(found: Sequence[Difference]) -> Iterator[str]:
     """What no figures could show, since there are too few categories for so many pairs."""
     sizes: dict[tuple[int, int], list[str]] = {}
     for group in dict.fromkeys(each.group for each in found):

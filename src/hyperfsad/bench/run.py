@@ -19,7 +19,7 @@ from . import provenance
 from .canvas import footnote
 from .costs import TIMED, with_times
 from .datasets import Category
-from .differences import differences_table, encoders, find_differences
+from .differences import differences_table, encoders, find_differences, sentences, too_few
 from .illustrate import Drawn, draw_curves, draw_figures
 from .import_metrics import import_notes, import_records, import_rows
 from .imports import read_import
@@ -118,6 +118,8 @@ class Outcome:
     """The files that were drawn."""
     entries: dict[str, provenance.Entry] = field(default_factory=dict)
     """Where the records come from, by key."""
+    sentences: tuple[str, ...] = ()
+    """Who is ahead of whom, and what nobody could tell."""
 
 
 def run_benchmark(
@@ -259,12 +261,14 @@ def _written(preset_name: str, found: _Found, notes: Sequence[str], out: Path) -
             name: with_times(preset_name, table, found.times) for name, table in tables.items()
         }
     details = category_tables(preset.title, preset.metrics, records, notes)
+    said: tuple[str, ...] = ()
     if pairs := find_differences(records, preset.metrics):
         known = [f"Encoder: {', '.join(encoders(records))}.", *cut_notes(records), *notes]
         details["differences"] = differences_table(pairs, known)
+        said = (*too_few(pairs), *sentences(pairs))
     for stem, table in (tables | details).items():
         write_table(table, out, stem)
-    return Outcome(records, tables, details, found.figures, found.entries)
+    return Outcome(records, tables, details, found.figures, found.entries, said)
 
 
 def _cuts(records: Sequence[Record]) -> str:
