@@ -63,7 +63,10 @@ def write_latex(
 def _opening(plan: Plan, outcomes: Mapping[str, Outcome]) -> list[str]:
     parts = []
     if plan.absent:
-        parts += [r"\section*{Not done here}", _list([str(absent) for absent in plan.absent])]
+        parts += [
+            r"\section*{Not done here}",
+            _list([f"{absent.what}: {absent.why}" for absent in plan.absent]),
+        ]
     if found := cuts(outcomes):
         parts += [latex_text("Measured on parts of data sets: " + " ".join(found))]
     return parts

@@ -1,6 +1,7 @@
 """What a reproduction runs, and what it cannot run here."""
 
 import importlib.util
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,9 @@ FIGURES = {
     "peers": replace(_NONE, qualitative=True, rows=QUALITATIVE_ROWS),
 }
 """What each preset draws; curves are drawn wherever there are any."""
+
+
+_ANSWERS = re.compile(r" and could not be downloaded \(.*\)(?=\. To get them)")
 
 
 @dataclass(frozen=True)
@@ -86,11 +90,20 @@ class Absent:
     """Something that the suite names and that cannot be run here."""
 
     what: str
-    why: str
-    """Sentences: the reason, and the way to get it."""
+    error: str
+    """The sentence that it failed with."""
+    way: str = ""
+    """What to do, where the error does not say it."""
 
     def __str__(self) -> str:
-        return f"Not done, {self.what}: {self.why}"
+        return f"Not done, {self.what}: {f'{self.error} {self.way}'.strip()}"
+
+    @property
+    def why(self) -> str:
+        """Error and way for the page, without what the network answered: that changes from run to
+        run, and the page does not."""
+        text = _ANSWERS.sub("", self.error).replace("`", "")
+        return f"{text} {self.way}".strip()
 
 
 @dataclass(frozen=True)
@@ -140,7 +153,7 @@ def make_plan(suite: Suite, request: Request, caches: TokenCaches, file: str) ->
         try:
             found = _loaded(name, source, suite, request, caches)
         except HyperfsadError as error:
-            absent.append(Absent(f"data set {name}", f"{error} {_data_way(name, file)}"))
+            absent.append(Absent(f"data set {name}", str(error), _data_way(name, file)))
             continue
         sources[name] = source
         categories += found

@@ -46,6 +46,7 @@ def reproduce(
     plan = make_plan(suite, request, caches, file)
     for absent in plan.absent:
         notify(str(absent))
+    notify("Measuring a few images with each encoder, to estimate time and disk.")
     notify(str(estimate(plan, caches, out, kept=request.cache_limit > 0)))
     advance = progress(len(plan.passes) * sum(len(each.test) for each in plan.categories))
     outcomes: dict[str, Outcome] = {}
