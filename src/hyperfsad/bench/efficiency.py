@@ -15,7 +15,7 @@ from ..messages import Notify, silent
 from ..peers import PEERS, SAME_TOKENS
 from ..version import __version__
 from .datasets import Category
-from .meters import meter_of
+from .meters import Meter, meter_of
 from .published import published
 from .tables import Cell, Column, Row, Table
 from .timing import IMAGES, Method, Timing, kept_timings, time_methods
@@ -36,11 +36,14 @@ def efficiency_table(
     device: str = "auto",
     engine: str = "torch",
     kept: Path | None = None,
+    fresh: bool = True,
     notify: Notify = silent,
 ) -> Table:
     """Times images of the first category; the peers score the same tokens on the same machine.
 
     Times that are in the folder `kept` are not measured again, so that the table stays the same.
+    `fresh`: whether the process has done nothing else before; on a CPU its memory says nothing
+    otherwise.
     """
     if not categories or not encoders:
         raise UsageError("There is no category or no encoder to time.")
@@ -65,7 +68,8 @@ def efficiency_table(
             group += f" {timing.batch}, here"
             pixels = str(ours.settings.resolution)
             own = timing.method == OURS
-            peak = Cell(timing.peak_bytes / 1e9) if own or meter.tells_apart else None
+            told = meter.tells_apart or (own and fresh)
+            peak = Cell(timing.peak_bytes / 1e9) if told else None
             cells = (name, pixels, *_stages(timing), peak)
             measured.append((timing, Row(timing.method, cells, group, ours=own)))
     measured.sort(key=lambda pair: (pair[0].shots, pair[0].batch))  # rows of a group together
@@ -81,10 +85,21 @@ def efficiency_table(
         f"Measured: milliseconds an image, medians over {IMAGES} images of"
         f" {category.dataset}/{category.name}; all methods score the same tokens, and a clock is"
         " read when the device has done its work.",
-        f"Measured memory: {meter.memory}"
-        + ("." if meter.tells_apart else ", so it is told only of the method that ran first."),
+        _about_memory(meter, fresh),
     )
     return Table("Efficiency", columns, tuple(rows), notes)
+
+
+def _about_memory(meter: Meter, fresh: bool) -> str:
+    if meter.tells_apart:
+        return f"Measured memory: {meter.memory}."
+    if fresh:
+        told = "so it is told only of the method that ran first."
+        return f"Measured memory: {meter.memory}, {told}"
+    return (
+        "Measured memory: not told, since the process did other work before; a run of benchmark"
+        " --preset efficiency tells it."
+    )
 
 
 def _timings(

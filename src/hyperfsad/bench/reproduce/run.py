@@ -100,6 +100,7 @@ def _efficiency(plan: Plan, suite: Suite, out: Path) -> Table:
         device=request.device,
         engine=request.engine,
         kept=out / "work",
+        fresh=False,
     )
     write_table(table, out, EFFICIENCY)
     return table
