@@ -19,7 +19,7 @@ from . import provenance
 from .canvas import footnote
 from .costs import TIMED, with_times
 from .datasets import Category
-from .differences import differences_table, encoders, find_differences, sentences, too_few
+from .differences import differences_table, encoders, find_differences, in_brief
 from .illustrate import Drawn, draw_curves, draw_figures
 from .import_metrics import import_notes, import_records, import_rows
 from .imports import read_import
@@ -265,7 +265,7 @@ def _written(preset_name: str, found: _Found, notes: Sequence[str], out: Path) -
     if pairs := find_differences(records, preset.metrics):
         known = [f"Encoder: {', '.join(encoders(records))}.", *cut_notes(records), *notes]
         details["differences"] = differences_table(pairs, known)
-        said = (*too_few(pairs), *sentences(pairs))
+        said = tuple(in_brief(pairs))
     for stem, table in (tables | details).items():
         write_table(table, out, stem)
     return Outcome(records, tables, details, found.figures, found.entries, said)

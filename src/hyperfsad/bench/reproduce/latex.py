@@ -106,7 +106,8 @@ def _closing(plan: Plan, outcomes: Mapping[str, Outcome], command: str) -> list[
     facts = [f"Command: {command}", f"Seed of the supports: {known['seed']}."]
     for name, weights, layers, machine, sizes in known["encoders"]:
         facts.append(
-            f"Encoder {name}: layers {layers}; {', '.join(sizes)} px; {machine}; weights {weights}."
+            f"Encoder {name}: layers {layers}; {', '.join(sizes)} px; {machine}; weights"
+            f" {weights[:16]}…."
         )
     facts += [
         f"Imported {name}: scores.csv with sha256 {h}." for name, h in known["imports"].items()
@@ -116,7 +117,8 @@ def _closing(plan: Plan, outcomes: Mapping[str, Outcome], command: str) -> list[
 
 
 def _list(items: Sequence[str]) -> str:
-    lines = [rf"\item {latex_text(item)}" for item in items]
+    # two hyphens would become a dash, and commands have them
+    lines = [rf"\item {latex_text(item).replace('--', '-{}-')}" for item in items]
     return "\n".join([r"\begin{itemize}", *lines, r"\end{itemize}"])
 
 

@@ -54,7 +54,7 @@ def write_page(
 ) -> Path:
     """Writes `index.html` and returns its path."""
     environment = pages.environment(__package__)
-    chunks = environment.get_template("reproduce.html.j2").generate(
+    chunks = environment.get_template("index.html.j2").generate(
         **pages.head(__package__, "reproduce.css"),
         absent=plan.absent,
         left_out=[PRESET_TITLES[name] for name in PAPER_PRESETS if name not in plan.presets],

@@ -27,6 +27,8 @@ class Figure:
     caption: str
     photographs: bool = False
     """Whether it shows photographs, which are smaller as JPEG."""
+    small: bool = False
+    """Whether it is a curve, of which several fit side by side."""
 
     @property
     def pdf(self) -> Path:
@@ -161,7 +163,7 @@ def _curves(preset: str, plan: Plan, outcome: Outcome) -> Iterator[Section]:
         ShownTable(table, f"Table {number} of the paper") for table in outcome.tables.values()
     )
     figures = [
-        Figure(png, f"{metric} over {axis}, measured here with {encoder}.")
+        Figure(png, f"{metric} over {axis}, measured here with {encoder}.", small=True)
         for png in outcome.figures
         for metric in PRESETS[preset].tables[0]
         if png.name.endswith(f"-{metric.lower()}.png")
@@ -212,10 +214,16 @@ def _figures(
 ) -> tuple[Figure, ...]:
     """The pictures whose names begin so; each says which encoder, as its folder does."""
     return tuple(
-        Figure(path, f"{caption} Measured here with {path.parent.name} px.", photographs)
+        Figure(path, f"{caption} Measured here with {_with(path.parent.name)}.", photographs)
         for path in outcome.figures
         if path.suffix == ".png" and path.stem.startswith(stem)
     )
+
+
+def _with(label: str) -> str:
+    """Encoder and resolution, from the name of a folder such as dinov2-vits14-448."""
+    encoder, _, pixels = label.rpartition("-")
+    return f"{encoder}, {pixels} px"
 
 
 def _measured(table: Table) -> Table:
