@@ -21,6 +21,7 @@ from hyperfsad.bench.reproduce import plan
 from hyperfsad.bench.reproduce.plan import PAPER_PRESETS
 from hyperfsad.cli.main import main
 from tests.bench.trees import mvtec_tree
+from tests.disk.holding import FOLDER, held_elsewhere
 
 HOSTILE = 'mine <b onclick="x">&_%#'
 SMALL = ("--shots", "1,2", "--runs", "2", "--device", "cpu")
@@ -229,6 +230,16 @@ def test_without_any_data_set_or_encoder_nothing_is_done(
     assert "not 'magic'" in said
     assert "Traceback" not in said
     assert not (tmp_path / "out").exists()
+
+
+def test_two_never_write_to_one_folder(
+    home: Path, done: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(done)
+    with held_elsewhere(FOLDER, done):
+        assert reproduce(home / "suite.json", done) == 1
+    assert "is at work in" in capsys.readouterr().err
+    assert contents(done) == before
 
 
 def test_supports_and_imports_are_taken(
