@@ -16,13 +16,13 @@ from ..encoders import EncoderSettings
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
 from . import provenance
-from .canvas import footnote
+from .comparing.differences import differences_table, encoders, find_differences, in_brief
 from .costs import TIMED, with_times
 from .datasets import Category
-from .differences import differences_table, encoders, find_differences, in_brief
-from .illustrate import Drawn, draw_curves, draw_figures
-from .import_metrics import import_notes, import_records, import_rows
-from .imports import read_import
+from .drawing.canvas import footnote
+from .drawing.illustrate import Drawn, draw_curves, draw_figures
+from .imported.metrics import import_notes, import_records, import_rows
+from .imported.reading import read_import
 from .layouts import load_dataset
 from .per_category import category_tables
 from .presets import PRESETS, build_tables, cut_notes, passes

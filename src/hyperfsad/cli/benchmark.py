@@ -83,8 +83,8 @@ def benchmark(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
+    from ..bench.drawing.illustrate import Drawn
     from ..bench.efficiency import efficiency_table
-    from ..bench.illustrate import Drawn
     from ..bench.run import run_benchmark
     from ..bench.tables import to_markdown, write_table
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from hyperfsad.bench.illustrate import spread
+from hyperfsad.bench.drawing.illustrate import spread
 from hyperfsad.bench.reproduce.estimate import Estimate, duration, estimate
 from hyperfsad.bench.reproduce.plan import Plan, Request, make_plan
 from hyperfsad.bench.run import Outcome, Source, Suite, run_benchmark

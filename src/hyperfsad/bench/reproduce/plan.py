@@ -11,7 +11,7 @@ from pathlib import Path
 from ...detector.recipes import PAPER_OFFLINE, find_recipe
 from ...errors import HyperfsadError, UsageError
 from ..datasets import Category
-from ..illustrate import Drawn
+from ..drawing.illustrate import Drawn
 from ..presets import PRESETS, Pass, passes
 from ..run import Source, Suite
 from ..sizes import source_of

@@ -5,7 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from hyperfsad.bench.differences import differences_table, find_differences, in_brief, sentences
+from hyperfsad.bench.comparing.differences import (
+    differences_table,
+    find_differences,
+    in_brief,
+    sentences,
+)
 from hyperfsad.bench.per_category import category_tables
 from hyperfsad.bench.protocol import Record
 from hyperfsad.bench.tables import Cell, to_csv, to_json, to_latex, to_markdown

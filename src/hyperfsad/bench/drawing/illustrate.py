@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..images.loading import load_image
+from ...images.loading import load_image
+from ..datasets import Category, TestImage, load_mask
+from ..presets import OURS, PRESETS
+from ..protocol import Protocol, Record, read_maps, summarise
+from ..published import published, six_set_average
+from ..timing import RunTimes, time_variants
+from ..token_cache import TokenCache
 from .canvas import save_figure
-from .datasets import Category, TestImage, load_mask
 from .figures import Point, ablation_curves, accuracy_efficiency, tsne_cls
 from .galleries import GalleryRow, qualitative_grid, truth_over_map
-from .presets import OURS, PRESETS
-from .protocol import Protocol, Record, read_maps, summarise
-from .published import published, six_set_average
-from .timing import RunTimes, time_variants
-from .token_cache import TokenCache
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .presets import cut_notes
-from .protocol import Record
+from ..presets import cut_notes
+from ..protocol import Record
+from ..tables import Cell, Column, Row, Table
 from .significance import (
     ALPHA,
     LEVEL,
@@ -20,7 +21,6 @@ from .significance import (
     least_p,
     signed_rank,
 )
-from .tables import Cell, Column, Row, Table
 
 Values: TypeAlias = dict[tuple[str, str], dict[int, float]]
 """A metric in percent, by category (of a data set) and run."""
