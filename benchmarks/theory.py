@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image, ImageEnhance
 
 from hyperfsad import HyperFSAD
-from hyperfsad.bench.canvas import save_figure
+from hyperfsad.bench.drawing.canvas import save_figure
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.images.finding import find_images
 from hyperfsad.method.memory import MemoryBank

@@ -11,9 +11,9 @@ import pytest
 import torch
 from PIL import Image
 
-from hyperfsad.bench import illustrate
-from hyperfsad.bench.figures import Point, accuracy_efficiency
-from hyperfsad.bench.illustrate import draw_curves, measured_points, published_points
+from hyperfsad.bench.drawing import illustrate
+from hyperfsad.bench.drawing.figures import Point, accuracy_efficiency
+from hyperfsad.bench.drawing.illustrate import draw_curves, measured_points, published_points
 from hyperfsad.bench.metrics import image_metrics, pixel_metrics
 from hyperfsad.bench.presets import PRESETS, build_tables
 from hyperfsad.bench.protocol import Record, upsampled

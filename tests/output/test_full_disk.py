@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hyperfsad.bench.canvas import save_figure
+from hyperfsad.bench.drawing.canvas import save_figure
 from hyperfsad.errors import HyperfsadError
 from hyperfsad.images.loading import load_image, save_picture
 from hyperfsad.output.folder import OutputFolder

@@ -1,7 +1,11 @@
 """Milliseconds per image and stage, and peak memory: our side of the paper's Table 5."""
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 from ..detector.base import FewShotDetector
 from ..detector.hyperfsad import HyperFSAD
@@ -9,11 +13,12 @@ from ..detector.recipes import PAPER_OFFLINE
 from ..errors import UsageError
 from ..messages import Notify, silent
 from ..peers import PEERS, SAME_TOKENS
+from ..version import __version__
 from .datasets import Category
-from .meters import meter_of
+from .meters import Meter, meter_of
 from .published import published
 from .tables import Cell, Column, Row, Table
-from .timing import IMAGES, Method, Timing, time_methods
+from .timing import IMAGES, Method, Timing, kept_timings, time_methods
 
 BATCHES = (1, 8)
 """As `detect` meets images on a CPU, and as the paper does."""
@@ -30,9 +35,16 @@ def efficiency_table(
     recipe: str = PAPER_OFFLINE,
     device: str = "auto",
     engine: str = "torch",
+    kept: Path | None = None,
+    fresh: bool = True,
     notify: Notify = silent,
 ) -> Table:
-    """Times images of the first category; the peers score the same tokens on the same machine."""
+    """Times images of the first category; the peers score the same tokens on the same machine.
+
+    Times that are in the folder `kept` are not measured again, so that the table stays the same.
+    `fresh`: whether the process has done nothing else before; on a CPU its memory says nothing
+    otherwise.
+    """
     if not categories or not encoders:
         raise UsageError("There is no category or no encoder to time.")
     category = categories[0]
@@ -50,14 +62,14 @@ def efficiency_table(
             engine=engine,
             notify=notify,
         )
-        meter, paths = meter_of(ours.encoder_.device), [image.path for image in category.test]
-        methods = _methods(ours, category.normal, sorted(set(shots)))
-        for timing in time_methods(methods, ours.encoder_, paths, BATCHES):
+        meter = meter_of(ours.encoder_.device)
+        for timing in _timings(ours, category, sorted(set(shots)), kept):
             group = f"{meter.name} with {ours.encoder_.engine}, {timing.shots}-shot, batch"
             group += f" {timing.batch}, here"
             pixels = str(ours.settings.resolution)
             own = timing.method == OURS
-            peak = Cell(timing.peak_bytes / 1e9) if own or meter.tells_apart else None
+            told = meter.tells_apart or (own and fresh)
+            peak = Cell(timing.peak_bytes / 1e9) if told else None
             cells = (name, pixels, *_stages(timing), peak)
             measured.append((timing, Row(timing.method, cells, group, ours=own)))
     measured.sort(key=lambda pair: (pair[0].shots, pair[0].batch))  # rows of a group together
@@ -73,10 +85,40 @@ def efficiency_table(
         f"Measured: milliseconds an image, medians over {IMAGES} images of"
         f" {category.dataset}/{category.name}; all methods score the same tokens, and a clock is"
         " read when the device has done its work.",
-        f"Measured memory: {meter.memory}"
-        + ("." if meter.tells_apart else ", so it is told only of the method that ran first."),
+        _about_memory(meter, fresh),
     )
     return Table("Efficiency", columns, tuple(rows), notes)
+
+
+def _about_memory(meter: Meter, fresh: bool) -> str:
+    if meter.tells_apart:
+        return f"Measured memory: {meter.memory}."
+    if fresh:
+        told = "so it is told only of the method that ran first."
+        return f"Measured memory: {meter.memory}, {told}"
+    return (
+        "Measured memory: not told, since the process did other work before; a run of benchmark"
+        " --preset efficiency tells it."
+    )
+
+
+def _timings(
+    ours: HyperFSAD, category: Category, shots: Sequence[int], kept: Path | None
+) -> Sequence[Timing]:
+    def measure() -> list[Timing]:
+        paths = [image.path for image in category.test]
+        methods = _methods(ours, category.normal, shots)
+        return time_methods(methods, ours.encoder_, paths, BATCHES)
+
+    if kept is None:
+        return measure()
+    encoder = ours.encoder_
+    identity = [__version__, encoder.fingerprint, encoder.engine, str(encoder.device)]
+    identity += [json.dumps(asdict(ours.settings)), f"{category.dataset}/{category.name}"]
+    identity += [json.dumps([list(shots), BATCHES, IMAGES, SAME_TOKENS])]
+    name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]
+    machine = meter_of(encoder.device).name
+    return kept_timings(kept / f"times-{name}.json", identity, machine, measure)[1]
 
 
 def _methods(

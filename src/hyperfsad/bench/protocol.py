@@ -1,14 +1,19 @@
 """The paper's protocol: K good images as support, R runs, every metric per category."""
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
+from ..disk.files import encoded, write_file
 from ..peers import PEERS
 from .datasets import Category, load_mask
 from .metrics import image_metrics, pixel_metrics
@@ -20,6 +25,10 @@ from .token_cache import TokenCache
 
 BLOCK = 16
 """Images scored between two writes to disk: what a killed run may lose."""
+
+
+Metrics: TypeAlias = list[list[dict[str, float | None]]]
+"""Of a category: for each variant and each support set, by name."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,27 @@ def evaluate(
         blocks.append(scorer.stored(paths, file))
         advance(len(paths))
     scores, maps = (np.concatenate(found, axis=2) for found in zip(*blocks, strict=True))
-    return _records(category, protocol, cache, supports, scores, maps, provenance)
+    identity = _identity(scorer, category, protocol, cache)
+    metrics = _kept_metrics(metrics_file(category, work), identity)
+    if metrics is None:
+        metrics = _metrics(category, protocol, scores, maps)
+        content = json.dumps({"identity": identity, "metrics": metrics})
+        write_file(metrics_file(category, work), encoded(content + "\n"), parents=True)
+    return _records(category, protocol, cache, supports, metrics, provenance)
+
+
+def metrics_file(category: Category, work: Path) -> Path:
+    """Where the metrics of a category are kept: they take as long as the scores."""
+    return work / category.dataset / category.name / "metrics.json"
+
+
+def missing_images(category: Category, work: Path) -> int:
+    """How many images no block is there for; whether a block is right is seen when it is read."""
+    return sum(
+        len(category.test[start : start + BLOCK])
+        for start, file in _block_files(category, work)
+        if not file.is_file()
+    )
 
 
 def read_maps(category: Category, work: Path) -> NDArray[np.float32]:
@@ -116,43 +145,73 @@ def _block_files(category: Category, work: Path) -> Iterator[tuple[int, Path]]:
         yield start, work / category.dataset / category.name / f"{number:04d}.npz"
 
 
+def _identity(
+    scorer: Scorer, category: Category, protocol: Protocol, cache: TokenCache
+) -> list[str]:
+    """All that the metrics of a category depend on."""
+    truth = [
+        [image.anomalous, image.mask and cache.content_hash(image.mask)] for image in category.test
+    ]
+    scores = scorer.identity([image.path for image in category.test])
+    return [scores, str(protocol.eval_size), hashlib.sha256(json.dumps(truth).encode()).hexdigest()]
+
+
+def _kept_metrics(file: Path, identity: list[str]) -> Metrics | None:
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        if stored["identity"] == identity:
+            return [[dict(of) for of in row] for row in stored["metrics"]]
+    return None
+
+
+def _metrics(
+    category: Category,
+    protocol: Protocol,
+    scores: NDArray[np.float64],
+    maps: NDArray[np.float32],
+) -> Metrics:
+    anomalous = np.array([image.anomalous for image in category.test])
+    if category.has_masks:
+        masks = np.stack([load_mask(image, protocol.eval_size) for image in category.test])
+    found: Metrics = []
+    for row, variant in enumerate(protocol.variants):
+        smoothing = PEERS[variant.peer].smoothing if variant.peer else 0.0
+        found.append([])
+        for place in range(scores.shape[1]):
+            metrics = image_metrics(anomalous, scores[row, place])
+            if category.has_masks:
+                shown = upsampled(maps[row, place], protocol.eval_size, smoothing)
+                metrics |= pixel_metrics(shown, masks)
+            found[row].append(metrics)
+    return found
+
+
 def _records(
     category: Category,
     protocol: Protocol,
     cache: TokenCache,
     supports: Supports,
-    scores: NDArray[np.float64],
-    maps: NDArray[np.float32],
+    metrics: Metrics,
     provenance: str,
 ) -> list[Record]:
-    anomalous = np.array([image.anomalous for image in category.test])
-    if category.has_masks:
-        masks = np.stack([load_mask(image, protocol.eval_size) for image in category.test])
     counts = count(category)
-    records = []
-    for row, variant in enumerate(protocol.variants):
-        smoothing = PEERS[variant.peer].smoothing if variant.peer else 0.0
-        for place, ((run, shots), paths) in enumerate(supports.items()):
-            metrics = image_metrics(anomalous, scores[row, place])
-            if category.has_masks:
-                shown = upsampled(maps[row, place], protocol.eval_size, smoothing)
-                metrics |= pixel_metrics(shown, masks)
-            records.append(
-                Record(
-                    category.dataset,
-                    category.name,
-                    cache.settings.name,
-                    cache.settings.resolution,
-                    variant.label,
-                    shots,
-                    run,
-                    tuple(map(file_name, paths)),
-                    metrics,
-                    counts,
-                    provenance,
-                )
-            )
-    return records
+    return [
+        Record(
+            category.dataset,
+            category.name,
+            cache.settings.name,
+            cache.settings.resolution,
+            variant.label,
+            shots,
+            run,
+            tuple(map(file_name, paths)),
+            of_variant[place],
+            counts,
+            provenance,
+        )
+        for variant, of_variant in zip(protocol.variants, metrics, strict=True)
+        for place, ((run, shots), paths) in enumerate(supports.items())
+    ]
 
 
 def upsampled(maps: NDArray[np.float32], size: int, smoothing: float = 0.0) -> NDArray[np.float32]:

@@ -12,16 +12,17 @@ from typing import Any, TypeAlias
 
 from ..detector.recipes import PAPER_OFFLINE
 from ..disk.files import encoded, write_file
+from ..encoders import EncoderSettings
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
 from . import provenance
-from .canvas import footnote
+from .comparing.differences import differences_table, encoders, find_differences, in_brief
 from .costs import TIMED, with_times
 from .datasets import Category
-from .differences import differences_table, encoders, find_differences
-from .illustrate import draw_curves, draw_figures
-from .import_metrics import import_notes, import_records, import_rows
-from .imports import read_import
+from .drawing.canvas import footnote
+from .drawing.illustrate import Drawn, draw_curves, draw_figures
+from .imported.metrics import import_notes, import_records, import_rows
+from .imported.reading import read_import
 from .layouts import load_dataset
 from .per_category import category_tables
 from .presets import PRESETS, build_tables, cut_notes, passes
@@ -95,6 +96,7 @@ class _Found:
     rows: list[Rows] = field(default_factory=list)
     times: list[RunTimes] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    figures: list[Path] = field(default_factory=list)
 
     def entry(self, entry: provenance.Entry) -> str:
         """The key of an entry, which is kept."""
@@ -112,6 +114,12 @@ class Outcome:
     """The tables of the preset, which are printed."""
     details: dict[str, Table] = field(default_factory=dict)
     """The categories by themselves, and the differences between methods."""
+    figures: list[Path] = field(default_factory=list)
+    """The files that were drawn."""
+    entries: dict[str, provenance.Entry] = field(default_factory=dict)
+    """Where the records come from, by key."""
+    sentences: tuple[str, ...] = ()
+    """Who is ahead of whom, and what nobody could tell."""
 
 
 def run_benchmark(
@@ -133,14 +141,14 @@ def run_benchmark(
     imports: Sequence[tuple[str, Path]] = (),
     caches: TokenCaches | None = None,
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
-    figures: bool = False,
+    figures: Drawn | None = None,
     notify: Notify = silent,
 ) -> Outcome:
     """Measures, and writes records, scores, supports, provenance and tables.
 
     `progress(total)` returns the function that is called with the number of images just done.
-    `recipe` is that of our own rows, and sets the encoder's layers for all. `figures` draws the
-    kinds of figures that the paper has, one folder for each encoder and resolution. With
+    `recipe` is that of our own rows, and sets the encoder's layers for all. `figures` draws
+    figures like the paper's, one folder for each encoder and resolution. With
     `rotations`, peers that can remember turned support run both ways. The engine is torch unless
     another is named, so that numbers do not depend on what else is installed.
 
@@ -175,9 +183,8 @@ def run_benchmark(
         cache = caches.of(settings)
         protocol = Protocol(draws.shots, len(draws.runs), draws.seed or 0, eval_size, variants)
         shared = settings.form == "unit"
-        label = f"{_label(settings.name, suite.encoders)}-{settings.resolution}"
-        label += "" if shared else f"-{settings.form}"
-        work = out / "work" / f"{preset_name}-{label}"
+        label = settings_label(settings, suite.encoders)
+        work = work_folder(out, preset_name, label)
         entry = provenance.measured(
             cache,
             variants,
@@ -203,10 +210,12 @@ def run_benchmark(
         if figures and shared:
             folder = out / "figures" / label
             with footnote(_cuts(measured)):
-                draw_figures(preset_name, categories, protocol, cache, work, folder, measured)
+                found.figures += draw_figures(
+                    preset_name, categories, protocol, cache, work, folder, measured, figures
+                )
     if figures:
         with footnote(_cuts(found.records)):
-            draw_curves(preset_name, found.records, out / "figures")
+            found.figures += draw_curves(preset_name, found.records, out / "figures")
     found.records += foreign.records
     found.entries |= foreign.entries
     found.rows += foreign.rows
@@ -252,18 +261,31 @@ def _written(preset_name: str, found: _Found, notes: Sequence[str], out: Path) -
             name: with_times(preset_name, table, found.times) for name, table in tables.items()
         }
     details = category_tables(preset.title, preset.metrics, records, notes)
+    said: tuple[str, ...] = ()
     if pairs := find_differences(records, preset.metrics):
         known = [f"Encoder: {', '.join(encoders(records))}.", *cut_notes(records), *notes]
         details["differences"] = differences_table(pairs, known)
+        said = tuple(in_brief(pairs))
     for stem, table in (tables | details).items():
         write_table(table, out, stem)
-    return Outcome(records, tables, details)
+    return Outcome(records, tables, details, found.figures, found.entries, said)
 
 
 def _cuts(records: Sequence[Record]) -> str:
     """What stands under figures of a part of a data set."""
     cuts = cut_notes(records)
     return f"Measured here: {' '.join(cuts)}" if cuts else ""
+
+
+def settings_label(settings: EncoderSettings, encoders: Sequence[str]) -> str:
+    """A name for the folders of an encoder's tokens."""
+    label = f"{_label(settings.name, encoders)}-{settings.resolution}"
+    return label if settings.form == "unit" else f"{label}-{settings.form}"
+
+
+def work_folder(out: Path, preset: str, label: str) -> Path:
+    """Where the blocks of a pass are kept."""
+    return out / "work" / f"{preset}-{label}"
 
 
 def _label(encoder: str, encoders: Sequence[str]) -> str:

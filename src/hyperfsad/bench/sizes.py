@@ -8,7 +8,7 @@ import functools
 import json
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .datasets import Category
 
@@ -62,6 +62,12 @@ def cut_category(dataset: str, name: str, counts: Counts) -> str | None:
     return _difference({name: counts}, {name: known[name]}) if counts else "cut: not counted"
 
 
+def source_of(dataset: str) -> str | None:
+    """Who published a data set; None for one that is not known."""
+    table = _tables().get(dataset)
+    return None if table is None else str(table["source"])
+
+
 def _difference(found: Extent, known: Extent) -> str | None:
     here, all_ = _images(found.values()), _images(known.values())
     pairs = [(found[name], known[name]) for name in found]
@@ -79,8 +85,12 @@ def _images(counts: Iterable[Counts]) -> int:
     return sum(of["good"] + of["bad"] for of in counts)
 
 
-@functools.cache
 def _sizes() -> dict[str, Extent]:
+    return {name: table["categories"] for name, table in _tables().items()}
+
+
+@functools.cache
+def _tables() -> dict[str, Any]:
     file = resources.files("hyperfsad.bench") / "sizes.json"
-    tables = json.loads(file.read_text(encoding="utf-8"))
-    return {name: table["categories"] for name, table in tables.items()}
+    tables: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return tables

@@ -132,7 +132,7 @@ def to_markdown(table: Table) -> str:
         ":" + "-" * (width - 1) if to_left else "-" * (width - 1) + ":"
         for width, to_left in zip(widths, left, strict=True)
     ]
-    notes = [f"- {markdown_text(note)}" for note in _notes(table)]
+    notes = [f"- {markdown_text(note)}" for note in all_notes(table)]
     parts = [f"### {markdown_text(table.title)}", ""]
     parts += [line(header), line(rules), *map(line, lines[1:])]
     return "\n".join([*parts, *([""] if notes else []), *notes]) + "\n"
@@ -171,6 +171,20 @@ def to_json(table: Table) -> str:
 
 def to_latex(table: Table) -> str:
     r"""A `table` with booktabs: \textbf for the best, \underline for the second best."""
+    parts = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}[t]",
+        r"\centering",
+        rf"\caption{{{latex_text(table.title)}}}",
+        latex_tabular(table),
+        *(rf"\par{{\footnotesize {latex_text(note)}}}" for note in all_notes(table)),
+        r"\end{table}",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def latex_tabular(table: Table) -> str:
+    """The `tabular` alone, without caption and notes."""
     lead = _lead(table)
     kinds = "".join("l" if table.is_text(c) else "c" for c in range(len(table.columns)))
     body = []
@@ -181,12 +195,7 @@ def to_latex(table: Table) -> str:
         if group != previous:
             body.append(r"\midrule")
         body.append(_latex_line(cells))
-    notes = [rf"\par{{\footnotesize {latex_text(note)}}}" for note in _notes(table)]
     parts = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}[t]",
-        r"\centering",
-        rf"\caption{{{latex_text(table.title)}}}",
         rf"\begin{{tabular}}{{{'l' * lead}{kinds}}}",
         r"\toprule",
         *_latex_groups(table, lead),
@@ -195,10 +204,8 @@ def to_latex(table: Table) -> str:
         *body,
         r"\bottomrule",
         r"\end{tabular}",
-        *notes,
-        r"\end{table}",
     ]
-    return "\n".join(parts) + "\n"
+    return "\n".join(parts)
 
 
 WRITERS: dict[str, Callable[[Table], str]] = {
@@ -224,7 +231,8 @@ def _lead(table: Table) -> int:
     return 2 if any(row.group for row in table.rows) else 1
 
 
-def _notes(table: Table) -> list[str]:
+def all_notes(table: Table) -> list[str]:
+    """The notes of a table, and what its marks mean if it has any."""
     legend = "Bold: the best of its group; underlined: the second best."
     return [*table.notes, *([legend] if mark(table) else [])]
 
@@ -240,16 +248,22 @@ def _body(table: Table, shown: _Format) -> Iterator[list[str]]:
             cells.insert(0, shown.text(row.group) if row.group != previous else "")
         previous = row.group
         for c, (cell, column) in enumerate(zip(row.cells, table.columns, strict=True)):
-            mean, std = _finite(cell)
-            if mean is None:
-                cells.append(shown.text(cell if isinstance(cell, str) else MISSING))
+            text, deviation = cell_text(cell, column)
+            if not isinstance(cell, Cell) or text == MISSING:
+                cells.append(shown.text(text))
                 continue
-            figure = _digits(mean, column)
-            if std is not None:
-                figure += shown.deviation.format(_digits(std, column))
+            figure = text + (shown.deviation.format(deviation) if deviation else "")
             won = marks.get((r, c))
             cells.append(getattr(shown, won).format(figure) if won else figure)
         yield cells
+
+
+def cell_text(cell: Cell | str | None, column: Column) -> tuple[str, str]:
+    """What a table shows of a cell: text, and the deviation of a figure or nothing."""
+    mean, std = _finite(cell)
+    if mean is None:
+        return (cell if isinstance(cell, str) else MISSING), ""
+    return _digits(mean, column), "" if std is None else _digits(std, column)
 
 
 def _finite(cell: Cell | str | None) -> tuple[float | None, float | None]:

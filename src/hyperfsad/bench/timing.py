@@ -134,24 +134,37 @@ def time_variants(
     identity = [__version__, encoder.fingerprint, encoder.engine, str(encoder.device)]
     identity += [json.dumps(asdict(settings)), json.dumps([asdict(v) for v in variants])]
     identity += [json.dumps([list(shots), size]), f"{category.dataset}/{category.name}"]
+    machine = f"{meter_of(encoder.device).name} with {encoder.engine}"
+
+    def measure() -> list[Timing]:
+        timed = encoder
+        if encoder.engine != "torch":  # the cache's runs one image a core
+            timed = load_encoder(settings, str(encoder.device), engine=encoder.engine)
+        methods = {
+            (variant.label, count): _maker(variant, category.normal[:count], timed)
+            for variant in variants
+            for count in shots
+        }
+        paths = [image.path for image in category.test]
+        return time_methods(methods, timed, paths, [size], max(FEW, size))
+
+    machine, timings = kept_timings(file, identity, machine, measure)
+    return RunTimes(settings.name, settings.resolution, machine, timings)
+
+
+def kept_timings(
+    file: Path, identity: Sequence[str], machine: str, measure: Callable[[], list[Timing]]
+) -> tuple[str, tuple[Timing, ...]]:
+    """The machine and the times that a file holds for an identity, or what is measured now and
+    kept there: whoever comes again is told the same times."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         stored = json.loads(file.read_text(encoding="utf-8"))
-        if stored["identity"] == identity:
-            known = tuple(Timing(**timing) for timing in stored["timings"])
-            return RunTimes(settings.name, settings.resolution, stored["machine"], known)
-    if encoder.engine != "torch":  # the cache's runs one image a core
-        encoder = load_encoder(settings, str(encoder.device), engine=encoder.engine)
-    methods = {
-        (variant.label, count): _maker(variant, category.normal[:count], encoder)
-        for variant in variants
-        for count in shots
-    }
-    paths = [image.path for image in category.test]
-    found = tuple(time_methods(methods, encoder, paths, [size], max(FEW, size)))
-    machine = f"{meter_of(encoder.device).name} with {encoder.engine}"
+        if stored["identity"] == list(identity):
+            return str(stored["machine"]), tuple(Timing(**each) for each in stored["timings"])
+    found = tuple(measure())
     content = {"identity": identity, "machine": machine, "timings": [asdict(t) for t in found]}
     write_file(file, encoded(json.dumps(content, indent=2) + "\n"), parents=True)
-    return RunTimes(settings.name, settings.resolution, machine, found)
+    return machine, found
 
 
 def _maker(

@@ -74,9 +74,13 @@ class TokenCache:
 
     def tokens(self, path: str, angle: float = 0.0) -> ImageTokens:
         """The tokens of an image at the layers of the settings, perhaps of the image turned."""
-        turned = f"-turned-{angle:g}" if angle else ""
-        file = self.folder / f"{self.content_hash(path)[:32]}{turned}.safetensors"
+        file = self.file_of(path, angle)
         return self._read(file) or self._encode(path, angle, file)
+
+    def file_of(self, path: str, angle: float = 0.0) -> Path:
+        """Where the tokens of an image are kept."""
+        turned = f"-turned-{angle:g}" if angle else ""
+        return self.folder / f"{self.content_hash(path)[:32]}{turned}.safetensors"
 
     def _read(self, file: Path) -> ImageTokens | None:
         planes = self.settings.planes

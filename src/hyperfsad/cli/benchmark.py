@@ -83,6 +83,7 @@ def benchmark(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
+    from ..bench.drawing.illustrate import Drawn
     from ..bench.efficiency import efficiency_table
     from ..bench.run import run_benchmark
     from ..bench.tables import to_markdown, write_table
@@ -94,7 +95,8 @@ def _run(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
         print(printable_rows(to_markdown(table)))
         print(printable(f"Tables: {out}"))
         return DONE
-    settings |= chosen(options, "runs", "seed", "eval_size", "rotations", "figures")
+    settings |= chosen(options, "runs", "seed", "eval_size", "rotations")
+    settings["figures"] = Drawn() if options.figures else None
     settings["supports"] = Path(options.supports) if options.supports else None
     settings["imports"] = [(name, Path(folder)) for name, folder in options.imports or ()]
     settings["cache_limit"] = round(options.cache_limit * (1 << 30))

@@ -86,7 +86,7 @@ def show_status(text: str) -> None:
 
 def write_figures(options: argparse.Namespace, content: Any, draw: "Callable[[], Figure]") -> None:
     """Writes figures to the files that --json and --plot name."""
-    from ..bench.canvas import save_figure
+    from ..bench.drawing.canvas import save_figure
     from ..disk.files import encoded, write_file
 
     if options.json:

@@ -24,6 +24,7 @@ COMMANDS = {
     "evaluate": ("evaluate", "measure verdicts on parts whose truth you know"),
     "demo": ("tools", "draw example parts and inspect them"),
     "benchmark": ("benchmark", "measure accuracy on data sets, in tables like the paper's"),
+    "reproduce": ("reproduce", "run all tables and figures of the paper, into one page"),
     "speed": ("tools", "measure the time and memory of an inspection on this machine"),
     "coverage": ("theory", "estimate how many good images are needed, and choose them"),
     "certify": ("theory", "prove score margins between good and bad parts (Theorems 1 and 2)"),

@@ -75,7 +75,7 @@ def add_speed(command: argparse.ArgumentParser) -> None:
 
 def speed(options: argparse.Namespace) -> int:
     """Measures each stage and prints the table."""
-    from ..bench.figures import cost_against_shots
+    from ..bench.drawing.figures import cost_against_shots
     from ..bench.speed import measure
 
     report = measure(new_detector(options), options.shots, options.rounds, show_status)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..bench.canvas import BLUE, COLOURS, GREEN, INK, VERMILION, new_figure, style
+from ..bench.drawing.canvas import BLUE, COLOURS, GREEN, INK, VERMILION, new_figure, style
 from .certificates import Certificates
 from .coverage import Coverage
 from .covering import curve, exponential, jensen_curve

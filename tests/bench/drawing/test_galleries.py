@@ -11,8 +11,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from hyperfsad.bench.canvas import save_figure
-from hyperfsad.bench.galleries import GalleryRow, map_scale, qualitative_grid, truth_over_map
+from hyperfsad.bench.drawing.canvas import save_figure
+from hyperfsad.bench.drawing.galleries import (
+    GalleryRow,
+    map_scale,
+    qualitative_grid,
+    truth_over_map,
+)
 from hyperfsad.demo.drawing import draw
 from hyperfsad.errors import UsageError
 

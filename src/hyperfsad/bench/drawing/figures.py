@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ...errors import UsageError
+from ..speed import SpeedReport
 from .canvas import (
     BLUE,
     COLOURS,
@@ -23,7 +24,6 @@ from .canvas import (
     style,
 )
 from .labels import Disc, place_labels
-from .speed import SpeedReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

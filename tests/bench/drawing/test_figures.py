@@ -17,8 +17,8 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 from PIL import Image
 
-from hyperfsad.bench.canvas import VERMILION, save_figure
-from hyperfsad.bench.figures import Point, ablation_curves, accuracy_efficiency, tsne_cls
+from hyperfsad.bench.drawing.canvas import VERMILION, save_figure
+from hyperfsad.bench.drawing.figures import Point, ablation_curves, accuracy_efficiency, tsne_cls
 from hyperfsad.errors import UsageError
 
 PUBLISHED = [

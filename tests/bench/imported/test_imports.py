@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from hyperfsad.bench.datasets import Category, load_mask
-from hyperfsad.bench.import_metrics import import_notes, import_records, import_rows
-from hyperfsad.bench.imports import Import, read_import
+from hyperfsad.bench.imported.metrics import import_notes, import_records, import_rows
+from hyperfsad.bench.imported.reading import Import, read_import
 from hyperfsad.bench.metrics import image_metrics, pixel_metrics
 from hyperfsad.bench.protocol import Record, upsampled
 from hyperfsad.bench.run import Source, Suite

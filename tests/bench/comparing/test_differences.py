@@ -5,7 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from hyperfsad.bench.differences import differences_table, find_differences, sentences
+from hyperfsad.bench.comparing.differences import (
+    differences_table,
+    find_differences,
+    in_brief,
+    sentences,
+)
 from hyperfsad.bench.per_category import category_tables
 from hyperfsad.bench.protocol import Record
 from hyperfsad.bench.tables import Cell, to_csv, to_json, to_latex, to_markdown
@@ -53,6 +58,19 @@ def test_a_clear_lead_is_told_and_a_draw_is_not() -> None:
         "I-AUROC, 1-shot: no difference can be told between good and same.",
     ]
     assert "no difference can be told" in even.sentence()
+
+
+def test_in_brief_nothing_is_said_twice() -> None:
+    few = [*records("a", lambda c, r: 0.9, 2), *records("b", lambda c, r: 0.8, 2)]
+    found = find_differences(few, ["I-AUROC"])
+    (only,) = in_brief(found)
+    assert only.startswith("With 2 categories, p after Holm is at least 0.5, whatever the figures")
+    assert only.endswith("nothing can be told.")
+    many = [*records("a", lambda c, r: 0.9, shots=4), *records("b", lambda c, r: 0.8, shots=4)]
+    found = find_differences([*few, *many], ["I-AUROC"])
+    first, second = in_brief(found)
+    assert first.endswith("nothing can be told (I-AUROC, 1-shot).")
+    assert second.startswith("I-AUROC, 4-shot: a is ahead of b by 10.0")
 
 
 def test_the_correction_is_within_a_metric_and_number_of_shots() -> None:

@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..disk.files import write_file
-from ..errors import UsageError
+from ...disk.files import write_file
+from ...errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

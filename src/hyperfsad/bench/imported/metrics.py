@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..errors import UsageError, first_line
-from ..images.loading import opened_picture
-from .datasets import Category, load_mask
-from .imports import Import, Setting
-from .metrics import image_metrics, pixel_metrics
-from .protocol import Record, upsampled
-from .score_table import image_columns
-from .sizes import count
+from ...errors import UsageError, first_line
+from ...images.loading import opened_picture
+from ..datasets import Category, load_mask
+from ..metrics import image_metrics, pixel_metrics
+from ..protocol import Record, upsampled
+from ..score_table import image_columns
+from ..sizes import count
+from .reading import Import, Setting
 
 ENCODER = "imported"
 """What stands where our own records name their encoder."""

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from hyperfsad.bench.labels import Box, Disc, place_labels
+from hyperfsad.bench.drawing.labels import Box, Disc, place_labels
 
 BOUNDS = (0.0, 0.0, 400.0, 300.0)
 SIZE = (60.0, 9.0)

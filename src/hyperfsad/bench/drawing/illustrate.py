@@ -1,23 +1,24 @@
 """The figures of a finished run, from its records, its stored maps and the cached tokens."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..images.loading import load_image
+from ...images.loading import load_image
+from ..datasets import Category, TestImage, load_mask
+from ..presets import OURS, PRESETS
+from ..protocol import Protocol, Record, read_maps, summarise
+from ..published import published, six_set_average
+from ..timing import RunTimes, time_variants
+from ..token_cache import TokenCache
 from .canvas import save_figure
-from .datasets import Category, load_mask
 from .figures import Point, ablation_curves, accuracy_efficiency, tsne_cls
 from .galleries import GalleryRow, qualitative_grid, truth_over_map
-from .presets import OURS, PRESETS
-from .protocol import Protocol, Record, read_maps, summarise
-from .published import published, six_set_average
-from .timing import RunTimes, time_variants
-from .token_cache import TokenCache
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +32,22 @@ TILES = 60
 METHODS = ("main", "peers")
 """The presets whose rows are methods, which stand beside the published ones in Figure 1."""
 
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Which figures a run draws, and how many images the galleries show (None: all)."""
+
+    qualitative: bool = True
+    truth_over_map: bool = True
+    tsne: bool = True
+    accuracy_efficiency: bool = True
+    rows: int | None = None
+    """Of the qualitative figure."""
+    tiles: int | None = None
+    """Of all pages of maps under the truth together."""
+
 
 def draw_figures(
     preset: str,
@@ -40,20 +57,36 @@ def draw_figures(
     work: Path,
     out: Path,
     records: Sequence[Record],
+    drawn: Drawn,
 ) -> list[Path]:
-    """Writes every figure that the run has the data for, as PNG and PDF."""
+    """Writes every figure that is asked for and that the run has the data for, as PNG and PDF."""
     methods = [variant.label for variant in protocol.variants]
-    shown, many = [], []
-    for category in categories:
-        maps = read_maps(category, work)
-        shown += _rows(category, maps, methods, few=True)
-        many += _rows(category, maps, methods)
-    paths = save_figure(qualitative_grid(shown, methods), out, f"{preset}-qualitative")
-    ours = next((v.label for v in protocol.variants if v.peer is None), methods[0])
-    for page, start in enumerate(range(0, len(many), TILES), start=1):
-        figure = truth_over_map(many[start : start + TILES], ours)
-        paths += save_figure(figure, out, f"{preset}-truth-over-map-{page}")
-    paths += save_figure(_tsne(categories, cache), out, "tsne-cls")
+    paths: list[Path] = []
+    if drawn.qualitative:
+        rows = _gallery(categories, work, methods, _kinds, drawn.rows)
+        paths += save_figure(qualitative_grid(rows, methods), out, f"{preset}-qualitative")
+    if drawn.truth_over_map:
+        ours = next((v.label for v in protocol.variants if v.peer is None), methods[0])
+        rows = _gallery(categories, work, methods, _defects, drawn.tiles)
+        for page, start in enumerate(range(0, len(rows), TILES), start=1):
+            figure = truth_over_map(rows[start : start + TILES], ours)
+            paths += save_figure(figure, out, f"{preset}-truth-over-map-{page}")
+    if drawn.tsne:
+        paths += save_figure(_tsne(categories, cache), out, "tsne-cls")
+    if drawn.accuracy_efficiency:
+        paths += _bubbles(preset, categories, protocol, cache, work, out, records)
+    return paths
+
+
+def _bubbles(
+    preset: str,
+    categories: Sequence[Category],
+    protocol: Protocol,
+    cache: TokenCache,
+    work: Path,
+    out: Path,
+    records: Sequence[Record],
+) -> list[Path]:
     points, note = published_points(), ""
     if preset in METHODS:
         fewest = min(protocol.shots)
@@ -61,8 +94,7 @@ def draw_figures(
         times = time_variants(protocol.variants, [fewest], categories[0], cache, file)
         points += measured_points([r for r in records if r.shots == fewest], times)
         note = measured_words(categories, fewest, protocol.runs, times)
-    paths += save_figure(accuracy_efficiency(points, note), out, "accuracy-efficiency")
-    return paths
+    return save_figure(accuracy_efficiency(points, note), out, "accuracy-efficiency")
 
 
 def draw_curves(preset: str, records: Sequence[Record], out: Path) -> list[Path]:
@@ -132,20 +164,52 @@ def _over_sets(records: Sequence[Record], metric: str) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def _rows(
-    category: Category, maps: NDArray[np.float32], methods: Sequence[str], few: bool = False
+def _gallery(
+    categories: Sequence[Category],
+    work: Path,
+    methods: Sequence[str],
+    choose: Callable[[Category], list[int]],
+    most: int | None,
 ) -> list[GalleryRow]:
-    """Gallery rows of the first run at the fewest shots; `few`: one of each kind of defect."""
-    rows, kinds = [], set()
-    for place, image in enumerate(category.test):
-        if image.defect in kinds if few else not image.anomalous:
-            continue
-        kinds.add(image.defect)
-        drawn = {method: maps[row, 0, place] for row, method in enumerate(methods)}
-        picture, label = load_image(image.path).rgb(), f"{category.name}\n{image.defect}"
-        mask = load_mask(image, MASK_SIZE) if image.mask else None
-        rows.append(GalleryRow(label, picture, mask, drawn))
+    """Rows of the first run at the fewest shots; pictures are read once they are chosen."""
+    places = [(category, place) for category in categories for place in choose(category)]
+    chosen: dict[int, list[int]] = {}
+    index = {id(category): number for number, category in enumerate(categories)}
+    for category, place in places if most is None else spread(places, most):
+        chosen.setdefault(index[id(category)], []).append(place)
+    rows = []
+    for number, own in chosen.items():
+        category = categories[number]
+        maps = read_maps(category, work)[:, 0]
+        for place in own:
+            drawn = {method: maps[row, place] for row, method in enumerate(methods)}
+            rows.append(_row(category, category.test[place], drawn))
     return rows
+
+
+def _row(category: Category, image: TestImage, maps: dict[str, NDArray[np.float32]]) -> GalleryRow:
+    picture, label = load_image(image.path).rgb(), f"{category.name}\n{image.defect}"
+    mask = load_mask(image, MASK_SIZE) if image.mask else None
+    return GalleryRow(label, picture, mask, maps)
+
+
+def _kinds(category: Category) -> list[int]:
+    """The first image of each kind of defect, good ones included."""
+    first: dict[str, int] = {}
+    for place, image in enumerate(category.test):
+        first.setdefault(image.defect, place)
+    return list(first.values())
+
+
+def _defects(category: Category) -> list[int]:
+    return [place for place, image in enumerate(category.test) if image.anomalous]
+
+
+def spread(items: Sequence[_T], most: int) -> list[_T]:
+    """At most so many of the items, in order and at even distances."""
+    if len(items) <= most:
+        return list(items)
+    return [items[place * len(items) // most] for place in range(most)]
 
 
 def _tsne(categories: Sequence[Category], cache: TokenCache) -> "Figure":

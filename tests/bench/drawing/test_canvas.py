@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from hyperfsad.bench.canvas import footnote, save_figure
-from hyperfsad.bench.figures import ablation_curves
+from hyperfsad.bench.drawing.canvas import footnote, save_figure
+from hyperfsad.bench.drawing.figures import ablation_curves
 
 
 def drawn(folder: Path) -> tuple[bytes, bytes]:

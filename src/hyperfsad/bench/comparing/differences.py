@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .presets import cut_notes
-from .protocol import Record
+from ..presets import cut_notes
+from ..protocol import Record
+from ..tables import Cell, Column, Row, Table
 from .significance import (
     ALPHA,
     LEVEL,
@@ -20,7 +21,6 @@ from .significance import (
     least_p,
     signed_rank,
 )
-from .tables import Cell, Column, Row, Table
 
 Values: TypeAlias = dict[tuple[str, str], dict[int, float]]
 """A metric in percent, by category (of a data set) and run."""
@@ -110,7 +110,7 @@ def differences_table(found: Sequence[Difference], notes: Sequence[str] = ()) ->
         f" corrected p is below {ALPHA} and the interval leaves out 0."
     )
     title = "Differences between methods"
-    said = [method, *_too_few(found), *notes, *sentences(found)]
+    said = [method, *too_few(found), *notes, *sentences(found)]
     return Table(title, columns, tuple(rows), tuple(said))
 
 
@@ -128,8 +128,28 @@ def sentences(found: Sequence[Difference]) -> list[str]:
     return said
 
 
-def _too_few(found: Sequence[Difference]) -> Iterator[str]:
+def in_brief(found: Sequence[Difference]) -> list[str]:
+    """The sentences, in a few words for all groups in which nothing could be told."""
+    groups = dict.fromkeys(each.group for each in found)
+    hopeless = list(_too_few(found))
+    covered = {group for _, of in hopeless for group in of}
+    said = []
+    for words, of in hopeless:
+        where = "" if len(of) == len(groups) else f" ({'; '.join(of)})"
+        said.append(f"{words}: nothing can be told{where}.")
+    return said + sentences([each for each in found if each.group not in covered])
+
+
+def too_few(found: Sequence[Difference]) -> Iterator[str]:
     """What no figures could show, since there are too few categories for so many pairs."""
+    for words, groups in _too_few(found):
+        few = max(each.categories for each in found if each.group in groups) < 6
+        more = " One pair needs 6 categories." if few else ""
+        yield f"{words}: nothing can be told ({'; '.join(groups)}).{more}"
+
+
+def _too_few(found: Sequence[Difference]) -> Iterator[tuple[str, list[str]]]:
+    """The reason, and the groups that it holds for."""
     sizes: dict[tuple[int, int], list[str]] = {}
     for group in dict.fromkeys(each.group for each in found):
         mine = [each for each in found if each.group == group]
@@ -140,9 +160,8 @@ def _too_few(found: Sequence[Difference]) -> Iterator[str]:
             few = "1 category" if categories == 1 else f"{categories} categories"
             many = "" if pairs == 1 else f" and {pairs} pairs"
             yield (
-                f"With {few}{many}, p after Holm is at least {least:.3g}, whatever the figures:"
-                f" nothing can be told ({'; '.join(groups)})."
-                + (" One pair needs 6 categories." if categories < 6 else "")
+                f"With {few}{many}, p after Holm is at least {least:.3g}, whatever the figures",
+                groups,
             )
 
 

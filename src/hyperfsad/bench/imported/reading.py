@@ -16,9 +16,9 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
-from ..disk.files import open_regular
-from ..errors import UsageError, reason
-from .datasets import Category
+from ...disk.files import open_regular
+from ...errors import UsageError, reason
+from ..datasets import Category
 
 Parts: TypeAlias = tuple[str, ...]
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..errors import UsageError
-from ..results.heatmap import overlay, palette
+from ...errors import UsageError
+from ...results.heatmap import overlay, palette
 from .canvas import INK, new_figure, style, text_width
 
 if TYPE_CHECKING:

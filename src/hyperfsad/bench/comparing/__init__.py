@@ -1,0 +1,1 @@
+"""Which method is ahead of which, and how sure that is."""

@@ -1,0 +1,1 @@
+"""Figures like the paper's: charts, galleries, and which of them a run draws."""

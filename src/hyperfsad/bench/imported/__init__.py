@@ -1,0 +1,1 @@
+"""Scores of other systems: read from their files, and measured like ours."""
