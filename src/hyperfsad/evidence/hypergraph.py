@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.sparse import csr_array
 
-from ..decisions.routing import Route
+from ..decisions.route import Route
 from ..disk.files import write_file
 from ..errors import UsageError
 from ..images.loading import LoadedImage, NormalImage, save_picture

@@ -18,11 +18,12 @@ from ..images.grid import PatchGrid
 from ..images.loading import LoadedImage
 from ..images.rotation import angle_of, turned_back
 from ..messages import Progress, no_progress
+from ..method.branches import TokenScore
 from ..method.incidence import incidence, placed
 from ..method.matching import Matcher, distances_apart
 from ..method.memory import MemoryBank
 from ..method.missing import Missing, MissingPieces, missing_weight
-from ..method.scoring import ImageScoring, TokenScore
+from ..method.scoring import ImageScoring
 from .view import (
     LEVEL_IMAGES,
     SELF_DISTANCE,
