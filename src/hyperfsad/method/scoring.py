@@ -39,9 +39,13 @@ class Pooling:
     def __call__(self, anomaly_map: Tensor, patches: int | None = None) -> Tensor:
         """`patches` says what a share is a share of, where that is not the map itself."""
         values = anomaly_map.flatten()
-        whole = len(values) if patches is None else patches
+        count = self.patches_of(len(values) if patches is None else patches)
+        return values.topk(min(count, len(values))).values.mean()
+
+    def patches_of(self, whole: int) -> int:
+        """How many of so many values are averaged, if there are as many."""
         count = self.count if self.count is not None else math.ceil((self.share or 0) * whole)
-        return values.topk(min(max(count, 1), len(values))).values.mean()
+        return max(count, 1)
 
 
 def patch_scores(queries: Sequence[Tensor], rebuilt: Sequence[Tensor]) -> Tensor:

@@ -93,6 +93,16 @@ class WholeView(View):
     _scoring: ImageScoring
     """With the weights that a bank of this size has."""
 
+    @property
+    def pieces(self) -> MissingPieces | None:
+        """What is looked for in an image; None where that is not asked, or cannot be known."""
+        return self._pieces
+
+    @property
+    def scoring(self) -> ImageScoring:
+        """How an image score comes about, with the weights that a bank of this size has."""
+        return self._scoring
+
     def _find_pieces(self) -> MissingPieces | None:
         """Pieces of the parts as they lie, of the layer in the middle; turned ones never match
         exactly."""
