@@ -9,3 +9,19 @@ preprocess  from a file to the graph's input; copied beside the model, it import
 runtime     runs an exported folder with ONNX Runtime or OpenVINO alone
 exported    the same as a detector: results, regions, verdicts
 """
+
+from typing import TYPE_CHECKING
+
+from ..lazy import loader
+
+if TYPE_CHECKING:
+    from .exported import ExportedDetector
+    from .runtime import ExportedModel
+    from .writing import export
+
+# torch is imported for `export` alone
+_HOMES = {"ExportedDetector": "exported", "ExportedModel": "runtime", "export": "writing"}
+
+__all__ = ["ExportedDetector", "ExportedModel", "export"]
+
+__getattr__ = loader(__name__, _HOMES)
