@@ -13,6 +13,7 @@ included.
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -95,6 +96,11 @@ def compare(
                 tallies[name].add(result, expected, seconds)
 
 
+def told(tallies: dict[str, Tally]) -> str:
+    """The differences so far, in one line."""
+    return "  ".join(f"{name} {one.score:.1e} {one.map:.1e}" for name, one in tallies.items())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--suite", required=True)
@@ -115,6 +121,7 @@ def main() -> None:
             for category in categories:
                 fresh = HyperFSAD(recipe=recipe, device="cpu", engine="torch")
                 compare(category, fresh, encoders, options, shots, tallies)
+                print(recipe, shots, category.name, told(tallies), sep="  ", file=sys.stderr)
             for name, one in tallies.items():
                 megabytes = statistics.median(one.bytes) / 1e6
                 seconds = statistics.median(one.seconds)

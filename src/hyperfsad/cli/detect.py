@@ -32,7 +32,7 @@ LISTED = 10
 
 def add_detect(command: argparse.ArgumentParser) -> None:
     arguments.add_files(command, "images", "IMAGE", "images to inspect")
-    arguments.add_source(command, required=True)
+    arguments.add_source(command, required=True, exported=True)
     arguments.add_results(command)
     flag(command, "--resume", "continue an interrupted run")
     arguments.add_fitting(command)

@@ -4,7 +4,7 @@ It does what `WholeView` does image by image, in operations that a graph can hol
 positions and all that follows from the good parts alone are constants in it.
 """
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,8 @@ class Graph(nn.Module):
         self.model = model
         self._how, self._scoring, self._levels = view.rules.comparison, view.scoring, levels
         self._middle = len(view.rules.settings.layers) // 2
-        self._pooled = min(self._scoring.pooling.patches_of(count := self._how.grid**2), count)
+        patches = self._how.grid**2
+        self._pooled = min(self._scoring.pooling.patches_of(patches), patches)
         self.register_buffer("mean", torch.tensor(view.rules.settings.mean))
         self.register_buffer("std", torch.tensor(view.rules.settings.std))
         self.memory = Memory(view)
@@ -103,16 +104,16 @@ class Graph(nn.Module):
         return values.reshape(-1, self._how.grid, self._how.grid)
 
 
+@dataclass(frozen=True)
 class Faced:
     """The entries of the memory bank that each image is compared with."""
 
-    def __init__(self, entries: Tensor, allowed: Tensor, plain: Tensor) -> None:
-        self.entries = entries
-        """(images, few); one may stand there twice, and then is allowed once."""
-        self.allowed = allowed
-        """Which of them count, (images, few)."""
-        self.plain = plain
-        """Whether of each good part only itself counts, as it lies, (images, good parts)."""
+    entries: Tensor
+    """(images, few); one may stand there twice, and then is allowed once."""
+    allowed: Tensor
+    """Which of them count, (images, few)."""
+    plain: Tensor
+    """Whether of each good part only itself counts, as it lies, (images, good parts)."""
 
 
 class Memory(nn.Module):
@@ -179,11 +180,20 @@ def at_scale(tokens: Tensor, how: Comparison, scale: int) -> Tensor:
     if scale == 1:
         return tokens
     maps = tokens.reshape(-1, how.grid, how.grid, tokens.shape[-1])
-    mean = _line(_line(maps, how.grid).transpose(1, 2), how.grid).transpose(1, 2)
-    return nn.functional.normalize(mean, dim=-1).flatten(1, 2)
+    return nn.functional.normalize(_averaged(maps, how.grid), dim=-1).flatten(1, 2)
 
 
-def _line(maps: Tensor, grid: int) -> Tensor:
+def smoothed(values: Tensor, grid: int) -> Tensor:
+    """`method.matching.smoothed` for a batch of maps, (images, N)."""
+    return _averaged(values.reshape(-1, grid, grid, 1), grid).flatten(1)
+
+
+def _averaged(maps: Tensor, grid: int) -> Tensor:
+    """Each patch with its neighbours, 1 2 1 along both axes, (images, grid, grid, D)."""
+    return _along(_along(maps, grid).transpose(1, 2), grid).transpose(1, 2)
+
+
+def _along(maps: Tensor, grid: int) -> Tensor:
     """1 2 1 along the second axis; what lies outside does not count."""
     none = torch.zeros_like(maps[:, :1])
     before = torch.cat([none, maps[:, :-1]], dim=1)
@@ -191,17 +201,6 @@ def _line(maps: Tensor, grid: int) -> Tensor:
     return (2 * maps + before + after) / _weights(grid)[:, None, None]
 
 
-def smoothed(values: Tensor, grid: int) -> Tensor:
-    """`method.matching.smoothed` for a batch of maps, (images, N)."""
-    maps = values.reshape(-1, grid, grid)
-    return _line2(_line2(maps, grid).transpose(1, 2), grid).transpose(1, 2).flatten(1)
-
-
-def _line2(maps: Tensor, grid: int) -> Tensor:
-    return _line(maps[..., None], grid)[..., 0]
-
-
 def _weights(grid: int) -> Tensor:
     """How much counts along a line of patches: 4, and 3 at its ends."""
-    found: Sequence[float] = [4.0 - (place == 0) - (place == grid - 1) for place in range(grid)]
-    return torch.tensor(found)
+    return torch.tensor([4.0 - (place == 0) - (place == grid - 1) for place in range(grid)])

@@ -117,7 +117,7 @@ def _write_graph(graph: Graph, side: int, folder: Path, kind: str) -> None:
     try:
         with constant_positions(graph.model), quiet_transformers(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of branches on shapes, which are fixed here
-            graph.model(torch.zeros(2, 3, side, side))  # from here on, positions are constants
+            graph.model(torch.zeros(1, 3, side, side))  # from here on, positions are constants
             torch.onnx.export(
                 graph,
                 (pixels,),
