@@ -227,7 +227,7 @@ def test_one_of_four_equal_pieces_is_missed() -> None:
     assert found.score > 1.5 * SHOWN
     worst = int(found.excess.argmax())
     assert divmod(worst, GRID) in {(9, 9), (9, 10), (10, 9), (10, 10)}
-    anywhere = float((lacking @ pieces._images[found.image][worst]).max())
+    anywhere = float((lacking @ pieces.images[found.image][worst]).max())
     assert anywhere > 0.95 > float(found.similarity[worst])
     assert asked(pieces, photographed(whole, 31)).score < found.score / 3
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hyperfsad import AnomalyResult
-from hyperfsad.decisions.routing import Route
+from hyperfsad.decisions.route import Route
 from hyperfsad.images.loading import NormalImage, load_image
 from hyperfsad.output.folder import OutputFolder
 from hyperfsad.output.report.overview import NO_REGION, Overview, ProductSummary

@@ -12,9 +12,10 @@ from torch import Tensor
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.errors import UsageError
 from hyperfsad.images.loading import NormalImage
+from hyperfsad.method.branches import BranchScores, branch_weights
 from hyperfsad.method.lookups import reconstruct
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.method.scoring import BranchScores, branch_weights, cls_score, patch_scores
+from hyperfsad.method.scoring import cls_score, patch_scores
 from hyperfsad.theory.certificates import REASONS, Certificates, certify_tokens
 from hyperfsad.theory.ranking import layer_margins
 

@@ -13,11 +13,12 @@ from hyperfsad.decisions.roi import make_roi
 from hyperfsad.encoders import EncoderSettings
 from hyperfsad.encoders.tokens import ImageTokens, Tokens
 from hyperfsad.images.loading import NormalImage
+from hyperfsad.method.branches import branch_weights
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.matching import Comparison
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.method.pruning import MemoryLayer
-from hyperfsad.method.scoring import ImageScoring, Pooling, branch_weights
+from hyperfsad.method.scoring import ImageScoring, Pooling
 from hyperfsad.views import Rules
 from hyperfsad.views.view import SPAN
 from hyperfsad.views.whole import CLEARLY_BETTER, WholeView

@@ -23,8 +23,9 @@ from ..disk.files import atomic_path
 from ..encoders import EncoderSettings
 from ..encoders.tokens import ImageTokens, Tokens
 from ..images.loading import NormalImage
+from ..method.branches import BranchScores, branch_weights
 from ..method.memory import MemoryBank
-from ..method.scoring import BranchScores, Pooling, branch_weights
+from ..method.scoring import Pooling
 from ..peers import PEERS
 from ..peers.peer import OwnTokens
 from ..version import __version__

@@ -132,10 +132,11 @@ def add_wait(command: Parser) -> None:
     flag(command, "--wait", text)
 
 
-def add_source(command: Parser, required: bool = False) -> None:
-    """A saved detector, or good parts to fit a new one on."""
+def add_source(command: Parser, required: bool = False, exported: bool = False) -> None:
+    """A saved detector, or good parts to fit a new one on; perhaps an `exported` model."""
     source = command.add_mutually_exclusive_group(required=required)
-    option(source, "--detector FILE", "detector file to use")
+    folder = ", or a folder that `hyperfsad export` wrote" if exported else ""
+    option(source, "--detector FILE", f"detector file to use{folder}")
     option(source, "--normal GOOD", "fit a detector on these good parts instead", nargs="+")
 
 

@@ -3,7 +3,7 @@
 import argparse
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import HyperfsadError, UsageError
 from . import arguments
@@ -19,7 +19,12 @@ from .console import (
     progress,
     say,
 )
-from .detectors import fitted_detector, found_images, saved_detector
+from .detectors import fitted_detector, found_images, inspecting_detector, saved_detector
+
+if TYPE_CHECKING:
+    from ..detector.hyperfsad import HyperFSAD
+    from ..detector.products import ProductDetector
+    from ..export.exported import ExportedDetector
 
 LISTED = 10
 """Images that a summary names."""
@@ -27,7 +32,7 @@ LISTED = 10
 
 def add_detect(command: argparse.ArgumentParser) -> None:
     arguments.add_files(command, "images", "IMAGE", "images to inspect")
-    arguments.add_source(command, required=True)
+    arguments.add_source(command, required=True, exported=True)
     arguments.add_results(command)
     flag(command, "--resume", "continue an interrupted run")
     arguments.add_fitting(command)
@@ -54,8 +59,9 @@ def detect(options: argparse.Namespace) -> int:
     if not images:
         raise UsageError(f"All images lie in the output folder {out}.")
     complete = not found.failed
+    detector: HyperFSAD | ProductDetector | ExportedDetector
     if options.detector:
-        detector = saved_detector(options)
+        detector = inspecting_detector(options)
     else:
         detector, all_read = fitted_detector(options)
         complete &= all_read

@@ -14,6 +14,7 @@ from .console import progress, say
 if TYPE_CHECKING:
     from ..detector.hyperfsad import HyperFSAD
     from ..detector.products import ProductDetector
+    from ..export.exported import ExportedDetector
     from ..images.finding import FoundImages
 
 FIXED = (
@@ -59,6 +60,25 @@ def saved_detector(options: argparse.Namespace) -> "HyperFSAD | ProductDetector"
     for one in by_product(detector).values():
         one.progress = progress
     return detector
+
+
+def inspecting_detector(
+    options: argparse.Namespace,
+) -> "HyperFSAD | ProductDetector | ExportedDetector":
+    """A saved detector, or the folder of an exported one; torch is not imported for the latter."""
+    from ..export.card import is_exported
+
+    if not is_exported(options.detector):
+        return saved_detector(options)
+    _refuse_fixed(options)
+    if options.backbone or options.engine != "auto" or options.device not in ("auto", "cpu"):
+        raise UsageError(
+            f"{options.detector} is an exported model: its encoder and what runs it are settled, on"
+            " the CPU; leave --backbone, --engine and --device out."
+        )
+    from ..export.exported import ExportedDetector
+
+    return ExportedDetector(options.detector, **chosen(options, "threads", "batch_size"))
 
 
 def saved_single(options: argparse.Namespace) -> "HyperFSAD":

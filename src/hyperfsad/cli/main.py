@@ -22,6 +22,7 @@ COMMANDS = {
     "calibrate": ("fit", "set a new threshold for a saved detector"),
     "advise": ("advise", "find out which settings suit your parts"),
     "evaluate": ("evaluate", "measure verdicts on parts whose truth you know"),
+    "export": ("export", "write a detector as a model for ONNX Runtime or OpenVINO"),
     "demo": ("tools", "draw example parts and inspect them"),
     "benchmark": ("benchmark", "measure accuracy on data sets, in tables like the paper's"),
     "reproduce": ("reproduce", "run all tables and figures of the paper, into one page"),

@@ -3,7 +3,6 @@
 A method adds how tokens are scored, and the colour scale of its maps.
 """
 
-import math
 import weakref
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from ..decisions.regions import Region, find_regions
 from ..decisions.thresholds import Calibration
 from ..encoders import SUBSTITUTE, find_spec
 from ..encoders.encoder import Encoder, PreparedImage, load_encoder, named_device, named_engine
@@ -22,8 +20,9 @@ from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage, NormalImage
 from ..images.reading import Images, check_images
 from ..messages import Notify, Progress, no_progress, silent
+from ..method.branches import TokenScore
 from ..method.memory import MemoryBank
-from ..method.scoring import TokenScore
+from ..results.levels import Levels
 from ..results.result import AnomalyResult
 from .checks import checked
 from .predictor import Predictor
@@ -237,41 +236,21 @@ class FewShotDetector(Predictor):
 
     def result(self, image: PreparedImage, scored: TokenScore) -> AnomalyResult:
         """What is said of an image, given its scores."""
-        self._require_levels()
-        regions: tuple[Region, ...] = ()
-        calibration = self.calibration_
-        if self.map_threshold_ is not None:
-            regions = find_regions(
-                scored.anomaly_map, image.size, self.map_threshold_, self.min_area, scored.missing
-            )
-        return AnomalyResult(
-            image.name,
-            scored.branches,
-            scored.anomaly_map,
-            image.size,
-            self._shown_scale(),
-            image.source,
-            self.threshold_,
-            regions,
-            picture=image.picture,
-            map_threshold=self.map_threshold_,
-            threshold_from=self.threshold_from_,
-            p_value=calibration.p_value(scored.score, scored.peak) if calibration else None,
-            regions_decide=calibration is None or calibration.joint,
-            foreign=None
-            if self.foreign_ is None
-            else scored.branches.values["cls"] > self.foreign_,
-            inside=scored.inside,
-            detector=weakref.ref(self),
+        return self.levels().result(
+            image.name, image.size, image.source, image.picture, scored, weakref.ref(self)
         )
 
-    def _require_levels(self) -> None:
-        """Refuses thresholds that were set to what nothing lies above."""
-        for level in (self.threshold_, self.map_threshold_):
-            if level is not None and not math.isfinite(level):
-                raise UsageError(
-                    f"The detector has the threshold {level}, which judges nothing; calibrate it."
-                )
+    def levels(self) -> Levels:
+        """What scores and maps are held against."""
+        return Levels(
+            self.threshold_,
+            self.map_threshold_,
+            self.threshold_from_,
+            self.calibration_,
+            self.foreign_,
+            self._shown_scale(),
+            self.min_area,
+        )
 
     def _shown_scale(self) -> tuple[float, float]:
         """Colours begin where the map says that an image is anomalous, and end at twice that."""

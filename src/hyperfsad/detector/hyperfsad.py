@@ -26,9 +26,10 @@ from ..images.loading import ImageSource, LoadedImage, load_image
 from ..images.reading import Images, check_images, distinct_images, single_images
 from ..images.rotation import turned
 from ..messages import Notify, silent
+from ..method.branches import TokenScore, branch_weights
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
-from ..method.scoring import ImageScoring, Pooling, TokenScore, branch_weights
+from ..method.scoring import ImageScoring, Pooling
 from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
 from .base import FewShotDetector

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..decisions.interest import AUTO
-from ..decisions.routing import Route, Router, least_similarities, look_alikes
+from ..decisions.route import Route
+from ..decisions.routing import Router, least_similarities, look_alikes
 from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import Tokens

@@ -20,6 +20,7 @@ from ..messages import Notify, silent
 from . import folders, store
 from .engines import Engine, TokenModel, TorchEngine
 from .integrity import require_intact
+from .quiet_openvino import ConversionError
 from .specs import ENGINES, EncoderSettings, EncoderSpec, WindowSettings
 from .tokens import Tokens
 
@@ -149,18 +150,18 @@ def load_encoder(
         device = "cpu"
     target = choose_device(device)
     if choose_engine(engine, target) == "openvino":
-        from .openvino import ConversionError, load_engine
+        from .openvino import load_engine
 
         try:
             found: Engine = load_engine(
-                settings, lambda: _torch_engine(settings, target, notify), notify, parallel=parallel
+                settings, lambda: torch_engine(settings, target, notify), notify, parallel=parallel
             )
             return Encoder(settings, found, target)
         except ConversionError as error:
             if engine != "auto":
                 raise
             notify(f"{error} Working with torch instead.")
-    return Encoder(settings, _torch_engine(settings, target, notify), target)
+    return Encoder(settings, torch_engine(settings, target, notify), target)
 
 
 def _other_form(settings: EncoderSettings, device: torch.device, notify: Notify) -> Encoder:
@@ -169,10 +170,11 @@ def _other_form(settings: EncoderSettings, device: torch.device, notify: Notify)
         from .windows import load_windows
 
         return WindowEncoder(settings, load_windows(settings, device, notify), device)
-    return Encoder(settings, _torch_engine(settings, device, notify), device)
+    return Encoder(settings, torch_engine(settings, device, notify), device)
 
 
-def _torch_engine(settings: EncoderSettings, device: torch.device, notify: Notify) -> TorchEngine:
+def torch_engine(settings: EncoderSettings, device: torch.device, notify: Notify) -> TorchEngine:
+    """The model of `transformers` with its weights, ready to run or to be exported."""
     spec = store.find_spec(settings.name)
     depth = settings.layers[-1]
     folder = store.weights_folder(spec, notify)

@@ -14,12 +14,11 @@ import importlib.metadata
 import json
 import os
 import shutil
-import sys
 import tempfile
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,18 +31,16 @@ from ..errors import EncoderError, HyperfsadError, first_line
 from ..messages import Notify, silent
 from ..version import __version__
 from . import store
-from .engines import TokenModel, TorchEngine
+from .engines import TorchEngine
 from .folders import quiet_transformers, weight_files
+from .positions import constant_positions
+from .quiet_openvino import ConversionError, import_openvino, last_line
 from .specs import FAMILIES, EncoderSettings
 
 GRAPH, CONSTANTS, NOTES = "model.xml", "model.bin", "notes.json"
 TOLERANCE = 3e-4
 """How far a token's entries may be from those of torch; half precision is worse than that."""
 UNUSED_DAYS = 30
-
-
-class ConversionError(EncoderError):
-    """A model that OpenVINO cannot run, or not exactly enough."""
 
 
 def load_engine(
@@ -214,7 +211,7 @@ def _write(core: Any, graph: _Graph, folder: Path, parallel: bool) -> OpenVINOEn
         pairs = zip(engine.tokens(graph.pixels), graph.tokens, strict=True)
         off = max(float((ours - theirs).abs().max()) for ours, theirs in pairs)
     except RuntimeError as error:
-        raise ConversionError(f"OpenVINO cannot run {name}: {_last_line(error)}.") from error
+        raise ConversionError(f"OpenVINO cannot run {name}: {last_line(error)}.") from error
     if not off <= TOLERANCE:
         raise ConversionError(
             f"OpenVINO does not compute the tokens of {name} exactly on this machine"
@@ -241,7 +238,7 @@ def _convert(source: TorchEngine) -> _Graph:
         from openvino.frontend import FrontEndManager
         from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
-        with _constant_positions(source.model), quiet_transformers(), warnings.catch_warnings():
+        with constant_positions(source.model), quiet_transformers(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of branches on shapes, which are fixed here
             tokens = source.model(pixels)
             decoder = TorchScriptPythonDecoder(
@@ -254,57 +251,5 @@ def _convert(source: TorchEngine) -> _Graph:
         manager.register_pass(passes.ConstantFolding())  # all shapes are known now
         manager.run_passes(model)
     except Exception as error:  # whatever another version of these libraries stumbles over
-        raise ConversionError(f"OpenVINO cannot convert {name}: {_last_line(error)}.") from error
+        raise ConversionError(f"OpenVINO cannot convert {name}: {last_line(error)}.") from error
     return _Graph(source, model, noise, tokens)
-
-
-@contextlib.contextmanager
-def _constant_positions(model: TokenModel) -> Iterator[None]:
-    """Positions depend on the size alone: computed at the first call, they are constants later.
-
-    So they get into the graph as torch has them; OpenVINO interpolates position tables
-    differently, and tokens would be off by a hundredth.
-    """
-    owner, _, name = model.family.positions.rpartition(".")
-    holder = model.model.get_submodule(owner)
-    compute = getattr(holder, name)
-    own = vars(holder).get(name)  # the family's way of resizing, if it has one
-    known: list[Any] = []
-
-    def once(*inputs: Any) -> Any:
-        if not known:
-            known.append(compute(*inputs))
-        return known[0]
-
-    setattr(holder, name, once)
-    try:
-        yield
-    finally:
-        delattr(holder, name)
-        if own is not None:
-            setattr(holder, name, own)
-
-
-def import_openvino() -> Any:
-    """OpenVINO without its telemetry: the import alone would call a statistics server and leave
-    files in the user's home folder. OpenVINO goes without where that package is not installed."""
-    if "openvino" in sys.modules:
-        return sys.modules["openvino"]
-    name = "openvino_telemetry"
-    there = sys.modules.get(name)
-    sys.modules[name] = None  # type: ignore[assignment]
-    try:
-        import openvino
-    except (ImportError, OSError) as error:
-        raise ConversionError(f"OpenVINO cannot be loaded: {_last_line(error)}.") from error
-    finally:
-        del sys.modules[name]
-        if there is not None:
-            sys.modules[name] = there
-    return openvino
-
-
-def _last_line(error: Exception) -> str:
-    """OpenVINO names places in its source first, and the reason last."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1].strip().rstrip(".") if lines else type(error).__name__

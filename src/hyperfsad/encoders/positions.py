@@ -1,5 +1,8 @@
-"""How position tables are resized to another grid, where `transformers` does it differently."""
+"""How position tables are resized to another grid, where `transformers` does it differently, and
+how they get into a graph."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,3 +34,31 @@ def meta_dinov2(
     )
     resized = resized.permute(0, 2, 3, 1).reshape(1, rows * columns, -1)
     return torch.cat([cls, resized.to(cls.dtype)], dim=1)
+
+
+@contextlib.contextmanager
+def constant_positions(model: Any) -> Iterator[None]:
+    """Positions of a `TokenModel` depend on the size alone: computed at the first call, they are
+    constants later.
+
+    So they get into a graph as torch has them; OpenVINO interpolates position tables
+    differently, and tokens would be off by a hundredth.
+    """
+    owner, _, name = model.family.positions.rpartition(".")
+    holder = model.model.get_submodule(owner)
+    compute = getattr(holder, name)
+    own = vars(holder).get(name)  # the family's way of resizing, if it has one
+    known: list[Any] = []
+
+    def once(*inputs: Any) -> Any:
+        if not known:
+            known.append(compute(*inputs))
+        return known[0]
+
+    setattr(holder, name, once)
+    try:
+        yield
+    finally:
+        delattr(holder, name)
+        if own is not None:
+            setattr(holder, name, own)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..decisions.routing import Route, route_fields
+from ..decisions.route import Route, route_fields
 from ..images.loading import LoadedImage
 from ..messages import as_rows
 

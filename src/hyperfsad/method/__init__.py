@@ -6,7 +6,8 @@
     matching   Section 4.2: the memory ready to be asked, 1 − cos(q, ε) of each patch
     incidence  Section 4.2: the weights of all patches at once, as a sparse matrix (a hypergraph)
     pruning    the same distances with most of the work left out (Proposition 1), and `_kernel.c`
-    scoring    Section 4.3: the map (Equation 9), f_pool, S_cls (Equation 4), S_image (Equation 5)
+    scoring    Section 4.3: the map (Equation 9), f_pool, S_cls (Equation 4)
+    branches   Section 4.3: S_image, the weighted sum of the branches (Equation 5)
     missing    ours: which pieces of good parts does an image lack?
 
 Three things here are not in the paper, and off in its recipes: `sharpness`, a factor on the

@@ -82,7 +82,8 @@ class MissingPieces:
         self, images: Sequence[Tensor], cls: Tensor, grid: int, kept: Sequence[Tensor | None]
     ) -> None:
         """`images` are (N, D) each, `cls` their tokens (K, D); `kept` masks what is looked for."""
-        self._images, self._cls, self._grid, self._kept = images, cls, grid, kept
+        self.images, self.cls = images, cls
+        self._grid, self._kept = grid, kept
         self._variations: dict[int, Tensor] = {}
 
     def variation(self, number: int) -> Tensor:
@@ -93,23 +94,23 @@ class MissingPieces:
         return self._variations[number]
 
     def _found_variation(self, number: int) -> Tensor:
-        others = [image for place, image in enumerate(self._images) if place != number]
+        others = [image for place, image in enumerate(self.images) if place != number]
         found = [self._looked_for(number, other)[0] for other in others[:OTHERS]]
-        found.append(SHIFTED * _unlike_neighbours(self._images[number], self._grid))
+        found.append(SHIFTED * _unlike_neighbours(self.images[number], self._grid))
         maps = torch.stack(found).amax(dim=0).reshape(1, 1, self._grid, self._grid)
         return max_pool2d(maps, SPREAD, stride=1, padding=SPREAD // 2).flatten()
 
     def difference(self) -> float:
         """How far the patches of the first few good parts are off in one another, over how unlike
         neighbouring patches are: near 0 for near-copies."""
-        few = range(min(len(self._images), NEAREST))
+        few = range(min(len(self.images), NEAREST))
         off = [
-            float(self._looked_for(one, self._images[other])[0].mean())
+            float(self._looked_for(one, self.images[other])[0].mean())
             for one in few
             for other in few
             if one != other
         ]
-        unlike = [float(_unlike_neighbours(self._images[one], self._grid).mean()) for one in few]
+        unlike = [float(_unlike_neighbours(self.images[one], self._grid).mean()) for one in few]
         return sum(off) / len(off) / max(sum(unlike) / len(unlike), 1e-6)
 
     def _looked_for(self, number: int, patches: Tensor) -> tuple[Tensor, Tensor]:
@@ -118,7 +119,7 @@ class MissingPieces:
         What should lie outside the picture is not missed: its residual is 0.
         """
         grid = self._grid
-        similarities = self._images[number] @ patches.T
+        similarities = self.images[number] @ patches.T
         found = similarities.argmax(dim=1)
         own = torch.arange(grid * grid, device=found.device)
         row = own // grid + _median_around(found // grid - own // grid, grid)
@@ -134,7 +135,7 @@ class MissingPieces:
 
     def find(self, patches: Tensor, cls: Tensor) -> Missing:
         """What an image lacks, given its patches (N, D) and its CLS token (D,)."""
-        nearest = (self._cls @ cls).topk(min(NEAREST, len(self._images))).indices.tolist()
+        nearest = (self.cls @ cls).topk(min(NEAREST, len(self.images))).indices.tolist()
         found = []
         for number in sorted(nearest):
             residuals, expected = self._looked_for(number, patches)

@@ -1,20 +1,18 @@
-"""Dual-Branch Image Scoring (Section 4.3): the map, its pooling, the branches, their fusion.
+"""Dual-Branch Image Scoring (Section 4.3): the map, its pooling, and the scores of the branches.
 
-The image score is a sum over named branches. `BRANCHES` lists them, `ImageScoring` computes them,
-and everything else (results, tables, the report, the benchmark) reads them from `BranchScores`.
+`branches` names the branches and sums them; `ImageScoring` here computes them.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import NotFiniteError, UsageError
+from ..errors import UsageError
+from .branches import BranchScores
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,13 @@ class Pooling:
     def __call__(self, anomaly_map: Tensor, patches: int | None = None) -> Tensor:
         """`patches` says what a share is a share of, where that is not the map itself."""
         values = anomaly_map.flatten()
-        whole = len(values) if patches is None else patches
+        count = self.patches_of(len(values) if patches is None else patches)
+        return values.topk(min(count, len(values))).values.mean()
+
+    def patches_of(self, whole: int) -> int:
+        """How many of so many values are averaged, if there are as many."""
         count = self.count if self.count is not None else math.ceil((self.share or 0) * whole)
-        return values.topk(min(max(count, 1), len(values))).values.mean()
+        return max(count, 1)
 
 
 def patch_scores(queries: Sequence[Tensor], rebuilt: Sequence[Tensor]) -> Tensor:
@@ -70,47 +72,6 @@ def cls_score(query: Tensor, memory: Tensor) -> Tensor:
     return cls_distances(query, memory).mean()
 
 
-BRANCHES = {"map": "map score", "cls": "whole-image score", "missing": "missing pieces"}
-"""All branches of an image score by name, and their labels for people; a detector has those that
-its weights name."""
-
-
-@dataclass(frozen=True)
-class BranchScores:
-    """The scores of the branches, and their weights in the image score."""
-
-    values: Mapping[str, float]
-    weights: Mapping[str, float]
-
-    def __post_init__(self) -> None:
-        if self.values.keys() != self.weights.keys():
-            raise ValueError(f"Scores of {[*self.values]} have weights of {[*self.weights]}.")
-
-    @classmethod
-    def of_map(cls, score: float) -> "BranchScores":
-        """For methods that know the map alone."""
-        return cls({"map": score, "cls": 0.0}, branch_weights(1.0))
-
-    @property
-    def total(self) -> float:
-        """S_image, the weighted sum (Equation 5)."""
-        return sum(self.weights[name] * self.values[name] for name in self.values)
-
-    def with_values(self, **values: float) -> "BranchScores":
-        """The same with other scores of some branches."""
-        return replace(self, values={**self.values, **values})
-
-
-def branch_weights(lam: float, missing: float = 0.0) -> dict[str, float]:
-    """The paper's two branches, λ for the map and 1 − λ for the CLS token (Equation 5), and ours
-    for missing pieces where it has a weight."""
-    if not 0 <= lam <= 1:
-        raise UsageError(f"λ lies between 0 and 1, not at {lam}.")
-    if not 0 <= missing <= 10:
-        raise UsageError(f"The weight of missing pieces lies between 0 and 10, not at {missing}.")
-    return {"map": lam, "cls": 1 - lam} | ({"missing": missing} if missing else {})
-
-
 @dataclass(frozen=True)
 class ImageScoring:
     """How an image score comes about: from the branches that have a weight."""
@@ -130,30 +91,3 @@ class ImageScoring:
         }
         values = {name: float(scores[name]()) for name in self.weights}
         return BranchScores(values, self.weights)
-
-
-@dataclass(frozen=True)
-class TokenScore:
-    """What a detector says of the tokens of one image."""
-
-    anomaly_map: NDArray[np.float32]
-    branches: BranchScores
-    inside: NDArray[np.bool_] | None = None
-    """The patches that were compared; None means all. The map is 0 at others."""
-    missing: NDArray[np.float32] | None = None
-    """What missing pieces add to the map, at the places where they should be; None: nothing."""
-
-    def __post_init__(self) -> None:
-        """No comparison with what is not a number is true, so it would be called good."""
-        if not (math.isfinite(self.score) and np.isfinite(self.anomaly_map).all()):
-            raise NotFiniteError("its score or its map is not finite")
-
-    @property
-    def score(self) -> float:
-        """The image score."""
-        return self.branches.total
-
-    @property
-    def peak(self) -> float:
-        """The largest value of the map."""
-        return float(self.anomaly_map.max())

@@ -14,9 +14,10 @@ from ..encoders.tokens import ImageTokens, Tokens
 from ..errors import UsageError
 from ..images.loading import LoadedImage
 from ..images.rotation import turn, turned
+from ..method.branches import BranchScores, TokenScore
 from ..method.lookups import in_chunks
 from ..method.memory import MemoryBank
-from ..method.scoring import BranchScores, Pooling, TokenScore
+from ..method.scoring import Pooling
 from ..views.view import LEVEL_IMAGES, scale_of
 
 ROTATIONS = (1, 8)

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ..decisions.regions import Region
-from ..decisions.routing import Route, route_fields
+from ..decisions.route import Route, route_fields
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.patch import against
 from ..images.grid import PatchGrid
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image, save_picture
-from ..method.scoring import BRANCHES, BranchScores
+from ..method.branches import BRANCHES, BranchScores
 from .heatmap import HeatMap
 
 BRANCH_FIELDS = {name: f"score_{name}" for name in BRANCHES}

@@ -15,10 +15,11 @@ from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from ..images.loading import NormalImage
 from ..images.reading import Images, distinct_images
+from ..method.branches import BranchScores, branch_weights
 from ..method.lookups import LOOKUPS, SPARSE, in_chunks
 from ..method.memory import MemoryBank
 from ..method.pruning import MemoryLayer
-from ..method.scoring import BranchScores, branch_weights, cls_distances
+from ..method.scoring import cls_distances
 
 Array = NDArray[np.float64]
 

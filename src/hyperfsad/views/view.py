@@ -26,9 +26,10 @@ from ..evidence.patch import LayerEvidence, MissingPiece
 from ..images.grid import PatchGrid
 from ..images.loading import LoadedImage
 from ..messages import Notify, Progress, no_progress, silent
+from ..method.branches import TokenScore
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
-from ..method.scoring import ImageScoring, Pooling, TokenScore
+from ..method.scoring import ImageScoring, Pooling
 
 LEVEL_QUANTILE = 0.99
 

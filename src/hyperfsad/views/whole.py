@@ -18,11 +18,12 @@ from ..images.grid import PatchGrid
 from ..images.loading import LoadedImage
 from ..images.rotation import angle_of, turned_back
 from ..messages import Progress, no_progress
+from ..method.branches import TokenScore
 from ..method.incidence import incidence, placed
 from ..method.matching import Matcher, distances_apart
 from ..method.memory import MemoryBank
 from ..method.missing import Missing, MissingPieces, missing_weight
-from ..method.scoring import ImageScoring, TokenScore
+from ..method.scoring import ImageScoring
 from .view import (
     LEVEL_IMAGES,
     SELF_DISTANCE,
@@ -91,6 +92,16 @@ class WholeView(View):
     """What is looked for in an image; None where that is not asked, or cannot be known."""
     _scoring: ImageScoring
     """With the weights that a bank of this size has."""
+
+    @property
+    def pieces(self) -> MissingPieces | None:
+        """What is looked for in an image; None where that is not asked, or cannot be known."""
+        return self._pieces
+
+    @property
+    def scoring(self) -> ImageScoring:
+        """How an image score comes about, with the weights that a bank of this size has."""
+        return self._scoring
 
     def _find_pieces(self) -> MissingPieces | None:
         """Pieces of the parts as they lie, of the layer in the middle; turned ones never match

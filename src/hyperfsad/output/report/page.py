@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ...method.scoring import BRANCHES
+from ...method.branches import BRANCHES
 from ...results.result import BRANCH_FIELDS
 from .. import pages
 from ..exports import Record, severity

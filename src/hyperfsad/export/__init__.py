@@ -1,0 +1,27 @@
+"""Models that run elsewhere: one graph from pixels to scores, without torch and without hyperfsad.
+
+sparse      sparsemax (Equation 1) for a graph, exact for any number of active patches
+lacking     missing pieces (`method/missing.py`) for a batch of images
+graph       all of a detector as one module of torch: pixels in, scores and map out
+writing     the module as ONNX or OpenVINO, with its card and `preprocess.py` beside it
+card        what `model.json` holds
+preprocess  from a file to the graph's input; copied beside the model, it imports nothing of us
+runtime     runs an exported folder with ONNX Runtime or OpenVINO alone
+exported    the same as a detector: results, regions, verdicts
+"""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import loader
+
+if TYPE_CHECKING:
+    from .exported import ExportedDetector
+    from .runtime import ExportedModel
+    from .writing import export
+
+# torch is imported for `export` alone
+_HOMES = {"ExportedDetector": "exported", "ExportedModel": "runtime", "export": "writing"}
+
+__all__ = ["ExportedDetector", "ExportedModel", "export"]
+
+__getattr__ = loader(__name__, _HOMES)

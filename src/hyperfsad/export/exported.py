@@ -1,0 +1,151 @@
+"""An exported model as a detector: results with verdicts and regions, without torch.
+
+It answers as `HyperFSAD.predict` does. What a graph has no tokens for, evidence, it cannot give.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ..errors import ImageError, NotFiniteError, UsageError
+from ..images.loading import (
+    LARGEST_DRAWN,
+    ImageSource,
+    LoadedImage,
+    NormalImage,
+    batched,
+    fitting_memory,
+    load_image,
+)
+from ..images.reading import AHEAD, Images, ahead, is_one_image, single_images
+from ..method.branches import BranchScores, TokenScore
+from ..results.result import AnomalyResult
+from .runtime import ExportedModel, Outputs
+
+
+@dataclass(frozen=True)
+class Squashed:
+    """An image as a graph takes it."""
+
+    source: ImageSource
+    name: str
+    size: tuple[int, int]
+    pixels: NDArray[np.uint8]
+    picture: LoadedImage | None
+
+
+class ExportedDetector:
+    """A detector of one product in the folder of an exported model.
+
+    >>> detector = ExportedDetector("model/")
+    >>> detector.predict("part.png").score
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        threads: int | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise UsageError(f"The batch size is at least 1, not {batch_size}.")
+        self.model = ExportedModel(folder, threads=threads)
+        self.batch_size = batch_size or 1
+        self.min_area = 0.0
+        """Regions of fewer pixels of the image are left out."""
+
+    @property
+    def support_(self) -> tuple[NormalImage, ...]:
+        """The normal images."""
+        return self.model.card.support
+
+    def identity(self) -> str:
+        """That of the detector that was exported: results differ by rounding, as between engines,
+        so a run may be resumed with either."""
+        return self.model.card.identity
+
+    def predict(self, images: Images, *, keep_pictures: bool = False) -> Any:
+        """Scores one image, or lazily each of several, as `HyperFSAD.predict` does."""
+        if is_one_image(images):
+            (found,) = self._results([self._read(images, keep_pictures)])
+            return found
+        return self._predict_each(single_images(images), keep_pictures)
+
+    def _predict_each(
+        self, sources: Iterable[ImageSource], keep_pictures: bool
+    ) -> Iterator[AnomalyResult]:
+        def read(source: ImageSource) -> Squashed | AnomalyResult:
+            try:
+                return self._read(source, keep_pictures)
+            except ImageError as error:
+                name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
+                return AnomalyResult.failed(name, str(error))
+
+        with closing(ahead(read, sources, max(AHEAD, self.batch_size))) as images:
+            for batch in batched(images, self.batch_size):
+                found = iter(self._judged([one for one in batch if isinstance(one, Squashed)]))
+                for one in batch:
+                    yield one if isinstance(one, AnomalyResult) else next(found)
+
+    def _judged(self, images: Sequence[Squashed]) -> list[AnomalyResult]:
+        """A result for each; what is not finite is the error of its image alone."""
+        if not images:
+            return []
+        try:
+            return self._results(images)
+        except NotFiniteError as error:
+            if len(images) > 1:
+                return [result for image in images for result in self._judged([image])]
+            return [AnomalyResult.failed(images[0].name, str(error))]
+
+    def _read(self, source: ImageSource, keep_picture: bool) -> Squashed:
+        loaded = load_image(source)
+        with fitting_memory(loaded.name):
+            return Squashed(
+                source,
+                loaded.name,
+                loaded.size,
+                squashed(loaded, self.model.card.side),
+                loaded.reduced(LARGEST_DRAWN) if keep_picture else None,
+            )
+
+    def _results(self, images: Sequence[Squashed]) -> list[AnomalyResult]:
+        found = self.model(np.stack([image.pixels for image in images]))
+        levels = replace(self.model.card.levels, min_area=self.min_area)
+        return [
+            levels.result(
+                image.name, image.size, image.source, image.picture, self._scored(image, found, at)
+            )
+            for at, image in enumerate(images)
+        ]
+
+    def _scored(self, image: Squashed, found: Outputs, at: int) -> TokenScore:
+        weights = self.model.card.weights
+        values = {name: float(found[f"score_{name}"][at]) for name in weights}
+        missing = found["map_missing"][at] if "map_missing" in found else None
+        try:
+            return TokenScore(
+                found["map"][at],
+                BranchScores(values, weights),
+                missing=missing if missing is not None and missing.any() else None,
+            )
+        except NotFiniteError as error:
+            raise NotFiniteError(f"{image.name} cannot be judged: {error}.") from error
+
+
+def squashed(image: LoadedImage, side: int) -> NDArray[np.uint8]:
+    """The input of a graph, (side, side, 3): what `preprocess.py` gives for the file.
+
+    Grey of more than 8 bits is rounded; all else is what the encoder of a detector sees.
+    """
+    values = np.asarray(image.pixels.resize((side, side), Image.Resampling.BICUBIC))
+    if values.ndim == 2:
+        values = np.repeat(np.clip(np.rint(values), 0, 255)[:, :, None], 3, axis=2)
+    return values.astype(np.uint8)

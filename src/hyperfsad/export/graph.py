@@ -1,0 +1,206 @@
+"""A whole detector as one module: 8-bit pixels in, scores and map out, for any number of images.
+
+It does what `WholeView` does image by image, in operations that a graph can hold. The memory, the
+positions and all that follows from the good parts alone are constants in it.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..encoders.engines import TokenModel
+from ..method.matching import Comparison
+from ..results.levels import Levels
+from ..views.whole import CLEARLY_BETTER, FACING, WholeView
+from . import sparse
+from .lacking import Lacking
+
+
+class Graph(nn.Module):
+    """A detector of one product that looks at whole pictures."""
+
+    mean: Tensor
+    std: Tensor
+    threshold: Tensor
+    map_threshold: Tensor
+
+    def __init__(self, model: TokenModel, view: WholeView, levels: Levels) -> None:
+        super().__init__()
+        self.model = model
+        self._how, self._scoring, self._levels = view.rules.comparison, view.scoring, levels
+        self._middle = len(view.rules.settings.layers) // 2
+        patches = self._how.grid**2
+        self._pooled = min(self._scoring.pooling.patches_of(patches), patches)
+        self.register_buffer("mean", torch.tensor(view.rules.settings.mean))
+        self.register_buffer("std", torch.tensor(view.rules.settings.std))
+        self.memory = Memory(view)
+        self.lacking = None if view.pieces is None else Lacking(view.pieces, self._how.grid)
+        if levels.threshold is not None:
+            self.register_buffer("threshold", torch.tensor(levels.threshold))
+        if levels.map_threshold is not None:
+            self.register_buffer("map_threshold", torch.tensor(levels.map_threshold))
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of what comes out, in its order."""
+        names = ["score", "map", *(f"score_{name}" for name in self._scoring.weights)]
+        names += ["map_missing"] if self.lacking is not None else []
+        if self._levels.threshold is not None:
+            names += ["anomalous_by_score", "threshold"]
+        if self._levels.map_threshold is not None:
+            decides = ["anomalous_by_map"] if self._levels.regions_decide else []
+            names += [*decides, "map_threshold"]
+        return names
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        """From (images, side, side, 3), uint8, to what `outputs` names."""
+        values = (pixels.float() / 255 - self.mean) / self.std
+        patches, cls = self.model(values.permute(0, 3, 1, 2))
+        faced = self.memory.faced(cls)
+        scales = [
+            torch.stack(
+                [
+                    self.memory.distances(at_scale(tokens, self._how, scale), scale, layer, faced)
+                    for layer, tokens in enumerate(patches.unbind(dim=1))
+                ]
+            )
+            .mean(dim=0)
+            .clamp(min=0)
+            for scale in self._how.scales
+        ]
+        shown = torch.stack(scales).mean(dim=0)
+        shown = smoothed(shown, self._how.grid) if self._how.smooth else shown
+        found = {
+            "score_map": scales[0].topk(self._pooled, dim=-1).values.mean(dim=-1),
+            "score_cls": self.memory.cls_score(cls, faced),
+        }
+        if "missing" in self._scoring.weights:
+            found["score_missing"] = torch.zeros_like(found["score_map"])
+        if self.lacking is not None:
+            score, added = self.lacking(patches[:, self._middle], cls[:, self._middle])
+            asked = faced.plain.all(dim=-1).to(score.dtype) if faced is not None else None
+            if asked is not None:  # of a part that lies turned, no piece is looked for
+                score, added = score * asked, added * asked[:, None]
+            added = self._scoring.weights["missing"] * added
+            found["score_missing"], shown = score, shown + added
+            found["map_missing"] = self._on_grid(added)
+        weights = self._scoring.weights
+        found["score"] = torch.stack([weights[name] * found[f"score_{name}"] for name in weights])
+        found["score"], found["map"] = found["score"].sum(dim=0), self._on_grid(shown)
+        return self._judged(found, shown.amax(dim=-1))
+
+    def _judged(self, found: dict[str, Tensor], peak: Tensor) -> tuple[Tensor, ...]:
+        """All outputs, with the verdicts by score and by map and what they are held against."""
+        if self._levels.threshold is not None:
+            found["anomalous_by_score"] = found["score"] > self.threshold
+            found["threshold"] = self.threshold
+        if self._levels.map_threshold is not None:
+            found["anomalous_by_map"] = peak > self.map_threshold
+            found["map_threshold"] = self.map_threshold
+        return tuple(found[name] for name in self.outputs)
+
+    def _on_grid(self, values: Tensor) -> Tensor:
+        return values.reshape(-1, self._how.grid, self._how.grid)
+
+
+@dataclass(frozen=True)
+class Faced:
+    """The entries of the memory bank that each image is compared with."""
+
+    entries: Tensor
+    """(images, few); one may stand there twice, and then is allowed once."""
+    allowed: Tensor
+    """Which of them count, (images, few)."""
+    plain: Tensor
+    """Whether of each good part only itself counts, as it lies, (images, good parts)."""
+
+
+class Memory(nn.Module):
+    """The memory bank of a view, ready to be asked by a batch of images."""
+
+    cls: Tensor
+    groups: Tensor
+
+    def __init__(self, view: WholeView) -> None:
+        super().__init__()
+        bank, how = view.bank, view.rules.comparison
+        self._sharpness, self._count = how.sharpness, how.grid**2
+        self._turned, self._tentative = view.rules.rotations > 1, view.rules.tentative
+        self.register_buffer("cls", bank.cls.cpu().clone())
+        self.register_buffer("groups", torch.tensor(bank.entries))
+        for scale in how.scales:
+            for layer, tokens in enumerate(how.tokens(bank.patches, scale)):
+                shape = (len(bank), self._count, -1) if self._turned else tokens.shape
+                self.register_buffer(_name(scale, layer), tokens.cpu().reshape(shape).clone())
+
+    def _alike(self, cls: Tensor) -> Tensor:
+        """The similarities of CLS tokens, (layers, images, entries)."""
+        return cls.transpose(0, 1) @ self.cls.permute(1, 2, 0)
+
+    def faced(self, cls: Tensor) -> Faced | None:
+        """The entries that each image is compared with; None means all."""
+        if not self._turned:
+            return None
+        distances = (1 - self._alike(cls)).clamp(min=0).mean(dim=0)
+        own = distances[:, self.groups]
+        few = min(FACING, self.groups.shape[1])
+        nearest = own.topk(few, dim=-1, largest=False).indices
+        entries = self.groups.expand(cls.shape[0], -1, -1).gather(-1, nearest)
+        plain = own.amin(dim=-1) > CLEARLY_BETTER * own[..., 0]
+        plain = plain & torch.tensor(self._tentative)
+        entries = torch.where(plain[..., None], self.groups[:, :1], entries)
+        allowed = ~plain[..., None] | (torch.arange(few) == 0)
+        return Faced(entries.flatten(1), allowed.flatten(1), plain)
+
+    def distances(self, queries: Tensor, scale: int, layer: int, faced: Faced | None) -> Tensor:
+        """1 − cos(q, ε) of each patch in a layer, (images, N)."""
+        memory = self.get_buffer(_name(scale, layer))
+        if faced is None:
+            return sparse.distances(queries, memory, self._sharpness, None)
+        allowed = faced.allowed[:, :, None].expand(-1, -1, self._count).flatten(1)
+        return sparse.distances(
+            queries, memory[faced.entries].flatten(1, 2), self._sharpness, allowed
+        )
+
+    def cls_score(self, cls: Tensor, faced: Faced | None) -> Tensor:
+        """S_cls (Equation 4) of each image."""
+        alike = self._alike(cls)
+        if faced is not None and self._tentative:
+            alike = alike.gather(-1, faced.entries.expand(alike.shape[0], -1, -1))
+        return (1 - alike.amax(dim=-1)).clamp(min=0).mean(dim=0)
+
+
+def _name(scale: int, layer: int) -> str:
+    return f"memory_{scale}_{layer}"
+
+
+def at_scale(tokens: Tensor, how: Comparison, scale: int) -> Tensor:
+    """`method.matching.at_scale` for a batch of images, (images, N, D)."""
+    if scale == 1:
+        return tokens
+    maps = tokens.reshape(-1, how.grid, how.grid, tokens.shape[-1])
+    return nn.functional.normalize(_averaged(maps, how.grid), dim=-1).flatten(1, 2)
+
+
+def smoothed(values: Tensor, grid: int) -> Tensor:
+    """`method.matching.smoothed` for a batch of maps, (images, N)."""
+    return _averaged(values.reshape(-1, grid, grid, 1), grid).flatten(1)
+
+
+def _averaged(maps: Tensor, grid: int) -> Tensor:
+    """Each patch with its neighbours, 1 2 1 along both axes, (images, grid, grid, D)."""
+    return _along(_along(maps, grid).transpose(1, 2), grid).transpose(1, 2)
+
+
+def _along(maps: Tensor, grid: int) -> Tensor:
+    """1 2 1 along the second axis; what lies outside does not count."""
+    none = torch.zeros_like(maps[:, :1])
+    before = torch.cat([none, maps[:, :-1]], dim=1)
+    after = torch.cat([maps[:, 1:], none], dim=1)
+    return (2 * maps + before + after) / _weights(grid)[:, None, None]
+
+
+def _weights(grid: int) -> Tensor:
+    """How much counts along a line of patches: 4, and 3 at its ends."""
+    return torch.tensor([4.0 - (place == 0) - (place == grid - 1) for place in range(grid)])

@@ -1,0 +1,68 @@
+"""The example of docs/export.md, in an environment that has neither hyperfsad nor torch."""
+
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from hyperfsad.export.exported import ExportedDetector
+from hyperfsad.export.writing import export
+from tests.conftest import REPOSITORY, make_picture
+from tests.export.exporting import fitted
+
+PACKAGES = ("onnxruntime", "numpy", "pillow")
+
+
+def example() -> str:
+    page = (REPOSITORY / "docs" / "export.md").read_text(encoding="utf-8")
+    found = re.search(r"<!-- tested: .*?-->\n```python\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a fresh environment with these packages alone."""
+    folder = tmp_path_factory.mktemp("bare") / "venv"
+    venv.create(folder)
+    python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+    command = [*pip, "install", "--quiet", *PACKAGES]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:]
+        pytest.skip(f"pip cannot install {', '.join(PACKAGES)} here: {last}")
+    return python
+
+
+def test_the_example_is_short() -> None:
+    assert len(example().splitlines()) <= 40
+
+
+def test_the_example_judges_as_the_detector_does(bare: Path, tiny: str, tmp_path: Path) -> None:
+    detector = fitted(tiny, "default", 2)
+    detector.threshold_ = 0.2
+    export(detector, tmp_path / "model", "onnx")
+    (tmp_path / "inspect_parts.py").write_text(example(), encoding="utf-8")
+    for seed in (0, 20):
+        make_picture(seed).save(tmp_path / f"{seed}.png")
+    done = subprocess.run(
+        [str(bare), "-I", "inspect_parts.py", "model", "0.png", "20.png"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    told = [line.split() for line in done.stdout.splitlines()]
+    paths = [str(tmp_path / name) for name in ("0.png", "20.png")]
+    expected = list(ExportedDetector(tmp_path / "model").predict(paths))
+    assert [line[1] for line in told] == ["good", "anomalous"]
+    for line, result in zip(told, expected, strict=True):
+        assert abs(float(line[0]) - result.score) < 1e-4
+        assert line[1] == ("anomalous" if result.anomalous else "good")
+    installed = [str(bare), "-I", "-c", "import hyperfsad"]
+    assert subprocess.run(installed, capture_output=True, check=False).returncode != 0

@@ -1,0 +1,146 @@
+"""The folder of an exported model: its card, what is refused, and what damage does."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hyperfsad import DetectorFileError, HyperFSAD, ProductDetector, UsageError, __version__
+from hyperfsad.export.runtime import ExportedModel
+from hyperfsad.export.writing import export
+from tests.conftest import make_picture
+from tests.export.exporting import KINDS, exported, fitted, pixels_of
+
+
+@pytest.fixture(scope="module")
+def detector(tiny: str) -> HyperFSAD:
+    return fitted(tiny, "paper-offline", 2)
+
+
+@pytest.fixture
+def model(detector: HyperFSAD, tmp_path: Path) -> Path:
+    export(detector, tmp_path / "model", "onnx")
+    return tmp_path / "model"
+
+
+def card_of(folder: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_card_describes_the_folder(kind: str, detector: HyperFSAD, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    export(detector, folder, kind)
+    card = card_of(folder)
+    files = {path.name for path in folder.iterdir()}
+    graph = {"onnx": {"model.onnx"}, "openvino": {"model.xml", "model.bin"}}[kind]
+    assert files == graph | {"model.json", "preprocess.py"}
+    assert card["hyperfsad"] == __version__
+    assert card["files"] == {
+        name: {
+            "sha256": hashlib.sha256((folder / name).read_bytes()).hexdigest(),
+            "bytes": (folder / name).stat().st_size,
+        }
+        for name in sorted(files - {"model.json"})
+    }
+    assert card["encoder"] == json.loads(json.dumps(detector.header()["encoder"]))
+    assert [one["sha256"] for one in card["normal_images"]] == [  # type: ignore[attr-defined]
+        image.sha256 for image in detector.support_
+    ]
+    levels = card["levels"]
+    assert isinstance(levels, dict)
+    assert levels["threshold"] == detector.threshold_
+    assert levels["map_threshold"] == detector.map_threshold_
+
+
+def test_thresholds_are_constants_of_the_graph(model: Path, detector: HyperFSAD) -> None:
+    found = ExportedModel(model)(pixels_of([make_picture(0), make_picture(1)]))
+    assert found["threshold"] == np.float32(detector.threshold_)
+    assert found["map_threshold"] == np.float32(detector.map_threshold_)
+    assert found["anomalous_by_score"].tolist() == [False, False]
+
+
+def test_without_thresholds_there_is_no_verdict(tiny: str, tmp_path: Path) -> None:
+    detector = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
+    detector.fit([make_picture(0)], threshold=False)
+    model = exported(detector, tmp_path / "model", "onnx")
+    assert set(model.card.outputs) == {"score", "map", "score_map", "score_cls"}
+
+
+def test_what_a_graph_cannot_hold_is_refused(tiny: str, tmp_path: Path) -> None:
+    pictures = [make_picture(seed, (200, 180)) for seed in range(2)]
+    tiled = fitted(tiny, "paper-offline", 2, pictures=pictures, tiles=84)
+    masked = fitted(tiny, "paper-offline", 2, roi=[(5, 5), (80, 5), (80, 70)])
+    dense = fitted(tiny, "paper-offline", 2, lookup="softmax")
+    several = ProductDetector(tiny, recipe="paper-offline", resolution=84, device="cpu")
+    for refused, word in (
+        (tiled, "tiles"),
+        (masked, "region"),
+        (dense, "softmax"),
+        (several, "several"),
+    ):
+        with pytest.raises(UsageError, match=word):
+            export(refused, tmp_path / "model", "onnx")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_folder_that_is_there_stays(model: Path, detector: HyperFSAD) -> None:
+    before = {path: path.read_bytes() for path in model.iterdir()}
+    with pytest.raises(UsageError, match="is there already"):
+        export(detector, model, "onnx")
+    assert before == {path: path.read_bytes() for path in model.iterdir()}
+
+
+def test_the_same_detector_gives_the_same_bytes(
+    model: Path, detector: HyperFSAD, tmp_path: Path
+) -> None:
+    export(detector, tmp_path / "again", "onnx")
+    for path in model.iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
+
+
+def test_the_graph_names_no_place_on_this_machine(model: Path, tiny: str) -> None:
+    content = (model / "model.onnx").read_bytes()
+    assert str(Path(tiny).parent).encode() not in content
+    assert b"site-packages" not in content
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "preprocess.py"])
+def test_another_file_than_the_exported_one_is_refused(name: str, model: Path) -> None:
+    content = bytearray((model / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (model / name).write_bytes(content)
+    with pytest.raises(DetectorFileError, match=f"{name} is not the file that was exported"):
+        ExportedModel(model)
+
+
+def test_a_damaged_card_is_one_sentence(model: Path) -> None:
+    whole = card_of(model)
+    for key in whole.keys() - {"hyperfsad", "encoder", "recipe", "method", "checked"}:
+        broken = {name: value for name, value in whole.items() if name != key}
+        (model / "model.json").write_text(json.dumps(broken))
+        with pytest.raises(DetectorFileError, match=r"model\.json is damaged"):
+            ExportedModel(model)
+    (model / "model.json").write_text("{")
+    with pytest.raises(DetectorFileError, match=r"model\.json is damaged"):
+        ExportedModel(model)
+    (model / "model.json").unlink()
+    with pytest.raises(DetectorFileError, match="holds no exported model"):
+        ExportedModel(model)
+
+
+def test_a_later_format_is_refused(model: Path) -> None:
+    (model / "model.json").write_text(json.dumps({**card_of(model), "format": 2}))
+    with pytest.raises(DetectorFileError, match="update hyperfsad"):
+        ExportedModel(model)
+
+
+def test_pixels_of_another_shape_are_refused(model: Path) -> None:
+    found = ExportedModel(model)
+    with pytest.raises(UsageError, match="uint8 of the shape"):
+        found(np.zeros((1, 83, 84, 3), dtype=np.uint8))
+    with pytest.raises(UsageError, match="uint8 of the shape"):
+        found(np.zeros((1, 84, 84, 3), dtype=np.float32))
