@@ -292,3 +292,13 @@ def test_nothing_is_missing_in_a_good_part(grid: int, count: int, seed: int, noi
     assert len(found.places) == len(found.sources) <= MOST_SHOWN
     assert (found.excess[found.sources] > SHOWN).all()
     assert (found.on_map(grid**2) >= 0).all()
+
+
+def test_of_equals_the_first_are_shown() -> None:
+    """Where all is missing, what is shown does not depend on how a machine sorts."""
+    rows = torch.nn.functional.normalize(torch.rand(2, 400, 8), dim=-1)
+    pieces = MissingPieces(list(rows), torch.eye(2, 8), 20, [None, None])
+    found = pieces.find(-rows[0], torch.eye(2, 8)[0])
+    assert (found.excess == MOST).sum() > MOST_SHOWN
+    equal = torch.nonzero(found.excess == MOST).flatten()
+    assert found.sources.tolist() == equal[:MOST_SHOWN].tolist()

@@ -146,7 +146,7 @@ class MissingPieces:
             shown = excess if kept is None else excess * kept
             found.append((score, number, shown, 1 - residuals, expected))
         score, number, excess, similarity, expected = min(found, key=lambda one: one[:2])
-        sources = excess.topk(min(MOST_SHOWN, len(excess))).indices
+        sources = excess.argsort(descending=True, stable=True)[:MOST_SHOWN]  # the first of equals
         sources = sources[excess[sources] > SHOWN]
         return Missing(score, number, excess, similarity, expected[sources], sources)
 
