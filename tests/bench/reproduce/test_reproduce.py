@@ -20,6 +20,7 @@ from hyperfsad.bench.presets import PRESETS
 from hyperfsad.bench.reproduce import plan
 from hyperfsad.bench.reproduce.plan import PAPER_PRESETS
 from hyperfsad.cli.main import main
+from hyperfsad.disk.locks import FOLDER_LOCK
 from tests.bench.trees import mvtec_tree
 from tests.disk.holding import FOLDER, held_elsewhere
 
@@ -57,7 +58,7 @@ def reproduce(suite: Path, out: Path, *more: str) -> int:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file())
+    files = (p for p in folder.rglob("*") if p.is_file() and p.name != FOLDER_LOCK)
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(files)}
 
 
