@@ -1,7 +1,7 @@
 """How far exported models are from their detector on real images, with the size and time of each.
 
     python benchmarks/export.py --suite suite.json [--images 3] [--shots 1,4] [--threads 1]
-        [--recipes default,paper-offline]
+        [--recipes default,paper-offline] [--products bottle,pill]
 
 Of each product it learns the first good parts, exports the detector to ONNX and OpenVINO, and asks
 all of them about the same test images, bad ones first. It prints the largest differences of score
@@ -107,10 +107,13 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=3, help="of each product")
     parser.add_argument("--shots", default="1,4")
     parser.add_argument("--recipes", default="default,paper-offline")
+    parser.add_argument("--products", help="names, separated by commas (default: all)")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     use_threads(options.threads)
     categories = Suite.read(Path(options.suite), ()).load()
+    if options.products:
+        categories = [one for one in categories if one.name in options.products.split(",")]
     print("recipe         K  form                Δ score  Δ map    verdicts   MB     s")
     for recipe in options.recipes.split(","):
         settings = HyperFSAD(recipe=recipe).settings

@@ -59,6 +59,19 @@ def test_missing_pieces_are_found(shots: int, kind: str, tiny: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_of_equals_the_same_pieces_are_missed(kind: str, tiny: str, tmp_path: Path) -> None:
+    """A blank picture lacks every patch as much as can be, and 64 of the 100 are shown."""
+    good = [noisy(seed) for seed in range(2)]
+    detector = fitted(tiny, "default", 2, pictures=good, rotations=1, side=140)
+    model = exported(detector, tmp_path / "model", kind)
+    asked = [noisy(32, blank=84), Image.new("RGB", (90, 90), "grey"), noisy(33, blank=60)]
+    found = model(pixels_of(asked, 140))
+    off = differences(detector, found, asked)
+    assert max(off.values()) <= TOLERANCE, off
+    assert found["score_missing"].max() == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rotations", [2, 8])
 def test_turned_copies_are_part_of_the_memory(
     rotations: int, kind: str, tiny: str, tmp_path: Path

@@ -48,12 +48,11 @@ class Lacking(nn.Module):
         residuals, expected = self._looked_for(similarities)
         excess = ((residuals - usual) / (usual + FLOOR)).clamp(max=MOST)
         scores = excess.topk(self._pooled, dim=-1).values.mean(dim=-1).clamp(min=0)
-        least = scores.argmin(dim=1, keepdim=True)  # the first of equals
+        least = _first_least(scores)
         place = least[:, :, None].expand(-1, -1, self._count)
         excess, expected = excess.gather(1, place)[:, 0], expected.gather(1, place)[:, 0]
-        shown = excess.topk(min(MOST_SHOWN, self._count), dim=-1)
-        there = expected.gather(1, shown.indices)[:, :, None] == torch.arange(self._count)
-        values = torch.where(shown.values > SHOWN, shown.values, torch.zeros_like(shown.values))
+        values = torch.where(_largest(excess, MOST_SHOWN) & (excess > SHOWN), excess, 0.0)
+        there = expected[:, :, None] == torch.arange(self._count)
         added = (values[:, :, None] * there.to(values.dtype)).amax(dim=1)
         return scores.gather(1, least)[:, 0], added
 
@@ -96,3 +95,21 @@ def _neighbours(grid: int) -> Tensor:
     line = line.abs()
     line = torch.where(line > grid - 1, 2 * (grid - 1) - line, line)
     return (line[:, None, :, None] * grid + line[None, :, None, :]).reshape(grid * grid, -1)
+
+
+def _first_least(scores: Tensor) -> Tensor:
+    """The place of the smallest score of each row, the first of equals, (images, 1).
+
+    Runtimes differ in which of equals their operators take, so none of these is asked.
+    """
+    equals = scores <= scores.amin(dim=1, keepdim=True)
+    count = scores.shape[1]
+    return torch.where(equals, torch.arange(count), count).amin(dim=1, keepdim=True)
+
+
+def _largest(values: Tensor, count: int) -> Tensor:
+    """Which values of each row are among the largest, of equals the first, as a mask."""
+    ours, others = values[:, :, None], values[:, None]
+    places = torch.arange(values.shape[1])
+    before = (others > ours) | ((others == ours) & (places < places[:, None]))
+    return before.to(values.dtype).sum(dim=-1) < count

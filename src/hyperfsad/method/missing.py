@@ -146,7 +146,8 @@ class MissingPieces:
             shown = excess if kept is None else excess * kept
             found.append((score, number, shown, 1 - residuals, expected))
         score, number, excess, similarity, expected = min(found, key=lambda one: one[:2])
-        sources = excess.argsort(descending=True, stable=True)[:MOST_SHOWN]  # the first of equals
+        # in a foreign picture many patches have the largest excess there is: the first ones count
+        sources = excess.sort(descending=True, stable=True).indices[:MOST_SHOWN]
         sources = sources[excess[sources] > SHOWN]
         return Missing(score, number, excess, similarity, expected[sources], sources)
 
