@@ -292,3 +292,13 @@ def test_nothing_is_missing_in_a_good_part(grid: int, count: int, seed: int, noi
     assert len(found.places) == len(found.sources) <= MOST_SHOWN
     assert (found.excess[found.sources] > SHOWN).all()
     assert (found.on_map(grid**2) >= 0).all()
+
+
+def test_of_patches_that_lack_equally_the_first_are_shown() -> None:
+    """No library says which of equals its `topk` takes, and maps must not depend on it."""
+    pieces = fitted([photographed(scene(0), seed) for seed in range(2)])
+    opposite = -pieces.images[0].mean(dim=0, keepdim=True).expand(GRID * GRID, -1)
+    found = asked(pieces, unit(opposite + 1e-3 * scene(5).flatten(0, 1)))
+    equals = (found.excess == MOST).nonzero().flatten()
+    assert len(equals) > MOST_SHOWN
+    assert found.sources.tolist() == equals[:MOST_SHOWN].tolist()
