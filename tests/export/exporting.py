@@ -23,7 +23,7 @@ def fitted(tiny: str, recipe: str, shots: int, **options: object) -> HyperFSAD:
     detector = HyperFSAD(
         tiny,
         recipe=recipe,
-        resolution=options.pop("side", SIDE),  # type: ignore[arg-type]
+        resolution=SIDE,
         device="cpu",
         engine="torch",
         **options,  # type: ignore[arg-type]
@@ -36,9 +36,9 @@ def exported(detector: HyperFSAD, folder: Path, kind: str) -> ExportedModel:
     return ExportedModel(folder, threads=1)
 
 
-def pixels_of(pictures: Sequence[Image.Image], side: int = SIDE) -> NDArray[np.uint8]:
+def pixels_of(pictures: Sequence[Image.Image]) -> NDArray[np.uint8]:
     """What the encoder sees of pictures before it normalises them."""
-    seen = [load_image(each).to_array(side, (0, 0, 0), (1, 1, 1)) for each in pictures]
+    seen = [load_image(each).to_array(SIDE, (0, 0, 0), (1, 1, 1)) for each in pictures]
     values: NDArray[np.float32] = 255 * np.stack(seen).transpose(0, 2, 3, 1)
     return np.rint(values).astype(np.uint8)
 

@@ -9,11 +9,12 @@ from PIL import Image
 
 from hyperfsad import HyperFSAD
 from hyperfsad.export.lacking import Lacking
-from hyperfsad.method.missing import SHOWN
+from hyperfsad.method.missing import MOST_SHOWN, SHOWN
 from tests.conftest import make_picture
 from tests.detector.test_turning import part
 from tests.export.exporting import KINDS, differences, exported, fitted, pixels_of
-from tests.method.test_missing import GRID, photographed, piece, scene, token_of, with_pieces
+from tests.export.test_sparse import runner
+from tests.method.test_missing import GRID, photographed, piece, scene, token_of, unit, with_pieces
 from tests.method.test_missing import fitted as pieces_of
 
 TOLERANCE = 1e-4
@@ -56,19 +57,6 @@ def test_missing_pieces_are_found(shots: int, kind: str, tiny: str, tmp_path: Pa
     assert max(off.values()) <= TOLERANCE, off
     assert found["score_missing"][0] == 0 < found["score_missing"][2]
     assert found["map_missing"][2].max() > 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_of_equals_the_same_pieces_are_missed(kind: str, tiny: str, tmp_path: Path) -> None:
-    """A blank picture lacks every patch as much as can be, and 64 of the 100 are shown."""
-    good = [noisy(seed) for seed in range(2)]
-    detector = fitted(tiny, "default", 2, pictures=good, rotations=1, side=140)
-    model = exported(detector, tmp_path / "model", kind)
-    asked = [noisy(32, blank=84), Image.new("RGB", (90, 90), "grey"), noisy(33, blank=60)]
-    found = model(pixels_of(asked, 140))
-    off = differences(detector, found, asked)
-    assert max(off.values()) <= TOLERANCE, off
-    assert found["score_missing"].max() == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,3 +115,24 @@ def test_a_batch_lacks_what_its_images_lack(shots: int) -> None:
     for number, one in enumerate(expected):
         assert abs(float(scores[number]) - one.score) < 1e-5
         assert torch.allclose(added[number], one.on_map(GRID**2), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore")
+def test_of_equals_the_same_pieces_are_missed(kind: str, tmp_path: Path) -> None:
+    """A picture of nothing lacks most patches as much as can be, and 64 of them are shown."""
+    pieces = pieces_of([photographed(scene(0), seed) for seed in range(5)])
+    opposite = -pieces.images[0].mean(dim=0, keepdim=True).expand(GRID**2, -1)
+    nothing = torch.stack([unit(opposite + 1e-3 * scene(seed).flatten(0, 1)) for seed in (5, 6)])
+    cls = torch.stack([token_of(image) for image in nothing])
+    graph = Lacking(pieces, GRID)
+    path = tmp_path / "lacking.onnx"
+    names = ["patches", "cls"]
+    torch.onnx.export(
+        graph, (nothing, cls), path, dynamo=False, opset_version=18, input_names=names
+    )
+    added = runner(kind, path)(patches=nothing.numpy(), cls=cls.numpy())[1]
+    for number, (image, token) in enumerate(zip(nothing, cls, strict=True)):
+        expected = pieces.find(image, token)
+        assert (expected.excess == 1).sum() > len(expected.sources) == MOST_SHOWN
+        assert np.abs(added[number] - expected.on_map(GRID**2).numpy()).max() < 1e-5
