@@ -25,6 +25,17 @@ if TYPE_CHECKING:
     from ..bench.run import Suite
 
 
+def add_protocol(command: argparse.ArgumentParser) -> None:
+    """Which support images, and which other systems are measured on the same test images."""
+    option(command, "--shots 1,2,4", "numbers of support images", integers, "1,2,4")
+    option(command, "--runs N", "random support sets for each number of shots", int, 5)
+    option(command, "--seed N", "seed that draws the support sets", int, 0)
+    text = "JSON file of support images, instead of --shots, --runs and --seed"
+    option(command, "--supports FILE", text)
+    text = "folder with scores.csv of another system, measured beside ours; may be repeated"
+    option(command, "--import NAME=DIR", text, named_folder, action="append", dest="imports")
+
+
 def add_benchmark(command: argparse.ArgumentParser) -> None:
     command.description = (
         "Measure accuracy on data sets, in tables like the paper's. The figures depend on the"
@@ -40,13 +51,7 @@ def add_benchmark(command: argparse.ArgumentParser) -> None:
     text += " efficiency"
     option(command, "--preset", text, default="main")
     flag(command, "--figures", "draw figures like the paper's (needs hyperfsad[bench])")
-    option(command, "--shots 1,2,4", "numbers of support images", integers, "1,2,4")
-    option(command, "--runs N", "random support sets for each number of shots", int, 5)
-    option(command, "--seed N", "seed that draws the support sets", int, 0)
-    text = "JSON file of support images, instead of --shots, --runs and --seed"
-    option(command, "--supports FILE", text)
-    text = "folder with scores.csv of another system, measured beside ours; may be repeated"
-    option(command, "--import NAME=DIR", text, named_folder, action="append", dest="imports")
+    add_protocol(command)
     text = "side in pixels at which maps and masks are compared"
     option(command, "--eval-size PX", text, int, 256)
     text = f"recipe of the Hyper-FSAD rows: {RECIPE_HELP}"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from ..detector.recipes import PAPER_OFFLINE, find_recipe
 from ..disk.locks import occupied
-from .arguments import add_device, add_wait, chosen, integers, named_folder, names, option
+from .arguments import add_device, add_wait, chosen, names, option
+from .benchmark import add_protocol
 from .console import exit_code, later_bar, printable, say
 
 
@@ -16,15 +17,9 @@ def add_reproduce(command: argparse.ArgumentParser) -> None:
     )
     text = "JSON file that names data sets and encoders, as for benchmark"
     option(command, "--suite FILE", text, required=True)
-    option(command, "--shots 1,2,4", "numbers of support images", integers, "1,2,4")
-    option(command, "--runs N", "random support sets for each number of shots", int, 5)
-    option(command, "--seed N", "seed that draws the support sets", int, 0)
-    text = "JSON file of support images, instead of --shots, --runs and --seed"
-    option(command, "--supports FILE", text)
+    add_protocol(command)
     text = "tables to make (default: all of the paper: main, peers, lookup, layers, resolution,"
     option(command, "--presets A,B", f"{text} efficiency, lambda, pooling)", names)
-    text = "folder with scores.csv of another system, measured beside ours; may be repeated"
-    option(command, "--import NAME=DIR", text, named_folder, action="append", dest="imports")
     add_device(command, "torch", "so that figures do not depend on what is installed")
     option(command, "--cache-limit GB", "disk space for encoded images, in GB", float, 20)
     option(command, "-o --output DIR", "folder for everything", default="reproduction")

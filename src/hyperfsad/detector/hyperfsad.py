@@ -30,6 +30,7 @@ from ..method.branches import TokenScore, branch_weights
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling
+from ..results.answering import unjudged
 from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
 from .base import FewShotDetector
@@ -46,7 +47,6 @@ from .orientation import (
     first_few,
     read_in_orientations,
 )
-from .predictor import unjudged
 from .recipes import DEFAULT_RECIPE, find_recipe
 from .remarks import about_anomalous, about_learnt, about_strangers, about_support
 from .support import SupportReader

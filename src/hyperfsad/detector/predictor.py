@@ -3,7 +3,6 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from typing import Any, overload
 
 from numpy.typing import NDArray
@@ -12,9 +11,9 @@ from torch import Tensor
 
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, PreparedImage, prepared
-from ..errors import ImageError, NotFiniteError
-from ..images.loading import ImageSource, LoadedImage, batched
-from ..images.reading import AHEAD, Images, ahead, is_one_image, single_images
+from ..images.loading import ImageSource, LoadedImage
+from ..images.reading import AHEAD, Images, is_one_image, single_images
+from ..results.answering import answer, answers
 from ..results.result import AnomalyResult
 from ..views import Plain
 
@@ -64,27 +63,19 @@ class Predictor(ABC):
         """
         self.require_fitted()
         if is_one_image(images):
-            image = self._prepared(images, keep_pictures)
-            try:
-                return self._results([image])[0]
-            except NotFiniteError as error:
-                raise unjudged(image.name, error) from error
+            return answer(self._prepared(images, keep_pictures), self._results)
         return self._predict_each(single_images(images), keep_pictures)
 
     def _predict_each(
         self, sources: Iterable[ImageSource], keep_pictures: bool
     ) -> Iterator[AnomalyResult]:
-        def read(source: ImageSource) -> PreparedImage | AnomalyResult:
-            try:
-                return self._prepared(source, keep_pictures)
-            except ImageError as error:
-                name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
-                return AnomalyResult.failed(name, str(error))
-
-        size = self._batch
-        with closing(ahead(read, sources, max(self._read_ahead, size))) as images:
-            for batch in batched(images, size):
-                yield from self._judged(batch)
+        yield from answers(  # the encoder is loaded when the first result is asked for
+            sources,
+            lambda source: self._prepared(source, keep_pictures),
+            self._results,
+            batch=self._batch,
+            read_ahead=self._read_ahead,
+        )
 
     def _prepared(
         self, source: ImageSource | LoadedImage, keep_picture: bool = False
@@ -98,25 +89,6 @@ class Predictor(ABC):
             keep_whole=sight.needs_pictures,
         )
 
-    def _judged(self, batch: list[PreparedImage | AnomalyResult]) -> list[AnomalyResult]:
-        """A result for each; the list is emptied, so that pictures go before others are read."""
-        readable = [image for image in batch if isinstance(image, PreparedImage)]
-        results = iter(self._results_or_errors(readable))
-        found = [image if isinstance(image, AnomalyResult) else next(results) for image in batch]
-        batch.clear()
-        return found
-
-    def _results_or_errors(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
-        """A result for each; what is not finite is the error of its image alone."""
-        if not images:
-            return []
-        try:
-            return self._results(images)
-        except NotFiniteError as error:
-            if len(images) > 1:
-                return [result for image in images for result in self._results_or_errors([image])]
-            return [AnomalyResult.failed(images[0].name, str(unjudged(images[0].name, error)))]
-
     @property
     def _batch(self) -> int:
         """Images that are encoded at once; of several large pictures memory would run out."""
@@ -128,8 +100,3 @@ class Predictor(ABC):
     def _read_ahead(self) -> int:
         """Images that are read before they are asked for."""
         return 1 if self._sight.needs_pictures else AHEAD
-
-
-def unjudged(name: str, error: NotFiniteError) -> NotFiniteError:
-    """The error of an image, which had no name where it was found."""
-    return NotFiniteError(f"{name} cannot be judged: {error}.")

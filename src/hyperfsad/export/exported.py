@@ -4,8 +4,7 @@ It answers as `HyperFSAD.predict` does. What a graph has no tokens for, evidence
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..errors import ImageError, NotFiniteError, UsageError
+from ..errors import UsageError
 from ..images.loading import (
     LARGEST_DRAWN,
     ImageSource,
     LoadedImage,
     NormalImage,
-    batched,
     fitting_memory,
     load_image,
 )
-from ..images.reading import AHEAD, Images, ahead, is_one_image, single_images
+from ..images.reading import AHEAD, Images, is_one_image, single_images
 from ..method.branches import BranchScores, TokenScore
+from ..results.answering import answer, answers
 from ..results.result import AnomalyResult
 from .runtime import ExportedModel, Outputs
 
@@ -74,36 +73,14 @@ class ExportedDetector:
     def predict(self, images: Images, *, keep_pictures: bool = False) -> Any:
         """Scores one image, or lazily each of several, as `HyperFSAD.predict` does."""
         if is_one_image(images):
-            (found,) = self._results([self._read(images, keep_pictures)])
-            return found
-        return self._predict_each(single_images(images), keep_pictures)
-
-    def _predict_each(
-        self, sources: Iterable[ImageSource], keep_pictures: bool
-    ) -> Iterator[AnomalyResult]:
-        def read(source: ImageSource) -> Squashed | AnomalyResult:
-            try:
-                return self._read(source, keep_pictures)
-            except ImageError as error:
-                name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
-                return AnomalyResult.failed(name, str(error))
-
-        with closing(ahead(read, sources, max(AHEAD, self.batch_size))) as images:
-            for batch in batched(images, self.batch_size):
-                found = iter(self._judged([one for one in batch if isinstance(one, Squashed)]))
-                for one in batch:
-                    yield one if isinstance(one, AnomalyResult) else next(found)
-
-    def _judged(self, images: Sequence[Squashed]) -> list[AnomalyResult]:
-        """A result for each; what is not finite is the error of its image alone."""
-        if not images:
-            return []
-        try:
-            return self._results(images)
-        except NotFiniteError as error:
-            if len(images) > 1:
-                return [result for image in images for result in self._judged([image])]
-            return [AnomalyResult.failed(images[0].name, str(error))]
+            return answer(self._read(images, keep_pictures), self._results)
+        return answers(
+            single_images(images),
+            lambda source: self._read(source, keep_pictures),
+            self._results,
+            batch=self.batch_size,
+            read_ahead=AHEAD,
+        )
 
     def _read(self, source: ImageSource, keep_picture: bool) -> Squashed:
         loaded = load_image(source)
@@ -121,23 +98,20 @@ class ExportedDetector:
         levels = replace(self.model.card.levels, min_area=self.min_area)
         return [
             levels.result(
-                image.name, image.size, image.source, image.picture, self._scored(image, found, at)
+                image.name, image.size, image.source, image.picture, self._scored(found, at)
             )
             for at, image in enumerate(images)
         ]
 
-    def _scored(self, image: Squashed, found: Outputs, at: int) -> TokenScore:
+    def _scored(self, found: Outputs, at: int) -> TokenScore:
         weights = self.model.card.weights
         values = {name: float(found[f"score_{name}"][at]) for name in weights}
         missing = found["map_missing"][at] if "map_missing" in found else None
-        try:
-            return TokenScore(
-                found["map"][at],
-                BranchScores(values, weights),
-                missing=missing if missing is not None and missing.any() else None,
-            )
-        except NotFiniteError as error:
-            raise NotFiniteError(f"{image.name} cannot be judged: {error}.") from error
+        return TokenScore(
+            found["map"][at],
+            BranchScores(values, weights),
+            missing=missing if missing is not None and missing.any() else None,
+        )
 
 
 def squashed(image: LoadedImage, side: int) -> NDArray[np.uint8]:
