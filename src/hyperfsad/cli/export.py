@@ -16,7 +16,7 @@ def add_export(command: argparse.ArgumentParser) -> None:
         "Write a detector as one graph from pixels to scores, for ONNX Runtime or OpenVINO."
     )
     command.add_argument("detector", metavar="DETECTOR", help="detector file to export")
-    command.add_argument("--to", choices=FORMS, required=True, help="what shall run it")
+    command.add_argument("--to", choices=FORMS, required=True, help="the runtime that runs it")
     option(command, "-o --output DIR", "folder to make", required=True)
     arguments.add_moved_encoder(command)
     command.set_defaults(device="cpu", engine="torch", batch_size=None, threads=None)
