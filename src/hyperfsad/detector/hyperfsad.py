@@ -3,7 +3,7 @@
 import itertools
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -300,7 +300,29 @@ class HyperFSAD(FewShotDetector):
             self.rotations_, self.tentative_ = choice.rotations, choice.tentative
             self.remember(*choice.banks)
         self._know_strangers()
-        if calibration is None or len(self.support_) == before:
+        return self if len(self.support_) == before else self._decided_again(calibration)
+
+    def forget(self, hashes: Collection[str]) -> "HyperFSAD":
+        """Forgets good parts, given by the hashes of their pixels (`support_`), as if they had
+        never been learnt. What `auto` chose for `rotations` stays.
+
+        Thresholds follow as in `extend`.
+        """
+        self.require_fitted()
+        images = self.memory_.images
+        gone = [place for place, image in enumerate(images) if image.sha256 in hashes]
+        if not gone:
+            raise UsageError("The detector has learnt none of these pictures.")
+        if len(gone) == len(images):
+            raise UsageError("A detector keeps at least one good part; learn another one first.")
+        calibration = self.calibration_
+        self.remember(self.memory_.without(*gone))
+        self._know_strangers()
+        return self._decided_again(calibration)
+
+    def _decided_again(self, calibration: Calibration | None) -> "HyperFSAD":
+        """After the memory has changed: an estimate is made again, a calibration is stale."""
+        if calibration is None:
             return self
         if calibration.method == "support":
             return self.calibrate(false_alarm_rate=calibration.rate)
@@ -477,7 +499,7 @@ class HyperFSAD(FewShotDetector):
         return f"HyperFSAD({self.backbone!r}, {self.settings.resolution} px, {count} normal images)"
 
 
-def _size(source: ImageSource) -> tuple[int, int] | None:
+def _size(source: ImageSource | LoadedImage) -> tuple[int, int] | None:
     """Width and height of a picture; None where it cannot be read."""
     try:
         return load_image(source).size

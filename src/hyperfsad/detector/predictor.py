@@ -51,7 +51,7 @@ class Predictor(ABC):
     def predict(self, images: str | os.PathLike[str], *, keep_pictures: bool = ...) -> Any: ...
     @overload
     def predict(
-        self, images: "Iterable[ImageSource]", *, keep_pictures: bool = ...
+        self, images: "Iterable[ImageSource | LoadedImage]", *, keep_pictures: bool = ...
     ) -> Iterator[AnomalyResult]: ...
     def predict(self, images: Images, *, keep_pictures: bool = False) -> Any:
         """Scores one image, or lazily each of several.
@@ -72,9 +72,9 @@ class Predictor(ABC):
         return self._predict_each(single_images(images), keep_pictures)
 
     def _predict_each(
-        self, sources: Iterable[ImageSource], keep_pictures: bool
+        self, sources: Iterable[ImageSource | LoadedImage], keep_pictures: bool
     ) -> Iterator[AnomalyResult]:
-        def read(source: ImageSource) -> PreparedImage | AnomalyResult:
+        def read(source: ImageSource | LoadedImage) -> PreparedImage | AnomalyResult:
             try:
                 return self._prepared(source, keep_pictures)
             except ImageError as error:
