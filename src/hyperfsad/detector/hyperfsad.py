@@ -385,6 +385,16 @@ class HyperFSAD(FewShotDetector):
         self._decide(support)
         return self
 
+    def move_threshold(self, threshold: float) -> None:
+        """Sets the threshold by hand; that of the map moves by the same factor, since the verdict
+        comes from both."""
+        if not 0 < threshold < math.inf:
+            raise UsageError(f"The threshold is above 0, not {threshold:g}.")
+        before = self.threshold_
+        if self.map_threshold_ is not None and before is not None and before > 0:
+            self.map_threshold_ *= threshold / before
+        self.threshold_ = threshold
+
     def _further(self, images: Images) -> list[tuple[str, TokenScore]]:
         """The scores of good parts; a learnt one is left out with a warning."""
         known = {image.sha256: image.name for image in self.memory_.images}

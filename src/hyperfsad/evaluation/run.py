@@ -30,8 +30,9 @@ def evaluate(
     """How good the verdicts of a detector are on good and bad parts.
 
     Either `tree`, a folder with test/good and test/<defect>, or files, globs or folders of `good`
-    and `bad` parts; one of these may be left out. Or `truth`, images of which all is known. `file` is how commands in the results name the
-    detector. Images in the folder `output` are results and not parts, so they are left out.
+    and `bad` parts; one of these may be left out; or `truth`, as `from_folders` gives it. `file` is
+    how commands in the results name the detector. Images in the folder `output` are results and not
+    parts, so they are left out.
     """
     detector.require_fitted()
     if (tree is not None) + bool(good or bad) + (truth is not None) != 1:

@@ -6,7 +6,7 @@ import sqlite3
 from ..errors import HyperfsadError
 
 
-class Refusal(HyperfsadError):
+class RefusedError(HyperfsadError):
     """A request that is not done."""
 
     status = 400
@@ -14,35 +14,35 @@ class Refusal(HyperfsadError):
     """Seconds after which it is worth to try again."""
 
 
-class NotSignedInError(Refusal):
+class NotSignedInError(RefusedError):
     status = 401
 
 
-class ForbiddenError(Refusal):
+class ForbiddenError(RefusedError):
     status = 403
 
 
-class MissingError(Refusal):
+class MissingError(RefusedError):
     status = 404
 
 
-class ConflictError(Refusal):
+class ConflictError(RefusedError):
     status = 409
 
 
-class GoneError(Refusal):
+class GoneError(RefusedError):
     status = 410
 
 
-class TooLargeError(Refusal):
+class TooLargeError(RefusedError):
     status = 413
 
 
-class WrongTypeError(Refusal):
+class WrongTypeError(RefusedError):
     status = 415
 
 
-class TooOftenError(Refusal):
+class TooOftenError(RefusedError):
     status = 429
 
     def __init__(self, text: str, retry_after: int) -> None:
@@ -50,7 +50,7 @@ class TooOftenError(Refusal):
         self.retry_after = retry_after
 
 
-class BusyError(Refusal):
+class BusyError(RefusedError):
     status = 503
 
     def __init__(self, text: str, retry_after: int) -> None:
@@ -58,7 +58,7 @@ class BusyError(Refusal):
         self.retry_after = retry_after
 
 
-class FullError(Refusal):
+class FullError(RefusedError):
     status = 507
 
 

@@ -32,7 +32,7 @@ def backup(folder: Path, target: Path) -> int:
         except FileNotFoundError as error:
             if attempt == ATTEMPTS - 1:
                 raise HyperfsadError(
-                    f"{error.filename} is named by the store and is not there; the store is damaged."
+                    f"{error.filename} is missing, so the store is damaged."
                 ) from error
     raise AssertionError
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import alembic.command
 import alembic.config
+from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session
@@ -37,13 +38,12 @@ class Database:
         config = alembic.config.Config()
         config.set_main_option("script_location", str(MIGRATIONS))
         try:
-            with self.engine.connect().execution_options(writes=True) as connection:
-                with connection.begin():
-                    if connection.dialect.name == "postgresql":
-                        connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-                    config.attributes["connection"] = connection
-                    alembic.command.upgrade(config, "head")
-        except alembic.command.util.CommandError as error:
+            with self.engine.execution_options(writes=True).begin() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+                config.attributes["connection"] = connection
+                alembic.command.upgrade(config, "head")
+        except CommandError as error:
             raise HyperfsadError(
                 f"The store was written by a newer hyperfsad ({first_line(error)}); upgrade."
             ) from error
@@ -61,9 +61,9 @@ class Database:
     @contextlib.contextmanager
     def writing(self) -> Iterator[Session]:
         """A session whose changes are all on the disk when the block ends, or none is."""
-        with self._writer, Session(self.engine.execution_options(writes=True)) as session:
-            with session.begin():
-                yield session
+        engine = self.engine.execution_options(writes=True)
+        with self._writer, Session(engine) as session, session.begin():
+            yield session
 
     def close(self) -> None:
         """Closes all connections."""

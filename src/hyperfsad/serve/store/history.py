@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeAlias
 
-from sqlalchemy import Select, select, tuple_
+from sqlalchemy import select, tuple_
 from sqlalchemy.orm import Session
 
 from ...errors import UsageError
@@ -95,7 +95,7 @@ def row_of(inspection: Inspection, product: str) -> Row:
     return {**own, "time": iso(inspection.time), "product": product}
 
 
-def _ordered(wanted: Filter) -> Select[Any]:
+def _ordered(wanted: Filter) -> Any:
     question = select(Inspection, Product.name).join(Product, Product.id == Inspection.product_id)
     return question.where(*wanted.conditions()).order_by(
         Inspection.time.desc(), Inspection.id.desc()

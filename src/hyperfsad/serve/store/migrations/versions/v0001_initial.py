@@ -28,7 +28,6 @@ def upgrade() -> None:
     op.create_table(
         "images",
         sa.Column("sha256", sa.String(length=64), nullable=False),
-        sa.Column("pixels", sa.String(length=64), nullable=False),
         sa.Column("suffix", sa.String(length=8), nullable=False),
         sa.Column("bytes", sa.BigInteger(), nullable=False),
         sa.Column("width", sa.Integer(), nullable=False),
