@@ -26,6 +26,10 @@ class MissingError(RefusedError):
     status = 404
 
 
+class TooSlowError(RefusedError):
+    status = 408
+
+
 class ConflictError(RefusedError):
     status = 409
 

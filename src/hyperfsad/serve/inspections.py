@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image as Picture_
+from PIL import Image as Pillow
 from sqlalchemy import select
 
 from ..images.loading import LARGEST_DRAWN, load_image
@@ -96,7 +96,7 @@ class Inspections:
             path, _ = self.original(inspection_id)
             picture = load_image(path, found.name).reduced(LARGEST_DRAWN).rgb()
         except GoneError:
-            picture = Picture_.open(io.BytesIO(detail.thumbnail), formats=("JPEG",)).convert("RGB")
+            picture = Pillow.open(io.BytesIO(detail.thumbnail), formats=("JPEG",)).convert("RGB")
         anomaly_map, inside = _unpacked(detail.map)
         low, high = detail.drawing["scale"]
         width, height = detail.record["size"]
@@ -206,10 +206,10 @@ def _packed(result: AnomalyResult) -> bytes:
 
 def _unpacked(content: bytes) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return arrays["map"], arrays["inside"] if "inside" in arrays else None
+        return arrays["map"], arrays.get("inside")
 
 
-def encoded(picture: Picture_.Image) -> bytes:
+def encoded(picture: Pillow.Image) -> bytes:
     """A drawn picture for browsers."""
     content = io.BytesIO()
     picture.save(content, "JPEG", quality=90, subsampling=0)

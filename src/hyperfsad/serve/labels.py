@@ -1,4 +1,4 @@
-"""What a person says of an inspection: "this is fine", which the product learns, or "this is bad"."""
+"""What a person says of an inspection: "fine", which the product learns, or "bad"."""
 
 from typing import Any
 
@@ -80,8 +80,8 @@ class Labels:
         learnt = label.learnt and product.detector is not None
         if learnt:
             current, detector = self._products.changeable(detectors, product.id)
-            if label.after == current and label.before is not None:
-                after = label.before
+            if label.after == current and self._is_there(label.before):
+                after = label.before or ""
                 detector = detectors.get(self.store.files.detector(after))
             else:
                 path, _ = self._inspections.original(inspection_id)
@@ -103,8 +103,12 @@ class Labels:
             note(session, actor, "label undone", inspection_id, label.kind)
         return self._inspections.get(inspection_id)
 
+    def _is_there(self, detector: str | None) -> bool:
+        """Whether the file is: those of changes that others followed are swept some day."""
+        return detector is not None and self.store.files.detector(detector).is_file()
+
     def evaluated(self, detectors: Detectors, product_id: str) -> dict[str, Any]:
-        """How good the product's verdicts are on what was labelled, as `hyperfsad evaluate` says."""
+        """How good the verdicts are on what was labelled, as `hyperfsad evaluate` says."""
         with self.store.database.reading() as session:
             product = product_of(session, product_id)
             labelled = session.execute(

@@ -50,12 +50,15 @@ def _pack(files: Files, copy: Path, target: Path) -> int:
     with contextlib.closing(sqlite3.connect(copy)) as database:
         images = database.execute("SELECT sha256, suffix FROM images WHERE kept").fetchall()
         detectors = database.execute(
-            "SELECT detector FROM products WHERE detector IS NOT NULL"
-            " UNION SELECT labels.before FROM labels JOIN products"
-            " ON products.detector = labels.after WHERE labels.before IS NOT NULL"
+            "SELECT DISTINCT detector FROM products WHERE detector IS NOT NULL"
+        ).fetchall()
+        undoable = database.execute(
+            "SELECT labels.before FROM labels JOIN products ON products.detector = labels.after"
+            " WHERE labels.before NOT IN (SELECT detector FROM products WHERE detector NOT NULL)"
         ).fetchall()
     paths = [files.image(*image) for image in images]
     paths += [files.detector(*detector) for detector in detectors]
+    paths += [path for one in undoable if (path := files.detector(*one)).is_file()]
     with atomic_path(target) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         archive.write(copy, FILE)
         for path in paths:  # pictures and tokens do not shrink, so they are only stored
