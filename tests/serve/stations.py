@@ -131,7 +131,7 @@ def _run(log: str, arguments: Sequence[str]) -> None:
 
 
 def _fork(rows: IO[str]) -> None:
-    import transformers  # noqa: F401
+    from transformers import AutoConfig, Dinov2WithRegistersModel  # noqa: F401
 
     import hyperfsad.detector.hyperfsad
     import hyperfsad.serve.server  # noqa: F401

@@ -3,6 +3,8 @@
 import csv
 import hashlib
 import io
+import urllib.request
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -13,7 +15,7 @@ from tests.serve.conftest import png
 from tests.serve.stations import Running
 
 
-def test_from_good_parts_to_a_verdict(client: StationClient, tiny: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_from_good_parts_to_a_verdict(client: StationClient, tmp_path: Path) -> None:
     made = client.create_product("bolt", [png(0), png(1)])
     assert made["good_parts"] == 2
     assert made["images"] == ["0.png", "1.png"]
@@ -186,14 +188,12 @@ def test_pages_are_stable_while_rows_arrive(client: StationClient, product: str)
 
 
 def test_metrics_and_logs(station: Running, client: StationClient, product: str) -> None:
-    import urllib.request
-
     client.inspect(product, [png(70)])
     with urllib.request.urlopen(f"{station.url}/metrics") as answer:
         text = answer.read().decode()
         request = answer.headers["x-request-id"]
         assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "hyperfsad_inspections_total{" in text
-    assert 'route="/api/v1/products/{product_id}/inspections"' in text
+    assert 'method="POST",route="inspect",status="201"' in text
     rows = [row for row in station.rows() if row.get("request") == request]
     assert [(row["path"], row["status"]) for row in rows] == [("/metrics", 200)]

@@ -34,7 +34,8 @@ async def inspect(product_id: Id, request: Request, here: Here, _: Inspector) ->
     station.engine.check_room()
     _name, detector, revision = await run_in_threadpool(station.products.detector, product_id)
     limits = station.settings.limits
-    async with received(request, station.store.files, limits) as form:
+    most = min(limits.images, station.engine.max_queue)
+    async with received(request, station.store.files, limits, most=most) as form:
         if not form.uploads:
             raise UsageError("Send at least one picture in the field images.")
         checked = [

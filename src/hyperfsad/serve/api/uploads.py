@@ -13,7 +13,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from ...errors import UsageError
-from ..faults import RefusedError, TooLargeError, TooSlowError, WrongTypeError
+from ..faults import TooLargeError, TooSlowError, WrongTypeError
 from ..pictures import Limits, Upload, clean_name
 from ..store.files import Files
 
@@ -212,4 +212,4 @@ class _Parts:
 
     def _require(self, held: bool) -> None:
         if not held:
-            raise RefusedError("The form has more or longer fields than any that is meant here.")
+            raise UsageError("The form has more or longer fields than any that is meant here.")

@@ -24,7 +24,8 @@ GRACE = 600.0
 CHUNK = 1 << 20
 
 _STORED = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})")
-_UPLOAD = re.compile(r"[0-9a-f]{32}\.part")
+_UPLOAD = re.compile(r"[0-9a-f]{32}\.part|\.[0-9a-f]{32}\.part\.lock")
+"""Also the lock of a detector file that was being written."""
 
 
 class Files:
