@@ -1,15 +1,10 @@
-"""A small client of the station's API; standard library only.
-
->>> station = StationClient("http://127.0.0.1:8000")
->>> bolt = station.create_product("bolt", ["good/1.png", "good/2.png"])
->>> station.inspect(bolt["id"], ["part.png"])["inspections"][0]["verdict"]
-"""
+"""A small client of the station's API (docs/station.md); it needs no package but this one."""
 
 import json
 import os
 import ssl
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -37,7 +32,6 @@ class StationClient:
         self,
         url: str,
         token: str | None = None,
-        *,
         timeout: float = 600.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -48,112 +42,105 @@ class StationClient:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def products(self) -> list[Json]:
-        return list(self._json("GET", "/products"))
+        return list(self._json("GET", "products"))
 
     def product(self, product: str) -> Json:
-        return self._object("GET", f"/products/{product}")
+        return self._object("GET", f"products/{product}")
 
     def create_product(self, name: str, images: Sequence[Source], **fields: Any) -> Json:
-        return self._object("POST", "/products", form={"name": name, **fields}, images=images)
+        return self._object("POST", "products", {"name": name, **fields}, images)
 
     def upload_product(self, name: str, detector: Source) -> Json:
-        files = {"form": {"name": name}, "images": [detector], "field": "detector"}
-        return self._object("POST", "/products/upload", **files)
+        return self._object("POST", "products/upload", {"name": name}, [detector], "detector")
 
     def download_product(self, product: str) -> bytes:
-        return self._bytes("GET", f"/products/{product}/detector")
+        return self._bytes("GET", f"products/{product}/detector")
 
     def extend_product(self, product: str, images: Sequence[Source]) -> Json:
-        return self._object("POST", f"/products/{product}/images", form={}, images=images)
+        return self._object("POST", f"products/{product}/images", {}, images)
 
-    def calibrate_product(self, product: str, images: Sequence[Source] = (), **fields: Any) -> Json:
-        path = f"/products/{product}/calibration"
-        return self._object("POST", path, form=fields, images=images)
+    def calibrate_product(self, product: str, images: Sequence[Source] = (), **more: Any) -> Json:
+        return self._object("POST", f"products/{product}/calibration", more, images)
 
     def rename_product(self, product: str, name: str) -> Json:
-        return self._object("PATCH", f"/products/{product}", body={"name": name})
+        return self._object("PATCH", f"products/{product}", {"name": name})
 
     def delete_product(self, product: str) -> None:
-        self._bytes("DELETE", f"/products/{product}")
+        self._bytes("DELETE", f"products/{product}")
 
     def evaluate_product(self, product: str) -> Json:
-        return self._object("POST", f"/products/{product}/evaluation")
+        return self._object("POST", f"products/{product}/evaluation")
 
     def inspect(self, product: str, images: Sequence[Source]) -> Json:
-        return self._object("POST", f"/products/{product}/inspections", form={}, images=images)
+        return self._object("POST", f"products/{product}/inspections", {}, images)
 
     def inspection(self, inspection: str) -> Json:
-        return self._object("GET", f"/inspections/{inspection}")
+        return self._object("GET", f"inspections/{inspection}")
 
     def picture(self, inspection: str, kind: str = "overlay", **place: float) -> bytes:
         """`kind` is overlay, heatmap, original, thumbnail or evidence.jpg (at x, y)."""
-        return self._bytes("GET", f"/inspections/{inspection}/{quote(kind)}?{urlencode(place)}")
+        return self._bytes("GET", f"inspections/{inspection}/{quote(kind)}?{urlencode(place)}")
 
     def evidence(self, inspection: str, **place: float) -> Json:
-        return self._object("GET", f"/inspections/{inspection}/evidence?{urlencode(place)}")
+        return self._object("GET", f"inspections/{inspection}/evidence?{urlencode(place)}")
 
     def label(self, inspection: str, kind: str, **more: Any) -> Json:
-        return self._object("PUT", f"/inspections/{inspection}/label", body={"kind": kind, **more})
+        return self._object("PUT", f"inspections/{inspection}/label", {"kind": kind, **more})
 
     def undo(self, inspection: str) -> Json:
-        return self._object("DELETE", f"/inspections/{inspection}/label")
+        return self._object("DELETE", f"inspections/{inspection}/label")
 
     def page(self, cursor: str | None = None, **wanted: Any) -> Json:
         query = wanted if cursor is None else {**wanted, "cursor": cursor}
-        return self._object("GET", f"/inspections?{urlencode(query)}")
+        return self._object("GET", f"inspections?{urlencode(query)}")
 
     def history(self, **wanted: Any) -> Iterator[Json]:
         """All inspections, the latest first; `wanted` as the API's parameters."""
-        page = self.page(**wanted)
-        yield from page["inspections"]
-        while page["next"] is not None:
-            page = self.page(page["next"], **wanted)
+        page: Json = {"next": None}
+        while page := self.page(page["next"], **wanted):
             yield from page["inspections"]
+            if page["next"] is None:
+                return
 
     def export(self, **wanted: Any) -> str:
-        return self._bytes("GET", f"/exports/inspections.csv?{urlencode(wanted)}").decode()
+        return self._bytes("GET", f"exports/inspections.csv?{urlencode(wanted)}").decode()
 
     def audit(self) -> list[Json]:
-        return list(self._object("GET", "/audit")["entries"])
+        return list(self._object("GET", "audit")["entries"])
 
     def ready(self) -> bool:
         try:
-            return bool(self._object("GET", "/ready")["ready"])
+            return bool(self._object("GET", "ready")["ready"])
         except StationError:
             return False
 
-    def _object(self, method: str, path: str, **sent: Any) -> Json:
-        return dict(self._json(method, path, **sent))
+    def _object(self, method: str, path: str, *sent: Any) -> Json:
+        return dict(self._json(method, path, *sent))
 
-    def _json(self, method: str, path: str, **sent: Any) -> Any:
-        return json.loads(self._bytes(method, path, **sent))
+    def _json(self, method: str, path: str, *sent: Any) -> Any:
+        return json.loads(self._bytes(method, path, *sent))
 
     def _bytes(
         self,
         method: str,
         path: str,
-        *,
-        body: Json | None = None,
-        form: Mapping[str, Any] | None = None,
-        images: Sequence[Source] = (),
-        field: str = "images",
+        fields: Json | None = None,
+        files: Sequence[Source] | None = None,
+        name: str = "images",
     ) -> bytes:
-        headers, content = dict(self._headers), b""
-        if form is not None:
-            boundary = uuid.uuid4().hex
-            content = b"".join(_parts(form, images, field, boundary))
-            headers["Content-Type"] = f"multipart/form-data; boundary={boundary}"
-        elif body is not None:
-            content, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
-        host, port = self._parts.hostname or "", self._parts.port
+        """Fields go as JSON, or as a form where there may be files."""
+        headers, body = dict(self._headers), None if fields is None else json.dumps(fields).encode()
+        headers["Content-Type"] = "application/json"
+        if files is not None:
+            mark = uuid.uuid4().hex
+            body = b"".join(_form(fields or {}, files, name, mark))
+            headers["Content-Type"] = f"multipart/form-data; boundary={mark}"
+        host, port, seconds = self._parts.hostname or "", self._parts.port, self._timeout
+        line = HTTPConnection(host, port, timeout=seconds)
         if self._parts.scheme == "https":
-            line: HTTPConnection = HTTPSConnection(
-                host, port, timeout=self._timeout, context=self._tls
-            )
-        else:
-            line = HTTPConnection(host, port, timeout=self._timeout)
+            line = HTTPSConnection(host, port, timeout=seconds, context=self._tls)
         try:
-            line.request(method, f"/api/v1{path}", content or None, headers)
+            line.request(method, f"/api/v1/{path}", body, headers)
             answer = line.getresponse()
             found = answer.read()
         except (OSError, HTTPException) as error:
@@ -166,19 +153,15 @@ class StationClient:
         return found
 
 
-def _parts(
-    form: Mapping[str, Any], images: Sequence[Source], field: str, boundary: str
-) -> Iterator[bytes]:
-    start = f'--{boundary}\r\nContent-Disposition: form-data; name="'
-    for name, value in form.items():
-        yield f'{start}{name}"\r\n\r\n{value}\r\n'.encode()
-    for image in images:
-        file, content = (
-            image if isinstance(image, tuple) else (Path(image).name, Path(image).read_bytes())
-        )
-        safe = file.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
-        yield f'{start}{field}"; filename="{safe}"\r\n\r\n'.encode() + content + b"\r\n"
-    yield f"--{boundary}--\r\n".encode()
+def _form(fields: Json, files: Sequence[Source], name: str, mark: str) -> Iterator[bytes]:
+    start = f'--{mark}\r\nContent-Disposition: form-data; name="'
+    for key, value in fields.items():
+        yield f'{start}{key}"\r\n\r\n{value}\r\n'.encode()
+    for file in files:
+        own = file if isinstance(file, tuple) else (Path(file).name, Path(file).read_bytes())
+        safe = own[0].replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+        yield f'{start}{name}"; filename="{safe}"\r\n\r\n'.encode() + own[1] + b"\r\n"
+    yield f"--{mark}--\r\n".encode()
 
 
 def _detail(content: bytes) -> str:
