@@ -168,7 +168,7 @@ def test_history_filters_and_export(client: StationClient, product: str) -> None
     assert {row["id"] for row in above} == {o["id"] for o in found if o["score"] >= middle}
     later = client.history(product=product, since=found[-1]["time"])
     assert [row["id"] for row in later] == ids[-1:]
-    table = list(csv.DictReader(io.StringIO(client.export(product=product))))
+    table = list(csv.DictReader(io.StringIO(client.export(product=product).decode())))
     assert [row["id"] for row in table] == ids[::-1]
     assert table[2]["name"] == "'=1+1.png"
     with pytest.raises(StationError) as error:

@@ -5,6 +5,7 @@ import os
 import ssl
 import uuid
 from collections.abc import Iterator, Sequence
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ from ..errors import HyperfsadError, UsageError
 Json: TypeAlias = dict[str, Any]
 Source: TypeAlias = str | os.PathLike[str] | tuple[str, bytes]
 """A file, or a name and its content."""
+Tls: TypeAlias = ssl.SSLContext | None
 
 
 class StationError(HyperfsadError):
@@ -29,20 +31,17 @@ class StationClient:
     """One station; each call is one request, so several threads may share it."""
 
     def __init__(
-        self,
-        url: str,
-        token: str | None = None,
-        timeout: float = 600.0,
-        tls: ssl.SSLContext | None = None,
+        self, url: str, token: str | None = None, timeout: float = 600.0, tls: Tls = None
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
             raise UsageError(f"A station's address is as http://127.0.0.1:8000, not {url}.")
-        self._parts, self._timeout, self._tls = parts, timeout, tls
+        kinds: Any = {"http": HTTPConnection, "https": partial(HTTPSConnection, context=tls)}
+        self._connect = partial(kinds[parts.scheme], parts.hostname, parts.port, timeout=timeout)
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def products(self) -> list[Json]:
-        return list(self._json("GET", "products"))
+        return list(json.loads(self._bytes("GET", "products")))
 
     def product(self, product: str) -> Json:
         return self._object("GET", f"products/{product}")
@@ -78,7 +77,7 @@ class StationClient:
         return self._object("GET", f"inspections/{inspection}")
 
     def picture(self, inspection: str, kind: str = "overlay", **place: float) -> bytes:
-        """`kind` is overlay, heatmap, original, thumbnail or evidence.jpg (at x, y)."""
+        """Of the kind overlay, heatmap, original, thumbnail or evidence.jpg (at x, y)."""
         return self._bytes("GET", f"inspections/{inspection}/{quote(kind)}?{urlencode(place)}")
 
     def evidence(self, inspection: str, **place: float) -> Json:
@@ -102,8 +101,8 @@ class StationClient:
             if page["next"] is None:
                 return
 
-    def export(self, **wanted: Any) -> str:
-        return self._bytes("GET", f"exports/inspections.csv?{urlencode(wanted)}").decode()
+    def export(self, **wanted: Any) -> bytes:
+        return self._bytes("GET", f"exports/inspections.csv?{urlencode(wanted)}")
 
     def audit(self) -> list[Json]:
         return list(self._object("GET", "audit")["entries"])
@@ -115,32 +114,18 @@ class StationClient:
             return False
 
     def _object(self, method: str, path: str, *sent: Any) -> Json:
-        return dict(self._json(method, path, *sent))
+        return dict(json.loads(self._bytes(method, path, *sent)))
 
-    def _json(self, method: str, path: str, *sent: Any) -> Any:
-        return json.loads(self._bytes(method, path, *sent))
-
-    def _bytes(
-        self,
-        method: str,
-        path: str,
-        fields: Json | None = None,
-        files: Sequence[Source] | None = None,
-        name: str = "images",
-    ) -> bytes:
-        """Fields go as JSON, or as a form where there may be files."""
-        headers, body = dict(self._headers), None if fields is None else json.dumps(fields).encode()
-        headers["Content-Type"] = "application/json"
-        if files is not None:
+    def _bytes(self, method: str, path: str, fields: Json | None = None, *files: Any) -> bytes:
+        """Fields go as JSON; where there may be files (and the name of their field), as a form."""
+        body, kind = None if fields is None else json.dumps(fields).encode(), "application/json"
+        if files:
             mark = uuid.uuid4().hex
-            body = b"".join(_form(fields or {}, files, name, mark))
-            headers["Content-Type"] = f"multipart/form-data; boundary={mark}"
-        host, port, seconds = self._parts.hostname or "", self._parts.port, self._timeout
-        line = HTTPConnection(host, port, timeout=seconds)
-        if self._parts.scheme == "https":
-            line = HTTPSConnection(host, port, timeout=seconds, context=self._tls)
+            body = b"".join(_form(mark, fields or {}, *files))
+            kind = f"multipart/form-data; boundary={mark}"
+        line = self._connect()
         try:
-            line.request(method, f"/api/v1/{path}", body, headers)
+            line.request(method, f"/api/v1/{path}", body, {**self._headers, "Content-Type": kind})
             answer = line.getresponse()
             found = answer.read()
         except (OSError, HTTPException) as error:
@@ -148,24 +133,18 @@ class StationClient:
         finally:
             line.close()
         if answer.status >= 400:
+            text = json.loads(found).get("detail") if found[:1] == b"{" else answer.reason
             after = answer.headers.get("retry-after")
-            raise StationError(_detail(found), answer.status, int(after) if after else None)
-        return found
+            raise StationError(str(text), answer.status, int(after) if after else None)
+        return bytes(found)
 
 
-def _form(fields: Json, files: Sequence[Source], name: str, mark: str) -> Iterator[bytes]:
+def _form(mark: str, texts: Json, files: Sequence[Source], name: str = "images") -> Iterator[bytes]:
     start = f'--{mark}\r\nContent-Disposition: form-data; name="'
-    for key, value in fields.items():
+    for key, value in texts.items():
         yield f'{start}{key}"\r\n\r\n{value}\r\n'.encode()
     for file in files:
         own = file if isinstance(file, tuple) else (Path(file).name, Path(file).read_bytes())
         safe = own[0].replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
         yield f'{start}{name}"; filename="{safe}"\r\n\r\n'.encode() + own[1] + b"\r\n"
     yield f"--{mark}--\r\n".encode()
-
-
-def _detail(content: bytes) -> str:
-    try:
-        return str(json.loads(content)["detail"])
-    except (ValueError, KeyError, TypeError):
-        return content.decode(errors="replace")[:200]
