@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -29,7 +30,7 @@ class Running:
         self.pid, self.log = pid, log
         self.url = ""
 
-    def wait(self) -> "Running":
+    def wait(self, tls: ssl.SSLContext | None = None) -> "Running":
         """Until it is ready to inspect."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
@@ -37,14 +38,12 @@ class Running:
             found = re.search(r"listens on (https?://\S+)", text)
             if found:
                 self.url = found[1]
-                if StationClient(self.url, self.token).ready():
+                if StationClient(self.url, tls=tls).ready():
                     return self
             if not _is_alive(self.pid):
                 raise AssertionError(f"the station ended: {text}")
             time.sleep(0.02)
         raise AssertionError(f"the station is not ready: {text}")
-
-    token: str | None = None
 
     def client(self, token: str | None = None) -> StationClient:
         """A client of it."""

@@ -3,14 +3,18 @@
 import csv
 import hashlib
 import io
+import json
+import shutil
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from hyperfsad import HyperFSAD
 from hyperfsad.serve.client import StationClient, StationError
+from tests.conftest import make_picture, save_tiny
 from tests.serve.conftest import png
 from tests.serve.stations import Running
 
@@ -54,6 +58,8 @@ def test_pictures(client: StationClient, product: str) -> None:
     with pytest.raises(StationError) as error:
         client.evidence(one["id"], x=5000, y=40)
     assert error.value.status == 422
+    with pytest.raises(StationError, match="both x and y"):
+        client.evidence(one["id"], x=5)
 
 
 def test_extend_calibrate_rename_delete(client: StationClient, product: str) -> None:
@@ -106,6 +112,44 @@ def test_carried_to_another_name(client: StationClient, product: str) -> None:
         with pytest.raises(StationError) as error:
             client.upload_product("damaged", ("x.hfsad", damaged))
         assert error.value.status == 422
+
+
+def test_places_in_detector_files_are_never_opened(
+    client: StationClient, tiny: str, tmp_path: Path
+) -> None:
+    moved, other = tmp_path / "moved", tmp_path / "other"
+    shutil.copytree(tiny, moved)
+    settings: dict[str, Any] = {"recipe": "paper-offline", "resolution": 84, "device": "cpu"}
+    path = tmp_path / "x.hfsad"
+    HyperFSAD(str(moved), **settings).fit([make_picture(0)]).save(path)
+    shutil.rmtree(moved)  # the station has the same weights elsewhere
+    assert client.upload_product("moved", path)["good_parts"] == 1
+    save_tiny(other, seed=1)
+    HyperFSAD(str(other), **settings).fit([make_picture(0)]).save(path)
+    with pytest.raises(StationError, match="other weights") as error:
+        client.upload_product("other", path)
+    assert error.value.status == 422
+
+
+def test_openapi_names_every_answer(station: Running) -> None:
+    with urllib.request.urlopen(f"{station.url}/api/v1/openapi.json") as answer:
+        found = json.load(answer)
+    operations = [
+        (path, method, operation)
+        for path, methods in found["paths"].items()
+        for method, operation in methods.items()
+    ]
+    assert len(operations) >= 25
+    for path, method, operation in operations:
+        assert path.startswith("/api/v1/") or path == "/metrics"
+        assert operation["summary"], path
+        if path.endswith(("/health", "/ready", "/session")):
+            continue
+        assert {"401", "403", "422"} <= set(operation["responses"]), (path, method)
+        for status, told in operation["responses"].items():
+            if int(status) >= 400:
+                (content,) = told["content"].values()
+                assert content["schema"] == {"$ref": "#/components/schemas/Problem"}
 
 
 def test_fine_is_learnt_and_undone(client: StationClient, product: str) -> None:

@@ -2,6 +2,9 @@
 
 import http.client
 import json
+import shutil
+import ssl
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,7 +13,7 @@ import pytest
 
 from hyperfsad.errors import UsageError
 from hyperfsad.serve.api.guard import GUESSES
-from hyperfsad.serve.client import StationError
+from hyperfsad.serve.client import StationClient, StationError
 from hyperfsad.serve.settings import Settings, read_tokens
 from tests.serve.conftest import png
 from tests.serve.stations import Running, Stations
@@ -91,6 +94,34 @@ def test_guesses_are_limited(guarded: Running) -> None:
     assert status == 429
     assert int(headers["retry-after"]) >= 1
     assert all(ADMIN not in json.dumps(row) for row in guarded.rows())
+
+
+def test_tls(stations: Stations, tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl on this machine to make a certificate with")
+    cert, key, tokens = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "tokens"
+    kind = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(cert)]
+    subprocess.run([openssl, "req", *kind, *name, *files], check=True, capture_output=True)
+    tokens.write_text(f"admin: {ADMIN}\n")
+    places = ("--tls-cert", str(cert), "--tls-key", str(key), "--token", str(tokens))
+    station = stations.start(tmp_path / "store", *places)
+    try:
+        trusted = ssl.create_default_context(cafile=str(cert))
+        station.wait(trusted)
+        assert station.url.startswith("https://")
+        assert StationClient(station.url, ADMIN, tls=trusted).products() == []
+        line = http.client.HTTPSConnection(urlsplit(station.url).netloc, context=trusted)
+        body = json.dumps({"token": ADMIN})
+        line.request("POST", "/api/v1/login", body, {"Content-Type": "application/json"})
+        answer = line.getresponse()
+        assert "Secure" in (answer.getheader("set-cookie") or "")
+        assert "max-age" in (answer.getheader("strict-transport-security") or "")
+        line.close()
+    finally:
+        station.stop()
 
 
 def test_other_addresses_need_tokens(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import ssl
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
@@ -22,9 +23,9 @@ Tls: TypeAlias = ssl.SSLContext | None
 class StationError(HyperfsadError):
     """What the station refused: its sentence, the status, and when to try again."""
 
-    def __init__(self, text: str, status: int, retry_after: int | None = None) -> None:
+    def __init__(self, text: str, status: int, after: str | None = None) -> None:
         super().__init__(text)
-        self.status, self.retry_after = status, retry_after
+        self.status, self.retry_after = status, int(after) if after else None
 
 
 class StationClient:
@@ -38,7 +39,8 @@ class StationClient:
             raise UsageError(f"A station's address is as http://127.0.0.1:8000, not {url}.")
         kinds: Any = {"http": HTTPConnection, "https": partial(HTTPSConnection, context=tls)}
         self._connect = partial(kinds[parts.scheme], parts.hostname, parts.port, timeout=timeout)
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        signed = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._headers = {"Content-Type": "application/json", **signed}
 
     def products(self) -> list[Json]:
         return list(json.loads(self._bytes("GET", "products")))
@@ -95,11 +97,9 @@ class StationClient:
 
     def history(self, **wanted: Any) -> Iterator[Json]:
         """All inspections, the latest first; `wanted` as the API's parameters."""
-        page: Json = {"next": None}
-        while page := self.page(page["next"], **wanted):
-            yield from page["inspections"]
-            if page["next"] is None:
-                return
+        yield from (page := self.page(**wanted))["inspections"]
+        while page["next"] is not None:
+            yield from (page := self.page(page["next"], **wanted))["inspections"]
 
     def export(self, **wanted: Any) -> bytes:
         return self._bytes("GET", f"exports/inspections.csv?{urlencode(wanted)}")
@@ -118,25 +118,25 @@ class StationClient:
 
     def _bytes(self, method: str, path: str, fields: Json | None = None, *files: Any) -> bytes:
         """Fields go as JSON; where there may be files (and the name of their field), as a form."""
-        body, kind = None if fields is None else json.dumps(fields).encode(), "application/json"
+        body, sent = None if fields is None else json.dumps(fields).encode(), {**self._headers}
         if files:
             mark = uuid.uuid4().hex
             body = b"".join(_form(mark, fields or {}, *files))
-            kind = f"multipart/form-data; boundary={mark}"
+            sent["Content-Type"] = f"multipart/form-data; boundary={mark}"
         line = self._connect()
         try:
-            line.request(method, f"/api/v1/{path}", body, {**self._headers, "Content-Type": kind})
+            with suppress(BrokenPipeError, ConnectionResetError):  # refused before all was sent
+                line.request(method, f"/api/v1/{path}", body, sent)
             answer = line.getresponse()
-            found = answer.read()
+            found: bytes = answer.read()
         except (OSError, HTTPException) as error:
             raise StationError(f"The station does not answer: {error!r}.", 0) from error
         finally:
             line.close()
         if answer.status >= 400:
             text = json.loads(found).get("detail") if found[:1] == b"{" else answer.reason
-            after = answer.headers.get("retry-after")
-            raise StationError(str(text), answer.status, int(after) if after else None)
-        return bytes(found)
+            raise StationError(str(text), answer.status, answer.headers.get("retry-after"))
+        return found
 
 
 def _form(mark: str, texts: Json, files: Sequence[Source], name: str = "images") -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,7 @@ def _rows(
         verdict=VERDICTS[result.anomalous],
         score=result.score,
         threshold=result.threshold,
-        strength=result.strength,
+        strength=_finite(result.strength),
         p_value=result.p_value,
         regions=len(result.regions),
         label=None,
@@ -173,6 +174,11 @@ def _rows(
         thumbnail=base64.b64decode(thumbnail(result.shown())),
     )
     return inspection, detail
+
+
+def _finite(number: float | None) -> float | None:
+    """JSON has no infinity, which a threshold of 0 leads to."""
+    return number if number is not None and math.isfinite(number) else None
 
 
 def shown(

@@ -21,6 +21,8 @@ from ..faults import FullError
 
 GRACE = 600.0
 """Seconds for which a new file is left alone: the row that names it may be on its way."""
+WAITING = 86_400.0
+"""Seconds for which an upload is left alone: it may wait in the line."""
 CHUNK = 1 << 20
 
 _STORED = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})")
@@ -59,6 +61,9 @@ class Files:
     def keep(self, finished: Path, target: Path) -> None:
         """Moves a file to its place; it is on the disk when this returns."""
         with self._moving:
+            os.utime(
+                finished
+            )  # it may have waited in the line for longer than a new file is spared
             settle(finished, target)
 
     def keep_detector(self, finished: Path) -> str:
@@ -90,9 +95,9 @@ class Files:
     def sweep(self, named: Callable[[str], bool], grace: float = GRACE) -> None:
         """Removes uploads that were never finished, and files whose hash no row names."""
         for path in self._found():
-            if _UPLOAD.fullmatch(path.name) or (
-                _STORED.fullmatch(path.name) and not named(path.stem)
-            ):
+            if _UPLOAD.fullmatch(path.name):
+                self.remove(path, WAITING if grace else 0.0)
+            elif _STORED.fullmatch(path.name) and not named(path.stem):
                 self.remove(path, grace)
 
     def _found(self) -> Iterator[Path]:
