@@ -1,7 +1,9 @@
 """The store by itself: what is kept, for how long, and its copy."""
 
 import os
+import socket
 import sqlite3
+import sys
 import threading
 import time
 import zipfile
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import inspect, select
 
+from hyperfsad.cli.console import DONE, NOTHING
+from hyperfsad.cli.main import main
 from hyperfsad.errors import HyperfsadError, UsageError
 from hyperfsad.serve.client import StationError
 from hyperfsad.serve.store.backup import backup
@@ -170,7 +174,9 @@ def test_backup_while_it_runs(stations: Stations, tmp_path: Path) -> None:
         busy = threading.Thread(target=go_on)
         busy.start()
         try:
-            backup(tmp_path / "store", target)
+            assert (
+                main(["serve", "--store", str(tmp_path / "store"), "--backup", str(target)]) == DONE
+            )
         finally:
             ending.set()
             busy.join()
@@ -199,3 +205,24 @@ def _image(store: Store, days: float) -> Path:
     with store.database.writing() as session:
         remember_image(session, {"sha256": sha256, "kept": True, **values})
     return path
+
+
+def test_what_keeps_a_station_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tiny: str
+) -> None:
+    def told(*options: str) -> str:
+        places = ["--store", str(tmp_path / "store"), "--backbone", tiny, "--device", "cpu"]
+        assert main(["serve", *places, *options]) == NOTHING
+        text = capsys.readouterr().err
+        assert text.count("\n") == 1, text
+        return text
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert "--port" in told("--port", port)
+        assert "--token FILE" in told("--host", "0.0.0.0")
+        assert "go together" in told("--tls-cert", "x")
+        assert "--keep is as" in told("--keep", "long")
+        assert "cannot be used" in told("--port", "0", "--database", "nonsense")
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert "hyperfsad[serve]" in told()

@@ -4,12 +4,13 @@ Images that wait for the same detector are judged together, whoever sent them. W
 waiting leaves the line: a cancelled future is passed over.
 """
 
+import contextlib
 import copy
 import math
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -157,6 +158,7 @@ class Engine:
         self._line: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._ending = False
+        self._reserved = 0
         self._thread = threading.Thread(target=self._run, name="hyperfsad-engine", daemon=True)
 
     def start(self) -> "Engine":
@@ -173,7 +175,7 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        """Places in the line that are taken."""
+        """How many stand in the line."""
         with self._changed:
             return self._occupied()
 
@@ -182,11 +184,25 @@ class Engine:
         with self._changed:
             self._require_room(count)
 
-    def inspect(self, detector: Path, images: Sequence[Loadable]) -> "list[Future[AnomalyResult]]":
-        """A place in the line for each image, or for none."""
-        jobs = [_Job(Future(), detector, image) for image in images]
-        self._add(jobs)
-        return [job.future for job in jobs]
+    @contextlib.contextmanager
+    def reserved(self, count: int) -> "Iterator[Places]":
+        """Places for so many images, before they are decoded: what may wait bounds the memory."""
+        with self._changed:
+            self._require_room(count)
+            self._reserved += count
+        places = Places(self, count)
+        try:
+            yield places
+        finally:
+            with self._changed:
+                self._reserved -= places.count
+
+    def take(self, places: "Places", jobs: "Sequence[_Job]") -> None:
+        """Puts images on the places that were reserved for them."""
+        with self._changed:
+            self._reserved -= places.count
+            places.count = 0
+            self._enter(jobs)
 
     def call(self, work: Callable[[Detectors], Found]) -> "Future[Found]":
         """A place in the line for other work with detectors."""
@@ -196,17 +212,20 @@ class Engine:
 
     def _add(self, jobs: Sequence[_Job]) -> None:
         with self._changed:
-            if self._ending:
-                raise BusyError("The station is stopping; ask again when it is back.", 5)
             self._require_room(len(jobs))
-            self._line.extend(jobs)
-            self._changed.notify()
+            self._enter(jobs)
+
+    def _enter(self, jobs: Sequence[_Job]) -> None:
+        if self._ending:
+            raise BusyError("The station is stopping; ask again when it is back.", 5)
+        self._line.extend(jobs)
+        self._changed.notify()
 
     def _occupied(self) -> int:
         return sum(not job.future.cancelled() for job in self._line)
 
     def _require_room(self, count: int) -> None:
-        taken = self._occupied()
+        taken = self._occupied() + self._reserved
         if taken + count > self.max_queue:
             seconds = max(1, math.ceil(self.figures.seconds * taken))
             raise BusyError(
@@ -263,6 +282,19 @@ class Engine:
         figures.judged += len(jobs)
         figures.batches += 1
         figures.seconds += 0.2 * ((time.monotonic() - began) / len(jobs) - figures.seconds)
+
+
+class Places:
+    """Places in the line that nobody else gets."""
+
+    def __init__(self, engine: Engine, count: int) -> None:
+        self._engine, self.count = engine, count
+
+    def inspect(self, detector: Path, images: Sequence[Loadable]) -> "list[Future[AnomalyResult]]":
+        """Lets images wait for a detector; places without an image are given back."""
+        jobs = [_Job(Future(), detector, image) for image in images]
+        self._engine.take(self, jobs)
+        return [job.future for job in jobs]
 
 
 def _fulfil(future: "Future[Any]", work: Callable[[], Any]) -> None:

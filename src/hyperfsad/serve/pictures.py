@@ -1,6 +1,7 @@
 """Uploaded pictures: checked by their content before anything is done with them."""
 
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ SUFFIXES = {
 }
 MEDIA_TYPES = dict(SUFFIXES.values())
 LONGEST_NAME = 120
+DECODERS = threading.BoundedSemaphore(4)
+"""Pictures that are checked at once: one of 100 million pixels takes 300 MB."""
 HELD = 1 << 21
 """Pixels of a picture that may wait decoded: 64 of them take 400 MB."""
 
@@ -82,8 +85,9 @@ def checked_picture(upload: Upload, limits: Limits) -> Picture:
             f"{upload.name} has {width}×{height} pixels; at most"
             f" {limits.pixels / 1e6:g} million are accepted."
         )
-    image = load_image(upload.path, upload.name)
-    return Picture(upload, suffix, image.size, image if width * height <= HELD else None)
+    with DECODERS:
+        image = load_image(upload.path, upload.name)
+        return Picture(upload, suffix, image.size, image if width * height <= HELD else None)
 
 
 def checked_pictures(uploads: list[Upload], limits: Limits) -> list[Picture]:

@@ -1,13 +1,14 @@
 """Runs a station until it is told to stop."""
 
 import contextlib
-import os
 import signal
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
 
+from ..errors import UsageError, reason
 from ..messages import Notify, silent
 from .api.app import make_app
 from .api.logs import start_logs
@@ -32,14 +33,14 @@ def serve(
     `detector` and `machine` as in `Station`.
     """
     tokens = settings.check()
+    listening = _socket(settings)
+    station = Station(settings, detector, machine)
     start_logs()
     route_warnings()
-    station = Station(settings, detector, machine).open(wait=wait, notify=notify)
     try:
+        station.open(wait=wait, notify=notify)
         config = uvicorn.Config(
             make_app(station, tokens),
-            host=settings.host,
-            port=settings.port,
             log_config=None,
             access_log=False,
             server_header=False,
@@ -49,10 +50,26 @@ def serve(
             ssl_certfile=settings.tls_cert,
             ssl_keyfile=settings.tls_key,
         )
-        server = _Server(config, settings, notify)
-        server.run()
+        try:
+            config.load()
+        except OSError as error:  # also what ssl raises
+            raise UsageError(f"TLS cannot be used: {reason(error)}.") from error
+        _Server(config, settings, notify).run([listening])
     finally:
+        listening.close()
         station.close()
+
+
+def _socket(settings: Settings) -> socket.socket:
+    """The port, opened before anything else is done."""
+    kind = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=kind)
+    except OSError as error:
+        raise UsageError(
+            f"Port {settings.port} on {settings.host} cannot be opened:"
+            f" {reason(error).lower()}; choose another one with --port and --host."
+        ) from error
 
 
 class _Server(uvicorn.Server):
@@ -65,16 +82,10 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         """Opens the port."""
         await super().startup(sockets)
-        for one in self.servers:
-            for socket in one.sockets:
-                host, port = socket.getsockname()[:2]
-                shown = f"[{host}]" if ":" in host else host
-                kind = "https" if self._settings.secure else "http"
-                self._notify(
-                    f"The station listens on {kind}://{shown}:{port} (process {os.getpid()});"
-                    " Ctrl-C ends it."
-                )
-                return
+        host, port = sockets[0].getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        kind = "https" if self._settings.secure else "http"
+        self._notify(f"The station listens on {kind}://{shown}:{port} (Ctrl-C ends it).")
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -49,8 +49,9 @@ class Station:
     def close(self) -> None:
         """Finishes what was accepted, then closes the store."""
         self._ending.set()
-        self.engine.stop()
-        self._tidier.join()
+        if self._tidier.ident is not None:  # where the store could not be opened, nothing runs
+            self.engine.stop()
+            self._tidier.join()
         self.store.close()
 
     def _tidy(self) -> None:

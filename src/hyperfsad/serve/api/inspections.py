@@ -38,13 +38,15 @@ async def inspect(product_id: Id, request: Request, here: Here, _: Inspector) ->
     async with received(request, station.store.files, limits, most=most) as form:
         if not form.uploads:
             raise UsageError("Send at least one picture in the field images.")
-        checked = [
-            (upload, await run_in_threadpool(try_picture, upload, limits))
-            for upload in form.uploads
-        ]
-        pictures = [picture for _, picture in checked if isinstance(picture, Picture)]
+        with station.engine.reserved(len(form.uploads)) as places:
+            checked = [
+                (upload, await run_in_threadpool(try_picture, upload, limits))
+                for upload in form.uploads
+            ]
+            pictures = [picture for _, picture in checked if isinstance(picture, Picture)]
+            waiting = places.inspect(detector, pictures)
         rejected = [_rejected(upload, told) for upload, told in checked if isinstance(told, str)]
-        results = await finished(request, station.engine.inspect(detector, pictures))
+        results = await finished(request, waiting)
         judged: list[tuple[Picture, AnomalyResult]] = []
         for picture, result in zip(pictures, results, strict=True):
             if isinstance(result, AnomalyResult) and result.error is None:
