@@ -112,6 +112,7 @@ def test_carried_to_another_name(client: StationClient, product: str) -> None:
         with pytest.raises(StationError) as error:
             client.upload_product("damaged", ("x.hfsad", damaged))
         assert error.value.status == 422
+        assert str(error.value).startswith("x.hfsad is damaged")
 
 
 def test_places_in_detector_files_are_never_opened(

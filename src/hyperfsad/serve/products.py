@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from ..detector.hyperfsad import HyperFSAD
-from ..errors import UsageError
+from ..errors import DetectorFileError, UsageError
 from ..images.loading import LoadedImage
 from ..messages import silent
 from .engine import Detectors
@@ -68,7 +68,11 @@ class Products:
     ) -> dict[str, Any]:
         """A product from a detector file."""
         self._require_free(name)
-        detector = detectors.load(upload.path)
+        try:
+            detector = detectors.load(upload.path)
+        except (DetectorFileError, UsageError) as error:  # the client knows it by another name
+            told = str(error).replace(str(upload.path), upload.name)
+            raise DetectorFileError(told) from error
         return self._added(actor, name, detector, [], (), "product uploaded")
 
     def extend(
@@ -132,6 +136,7 @@ class Products:
             note(session, actor, "product deleted", product_id, product.name)
             for one in session.scalars(select(Support).where(Support.product_id == product_id)):
                 session.delete(one)
+            self.store.files.spare(product.detector or "")
             product.claimed = product.detector = None
             product.changed = now()
 
@@ -166,6 +171,7 @@ class Products:
             raise ConflictError(
                 f"{product.name} was changed by somebody else meanwhile; try again."
             )
+        self.store.files.spare(before)
         product.detector, product.summary = after, summary_of(detector, notes)
         product.revision += 1
         product.changed = now()

@@ -28,7 +28,10 @@ class Station:
         which detector files are loaded."""
         self.settings = settings
         self.store = Store(
-            settings.store, settings.database, keep=settings.keep, reserve=settings.reserve
+            settings.store.absolute(),
+            settings.database,
+            keep=settings.keep,
+            reserve=settings.reserve,
         )
         self.engine = Engine(
             lambda: HyperFSAD(**detector, **machine), machine, max_queue=settings.max_queue

@@ -64,7 +64,9 @@ async def _refused(request: Request, error: Exception) -> Response:
         headers["retry-after"] = str(error.retry_after)
     if status == 401:
         headers["www-authenticate"] = "Bearer"
-    return _problem(status, str(error), headers)
+    place: Context = request.app.state.context
+    told = str(error).replace(str(place.station.store.folder), "the store")
+    return _problem(status, told, headers)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

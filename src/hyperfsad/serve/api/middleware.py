@@ -8,7 +8,7 @@ from http.cookies import CookieError, SimpleCookie
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..faults import RefusedError
+from ..faults import RefusedError, TooLargeError
 from ..store.store import Actor
 from .guard import COOKIE, Guard
 from .logs import LOG
@@ -19,6 +19,8 @@ POLICY = (
     " media-src 'self' blob:; connect-src 'self'; font-src 'self'; form-action 'self';"
     " base-uri 'none'; frame-ancestors 'none'"
 )
+LARGEST = 1_000_000
+"""Bytes of a request that brings no files."""
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -65,7 +67,7 @@ class Gatekeeper:
         try:
             role = self._guard.role(scope["method"], headers, state["cookie"], client)
             state["actor"] = Actor(role, client, request)
-            await self._app(scope, receive, answer)
+            await self._app(scope, _bounded(headers, receive), answer)
         except RefusedError as error:
             await _refuse(error, answer)
         finally:
@@ -84,6 +86,26 @@ class Gatekeeper:
                 "client": client,
             }
             LOG.info("request", extra=fields)
+
+
+def _bounded(headers: Headers, receive: Receive) -> Receive:
+    """Forms with files have limits of their own; of everything else little is read."""
+    if headers.get("content-type", "").startswith("multipart/form-data"):
+        return receive
+    length = headers.get("content-length", "0")
+    if not length.isdecimal() or int(length) > LARGEST:
+        raise TooLargeError(f"The request is larger than {LARGEST:,} bytes.")
+    left = LARGEST
+
+    async def count() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise TooLargeError(f"The request is larger than {LARGEST:,} bytes.")
+        return message
+
+    return count
 
 
 async def _refuse(error: RefusedError, send: Send) -> None:

@@ -72,6 +72,11 @@ class Files:
         self.keep(finished, self.detector(found))
         return found
 
+    def spare(self, detector: str) -> None:
+        """Leaves a detector file that was just replaced to those who wait for it."""
+        with contextlib.suppress(OSError):
+            os.utime(self.detector(detector))
+
     def check_space(self, wanted: int = 0) -> None:
         """Refuses before the disk is full, so that nothing is lost when it is."""
         if self.free < self.reserve + wanted:
