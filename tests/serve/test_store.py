@@ -224,5 +224,6 @@ def test_what_keeps_a_station_from_starting(
         assert "go together" in told("--tls-cert", "x")
         assert "--keep is as" in told("--keep", "long")
         assert "cannot be used" in told("--port", "0", "--database", "nonsense")
+        assert "leave --database out" in told("--port", "0", "--database", "sqlite:///x.db")
     monkeypatch.setitem(sys.modules, "fastapi", None)
     assert "hyperfsad[serve]" in told()

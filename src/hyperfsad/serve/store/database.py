@@ -93,6 +93,8 @@ def _sqlite(path: Path) -> Engine:
 def _other(url: str) -> Engine:
     try:
         address = make_url(url)
+        if address.get_backend_name() == "sqlite":
+            raise UsageError("The store has its own SQLite file; leave --database out for it.")
         if address.drivername == "postgresql":
             address = address.set(drivername="postgresql+psycopg")
         return create_engine(address, pool_pre_ping=True, isolation_level="READ COMMITTED")
