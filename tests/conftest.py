@@ -46,11 +46,11 @@ def data() -> Path:
     return folder
 
 
-def save_tiny(folder: Path) -> str:
+def save_tiny(folder: Path, seed: int = 0) -> str:
     """Saves a small random DINOv2 with registers: 4 blocks, patch 14, trained size 56."""
     from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
 
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     config = Dinov2WithRegistersConfig(
         hidden_size=48,
         num_hidden_layers=4,

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from PIL import Image
 
 from hyperfsad import AnomalyResult, HyperFSAD, ImageError, UsageError
 from hyperfsad.encoders.encoder import Encoder
+from hyperfsad.images.loading import load_image
 from hyperfsad.images.reading import AHEAD
 from hyperfsad.method.lookups import reconstruct
 from tests.conftest import make_picture
@@ -19,8 +21,6 @@ from tests.conftest import make_picture
 def test_the_score_is_the_formula_of_the_paper(detector: HyperFSAD) -> None:
     detector.fit([make_picture(1), make_picture(2)])
     result = detector.predict(make_picture(3))
-
-    from hyperfsad.images.loading import load_image
 
     query = detector.encoder_.encode([load_image(make_picture(3))])
     memory = [detector.encoder_.encode([load_image(make_picture(s))]) for s in (1, 2)]
@@ -132,6 +132,47 @@ def test_extending_equals_fitting_on_all_at_once(tiny: str, photos: Path, tmp_pa
     whole.save(tmp_path / "whole.hfsad")
     grown.save(tmp_path / "grown.hfsad")
     assert (tmp_path / "whole.hfsad").read_bytes() == (tmp_path / "grown.hfsad").read_bytes()
+
+
+def test_forgetting_is_never_having_learnt(tiny: str, photos: Path) -> None:
+    paths = sorted(photos.glob("*.png"))
+    settings: dict[str, Any] = {
+        "recipe": "paper-offline",
+        "resolution": 84,
+        "device": "cpu",
+        "rotations": 4,
+    }
+    grown = HyperFSAD(tiny, **settings).fit(paths)
+    grown.forget([grown.support_[1].sha256])
+    fresh = HyperFSAD(tiny, **settings).fit([paths[0], *paths[2:]])
+    assert grown.identity() == fresh.identity()
+    assert grown.foreign_ == fresh.foreign_
+    with pytest.raises(UsageError, match="none of these"):
+        grown.forget(["0" * 64])
+    with pytest.raises(UsageError, match="at least one good part"):
+        grown.forget([image.sha256 for image in grown.support_])
+    assert len(grown.support_) == 4
+
+
+def test_forgetting_makes_a_calibration_stale(detector: HyperFSAD, photos: Path) -> None:
+    paths = sorted(photos.glob("*.png"))
+    detector.fit(paths[:2]).calibrate(paths[2:])
+    threshold = detector.threshold_
+    detector.forget([detector.support_[0].sha256])
+    assert detector.calibration_ is not None
+    assert detector.calibration_.stale
+    assert detector.threshold_ == threshold
+
+
+def test_pictures_that_were_loaded_elsewhere(detector: HyperFSAD, photos: Path) -> None:
+    paths = sorted(photos.glob("*.png"))
+    loaded = [load_image(path, path.name) for path in paths]
+    detector.fit(loaded[:2])
+    assert [image.name for image in detector.support_] == ["0.png", "1.png"]
+    assert detector.predict(loaded[3:])
+    for given, path in zip(detector.predict(loaded), detector.predict(paths), strict=True):
+        assert given.score == path.score
+        assert given.image == Path(path.image).name
 
 
 def test_copies_are_left_out_with_a_warning(detector: HyperFSAD, photos: Path) -> None:

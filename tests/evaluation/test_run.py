@@ -11,9 +11,11 @@ from PIL import Image
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from hyperfsad import HyperFSAD, ProductDetector, UsageError
+from hyperfsad.bench.datasets import TestImage
 from hyperfsad.evaluation import Evaluation, evaluate
 from hyperfsad.evaluation.findings import Judge
 from hyperfsad.evaluation.inspected import Inspected, WorstErrors
+from hyperfsad.evaluation.truth import Truth
 from tests.conftest import make_picture
 from tests.detector.test_products import product_picture
 from tests.evaluation.conftest import BADS, GOODS
@@ -177,6 +179,16 @@ def products(tiny: str, tmp_path: Path) -> ProductDetector:
         for kind, name in enumerate(("<b>nut", "bolt"))
     }
     return ProductDetector(tiny, recipe="paper-offline", resolution=84, device="cpu").fit(learnt)
+
+
+def test_parts_of_which_all_is_known(judge: HyperFSAD, tree: Path) -> None:
+    paths = sorted(map(str, (tree / "test").rglob("*.png")))
+    truth = Truth(tuple(TestImage(path, "good" not in path, "dent", None) for path in paths))
+    found = evaluate(judge, truth=truth)
+    assert set(found.kinds) == {"dent"}
+    assert found.auroc == evaluate(judge, tree).auroc
+    with pytest.raises(UsageError, match="either"):
+        evaluate(judge, tree, truth=truth)
 
 
 def test_several_products(products: ProductDetector, tmp_path: Path) -> None:

@@ -32,6 +32,14 @@ def new_detector(options: argparse.Namespace) -> "HyperFSAD":
     return HyperFSAD(**_settings(options))
 
 
+def new_settings(options: argparse.Namespace) -> "tuple[dict[str, Any], dict[str, Any]]":
+    """What new detectors are made with, and how saved ones are loaded."""
+    _prepare(options)
+    machine = {**chosen(options, "device", "engine", "batch_size"), "notify": silent}
+    settings = {name: getattr(options, name, None) for name in (*FIXED, "backbone")}
+    return {**settings, "recipe": options.recipe or options.default_recipe}, machine
+
+
 def maker(options: argparse.Namespace) -> "Callable[..., HyperFSAD]":
     """What makes detectors of the options' recipe and encoder; all else is given anew each time."""
     _prepare(options)

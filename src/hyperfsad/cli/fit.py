@@ -173,11 +173,7 @@ def _calibrate(options: argparse.Namespace) -> int:
     if options.threshold is not None:
         if options.good or options.false_alarm_rate is not None:
             raise UsageError("Give either --threshold, or good parts and --false-alarm-rate.")
-        if not options.threshold > 0:
-            raise UsageError(f"The threshold is above 0, not {options.threshold:g}.")
-        if one.map_threshold_ is not None and before is not None and before > 0:
-            one.map_threshold_ *= options.threshold / before  # the verdict comes from both
-        one.threshold_ = options.threshold
+        one.move_threshold(options.threshold)
     elif options.good:
         good = found_images(options.good)
         images = progress(good.paths, "calibrating")

@@ -17,6 +17,7 @@ COMMANDS = {
     "fit": ("fit", "learn from images of good parts and save a detector"),
     "detect": ("detect", "score images and draw heat maps"),
     "watch": ("watch", "inspect images as a camera writes them"),
+    "serve": ("serve", "run the inspection station: an API with a history"),
     "explain": ("detect", "show why a place of an image is anomalous"),
     "extend": ("fit", "add good parts to a saved detector"),
     "calibrate": ("fit", "set a new threshold for a saved detector"),

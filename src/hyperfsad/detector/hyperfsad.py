@@ -3,7 +3,7 @@
 import itertools
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -304,7 +304,29 @@ class HyperFSAD(FewShotDetector):
             self.rotations_, self.tentative_ = choice.rotations, choice.tentative
             self.remember(*choice.banks)
         self._know_strangers()
-        if calibration is None or len(self.support_) == before:
+        return self if len(self.support_) == before else self._decided_again(calibration)
+
+    def forget(self, hashes: Collection[str]) -> "HyperFSAD":
+        """Forgets good parts, given by the hashes of their pixels (`support_`), as if they had
+        never been learnt. What `auto` chose for `rotations` stays.
+
+        Thresholds follow as in `extend`.
+        """
+        self.require_fitted()
+        images = self.memory_.images
+        gone = [place for place, image in enumerate(images) if image.sha256 in hashes]
+        if not gone:
+            raise UsageError("The detector has learnt none of these pictures.")
+        if len(gone) == len(images):
+            raise UsageError("A detector keeps at least one good part; learn another one first.")
+        calibration = self.calibration_
+        self.remember(self.memory_.without(*gone))
+        self._know_strangers()
+        return self._decided_again(calibration)
+
+    def _decided_again(self, calibration: Calibration | None) -> "HyperFSAD":
+        """After the memory has changed: an estimate is made again, a calibration is stale."""
+        if calibration is None:
             return self
         if calibration.method == "support":
             return self.calibrate(false_alarm_rate=calibration.rate)
@@ -352,6 +374,16 @@ class HyperFSAD(FewShotDetector):
         self._tell(about_support(found))
         self._decide(support)
         return self
+
+    def move_threshold(self, threshold: float) -> None:
+        """Sets the threshold by hand; that of the map moves by the same factor, since the verdict
+        comes from both."""
+        if not 0 < threshold < math.inf:
+            raise UsageError(f"The threshold is above 0, not {threshold:g}.")
+        before = self.threshold_
+        if self.map_threshold_ is not None and before is not None and before > 0:
+            self.map_threshold_ *= threshold / before
+        self.threshold_ = threshold
 
     def _further(self, images: Images) -> list[tuple[str, TokenScore]]:
         """The scores of good parts; a learnt one is left out with a warning."""
@@ -467,7 +499,7 @@ class HyperFSAD(FewShotDetector):
         return f"HyperFSAD({self.backbone!r}, {self.settings.resolution} px, {count} normal images)"
 
 
-def _size(source: ImageSource) -> tuple[int, int] | None:
+def _size(source: ImageSource | LoadedImage) -> tuple[int, int] | None:
     """Width and height of a picture; None where it cannot be read."""
     try:
         return load_image(source).size

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from ..errors import UsageError
-from ..images.loading import ImageSource
+from ..images.loading import ImageSource, LoadedImage
 from ..images.reading import Images, single_images
 from ..messages import Notify
 from ..method.memory import MemoryBank
@@ -63,9 +63,11 @@ def read_in_orientations(
     return choice, [*choice.banks, *read(sources, choice.rotations)]
 
 
-def first_few(sources: Iterator[ImageSource]) -> list[ImageSource]:
+def first_few(
+    sources: Iterator[ImageSource | LoadedImage],
+) -> list[ImageSource | LoadedImage]:
     """The images that `auto` tries; a source may use its buffer again, so they are copied."""
-    found: list[ImageSource] = []
+    found: list[ImageSource | LoadedImage] = []
     for source in islice(sources, TRIED):
         own = isinstance(source, np.ndarray | Image.Image)
         found.append(source.copy() if own else source)  # type: ignore[union-attr]

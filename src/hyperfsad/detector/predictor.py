@@ -50,7 +50,7 @@ class Predictor(ABC):
     def predict(self, images: str | os.PathLike[str], *, keep_pictures: bool = ...) -> Any: ...
     @overload
     def predict(
-        self, images: "Iterable[ImageSource]", *, keep_pictures: bool = ...
+        self, images: "Iterable[ImageSource | LoadedImage]", *, keep_pictures: bool = ...
     ) -> Iterator[AnomalyResult]: ...
     def predict(self, images: Images, *, keep_pictures: bool = False) -> Any:
         """Scores one image, or lazily each of several.
@@ -67,7 +67,7 @@ class Predictor(ABC):
         return self._predict_each(single_images(images), keep_pictures)
 
     def _predict_each(
-        self, sources: Iterable[ImageSource], keep_pictures: bool
+        self, sources: Iterable[ImageSource | LoadedImage], keep_pictures: bool
     ) -> Iterator[AnomalyResult]:
         yield from answers(  # the encoder is loaded when the first result is asked for
             sources,

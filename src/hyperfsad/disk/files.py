@@ -70,6 +70,30 @@ def write_file(target: Path, content: bytes | memoryview, *, parents: bool = Fal
         file.write(content)
 
 
+def settle(finished: Path, target: Path) -> None:
+    """Moves a finished file to its place on the same disk; both survive a power failure after it.
+
+    A file that is there already is replaced.
+    """
+    with explain_os_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with finished.open("rb+") as written:
+            os.fsync(written.fileno())
+        finished.replace(target)
+        sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder survive a power failure, where the system can do that."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def check_target(target: Path) -> None:
     """Refuses a place where no file can be written, or where something else than a file is."""
     with explain_os_errors(target):

@@ -22,6 +22,7 @@ def evaluate(
     *,
     good: Places = (),
     bad: Places = (),
+    truth: Truth | None = None,
     file: PathLike = "part.hfsad",
     output: PathLike | None = None,
     progress: Progress = no_progress,
@@ -29,16 +30,18 @@ def evaluate(
     """How good the verdicts of a detector are on good and bad parts.
 
     Either `tree`, a folder with test/good and test/<defect>, or files, globs or folders of `good`
-    and `bad` parts; one of these may be left out. `file` is how commands in the results name the
-    detector. Images in the folder `output` are results and not parts, so they are left out.
+    and `bad` parts; one of these may be left out; or `truth`, as `from_folders` gives it. `file` is
+    how commands in the results name the detector. Images in the folder `output` are results and not
+    parts, so they are left out.
     """
     detector.require_fitted()
-    if (tree is None) == (not good and not bad):
+    if (tree is not None) + bool(good or bad) + (truth is not None) != 1:
         raise UsageError(
             "Give either a tree with test/good and test/<defect>, or good and bad parts."
         )
     judge = _judge(detector, os.fspath(file))
-    truth = from_folders(good, bad) if tree is None else from_tree(tree)
+    if truth is None:
+        truth = from_folders(good, bad) if tree is None else from_tree(tree)
     truth = truth.outside(None if output is None else Path(output))
     return _Run(detector, truth).evaluation(judge, progress)
 

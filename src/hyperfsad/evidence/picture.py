@@ -24,9 +24,11 @@ _CONTEXT = 3
 _WIDTH = 2 * _MARGIN + _SIDE + 24 + _LABEL + 2 * _CROP + 6 * 104
 
 
-def draw_evidence(evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]]) -> Image.Image:
+def draw_evidence(
+    evidence: PatchEvidence, normal: Sequence[str | os.PathLike[str]], by_name: bool = True
+) -> Image.Image:
     """The whole page."""
-    support = SupportPictures(evidence.orientations, normal)
+    support = SupportPictures(evidence.orientations, normal, by_name)
     top, left = _MARGIN + _HEAD, _MARGIN + _SIDE + 24
     bottom = top + max(_ROW * len(evidence.layers), _SIDE + 270)
     page = Page(_WIDTH, bottom + _MARGIN + 282)

@@ -19,12 +19,14 @@ class SupportPictures:
         self,
         orientations: Callable[[LoadedImage], list[LoadedImage]],
         normal: Sequence[str | os.PathLike[str]],
+        by_name: bool = True,
     ) -> None:
-        """`normal` says where images may lie that are not where they were: files, globs, folders.
+        """`normal` says where images may lie that are not where they were: files, globs, folders;
+        without `by_name` nothing else is opened.
 
         `orientations` gives an image in all orientations that are remembered, itself first.
         """
-        self._orientations, self._normal = orientations, normal
+        self._orientations, self._normal, self._by_name = orientations, normal, by_name
         self._known: dict[str, list[Image.Image]] = {}
         self.missing: dict[str, None] = {}
         """Names of those that are not on disk, in the order in which they were asked for."""
@@ -55,7 +57,7 @@ class SupportPictures:
         return told
 
     def _find(self, name: str, sha256: str) -> LoadedImage | None:
-        picture = _loaded(name)
+        picture = _loaded(name) if self._by_name else None
         if picture and picture.sha256() == sha256:
             return picture
         place = self._elsewhere.get(sha256)

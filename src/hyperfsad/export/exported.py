@@ -82,11 +82,11 @@ class ExportedDetector:
             read_ahead=AHEAD,
         )
 
-    def _read(self, source: ImageSource, keep_picture: bool) -> Squashed:
+    def _read(self, source: ImageSource | LoadedImage, keep_picture: bool) -> Squashed:
         loaded = load_image(source)
         with fitting_memory(loaded.name):
             return Squashed(
-                source,
+                loaded.pixels if isinstance(source, LoadedImage) else source,
                 loaded.name,
                 loaded.size,
                 squashed(loaded, self.model.card.side),

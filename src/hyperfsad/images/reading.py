@@ -21,7 +21,7 @@ from .arrays import is_tensor
 from .finding import find_images, is_collection
 from .loading import ImageSource, LoadedImage, NormalImage, fitting_memory, load_image
 
-Images: TypeAlias = ImageSource | Iterable[ImageSource]
+Images: TypeAlias = ImageSource | LoadedImage | Iterable[ImageSource | LoadedImage]
 
 AHEAD = 2
 """Items that are read before they are asked for: one is ready while the next is being made."""
@@ -34,11 +34,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def is_one_image(images: object) -> TypeGuard[ImageSource]:
+def is_one_image(images: object) -> TypeGuard[ImageSource | LoadedImage]:
     """Whether this is one image rather than a folder, a glob or several."""
     if isinstance(images, str | os.PathLike):
         return not is_collection(images)
-    return isinstance(images, Image.Image | np.ndarray) or is_tensor(images)
+    return isinstance(images, Image.Image | np.ndarray | LoadedImage) or is_tensor(images)
 
 
 def check_images(images: object) -> None:
@@ -55,13 +55,13 @@ def check_images(images: object) -> None:
         )
 
 
-def single_images(images: Images) -> Iterator[ImageSource]:
+def single_images(images: Images) -> Iterator[ImageSource | LoadedImage]:
     """The single images of a folder, a glob or an iterable of any of these, lazily."""
     check_images(images)
     return _single_images(images)
 
 
-def _single_images(images: Images) -> Iterator[ImageSource]:
+def _single_images(images: Images) -> Iterator[ImageSource | LoadedImage]:
     if is_one_image(images):
         yield images
     elif isinstance(images, str | os.PathLike):
@@ -91,7 +91,7 @@ def distinct_images(
     ahead.
     """
 
-    def read(source: ImageSource) -> tuple[NormalImage, Item] | ImageError:
+    def read(source: ImageSource | LoadedImage) -> tuple[NormalImage, Item] | ImageError:
         try:
             loaded = load_image(source)
             with fitting_memory(loaded.name):

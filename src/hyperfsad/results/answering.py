@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Any, Protocol, TypeVar
 
 from ..errors import ImageError, NotFiniteError
-from ..images.loading import ImageSource, batched
+from ..images.loading import ImageSource, LoadedImage, batched
 from ..images.reading import ahead
 from .result import AnomalyResult
 
@@ -36,8 +36,8 @@ def answer(image: Image, judge: Callable[[Sequence[Image]], list[AnomalyResult]]
 
 
 def answers(
-    sources: Iterable[ImageSource],
-    read: Callable[[ImageSource], Image],
+    sources: Iterable[ImageSource | LoadedImage],
+    read: Callable[[ImageSource | LoadedImage], Image],
     judge: Callable[[Sequence[Image]], list[AnomalyResult]],
     *,
     batch: int,
@@ -45,7 +45,7 @@ def answers(
 ) -> Iterator[AnomalyResult]:
     """The results of many images, in their order; a thread of its own reads them."""
 
-    def tried(source: ImageSource) -> Image | AnomalyResult:
+    def tried(source: ImageSource | LoadedImage) -> Image | AnomalyResult:
         try:
             return read(source)
         except ImageError as error:

@@ -1,0 +1,115 @@
+"""Who may ask: tokens, sessions of browsers, and a limit on guesses."""
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from ..faults import ForbiddenError, NotSignedInError, TooOftenError
+from ..settings import ADMIN, is_loopback
+
+COOKIE = "hyperfsad"
+HEADER = "x-requested-with"
+"""A header that no form of another site can send."""
+SESSION = 12 * 3600.0
+"""Seconds until a browser has to sign in again."""
+MOST_SESSIONS, MOST_CLIENTS = 1000, 10_000
+GUESSES, WINDOW = 5, 60.0
+"""Wrong tokens that a client may send within so many seconds."""
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+class Guard:
+    """Tells roles; without tokens everybody who reaches the station is admin."""
+
+    def __init__(self, tokens: Mapping[str, str], names: tuple[str, ...] = ()) -> None:
+        """`names` are further hosts under which a station without tokens may be asked for."""
+        self._tokens, self._names = dict(tokens), names
+        self._sessions: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._failures: OrderedDict[str, list[float]] = OrderedDict()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are no tokens."""
+        return not self._tokens
+
+    def role(self, method: str, headers: Mapping[str, str], cookie: str | None, client: str) -> str:
+        """The role of who asks; nothing for a stranger."""
+        self._check_host(headers)
+        bearer = headers.get("authorization")
+        if bearer is not None and not self.is_open:
+            kind, _, token = bearer.partition(" ")
+            if kind.lower() != "bearer":
+                raise NotSignedInError("The header is `Authorization: Bearer TOKEN`.")
+            return self.known(token.strip(), client)
+        if method not in SAFE:
+            self._check_origin(headers, cookie is not None)
+        if self.is_open:
+            return ADMIN
+        role, end = self._sessions.get(_digest(cookie or ""), ("", 0.0))
+        return role if end > time.monotonic() else ""
+
+    def known(self, token: str, client: str) -> str:
+        """The role of a token; wrong ones are counted."""
+        self._check_guesses(client)
+        found = ""
+        for role, right in self._tokens.items():  # all of them, so that time tells nothing
+            if hmac.compare_digest(token.encode(), right.encode()):
+                found = role
+        if not found:
+            self._failures.setdefault(client, []).append(time.monotonic())
+            self._failures.move_to_end(client)
+            while len(self._failures) > MOST_CLIENTS:
+                self._failures.popitem(last=False)
+            raise NotSignedInError("The token is not known here.")
+        return found
+
+    def begin(self, role: str) -> str:
+        """A new session; what the cookie holds."""
+        cookie = secrets.token_urlsafe(32)
+        self._sessions[_digest(cookie)] = role, time.monotonic() + SESSION
+        while len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+        return cookie
+
+    def end(self, cookie: str) -> None:
+        """Ends a session."""
+        self._sessions.pop(_digest(cookie), None)
+
+    def _check_guesses(self, client: str) -> None:
+        recent = [at for at in self._failures.get(client, []) if time.monotonic() - at < WINDOW]
+        if client in self._failures:
+            self._failures[client] = recent
+        if len(recent) >= GUESSES:
+            wait = max(1, round(WINDOW - (time.monotonic() - recent[0])))
+            raise TooOftenError(f"Too many wrong tokens; try again in {wait} s.", wait)
+
+    def _check_host(self, headers: Mapping[str, str]) -> None:
+        """Without tokens, a page of another site must not reach us under a name of its own."""
+        host = _host(f"//{headers.get('host', '')}")
+        if self.is_open and not is_loopback(host) and host not in self._names:
+            raise ForbiddenError("This station answers on this machine only, as localhost.")
+
+    def _check_origin(self, headers: Mapping[str, str], signed_in: bool) -> None:
+        """Changes come from our own page or from a program, never from another site's page."""
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        if site not in (None, "same-origin", "none"):
+            raise ForbiddenError("Another site's page may not change anything here.")
+        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            raise ForbiddenError("Another site's page may not change anything here.")
+        if signed_in and site is None and origin is None and HEADER not in headers:
+            raise ForbiddenError(f"With a cookie, a change needs the header {HEADER}.")
+
+
+def _digest(cookie: str) -> str:
+    return hashlib.sha256(cookie.encode()).hexdigest()
+
+
+def _host(address: str) -> str:
+    try:
+        return (urlsplit(address).hostname or "").lower()
+    except ValueError:
+        return ""

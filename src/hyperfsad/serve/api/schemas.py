@@ -1,0 +1,189 @@
+"""The shapes of answers, for the OpenAPI document."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class Problem(BaseModel):
+    """Why a request was not done."""
+
+    detail: str = Field(description="One sentence: what was wrong, and what to do.")
+
+
+class ProductOut(BaseModel):
+    """A product, and what its detector has learnt."""
+
+    id: str
+    name: str
+    created: str
+    changed: str
+    revision: int = Field(description="Grows with every change of the detector.")
+    good_parts: int
+    threshold: float | None
+    map_threshold: float | None
+    threshold_from: str | None
+    false_alarm_rate: float | None
+    recipe: str
+    encoder: str
+    resolution: int
+    rotations: int
+    tiles: int | None
+    notes: list[str] = Field(description="What the last change had to say; empty in lists.")
+    images: list[str] = Field(description="Names of the good parts; empty in lists.")
+
+
+class Row(BaseModel):
+    """An inspection in lists."""
+
+    id: str
+    time: str
+    product: str
+    product_id: str
+    revision: int
+    image: str = Field(description="sha256 of the uploaded file.")
+    name: str
+    verdict: Literal["good", "anomalous", "unjudged"]
+    score: float
+    threshold: float | None
+    strength: float | None = Field(description="Against the thresholds; above 1 is anomalous.")
+    p_value: float | None
+    regions: int
+    label: Literal["fine", "bad"] | None
+
+
+class Place(BaseModel):
+    """Where a region is highest."""
+
+    x: float
+    y: float
+    value: float
+
+
+class RegionOut(BaseModel):
+    """A defect's place, in pixels of the image."""
+
+    bbox: list[int] = Field(description="x, y, width and height.")
+    area: float
+    score: float
+    peak: Place | None
+    polygon: list[list[float]]
+    kind: str
+
+
+class InspectionOut(BaseModel):
+    """An inspection with all that was found."""
+
+    id: str
+    time: str
+    product: str
+    product_id: str
+    revision: int
+    image: str
+    name: str
+    verdict: Literal["good", "anomalous", "unjudged"]
+    anomalous: bool | None
+    words: str = Field(description="The verdict in a few words.")
+    score: float
+    branches: dict[str, float] = Field(description="The scores of the branches.")
+    threshold: float | None
+    threshold_from: str | None
+    map_threshold: float | None
+    strength: float | None
+    p_value: float | None
+    regions: list[RegionOut]
+    size: list[int] = Field(description="Width and height of the image.")
+    foreign: bool | None = Field(description="Whether it looks like another product.")
+    label: Literal["fine", "bad"] | None
+    defect: str | None
+    learnt: bool | None = Field(description="Whether the label taught the image to the product.")
+
+
+class Rejected(BaseModel):
+    """An upload that is no usable picture."""
+
+    name: str
+    error: str
+
+
+class Inspected(BaseModel):
+    """The verdicts on an upload, in the order of the images; those without one stand apart."""
+
+    inspections: list[InspectionOut]
+    rejected: list[Rejected]
+
+
+class HistoryPage(BaseModel):
+    """Some inspections, the latest first."""
+
+    inspections: list[Row]
+    next: str | None = Field(description="The cursor of the next page; null at the end.")
+
+
+class Renaming(BaseModel):
+    """A new name."""
+
+    name: str = Field(min_length=1, max_length=100)
+
+
+class Labelling(BaseModel):
+    """What a person says."""
+
+    kind: Literal["fine", "bad"]
+    learn: bool = Field(True, description="Of fine: whether the product learns the image.")
+    defect: str | None = Field(None, max_length=100, description="Of bad: the kind of defect.")
+
+
+class LogIn(BaseModel):
+    """A token, to get a cookie."""
+
+    token: str = Field(min_length=1, max_length=500)
+
+
+class SessionOut(BaseModel):
+    """Who asks."""
+
+    role: Literal["", "inspect", "admin"]
+    open: bool = Field(description="Whether the station works without tokens.")
+
+
+class Health(BaseModel):
+    """Whether the process answers."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class Readiness(BaseModel):
+    """Whether images can be inspected now."""
+
+    ready: bool
+    encoder: bool
+    database: bool
+    disk: bool
+    waiting: int
+    problem: str | None
+
+
+class AuditRow(BaseModel):
+    """A change."""
+
+    id: int
+    time: str
+    role: str
+    client: str
+    request: str
+    action: str
+    subject: str
+    detail: str
+
+
+class AuditPage(BaseModel):
+    """Some changes, the latest first."""
+
+    entries: list[AuditRow]
+    next: int | None
+
+
+Evidence = dict[str, Any]
+Evaluation = dict[str, Any]

@@ -1,0 +1,150 @@
+"""A small client of the station's API (docs/station.md); it needs no package but this one."""
+
+import json
+import os
+import ssl
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote, urlencode, urlsplit
+
+from ..errors import HyperfsadError, UsageError
+
+Json: TypeAlias = dict[str, Any]
+Source: TypeAlias = str | os.PathLike[str] | tuple[str, bytes]
+"""A file, or a name and its content."""
+Tls: TypeAlias = ssl.SSLContext | None
+
+
+class StationError(HyperfsadError):
+    """What the station refused: its sentence, the status, and when to try again."""
+
+    def __init__(self, text: str, status: int, after: str | None = None) -> None:
+        super().__init__(text)
+        self.status, self.retry_after = status, int(after) if after else None
+
+
+class StationClient:
+    """One station; each call is one request, so several threads may share it."""
+
+    def __init__(
+        self, url: str, token: str | None = None, timeout: float = 600.0, tls: Tls = None
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or parts.hostname is None:
+            raise UsageError(f"A station's address is as http://127.0.0.1:8000, not {url}.")
+        kinds: Any = {"http": HTTPConnection, "https": partial(HTTPSConnection, context=tls)}
+        self._connect = partial(kinds[parts.scheme], parts.hostname, parts.port, timeout=timeout)
+        signed = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._headers = {"Content-Type": "application/json", **signed}
+
+    def products(self) -> list[Json]:
+        return list(json.loads(self._bytes("GET", "products")))
+
+    def product(self, product: str) -> Json:
+        return self._object("GET", f"products/{product}")
+
+    def create_product(self, name: str, images: Sequence[Source], **fields: Any) -> Json:
+        return self._object("POST", "products", {"name": name, **fields}, images)
+
+    def upload_product(self, name: str, detector: Source) -> Json:
+        return self._object("POST", "products/upload", {"name": name}, [detector], "detector")
+
+    def download_product(self, product: str) -> bytes:
+        return self._bytes("GET", f"products/{product}/detector")
+
+    def extend_product(self, product: str, images: Sequence[Source]) -> Json:
+        return self._object("POST", f"products/{product}/images", {}, images)
+
+    def calibrate_product(self, product: str, images: Sequence[Source] = (), **more: Any) -> Json:
+        return self._object("POST", f"products/{product}/calibration", more, images)
+
+    def rename_product(self, product: str, name: str) -> Json:
+        return self._object("PATCH", f"products/{product}", {"name": name})
+
+    def delete_product(self, product: str) -> None:
+        self._bytes("DELETE", f"products/{product}")
+
+    def evaluate_product(self, product: str) -> Json:
+        return self._object("POST", f"products/{product}/evaluation")
+
+    def inspect(self, product: str, images: Sequence[Source]) -> Json:
+        return self._object("POST", f"products/{product}/inspections", {}, images)
+
+    def inspection(self, inspection: str) -> Json:
+        return self._object("GET", f"inspections/{inspection}")
+
+    def picture(self, inspection: str, kind: str = "overlay", **place: float) -> bytes:
+        """Of the kind overlay, heatmap, original, thumbnail or evidence.jpg (at x, y)."""
+        return self._bytes("GET", f"inspections/{inspection}/{quote(kind)}?{urlencode(place)}")
+
+    def evidence(self, inspection: str, **place: float) -> Json:
+        return self._object("GET", f"inspections/{inspection}/evidence?{urlencode(place)}")
+
+    def label(self, inspection: str, kind: str, **more: Any) -> Json:
+        return self._object("PUT", f"inspections/{inspection}/label", {"kind": kind, **more})
+
+    def undo(self, inspection: str) -> Json:
+        return self._object("DELETE", f"inspections/{inspection}/label")
+
+    def page(self, cursor: str | None = None, **wanted: Any) -> Json:
+        query = wanted if cursor is None else {**wanted, "cursor": cursor}
+        return self._object("GET", f"inspections?{urlencode(query)}")
+
+    def history(self, **wanted: Any) -> Iterator[Json]:
+        """All inspections, the latest first; `wanted` as the API's parameters."""
+        yield from (page := self.page(**wanted))["inspections"]
+        while page["next"] is not None:
+            yield from (page := self.page(page["next"], **wanted))["inspections"]
+
+    def export(self, **wanted: Any) -> bytes:
+        return self._bytes("GET", f"exports/inspections.csv?{urlencode(wanted)}")
+
+    def audit(self) -> list[Json]:
+        return list(self._object("GET", "audit")["entries"])
+
+    def ready(self) -> bool:
+        try:
+            return bool(self._object("GET", "ready")["ready"])
+        except StationError:
+            return False
+
+    def _object(self, method: str, path: str, *sent: Any) -> Json:
+        return dict(json.loads(self._bytes(method, path, *sent)))
+
+    def _bytes(self, method: str, path: str, fields: Json | None = None, *files: Any) -> bytes:
+        """Fields go as JSON; where there may be files (and the name of their field), as a form."""
+        body, sent = None if fields is None else json.dumps(fields).encode(), {**self._headers}
+        if files:
+            mark = uuid.uuid4().hex
+            body = b"".join(_form(mark, fields or {}, *files))
+            sent["Content-Type"] = f"multipart/form-data; boundary={mark}"
+        line = self._connect()
+        try:
+            with suppress(BrokenPipeError, ConnectionResetError):  # refused before all was sent
+                line.request(method, f"/api/v1/{path}", body, sent)
+            answer = line.getresponse()
+            found: bytes = answer.read()
+        except (OSError, HTTPException) as error:
+            raise StationError(f"The station does not answer: {error!r}.", 0) from error
+        finally:
+            line.close()
+        if answer.status >= 400:
+            text = json.loads(found).get("detail") if found[:1] == b"{" else answer.reason
+            raise StationError(str(text), answer.status, answer.headers.get("retry-after"))
+        return found
+
+
+def _form(mark: str, texts: Json, files: Sequence[Source], name: str = "images") -> Iterator[bytes]:
+    start = f'--{mark}\r\nContent-Disposition: form-data; name="'
+    for key, value in texts.items():
+        yield f'{start}{key}"\r\n\r\n{value}\r\n'.encode()
+    for file in files:
+        own = file if isinstance(file, tuple) else (Path(file).name, Path(file).read_bytes())
+        safe = own[0].replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+        yield f'{start}{name}"; filename="{safe}"\r\n\r\n'.encode() + own[1] + b"\r\n"
+    yield f"--{mark}--\r\n".encode()

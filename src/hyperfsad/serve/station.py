@@ -1,0 +1,71 @@
+"""The station: its store, its engine, and what both can do together."""
+
+import logging
+import threading
+from typing import Any
+
+from ..detector.hyperfsad import HyperFSAD
+from ..messages import Notify, silent
+from .engine import Engine
+from .inspections import Inspections
+from .labels import Labels
+from .products import Products
+from .settings import Settings
+from .store.store import Store
+
+LOG = logging.getLogger("hyperfsad.serve")
+TIDY = 600.0
+"""Seconds between two looks at what need not be kept."""
+
+
+class Station:
+    """Opened before the first request, closed after the last one."""
+
+    def __init__(
+        self, settings: Settings, detector: dict[str, Any], machine: dict[str, Any]
+    ) -> None:
+        """`detector` holds the arguments of `HyperFSAD` for new products, `machine` those with
+        which detector files are loaded."""
+        self.settings = settings
+        self.store = Store(
+            settings.store.absolute(),
+            settings.database,
+            keep=settings.keep,
+            reserve=settings.reserve,
+        )
+        self.engine = Engine(
+            lambda: HyperFSAD(**detector, **machine), machine, max_queue=settings.max_queue
+        )
+        self.products = Products(self.store)
+        self.inspections = Inspections(self.store, originals=settings.originals)
+        self.labels = Labels(self.store, self.products, self.inspections)
+        self._ending = threading.Event()
+        self._tidier = threading.Thread(target=self._tidy, name="hyperfsad-tidy", daemon=True)
+
+    def open(self, *, wait: bool = False, notify: Notify = silent) -> "Station":
+        """Opens the store and starts to load the encoder."""
+        self.store.open(wait=wait, notify=notify)
+        self.engine.start()
+        self._tidier.start()
+        return self
+
+    def close(self) -> None:
+        """Finishes what was accepted, then closes the store."""
+        self._ending.set()
+        if self._tidier.ident is not None:  # where the store could not be opened, nothing runs
+            self.engine.stop()
+            self._tidier.join()
+        self.store.close()
+
+    def _tidy(self) -> None:
+        while True:
+            try:
+                if removed := self.store.expire():
+                    LOG.info("%d originals were removed, as --keep says", removed)
+                if self._ending.wait(TIDY):
+                    return
+                self.store.sweep()
+            except Exception:  # a full disk or a database that is away must not end it
+                LOG.exception("the store could not be tidied")
+                if self._ending.wait(TIDY):
+                    return

@@ -1,0 +1,66 @@
+"""A consistent copy of a store while its station runs: one zip file, to be unpacked elsewhere."""
+
+import contextlib
+import sqlite3
+import tempfile
+import zipfile
+from pathlib import Path
+
+from ...disk.files import atomic_path
+from ...errors import HyperfsadError, UsageError
+from .database import FILE
+from .files import Files
+
+ATTEMPTS = 3
+"""A detector file may be replaced between the database's copy and its own."""
+
+
+def backup(folder: Path, target: Path) -> int:
+    """Writes the copy at once or not at all; returns the number of files in it.
+
+    SQLite copies its database as of one moment; the files that this copy names never change under
+    their names, so they can be read afterwards.
+    """
+    if not (folder / FILE).is_file():
+        raise UsageError(f"{folder} holds no station's database; name the folder of --store.")
+    for attempt in range(ATTEMPTS):
+        try:
+            with tempfile.TemporaryDirectory(dir=target.parent or ".") as scratch:
+                copy = Path(scratch) / FILE
+                _copy_database(folder / FILE, copy)
+                return _pack(Files(folder, 0), copy, target)
+        except FileNotFoundError as error:
+            if attempt == ATTEMPTS - 1:
+                raise HyperfsadError(
+                    f"{error.filename} is missing, so the store is damaged."
+                ) from error
+    raise AssertionError
+
+
+def _copy_database(source: Path, copy: Path) -> None:
+    with (
+        contextlib.closing(sqlite3.connect(source)) as original,
+        contextlib.closing(sqlite3.connect(copy)) as made,
+    ):
+        original.backup(made)
+        made.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
+
+
+def _pack(files: Files, copy: Path, target: Path) -> int:
+    with contextlib.closing(sqlite3.connect(copy)) as database:
+        images = database.execute("SELECT sha256, suffix FROM images WHERE kept").fetchall()
+        detectors = database.execute(
+            "SELECT DISTINCT detector FROM products WHERE detector IS NOT NULL"
+        ).fetchall()
+        undoable = database.execute(
+            "SELECT labels.before FROM labels JOIN products ON products.detector = labels.after"
+            " WHERE labels.before NOT IN (SELECT detector FROM products WHERE detector NOT NULL)"
+        ).fetchall()
+    paths = [files.image(*image) for image in images]
+    paths += [files.detector(*detector) for detector in detectors]
+    paths += [path for one in undoable if (path := files.detector(*one)).is_file()]
+    with atomic_path(target) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        archive.write(copy, FILE)
+        for path in paths:  # pictures and tokens do not shrink, so they are only stored
+            archive.write(path, path.relative_to(files.folder))
+    return 1 + len(paths)

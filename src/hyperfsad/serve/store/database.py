@@ -1,0 +1,105 @@
+"""The database: SQLite beside the files by default, another one by its address; same code."""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import alembic.command
+import alembic.config
+from alembic.util.exc import CommandError
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.orm import Session
+
+from ...errors import HyperfsadError, UsageError, first_line
+
+FILE = "station.sqlite"
+PATIENCE = 30.0
+"""Seconds that a writer waits for another process, such as a backup."""
+MIGRATIONS = Path(__file__).parent / "migrations"
+LOCK = 0x68667361
+"""PostgreSQL's advisory lock while tables are made or changed."""
+
+
+class Database:
+    """Hands out sessions: many that read, one at a time that writes."""
+
+    def __init__(self, folder: Path, url: str | None = None) -> None:
+        """`url` is an address as SQLAlchemy takes it; None means SQLite in the folder."""
+        self.is_embedded = url is None
+        self.engine = _sqlite(folder / FILE) if url is None else _other(url)
+        self._writer = Lock() if self.engine.dialect.name == "sqlite" else contextlib.nullcontext()
+
+    def migrate(self) -> None:
+        """Makes the tables or brings them up to date; two processes may do so at once."""
+        config = alembic.config.Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        try:
+            with self.engine.execution_options(writes=True).begin() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+                config.attributes["connection"] = connection
+                alembic.command.upgrade(config, "head")
+        except CommandError as error:
+            raise HyperfsadError(
+                f"The store was written by a newer hyperfsad ({first_line(error)}); upgrade."
+            ) from error
+        except DBAPIError as error:
+            raise HyperfsadError(
+                f"The database cannot be used: {first_line(error.orig or error)}."
+            ) from error
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Session]:
+        """A session for questions; it sees one state of the database."""
+        with Session(self.engine) as session:
+            yield session
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Session]:
+        """A session whose changes are all on the disk when the block ends, or none is."""
+        engine = self.engine.execution_options(writes=True)
+        with self._writer, Session(engine) as session, session.begin():
+            yield session
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self.engine.dispose()
+
+
+def _sqlite(path: Path) -> Engine:
+    engine = create_engine(
+        f"sqlite:///{path}", connect_args={"timeout": PATIENCE, "check_same_thread": False}
+    )
+
+    def connected(connection: sqlite3.Connection, _: Any) -> None:
+        connection.isolation_level = None  # the driver must not begin transactions by itself
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    def begins(connection: Connection) -> None:
+        # a reader that becomes a writer may have to fail; one that says so first only waits
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", begins)
+    return engine
+
+
+def _other(url: str) -> Engine:
+    try:
+        address = make_url(url)
+        if address.get_backend_name() == "sqlite":
+            raise UsageError("The store has its own SQLite file; leave --database out for it.")
+        if address.drivername == "postgresql":
+            address = address.set(drivername="postgresql+psycopg")
+        return create_engine(address, pool_pre_ping=True, isolation_level="READ COMMITTED")
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise UsageError(
+            f"--database cannot be used: {first_line(error)}; give an address such as"
+            " postgresql://user@host/name, and install its driver (pip install psycopg)."
+        ) from error

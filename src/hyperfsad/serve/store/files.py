@@ -1,0 +1,120 @@
+"""The files of a store: originals and detectors, under the hash of their content.
+
+No name comes from a client. A file goes to its place before the row that names it is committed,
+and is removed after the row that named it is gone: what a crash leaves behind is a file without a
+row, never a row without a file.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Lock
+
+from ...disk.files import settle
+from ..faults import FullError
+
+GRACE = 600.0
+"""Seconds for which a new file is left alone: the row that names it may be on its way."""
+WAITING = 86_400.0
+"""Seconds for which an upload is left alone: it may wait in the line."""
+CHUNK = 1 << 20
+
+_STORED = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})")
+_UPLOAD = re.compile(r"[0-9a-f]{32}\.part|\.[0-9a-f]{32}\.part\.lock")
+"""Also the lock of a detector file that was being written."""
+
+
+class Files:
+    """Where everything lies below the store's folder."""
+
+    def __init__(self, folder: Path, reserve: int) -> None:
+        """`reserve` is how many bytes of the disk are left alone."""
+        self.folder, self.reserve = folder, reserve
+        self.incoming = folder / "incoming"
+        self.images = folder / "images"
+        self.detectors = folder / "detectors"
+        self._moving = Lock()
+
+    def prepare(self) -> None:
+        """Makes the folders."""
+        for folder in (self.incoming, self.images, self.detectors):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def upload(self) -> Path:
+        """A new place for what arrives."""
+        return self.incoming / f"{uuid.uuid4().hex}.part"
+
+    def image(self, sha256: str, suffix: str) -> Path:
+        """The place of an original."""
+        return self.images / sha256[:2] / f"{sha256}{suffix}"
+
+    def detector(self, sha256: str) -> Path:
+        """The place of a detector file."""
+        return self.detectors / f"{sha256}.hfsad"
+
+    def keep(self, finished: Path, target: Path) -> None:
+        """Moves a file to its place; it is on the disk when this returns."""
+        with self._moving:
+            os.utime(
+                finished
+            )  # it may have waited in the line for longer than a new file is spared
+            settle(finished, target)
+
+    def keep_detector(self, finished: Path) -> str:
+        """Moves a detector file to its place; returns its hash."""
+        found = file_hash(finished)
+        self.keep(finished, self.detector(found))
+        return found
+
+    def spare(self, detector: str) -> None:
+        """Leaves a detector file that was just replaced to those who wait for it."""
+        with contextlib.suppress(OSError):
+            os.utime(self.detector(detector))
+
+    def check_space(self, wanted: int = 0) -> None:
+        """Refuses before the disk is full, so that nothing is lost when it is."""
+        if self.free < self.reserve + wanted:
+            raise FullError(
+                f"The station's disk is nearly full ({self.free / 1e6:.0f} MB are left, and"
+                f" {self.reserve / 1e6:.0f} MB stay free): nothing more is accepted until there is"
+                " space; delete files or lower --keep."
+            )
+
+    @property
+    def free(self) -> int:
+        """Bytes that are left on the disk."""
+        return shutil.disk_usage(self.folder).free
+
+    def remove(self, path: Path, grace: float = GRACE) -> None:
+        """Removes a file that no row names, unless it is new: then it may be named any moment."""
+        with self._moving, contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime >= grace:
+                path.unlink()
+
+    def sweep(self, named: Callable[[str], bool], grace: float = GRACE) -> None:
+        """Removes uploads that were never finished, and files whose hash no row names."""
+        for path in self._found():
+            if _UPLOAD.fullmatch(path.name):
+                self.remove(path, WAITING if grace else 0.0)
+            elif _STORED.fullmatch(path.name) and not named(path.stem):
+                self.remove(path, grace)
+
+    def _found(self) -> Iterator[Path]:
+        for root in (self.incoming, self.detectors, self.images):
+            for folder, _, names in os.walk(root):
+                yield from (Path(folder, name) for name in names)
+
+
+def file_hash(path: Path) -> str:
+    """The sha256 of a file's content."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

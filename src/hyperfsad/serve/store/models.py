@@ -1,0 +1,152 @@
+"""The tables. Rows of the history are narrow, so that filters read little; the rest of an
+inspection stands beside them, in `details`.
+
+Times are microseconds since 1970, UTC: integers compare and sort alike in every database.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+}
+"""Constraints need names for later migrations to find them."""
+
+ID, HASH, NAME = String(32), String(64), String(200)
+
+
+class Base(DeclarativeBase):
+    """All tables."""
+
+    metadata = MetaData(naming_convention=NAMES)
+
+
+class Product(Base):
+    """A product, and which detector file is its current one."""
+
+    __tablename__ = "products"
+    id: Mapped[str] = mapped_column(ID, primary_key=True)
+    name: Mapped[str] = mapped_column(NAME)
+    claimed: Mapped[str | None] = mapped_column(NAME, unique=True)
+    """The name while the product lives; a deleted one keeps its name for the history alone."""
+    created: Mapped[int] = mapped_column(BigInteger)
+    changed: Mapped[int] = mapped_column(BigInteger)
+    revision: Mapped[int] = mapped_column(Integer)
+    detector: Mapped[str | None] = mapped_column(HASH)
+    """The hash of its detector file; None where the product is deleted."""
+    summary: Mapped[dict[str, Any]] = mapped_column(JSON)
+    """What the header of the detector file says, for lists."""
+
+
+class Image(Base):
+    """A picture that was uploaded, once for each content."""
+
+    __tablename__ = "images"
+    __table_args__ = (Index(None, "kept", "added"),)
+    sha256: Mapped[str] = mapped_column(HASH, primary_key=True)
+    suffix: Mapped[str] = mapped_column(String(8))
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    width: Mapped[int] = mapped_column(Integer)
+    height: Mapped[int] = mapped_column(Integer)
+    added: Mapped[int] = mapped_column(BigInteger)
+    """When it came last; for retention."""
+    kept: Mapped[bool]
+    """Whether its file is there; retention takes files away, never rows."""
+
+
+class Support(Base):
+    """A good part that a product has learnt."""
+
+    __tablename__ = "support"
+    product_id: Mapped[str] = mapped_column(ForeignKey("products.id"), primary_key=True)
+    image: Mapped[str] = mapped_column(ForeignKey("images.sha256"), primary_key=True, index=True)
+    name: Mapped[str] = mapped_column(NAME)
+    added: Mapped[int] = mapped_column(BigInteger)
+
+
+class Inspection(Base):
+    """One image and its verdict: what lists, filters and trends need."""
+
+    __tablename__ = "inspections"
+    __table_args__ = (
+        Index(None, "time", "id"),
+        Index(None, "product_id", "time", "id"),
+        Index(None, "verdict", "time", "id"),
+        Index(None, "product_id", "verdict", "time", "id"),
+        Index(None, "label", "time", "id"),
+    )
+    id: Mapped[str] = mapped_column(ID, primary_key=True)
+    time: Mapped[int] = mapped_column(BigInteger)
+    product_id: Mapped[str] = mapped_column(ForeignKey("products.id"))
+    revision: Mapped[int] = mapped_column(Integer)
+    image: Mapped[str] = mapped_column(ForeignKey("images.sha256"), index=True)
+    name: Mapped[str] = mapped_column(NAME)
+    verdict: Mapped[str] = mapped_column(String(12))
+    score: Mapped[float]
+    threshold: Mapped[float | None]
+    strength: Mapped[float | None]
+    p_value: Mapped[float | None]
+    regions: Mapped[int] = mapped_column(Integer)
+    label: Mapped[str | None] = mapped_column(String(8))
+
+
+class Detail(Base):
+    """The rest of an inspection. Map and thumbnail are a few kB each, so they are committed with
+    their row instead of being files of their own."""
+
+    __tablename__ = "details"
+    inspection_id: Mapped[str] = mapped_column(ForeignKey("inspections.id"), primary_key=True)
+    record: Mapped[dict[str, Any]] = mapped_column(JSON)
+    """As in results.jsonl."""
+    drawing: Mapped[dict[str, Any]] = mapped_column(JSON)
+    """What the heat map needs beside the map."""
+    map: Mapped[bytes] = mapped_column(LargeBinary)
+    thumbnail: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class Label(Base):
+    """What a person said of an inspection."""
+
+    __tablename__ = "labels"
+    inspection_id: Mapped[str] = mapped_column(ForeignKey("inspections.id"), primary_key=True)
+    product_id: Mapped[str] = mapped_column(ForeignKey("products.id"), index=True)
+    kind: Mapped[str] = mapped_column(String(8))
+    defect: Mapped[str | None] = mapped_column(NAME)
+    time: Mapped[int] = mapped_column(BigInteger)
+    role: Mapped[str] = mapped_column(String(12))
+    learnt: Mapped[bool]
+    """Whether the image went into the product's memory because of it."""
+    before: Mapped[str | None] = mapped_column(HASH)
+    after: Mapped[str | None] = mapped_column(HASH)
+    """The detector files around it: while `after` is the current one, undo puts `before` back."""
+
+
+class AuditEntry(Base):
+    """A change: who, when, what."""
+
+    __tablename__ = "audit"
+    id: Mapped[int] = mapped_column(
+        BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True
+    )
+    time: Mapped[int] = mapped_column(BigInteger)
+    role: Mapped[str] = mapped_column(String(12))
+    client: Mapped[str] = mapped_column(String(64))
+    request: Mapped[str] = mapped_column(String(64))
+    action: Mapped[str] = mapped_column(String(40))
+    subject: Mapped[str] = mapped_column(String(64))
+    detail: Mapped[str] = mapped_column(Text)

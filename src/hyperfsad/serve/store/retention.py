@@ -1,0 +1,91 @@
+"""Which originals are kept: for so many days, within so many bytes. Rows, maps and thumbnails stay.
+
+Good parts that a product has learnt, and images with a label, are always kept.
+"""
+
+import re
+import time
+from dataclasses import dataclass
+
+from sqlalchemy import func, select, update
+
+from ...errors import UsageError
+from .database import Database
+from .files import GRACE, Files
+from .models import Image, Inspection, Label, Support
+
+UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
+BATCH = 500
+"""Images that go in one transaction."""
+
+
+@dataclass(frozen=True)
+class Keep:
+    """How long, and how much; None means without end."""
+
+    days: float | None = None
+    bytes: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Keep":
+        """Reads what `--keep` says, such as 90d, 20GB or 90d,20GB."""
+        days: float | None = None
+        size: int | None = None
+        for part in text.split(","):
+            found = re.fullmatch(r"(\d+(?:\.\d+)?)(d|MB|GB|TB)", part.strip())
+            if found is None:
+                raise UsageError(f"--keep is as 90d, 20GB or 90d,20GB, not {text!r}.")
+            number, unit = float(found[1]), found[2]
+            if unit == "d":
+                days = number
+            else:
+                size = int(number * UNITS[unit])
+        return cls(days, size)
+
+
+def expire(database: Database, files: Files, keep: Keep) -> int:
+    """Removes the originals that need not be kept any longer; returns how many."""
+    removed = 0
+    if keep.days is not None:
+        before = _now() - int(keep.days * 86_400e6)
+        while gone := _drop(database, files, before):
+            removed += len(gone)
+    if keep.bytes is not None:
+        with database.reading() as session:
+            total = session.scalar(select(func.sum(Image.bytes)).where(Image.kept)) or 0
+        while total > keep.bytes:
+            gone = _drop(database, files, _now() - int(GRACE * 1e6), total - keep.bytes)
+            if not gone:
+                break
+            removed += len(gone)
+            total -= sum(gone)
+    return removed
+
+
+def _drop(database: Database, files: Files, before: int, enough: int | None = None) -> list[int]:
+    """Lets some of the oldest go, up to `enough` bytes; returns their sizes."""
+    labelled = select(Inspection.image).join(Label, Label.inspection_id == Inspection.id)
+    question = (
+        select(Image)
+        .where(Image.kept, Image.added < before)
+        .where(Image.sha256.not_in(select(Support.image)), Image.sha256.not_in(labelled))
+        .order_by(Image.added)
+        .limit(BATCH)
+    )
+    gone: list[Image] = []
+    with database.writing() as session:
+        for image in session.scalars(question):
+            if enough is not None and sum(one.bytes for one in gone) >= enough:
+                break
+            gone.append(image)
+        sizes = [image.bytes for image in gone]
+        paths = [files.image(image.sha256, image.suffix) for image in gone]
+        names = [image.sha256 for image in gone]
+        session.execute(update(Image).where(Image.sha256.in_(names)).values(kept=False))
+    for path in paths:
+        files.remove(path)
+    return sizes
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,130 @@
+"""The store: opened once for a station, closed at its end."""
+
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from ...disk.locks import FOLDER_LOCK, FileLock
+from ...messages import Notify, silent
+from ..faults import MissingError
+from .database import Database
+from .files import GRACE, Files
+from .models import AuditEntry, Detail, Image, Inspection, Label, Product
+from .retention import Keep, expire
+
+RESERVE = 512 * 10**6
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who asks: for the audit log."""
+
+    role: str
+    client: str = ""
+    request: str = ""
+
+
+class Store:
+    """Rows and files. A store in a folder alone belongs to one process; with a database of its
+    own, several stations may share both."""
+
+    def __init__(
+        self,
+        folder: Path,
+        database: str | None = None,
+        *,
+        keep: Keep | None = None,
+        reserve: int = RESERVE,
+    ) -> None:
+        self.folder, self.retention = folder, keep or Keep()
+        self.files = Files(folder, reserve)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.database = Database(folder, database)
+        advice = "stop it or choose another folder"
+        self._lock = FileLock(folder / FOLDER_LOCK, folder, f"at work in {folder}", advice)
+
+    def open(self, *, wait: bool = False, notify: Notify = silent) -> "Store":
+        """Brings the tables up to date and clears away what a crash has left."""
+        alone = self.database.is_embedded and self._lock.acquire(wait=wait, notify=notify)
+        self.files.prepare()
+        self.database.migrate()
+        self.sweep(0.0 if alone else GRACE)
+        return self
+
+    def close(self) -> None:
+        """Gives the folder back."""
+        self.database.close()
+        self._lock.release()
+
+    def sweep(self, grace: float = GRACE) -> None:
+        """Removes files that no row names."""
+        with self.database.reading() as session:
+            named = set(session.scalars(select(Image.sha256).where(Image.kept)))
+            named |= set(session.scalars(select(Product.detector).where(Product.detector != None)))  # noqa: E711
+            undoable = select(Label.before).join(Product, Product.detector == Label.after)
+            named |= set(session.scalars(undoable))
+        self.files.sweep(named.__contains__, grace)
+
+    def expire(self) -> int:
+        """Lets originals go that need not be kept."""
+        return expire(self.database, self.files, self.retention)
+
+
+def now() -> int:
+    """Microseconds since 1970, UTC."""
+    return time.time_ns() // 1000
+
+
+def new_id() -> str:
+    """An identifier that no two stations give twice."""
+    return uuid.uuid4().hex
+
+
+def product_of(session: Session, product_id: str) -> Product:
+    """A living product."""
+    found = session.get(Product, product_id)
+    if found is None or found.detector is None:
+        raise MissingError(f"There is no product {product_id[:40]}.")
+    return found
+
+
+def inspection_of(session: Session, inspection_id: str) -> tuple[Inspection, Detail, Product]:
+    """An inspection with all that belongs to it."""
+    found = session.get(Inspection, inspection_id)
+    detail = session.get(Detail, inspection_id)
+    if found is None or detail is None:
+        raise MissingError(f"There is no inspection {inspection_id[:40]}.")
+    product = session.get(Product, found.product_id)
+    assert product is not None  # by its foreign key
+    return found, detail, product
+
+
+def remember_image(session: Session, values: dict[str, Any]) -> None:
+    """Adds the row of an image, or says that its file is there again."""
+    kind = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
+    row = kind.insert(Image).values(**values)
+    again = {"kept": row.excluded.kept, "added": row.excluded.added}
+    if not values["kept"]:  # the file that an earlier upload has left stays
+        again.pop("kept")
+    session.execute(row.on_conflict_do_update(index_elements=[Image.sha256], set_=again))
+
+
+def note(session: Session, actor: Actor, action: str, subject: str, detail: str = "") -> None:
+    """An entry of the audit log, in the transaction of the change itself."""
+    session.add(
+        AuditEntry(
+            time=now(),
+            role=actor.role,
+            client=actor.client[:64],
+            request=actor.request[:64],
+            action=action,
+            subject=subject,
+            detail=detail[:2000],
+        )
+    )

@@ -1,0 +1,176 @@
+"""Who may do what, and what another site's page cannot do."""
+
+import http.client
+import json
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from hyperfsad.errors import UsageError
+from hyperfsad.serve.api.guard import GUESSES
+from hyperfsad.serve.client import StationClient, StationError
+from hyperfsad.serve.settings import Settings, read_tokens
+from tests.serve.conftest import png
+from tests.serve.stations import Running, Stations
+
+ADMIN, INSPECT = "admin-token-0123456789", "inspect-token-0123456789"
+
+
+@pytest.fixture(scope="module")
+def guarded(stations: Stations, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("guarded")
+    tokens = folder / "tokens"
+    tokens.write_text(f"inspect: {INSPECT}\n\nadmin: {ADMIN}\n")
+    with stations.running(folder / "store", "--token", str(tokens)) as found:
+        yield found
+
+
+def test_two_roles(guarded: Running) -> None:
+    admin, inspector, nobody = guarded.client(ADMIN), guarded.client(INSPECT), guarded.client()
+    product = admin.create_product("bolt", [png(0), png(1)])["id"]
+    (one,) = inspector.inspect(product, [png(2)])["inspections"]
+    assert inspector.label(one["id"], "bad")["label"] == "bad"
+    inspector.undo(one["id"])
+    for forbidden in (
+        lambda: inspector.create_product("nut", [png(0)]),
+        lambda: inspector.extend_product(product, [png(3)]),
+        lambda: inspector.rename_product(product, "nut"),
+        lambda: inspector.delete_product(product),
+        lambda: inspector.download_product(product),
+        lambda: inspector.label(one["id"], "fine"),
+        inspector.audit,
+    ):
+        assert refused(forbidden) == 403
+    assert inspector.label(one["id"], "fine", learn=False)["learnt"] is False
+    inspector.undo(one["id"])
+    admin.label(one["id"], "fine")
+    assert refused(lambda: inspector.undo(one["id"])) == 403
+    for stranger in (nobody.products, nobody.audit, lambda: nobody.inspect(product, [png(2)])):
+        assert refused(stranger) == 401
+    assert nobody.ready()
+    assert [entry["role"] for entry in admin.audit()][:3] == ["admin", "inspect", "inspect"]
+
+
+def test_a_browser_signs_in(guarded: Running) -> None:
+    status, headers, _ = ask(guarded, "POST", "/login", {"token": ADMIN})
+    assert status == 200
+    cookie = headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert ADMIN not in cookie
+    signed = {"Cookie": cookie.split(";")[0]}
+    assert json.loads(ask(guarded, "GET", "/session", headers=signed)[2])["role"] == "admin"
+    change = ("POST", "/logout", None)
+    own = {"Origin": guarded.url}
+    assert ask(guarded, *change, headers=signed)[0] == 403  # neither origin nor header
+    for foreign in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert ask(guarded, *change, headers=signed | foreign)[0] == 403
+    assert ask(guarded, *change, headers=signed | {"X-Requested-With": "page"} | own)[0] == 204
+    assert json.loads(ask(guarded, "GET", "/session", headers=signed)[2])["role"] == ""
+
+
+def test_without_tokens_other_names_and_sites_are_refused(station: Running) -> None:
+    assert ask(station, "GET", "/products", headers={"Host": "evil.example"})[0] == 403
+    assert ask(station, "GET", "/products", headers={"Host": "localhost:1"})[0] == 200
+    evil = {"Origin": "https://evil.example"}
+    assert ask(station, "POST", "/products", headers=evil)[0] == 403
+    status, headers, _ = ask(station, "GET", "/session")
+    assert status == 200
+    assert "script-src 'self'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "access-control-allow-origin" not in headers
+
+
+def test_guesses_are_limited(guarded: Running) -> None:
+    """The last of this module: the client has to wait afterwards."""
+    statuses = [refused(guarded.client(f"guess {n}").products) for n in range(GUESSES + 2)]
+    assert statuses == [401] * GUESSES + [429] * 2
+    status, headers, _ = ask(guarded, "POST", "/login", {"token": "another guess"})
+    assert status == 429
+    assert int(headers["retry-after"]) >= 1
+    assert all(ADMIN not in json.dumps(row) for row in guarded.rows())
+
+
+def test_tls(stations: Stations, tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl on this machine to make a certificate with")
+    cert, key, tokens = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "tokens"
+    kind = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(cert)]
+    subprocess.run([openssl, "req", *kind, *name, *files], check=True, capture_output=True)
+    tokens.write_text(f"admin: {ADMIN}\n")
+    places = ("--tls-cert", str(cert), "--tls-key", str(key), "--token", str(tokens))
+    station = stations.start(tmp_path / "store", *places)
+    try:
+        trusted = ssl.create_default_context(cafile=str(cert))
+        station.wait(trusted)
+        assert station.url.startswith("https://")
+        assert StationClient(station.url, ADMIN, tls=trusted).products() == []
+        line = http.client.HTTPSConnection(urlsplit(station.url).netloc, context=trusted)
+        body = json.dumps({"token": ADMIN})
+        line.request("POST", "/api/v1/login", body, {"Content-Type": "application/json"})
+        answer = line.getresponse()
+        assert "Secure" in (answer.getheader("set-cookie") or "")
+        assert "max-age" in (answer.getheader("strict-transport-security") or "")
+        line.close()
+    finally:
+        station.stop()
+
+
+def test_other_addresses_need_tokens(tmp_path: Path) -> None:
+    for host in ("0.0.0.0", "192.168.1.4", "::", "station.example"):
+        with pytest.raises(UsageError, match="--token"):
+            Settings(tmp_path, host=host).check()
+    assert Settings(tmp_path, host="::1").check() == {}
+    with pytest.raises(UsageError, match="go together"):
+        Settings(tmp_path, tls_cert=tmp_path).check()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("inspect: 0123456789abcdefgh", "no row `admin"),
+        ("admin: short", "at least 16"),
+        ("admin: 0123456789abcdefgh\ninspect: 0123456789abcdefgh", "the same token"),
+        ("root: 0123456789abcdefgh", "one row"),
+    ],
+)
+def test_token_files(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=told):
+        read_tokens(path)
+
+
+def refused(act: object) -> int:
+    """The status with which the station refuses."""
+    assert callable(act)
+    with pytest.raises(StationError) as error:
+        act()
+    return error.value.status
+
+
+def ask(
+    station: Running,
+    method: str,
+    path: str,
+    body: object = None,
+    headers: dict[str, str] | None = None,
+) -> tuple[int, dict[str, str], bytes]:
+    """A request as a browser sends it."""
+    line = http.client.HTTPConnection(urlsplit(station.url).netloc, timeout=60)
+    content = None if body is None else json.dumps(body)
+    sent = {"Content-Type": "application/json"} if body is not None else {}
+    try:
+        line.request(method, f"/api/v1{path}", content, {**sent, **(headers or {})})
+        answer = line.getresponse()
+        return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+    finally:
+        line.close()

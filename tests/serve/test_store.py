@@ -1,0 +1,229 @@
+"""The store by itself: what is kept, for how long, and its copy."""
+
+import os
+import socket
+import sqlite3
+import sys
+import threading
+import time
+import zipfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import inspect, select
+
+from hyperfsad.cli.console import DONE, NOTHING
+from hyperfsad.cli.main import main
+from hyperfsad.errors import HyperfsadError, UsageError
+from hyperfsad.serve.client import StationError
+from hyperfsad.serve.store.backup import backup
+from hyperfsad.serve.store.database import Database
+from hyperfsad.serve.store.models import Base, Image
+from hyperfsad.serve.store.retention import Keep
+from hyperfsad.serve.store.store import Store, now, remember_image
+from tests.serve.conftest import png
+from tests.serve.stations import Stations
+from tests.serve.test_killing import assert_consistent
+
+
+def test_migrations_give_the_tables_of_the_models(tmp_path: Path) -> None:
+    databases = [Database(tmp_path) for _ in range(4)]
+    threads = [threading.Thread(target=database.migrate) for database in databases]
+    for thread in threads:  # processes that start at once
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = inspect(databases[0].engine)
+    for table in Base.metadata.tables.values():
+        assert [c["name"] for c in found.get_columns(table.name)] == [c.name for c in table.columns]
+        made = {tuple(index["column_names"]) for index in found.get_indexes(table.name)}
+        assert {tuple(c.name for c in index.columns) for index in table.indexes} <= made
+    with closing(sqlite3.connect(tmp_path / "station.sqlite")) as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    Database(tmp_path).migrate()
+    with closing(sqlite3.connect(tmp_path / "station.sqlite")) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+        database.commit()
+    with pytest.raises(HyperfsadError, match="newer hyperfsad"):
+        Database(tmp_path).migrate()
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    store = Store(tmp_path, reserve=0).open()
+    with pytest.raises(HyperfsadError, match="at work in"):
+        Store(tmp_path, reserve=0).open()
+    store.close()
+    Store(tmp_path, reserve=0).open().close()
+
+
+def test_what_a_crash_leaves_is_cleared_away(tmp_path: Path) -> None:
+    store = Store(tmp_path, reserve=0).open()
+    named = _image(store, 1)
+    store.close()
+    left = [
+        store.files.image("a" * 64, ".png"),
+        store.files.detector("b" * 64),
+        store.files.upload(),
+    ]
+    for path in left:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"left")
+    other = store.files.images / "readme.txt"
+    other.write_text("not ours")
+    Store(tmp_path, reserve=0).open().close()
+    assert not any(path.exists() for path in left)
+    assert named.exists()
+    assert other.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("90d", Keep(90.0, None)),
+        ("1.5GB", Keep(None, 1_500_000_000)),
+        ("7d, 20GB", Keep(7.0, 20 * 10**9)),
+    ],
+)
+def test_keep_is_read(text: str, kept: Keep) -> None:
+    assert Keep.parse(text) == kept
+
+
+@pytest.mark.parametrize("text", ["", "forever", "-1d", "3w", "20GB,", "nan d"])
+def test_keep_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--keep"):
+        Keep.parse(text)
+
+
+def test_retention_by_days_and_bytes(tmp_path: Path) -> None:
+    store = Store(tmp_path, keep=Keep(days=30.0), reserve=0).open()
+    paths = [_image(store, days) for days in (50, 40, 20, 10)]
+    assert store.expire() == 2
+    assert [path.exists() for path in paths] == [False, False, True, True]
+    store.retention = Keep(bytes=1500)
+    assert store.expire() == 1
+    assert [path.exists() for path in paths] == [False, False, False, True]
+    new = _image(store, 0)
+    assert store.expire() == 1  # the newest is never taken: its request may still run
+    assert new.exists()
+    with store.database.reading() as session:
+        assert len(list(session.scalars(select(Image)))) == 5  # rows stay
+    store.close()
+
+
+def test_labelled_and_learnt_images_are_kept(stations: Stations, tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with stations.running(folder) as station:
+        client = station.client()
+        product = client.create_product("bolt", [png(0), png(1)])["id"]
+        found = client.inspect(product, [png(2), png(3), png(4)])["inspections"]
+        client.label(found[0]["id"], "fine")
+        client.label(found[1]["id"], "bad")
+    year_ago = time.time() - 365 * 86_400
+    for path in (folder / "images").rglob("*.png"):
+        os.utime(path, (year_ago, year_ago))
+    with closing(sqlite3.connect(folder / "station.sqlite")) as database:
+        database.execute("UPDATE images SET added = ?", (int(year_ago * 1e6),))
+        database.commit()
+    with stations.running(folder, "--keep", "30d") as station:
+        client = station.client()
+        while len(list((folder / "images").rglob("*.png"))) > 4:
+            time.sleep(0.01)
+        with pytest.raises(StationError) as error:
+            client.picture(found[2]["id"], "original")
+        assert error.value.status == 410
+        assert client.picture(found[2]["id"], "overlay")[:2] == b"\xff\xd8"
+        assert client.picture(found[1]["id"], "original") == png(3)[1]
+        again = client.inspect(product, [png(4)])["inspections"][0]
+        assert client.picture(found[2]["id"], "original") == png(4)[1]  # it came again
+        assert again["image"] == found[2]["image"]
+        client.undo(found[0]["id"])
+
+
+def test_without_originals(stations: Stations, tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with stations.running(folder, "--no-originals") as station:
+        client = station.client()
+        product = client.create_product("bolt", [png(0), png(1)])["id"]
+        (one,) = client.inspect(product, [png(2)])["inspections"]
+        for kind in ("thumbnail", "overlay"):
+            assert client.picture(one["id"], kind)[:2] == b"\xff\xd8"
+        with pytest.raises(StationError) as error:
+            client.label(one["id"], "fine")
+        assert error.value.status == 410
+    assert_consistent(folder)
+
+
+def test_backup_while_it_runs(stations: Stations, tmp_path: Path) -> None:
+    target, copy = tmp_path / "copy.zip", tmp_path / "copy"
+    with stations.running(tmp_path / "store") as station:
+        client = station.client()
+        product = client.create_product("bolt", [png(0), png(1)])["id"]
+        known = client.inspect(product, [png(2)])["inspections"]
+        ending = threading.Event()
+
+        def go_on() -> None:
+            number = 100
+            while not ending.is_set():
+                number += 1
+                client.inspect(product, [png(number)])
+
+        busy = threading.Thread(target=go_on)
+        busy.start()
+        try:
+            assert (
+                main(["serve", "--store", str(tmp_path / "store"), "--backup", str(target)]) == DONE
+            )
+        finally:
+            ending.set()
+            busy.join()
+        client.delete_product(product)
+    with zipfile.ZipFile(target) as archive:
+        archive.extractall(copy)
+    with stations.running(copy) as station:
+        client = station.client()
+        assert client.inspection(known[0]["id"]) == known[0]
+        assert client.picture(known[0]["id"], "original") == png(2)[1]
+        assert client.inspect(product, [png(2)])["inspections"][0]["score"] == known[0]["score"]
+    assert_consistent(copy)
+    with pytest.raises(UsageError, match="no station's database"):
+        backup(tmp_path, target)
+
+
+def _image(store: Store, days: float) -> Path:
+    """An original of a kilobyte that came so many days ago."""
+    sha256 = f"{int(days):064x}"
+    path = store.files.image(sha256, ".png")
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(bytes(1000))
+    time_ = now() - int(days * 86_400e6)
+    os.utime(path, (time_ / 1e6, time_ / 1e6))
+    values = {"suffix": ".png", "bytes": 1000, "width": 9, "height": 9, "added": time_}
+    with store.database.writing() as session:
+        remember_image(session, {"sha256": sha256, "kept": True, **values})
+    return path
+
+
+def test_what_keeps_a_station_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tiny: str
+) -> None:
+    def told(*options: str) -> str:
+        places = ["--store", str(tmp_path / "store"), "--backbone", tiny, "--device", "cpu"]
+        assert main(["serve", *places, *options]) == NOTHING
+        text = capsys.readouterr().err
+        assert text.count("\n") == 1, text
+        return text
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert "--port" in told("--port", port)
+        assert "--token FILE" in told("--host", "0.0.0.0")
+        assert "go together" in told("--tls-cert", "x")
+        assert "--keep is as" in told("--keep", "long")
+        assert "cannot be used" in told("--port", "0", "--database", "nonsense")
+        assert "leave --database out" in told("--port", "0", "--database", "sqlite:///x.db")
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert "hyperfsad[serve]" in told()
