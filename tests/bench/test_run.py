@@ -124,6 +124,9 @@ def test_resolutions_are_rows_of_one_table_and_one_curve(
     assert curves == [
         f"resolution-tiny-{m}{suffix}" for m in metrics for suffix in (".png", ".pdf")
     ]
+    twins = [replace(record, encoder=f"elsewhere/{Path(tiny).name}") for record in records]
+    both = draw_curves("resolution", records + twins, tmp_path / "twins")
+    assert len(set(both)) == 2 * len(curves)  # two folders of one name are told apart
 
 
 def test_turned_support_is_a_row_of_its_own(

@@ -90,6 +90,12 @@ def efficiency_table(
     return Table("Efficiency", columns, tuple(rows), notes)
 
 
+def images_encoded(shots: Sequence[int]) -> int:
+    """About how many images are encoded for the rows of one encoder."""
+    each = sum(sum(BATCHES) + count for count in set(shots))
+    return len((OURS, *SAME_TOKENS)) * each + len(BATCHES) * IMAGES
+
+
 def _about_memory(meter: Meter, fresh: bool) -> str:
     if meter.tells_apart:
         return f"Measured memory: {meter.memory}."

@@ -1,6 +1,5 @@
 """A benchmark run: from data sets on disk to records and tables, resumable at any point."""
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,6 @@ from typing import Any, TypeAlias
 
 from ..detector.recipes import PAPER_OFFLINE
 from ..disk.files import encoded, write_file
-from ..encoders import EncoderSettings
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
 from . import provenance
@@ -24,6 +22,7 @@ from .drawing.illustrate import Drawn, draw_curves, draw_figures
 from .imported.metrics import import_notes, import_records, import_rows
 from .imported.reading import read_import
 from .layouts import load_dataset
+from .naming import settings_label, work_folder
 from .per_category import category_tables
 from .presets import PRESETS, build_tables, cut_notes, passes
 from .protocol import Protocol, Record, evaluate
@@ -275,22 +274,3 @@ def _cuts(records: Sequence[Record]) -> str:
     """What stands under figures of a part of a data set."""
     cuts = cut_notes(records)
     return f"Measured here: {' '.join(cuts)}" if cuts else ""
-
-
-def settings_label(settings: EncoderSettings, encoders: Sequence[str]) -> str:
-    """A name for the folders of an encoder's tokens."""
-    label = f"{_label(settings.name, encoders)}-{settings.resolution}"
-    return label if settings.form == "unit" else f"{label}-{settings.form}"
-
-
-def work_folder(out: Path, preset: str, label: str) -> Path:
-    """Where the blocks of a pass are kept."""
-    return out / "work" / f"{preset}-{label}"
-
-
-def _label(encoder: str, encoders: Sequence[str]) -> str:
-    """A name for the folders of an encoder; two folders of one name are told apart."""
-    name = os.path.basename(encoder)
-    if sum(os.path.basename(other) == name for other in set(encoders)) == 1:
-        return name
-    return f"{name}-{hashlib.sha256(encoder.encode(errors='surrogateescape')).hexdigest()[:6]}"

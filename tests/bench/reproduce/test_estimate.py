@@ -1,16 +1,22 @@
 """The estimate in words and in figures, and metrics that are kept."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
 from hyperfsad.bench.drawing.illustrate import spread
+from hyperfsad.bench.efficiency import efficiency_table, images_encoded
 from hyperfsad.bench.reproduce.estimate import Estimate, duration, estimate
-from hyperfsad.bench.reproduce.plan import Plan, Request, make_plan
+from hyperfsad.bench.reproduce.plan import EFFICIENCY, Plan, Request, make_plan
 from hyperfsad.bench.run import Outcome, Source, Suite, run_benchmark
 from hyperfsad.bench.token_cache import TokenCaches
+from hyperfsad.encoders.encoder import Encoder
+from hyperfsad.encoders.tokens import Tokens
 from tests.bench.trees import mvtec_tree
 
 
@@ -105,3 +111,26 @@ def test_a_resolution_that_no_patch_fits_is_left_out(
 def test_items_are_spread_over_all() -> None:
     assert spread(range(10), 3) == [0, 3, 6]
     assert spread(range(2), 3) == [0, 1]
+
+
+def test_table_5_is_estimated_until_it_is_timed(
+    root: Path, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caches = TokenCaches(device="cpu")
+    suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
+    plan = make_plan(
+        suite, Request(shots=(1, 2), runs=1, presets=(EFFICIENCY,)), caches, "suite.json"
+    )
+    assert estimate(plan, caches, tmp_path).seconds > 0
+    encoded: list[int] = []
+    encode = Encoder.encode_prepared
+
+    def counted(self: Encoder, images: Sequence[NDArray[np.float32]]) -> Tokens:
+        encoded.append(len(images))
+        return encode(self, images)
+
+    monkeypatch.setattr(Encoder, "encode_prepared", counted)
+    kept = tmp_path / EFFICIENCY / "work"
+    efficiency_table(plan.categories, (tiny,), shots=(1, 2), device="cpu", kept=kept)
+    assert sum(encoded) == pytest.approx(images_encoded((1, 2)), rel=0.05)  # ours looks for rotations
+    assert estimate(plan, caches, tmp_path).seconds == 0

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...images.loading import load_image
 from ..datasets import Category, TestImage, load_mask
+from ..naming import encoder_label
 from ..presets import OURS, PRESETS
 from ..protocol import Protocol, Record, read_maps, summarise
 from ..published import published, six_set_average
@@ -103,12 +104,13 @@ def draw_curves(preset: str, records: Sequence[Record], out: Path) -> list[Path]
     paths: list[Path] = []
     if axis is None:
         return paths
-    for encoder in dict.fromkeys(record.encoder for record in records):
+    encoders = list(dict.fromkeys(record.encoder for record in records))
+    for encoder in encoders:
         mine = [record for record in records if record.encoder == encoder]
         for metric in PRESETS[preset].tables[0]:  # the others do not depend on it
             if series := _series(mine, metric):
                 figure = ablation_curves(series, axis, f"{metric} (%)")
-                stem = f"{preset}-{os.path.basename(encoder)}-{metric.lower()}"
+                stem = f"{preset}-{encoder_label(encoder, encoders)}-{metric.lower()}"
                 paths += save_figure(figure, out, stem)
     return paths
 
