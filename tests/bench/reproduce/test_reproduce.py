@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -156,6 +157,20 @@ def test_latex_is_balanced_and_finds_its_pictures(done: Path) -> None:
             spans = [int(span) - 1 for span in re.findall(r"\\multicolumn\{(\d+)\}", row)]
             assert len(re.split(r"(?<!\\)&", row)) + sum(spans) == len(columns)
     assert all(ord(c) < 0x180 or c in "–—‘’“”…" for c in text)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs LaTeX (texlive-latex-extra)")
+def test_latex_compiles(done: Path, tmp_path: Path) -> None:
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape"]
+    ran = subprocess.run(
+        [*command, f"-output-directory={tmp_path}", "paper.tex"],
+        cwd=done,
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
+    assert ran.returncode == 0, ran.stdout[-2000:]
+    assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_a_second_run_writes_the_same_bytes(

@@ -1,6 +1,6 @@
 r"""All tables and figures as one LaTeX document, `paper.tex`, with the pictures in `figures/`.
 
-It needs the packages booktabs, graphicx and adjustbox, and any engine.
+It needs the packages booktabs, graphicx, adjustbox and float, and any engine.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,13 @@ LATEX = "paper.tex"
 _HEAD = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
 \usepackage[utf8]{inputenc}
+\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
 \usepackage{textcomp}
 \usepackage[margin=2cm]{geometry}
 \usepackage{booktabs}
 \usepackage{graphicx}
 \usepackage{adjustbox}
+\usepackage{float}
 \begin{document}
 \title{Hyper-FSAD: the paper's tables and figures, measured again}
 \author{}
@@ -53,7 +55,6 @@ def write_latex(
             name = f"{section.key}-{number}"
             write_file(out / "figures" / f"{name}.pdf", figure.pdf.read_bytes(), parents=True)
             parts.append(_figure(figure, name))
-        parts.append(r"\clearpage")
     parts += [*_closing(plan, outcomes, command), r"\end{document}"]
     path = out / LATEX
     write_file(path, encoded(_settable("\n\n".join(parts) + "\n")), parents=True)
@@ -75,7 +76,7 @@ def _opening(plan: Plan, outcomes: Mapping[str, Outcome]) -> list[str]:
 def _table(shown: ShownTable, label: str) -> str:
     caption = f"{shown.table.title} ({shown.place})."
     lines = [
-        r"\begin{table}[p]",
+        r"\begin{table}[H]",
         r"\centering",
         rf"\caption{{{latex_text(caption)}}}",
         rf"\label{{{label}}}",
@@ -89,9 +90,10 @@ def _table(shown: ShownTable, label: str) -> str:
 
 
 def _figure(figure: Figure, name: str) -> str:
-    size = r"width=\textwidth, height=0.8\textheight, keepaspectratio"
+    width = r"0.6\textwidth" if figure.small else r"\textwidth"
+    size = rf"width={width}, height=0.8\textheight, keepaspectratio"
     lines = [
-        r"\begin{figure}[p]",
+        r"\begin{figure}[H]",
         r"\centering",
         rf"\includegraphics[{size}]{{figures/{name}.pdf}}",
         rf"\caption{{{latex_text(figure.caption)}}}",
