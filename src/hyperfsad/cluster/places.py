@@ -70,7 +70,7 @@ class Place:
                     return file.read()
             content: bytes = self.files.cat_file(self._path(name))
             return content
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except Exception as error:  # each file system raises what it likes
             raise HyperfsadError(

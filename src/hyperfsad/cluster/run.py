@@ -71,7 +71,8 @@ def detect_on_ray(
         place.write(CARD, _card(None))
         workers = pool_size(ray, cluster)
         pipeline = _pipeline(ray, sources, job, cluster, workers, part_size)
-        return _gathered(_answers(ray, pipeline), place, workers, notify, advance)
+        totals, complete = gathered(_answers(ray, pipeline), place, notify, advance)
+        return Outcome(totals, complete, workers)
 
 
 def _pipeline(
@@ -141,13 +142,13 @@ def _answers(ray: Any, pipeline: Any) -> Iterator[dict[str, Any]]:
         ) from error
 
 
-def _gathered(
+def gathered(
     answers: Iterator[dict[str, Any]],
     place: Place,
-    workers: int,
-    notify: Notify,
-    advance: Callable[[int], None],
-) -> Outcome:
+    notify: Notify = silent,
+    advance: Callable[[int], None] = lambda _: None,
+) -> tuple[Totals, bool]:
+    """Adds up what the workers answer; then tidies up. Also: whether all could be listed."""
     totals, keys = Totals(), set()
     complete, stale = True, set()
     said: list[str] = []
@@ -170,7 +171,7 @@ def _gathered(
     if complete:  # what could not be listed is not gone
         _tidy(place, keys, stale)
     place.write(CARD, _card(totals))
-    return Outcome(totals, complete, workers)
+    return totals, complete
 
 
 def _tidy(place: Place, keys: set[str], stale: set[str]) -> None:

@@ -142,10 +142,12 @@ class Finder:
         if web and not source.endswith("/"):
             yield Named(source)
         elif not web and any(sign in path for sign in "*?[") and not files.exists(path):
-            matches = sorted(files.glob(path))
+            matches = files.glob(path, detail=True)
             if not matches:
                 self.notes.append(f"No file matches {source}.")
-            yield from (Named(files.unstrip_protocol(match)) for match in matches)
+            for match, entry in sorted(matches.items()):
+                if entry["type"] == "file" and not match.rpartition("/")[2].startswith("."):
+                    yield Named(files.unstrip_protocol(match), _stamp(entry))
         elif web or files.isdir(path):
             yield from self._below(files, path, Place(self.output))
         elif files.exists(path):

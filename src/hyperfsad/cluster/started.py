@@ -29,7 +29,7 @@ class Cluster:
     """Graphics cards of a worker; several may share one."""
 
     def __post_init__(self) -> None:
-        if (self.workers or 1) < 1 or self.cores < 1:
+        if (self.workers is not None and self.workers < 1) or self.cores < 1:
             raise UsageError("There is at least one worker, with at least one core.")
         if not 0 <= self.gpus <= 64 or (self.gpus > 1 and self.gpus % 1):
             raise UsageError("A worker has a share of a graphics card, or a whole number of them.")

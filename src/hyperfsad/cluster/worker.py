@@ -73,9 +73,10 @@ class Inspector:
         """What Ray calls."""
         import pyarrow as pa
 
-        return pa.table({"answer": [json.dumps(self._answer(row)) for row in batch.to_pylist()]})
+        return pa.table({"answer": [json.dumps(self.answer(row)) for row in batch.to_pylist()]})
 
-    def _answer(self, row: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, row: dict[str, Any]) -> dict[str, Any]:
+        """What was done with a chunk, or why nothing can be done."""
         answer: dict[str, Any] = {"key": row["key"], "failed": row["failed"], "fatal": None}
         answer["notes"] = list(row["notes"])
         names = list(map(os.fsdecode, row["images"]))
