@@ -1,5 +1,6 @@
 """One real Ray for all tests of the room, a real S3 server, and a small detector."""
 
+import logging
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -28,6 +29,7 @@ def store() -> Iterator[Any]:
     looks for it."""
     from moto.server import ThreadedMotoServer
 
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     running = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     running.start()
     host, port = running.get_host_and_port()

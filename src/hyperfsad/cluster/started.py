@@ -45,6 +45,7 @@ def started(cluster: Cluster, notify: Notify = silent, store: int = STORE) -> It
     """The module `ray`, connected; a Ray of our own has an object store of `store` bytes."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # ours says what has happened
+    os.environ.setdefault("RAY_worker_niceness", "0")  # else any other process goes first
     # an environment manager that starts the driver need not start the workers anew
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     try:
