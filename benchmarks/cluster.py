@@ -141,8 +141,8 @@ def speed(asked: argparse.Namespace, folder: Path) -> None:
     ways: dict[str, Callable[[], float]] = {
         "1 process": lambda: plain_rate(detector, images, 1),
         "2 processes": lambda: plain_rate(detector, images, 2),
-        "1 worker": lambda: ray_rate(detector, photos, folder / f"{next(numbers)}", 1, 2),
-        "2 workers": lambda: ray_rate(detector, photos, folder / f"{next(numbers)}", 2, 2),
+        "1 worker": lambda: ray_rate(detector, photos, folder / f"{next(numbers)}", 1, 1),
+        "2 workers": lambda: ray_rate(detector, photos, folder / f"{next(numbers)}", 2, 1),
     }
     rates: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(asked.rounds):

@@ -61,7 +61,7 @@ without_proc = pytest.mark.skipif(not Path("/proc").is_dir(), reason="no process
 def test_rows_are_those_of_a_local_run_even_if_a_worker_is_killed(
     cluster: str, part: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_photos(tmp_path / "photos", 120)
+    make_photos(tmp_path / "photos", 60)
     monkeypatch.chdir(tmp_path)
     words = ["photos", "--detector", str(part), "--save-maps"]
     assert main(["detect", *words, "-o", "here"]) == SOME_FAILED
@@ -74,9 +74,9 @@ def test_rows_are_those_of_a_local_run_even_if_a_worker_is_killed(
 
     killer = threading.Thread(target=kill)
     killer.start()
-    assert main(on_ray(*words, "-o", "there", "--part-size", 4)) == SOME_FAILED
+    assert main(on_ray(*words, "-o", "there", "--part-size", 2)) == SOME_FAILED
     killer.join()
-    assert 0 < seen[0] < 122
+    assert 0 < seen[0] < 62
     rows = rows_of("there")
     assert rows == sorted(read_results(Path("here")), key=lambda row: str(row["image"]))
     for row in rows:
@@ -85,14 +85,14 @@ def test_rows_are_those_of_a_local_run_even_if_a_worker_is_killed(
                 here, there = Path("here", row[kind]), Path("there", row[kind])
                 assert here.read_bytes() == there.read_bytes()
     totals = json.loads(Path("there/cluster.json").read_text())["totals"]
-    assert (totals["images"], totals["failed"]) == (122, 2)
+    assert (totals["images"], totals["failed"]) == (62, 2)
 
 
 @without_proc
 def test_from_a_bucket_to_a_bucket_though_the_driver_is_killed(
     cluster: str, store: Any, part: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    photos = make_photos(tmp_path / "photos", 90)
+    photos = make_photos(tmp_path / "photos", 40)
     for path in photos.rglob("*.*"):
         store.upload_file(str(path), BUCKET, f"day/{path.relative_to(photos).as_posix()}")
     store.upload_file(str(part), BUCKET, "part.hfsad")
@@ -100,7 +100,7 @@ def test_from_a_bucket_to_a_bucket_though_the_driver_is_killed(
     assert main(["detect", str(photos), "--detector", str(part), "-o", str(local)]) == SOME_FAILED
     source = f"s3://{BUCKET}/day/"
     words = on_ray(source, "--detector", f"s3://{BUCKET}/part.hfsad", "-o", f"s3://{BUCKET}/out")
-    words += ["--part-size", "4"]
+    words += ["--part-size", "2"]
     command = [sys.executable, "-m", "hyperfsad", *words, "--address", cluster]
     driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
@@ -110,12 +110,12 @@ def test_from_a_bucket_to_a_bucket_though_the_driver_is_killed(
         driver.wait()
     until(lambda: not inspectors())  # Ray ends what the driver has started
     before = bucket_rows(store)
-    assert 0 < len(before) < 92
+    assert 0 < len(before) < 42
     assert main(words) == SOME_FAILED
     done = sum(row["error"] is None for row in before)
     assert f"({done} done before)" in capsys.readouterr().out
     found = {row["image"]: row for row in bucket_rows(store)}
-    assert len(found) == len(bucket_rows(store)) == 92
+    assert len(found) == len(bucket_rows(store)) == 42
     for row in read_results(local):
         there = found[source + Path(str(row["image"])).relative_to(photos).as_posix()]
         for field in ("score", "anomalous", "regions", "size", "threshold"):

@@ -9,11 +9,12 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cluster.parts import part_file, part_name, schema
-from hyperfsad.cluster.places import Place
+from hyperfsad.cluster.places import Place, loaded_files
 from hyperfsad.cluster.run import gathered, listed
 from hyperfsad.cluster.totals import Totals
 from hyperfsad.cluster.worker import Inspector, Job
 from hyperfsad.errors import HyperfsadError, UsageError
+from hyperfsad.export import export
 from hyperfsad.images.finding import find_images
 from hyperfsad.output.exports import make_record
 from hyperfsad.results.result import AnomalyResult
@@ -183,3 +184,15 @@ def test_no_image_is_told(job: Job) -> None:
         whole(job, "nothing", notes)
     with pytest.raises(HyperfsadError, match=r"part\.hfsad"):
         whole(replace(job, files={"": b"nothing"}), "photos")
+
+
+def test_an_exported_model_is_sent_as_a_folder(job: Job, part: Path, tmp_path: Path) -> None:
+    export(HyperFSAD.load(part, engine="torch"), tmp_path / "model", "onnx")
+    exported = replace(job, detector="model", files=loaded_files(str(tmp_path / "model")))
+    names = ["photos/0001.png", "photos/0002.png"]
+    ask(job, names)
+    before = [row["score"] for row in rows_of(job.output)]
+    other = replace(exported, output=str(tmp_path / "other"))
+    assert ask(other, names)["totals"]["scored"] == 2
+    after = [row["score"] for row in rows_of(other.output)]
+    assert after == pytest.approx(before, abs=1e-4)
