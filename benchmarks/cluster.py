@@ -1,6 +1,7 @@
 """What work on a local Ray costs and survives.
 
     python benchmarks/cluster.py speed [--images 24] [--rounds 3]    # against plain processes
+    python benchmarks/cluster.py together [--images 24]              # both at the same time
     python benchmarks/cluster.py costs [--images 24]                 # CPU seconds and bytes
     python benchmarks/cluster.py kill [--images 400]                 # a worker, then the driver
     python benchmarks/cluster.py memory [--images 20000]             # of driver and workers
@@ -8,8 +9,10 @@
 `speed` inspects drawn plates with the default encoder, with one process of the plain detector, two
 of them side by side, one worker on Ray and two, all with one thread each, in turns the one or the
 other first. What is loaded once does not count: a process begins when it has judged one image, Ray
-when each worker has finished a part. `kill` and `memory` take small random pictures and a small
-random encoder; nothing is judged by it, but everything is moved about.
+when each worker has finished a part. Where others use the machine, `together` says more: two
+processes and two workers at the same time, in one window of time, with the CPU time that each way
+took for an image, on Ray with all of Ray's own processes. `kill` and `memory` take small random
+pictures and a small random encoder; nothing is judged by it, but everything is moved about.
 """
 
 import argparse
@@ -160,6 +163,71 @@ def speed(asked: argparse.Namespace, folder: Path) -> None:
     )
 
 
+ENDLESS = """
+import itertools, sys, time
+from hyperfsad.detector.products import load_detector
+from hyperfsad.encoders.encoder import use_threads
+use_threads(1)
+detector = load_detector(sys.argv[1])
+for _ in detector.predict(itertools.cycle(sys.argv[2:])):
+    print(time.perf_counter(), flush=True)
+"""
+
+
+def together(asked: argparse.Namespace, folder: Path) -> None:
+    from hyperfsad.cluster.run import detect_on_ray
+    from hyperfsad.cluster.started import Cluster
+    from hyperfsad.cluster.worker import Job
+
+    detector, photos = plates(asked, folder)
+    command = [sys.executable, "-W", "ignore", "-c", ENDLESS, str(detector)]
+    logs = [folder / f"plain{number}" for number in range(2)]
+    running = []
+    for log in logs:
+        with log.open("w") as file:
+            running.append(subprocess.Popen([*command, *map(str, photos.iterdir())], stdout=file))
+    while not all(log.stat().st_size for log in logs):
+        time.sleep(0.1)
+    answers: list[tuple[float, int, float, float]] = []
+
+    def note(count: int) -> None:
+        plain = sum(map(cpu_seconds, (each.pid for each in running)))
+        ours = cpu_seconds(os.getpid()) + sum(map(cpu_seconds, descendants(os.getpid()))) - plain
+        answers.append((time.perf_counter(), count, plain, ours))
+
+    job = Job(str(folder / "out"), str(detector), files={}, heatmaps=False)
+    cluster = Cluster(address="local", workers=2, threads=1)
+    detect_on_ray([str(photos)], job, cluster, part_size=1, advance=note)
+    for each in running:
+        each.kill()
+        each.wait()
+    (start, _, plain_start, ours_start), (end, _, plain_end, ours_end) = answers[1], answers[-1]
+    theirs = [float(row) for log in logs for row in log.read_text().split()]
+    done = sum(start < moment <= end for moment in theirs)
+    by_ray = sum(count for _, count, _, _ in answers[2:])
+    print(f"{end - start:.0f} seconds: 2 workers {by_ray} images, 2 processes {done}")
+    plain, ours = (plain_end - plain_start) / done, (ours_end - ours_start) / by_ray
+    print(f"CPU seconds an image: processes {plain:.3f}, all of Ray {ours:.3f}")
+    print(f"Ray over plain, by images {by_ray / done:.2f}, by CPU time {plain / ours:.2f}")
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below one."""
+    parents = {
+        int(f.name): parent(int(f.name)) for f in Path("/proc").iterdir() if f.name.isdigit()
+    }
+    found = [pid]
+    for each in found:
+        found += [child for child, above in parents.items() if above == each]
+    return found[1:]
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used so far; 0 if it is gone."""
+    words = content(Path(f"/proc/{pid}/stat")).rpartition(b")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK") if words else 0.0
+
+
 def small_detector(folder: Path) -> Path:
     """On a small random encoder."""
     from hyperfsad import HyperFSAD
@@ -175,10 +243,10 @@ def small_photos(folder: Path, count: int) -> Path:
     """Soft coloured blobs, a thousand in each folder."""
     rng = np.random.default_rng(0)
     for number in range(count):
-        place = folder / f"{number // 1000:03d}" / f"{number:06d}.png"
+        place = folder / f"{number // 1000:03d}" / f"{number:06d}.bmp"
         place.parent.mkdir(parents=True, exist_ok=True)
         coarse = rng.integers(0, 256, (6, 6, 3), dtype=np.uint8)
-        Image.fromarray(coarse).resize((96, 80), Image.Resampling.BICUBIC).save(place)
+        Image.fromarray(coarse).resize((48, 40), Image.Resampling.BILINEAR).save(place)
     return folder
 
 
@@ -223,7 +291,7 @@ def rows_of(out: Path) -> list[str]:
 
 def kill(asked: argparse.Namespace, folder: Path) -> None:
     detector, photos = small_detector(folder), small_photos(folder / "photos", asked.images)
-    expected = sorted(map(str, photos.rglob("*.png")))
+    expected = sorted(map(str, photos.rglob("*.bmp")))
     out = folder / "worker"
     running = driver(detector, photos, out, 16)
     while not rows_of(out):
@@ -284,7 +352,7 @@ def memory(asked: argparse.Namespace, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    for work, images in ((speed, 24), (costs, 24), (kill, 400), (memory, 20_000)):
+    for work, images in ((speed, 24), (together, 24), (costs, 24), (kill, 400), (memory, 20_000)):
         command = commands.add_parser(work.__name__)
         command.set_defaults(work=work)
         command.add_argument("--images", type=int, default=images)
