@@ -13,7 +13,7 @@ from PIL import Image
 
 from hyperfsad.errors import ImageError, UsageError
 from hyperfsad.images.finding import find_images, is_collection
-from hyperfsad.images.loading import batched, load_image
+from hyperfsad.images.loading import batched, load_image, read_image
 from tests.conftest import make_picture
 
 MEAN, STD = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
@@ -308,3 +308,21 @@ def test_batches_are_taken_lazily() -> None:
     assert next(batches) == [0, 1, 2]
     assert len(taken) == 3
     assert list(batched(range(4), 3)) == [[0, 1, 2], [3]]
+
+
+def test_the_content_of_a_file_is_read_like_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    make_picture(1).save(path)
+    assert read_image(path.read_bytes(), str(path)).sha256() == load_image(path).sha256()
+    small = tmp_path / "small.png"
+    make_picture(1, (4, 40)).save(small)
+    cut = tmp_path / "cut.png"
+    cut.write_bytes(path.read_bytes()[:300])
+    (tmp_path / "empty.png").write_bytes(b"")
+    (tmp_path / "text.png").write_bytes(b"no picture")
+    for bad in (small, cut, tmp_path / "empty.png", tmp_path / "text.png"):
+        with pytest.raises(ImageError) as here:
+            load_image(bad)
+        with pytest.raises(ImageError) as there:
+            read_image(bad.read_bytes(), str(bad))
+        assert str(there.value) == str(here.value)

@@ -88,23 +88,27 @@ def evaluate(
     if supports is None:
         drawn = protocol.shots, protocol.runs, protocol.seed, cache.content_hash
         supports = draw_category(category, *drawn)
-    pool = sorted({path for paths in supports.values() for path in paths})
-    subsets = [tuple(map(pool.index, paths)) for paths in supports.values()]
-    variants = [variant.named(category.name) for variant in protocol.variants]
-    scorer = Scorer(variants, pool, subsets, cache)
+    scorer = scorer_of(category, protocol, cache, supports)
     blocks = []
-    for start, file in _block_files(category, work):
-        paths = [image.path for image in category.test[start : start + BLOCK]]
+    for paths, file in block_files(category, work):
         blocks.append(scorer.stored(paths, file))
         advance(len(paths))
     scores, maps = (np.concatenate(found, axis=2) for found in zip(*blocks, strict=True))
-    identity = _identity(scorer, category, protocol, cache)
-    metrics = _kept_metrics(metrics_file(category, work), identity)
+    metrics = kept_metrics(scorer, category, protocol, cache, work)
     if metrics is None:
-        metrics = _metrics(category, protocol, scores, maps)
-        content = json.dumps({"identity": identity, "metrics": metrics})
-        write_file(metrics_file(category, work), encoded(content + "\n"), parents=True)
+        metrics = measured(category, protocol, scores, maps)
+        keep_metrics(metrics, scorer, category, protocol, cache, work)
     return _records(category, protocol, cache, supports, metrics, provenance)
+
+
+def scorer_of(
+    category: Category, protocol: Protocol, cache: TokenCache, supports: Supports
+) -> Scorer:
+    """What scores images of a category against all its support sets."""
+    pool = sorted({path for paths in supports.values() for path in paths})
+    subsets = [tuple(map(pool.index, paths)) for paths in supports.values()]
+    variants = [variant.named(category.name) for variant in protocol.variants]
+    return Scorer(variants, pool, subsets, cache)
 
 
 def metrics_file(category: Category, work: Path) -> Path:
@@ -114,17 +118,13 @@ def metrics_file(category: Category, work: Path) -> Path:
 
 def missing_images(category: Category, work: Path) -> int:
     """How many images no block is there for; whether a block is right is seen when it is read."""
-    return sum(
-        len(category.test[start : start + BLOCK])
-        for start, file in _block_files(category, work)
-        if not file.is_file()
-    )
+    return sum(len(paths) for paths, file in block_files(category, work) if not file.is_file())
 
 
 def read_maps(category: Category, work: Path) -> NDArray[np.float32]:
     """The maps that `evaluate` has stored: (variants, support sets, images, grid, grid)."""
     blocks = []
-    for _, file in _block_files(category, work):
+    for _, file in block_files(category, work):
         with np.load(file, allow_pickle=False) as stored:
             blocks.append(stored["maps"])
     return np.concatenate(blocks, axis=2)
@@ -133,16 +133,17 @@ def read_maps(category: Category, work: Path) -> NDArray[np.float32]:
 def read_scores(category: Category, work: Path) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """The scores that `evaluate` has stored, a block at a time with the place of its first image:
     (variants, support sets, images)."""
-    for start, file in _block_files(category, work):
+    for number, (_, file) in enumerate(block_files(category, work)):
         with np.load(file, allow_pickle=False) as stored:
             scores = stored["scores"]
-        yield start, scores
+        yield number * BLOCK, scores
 
 
-def _block_files(category: Category, work: Path) -> Iterator[tuple[int, Path]]:
-    """The first image and the file of each block."""
+def block_files(category: Category, work: Path) -> Iterator[tuple[list[str], Path]]:
+    """The images and the file of each block."""
     for number, start in enumerate(range(0, len(category.test), BLOCK)):
-        yield start, work / category.dataset / category.name / f"{number:04d}.npz"
+        paths = [image.path for image in category.test[start : start + BLOCK]]
+        yield paths, work / category.dataset / category.name / f"{number:04d}.npz"
 
 
 def _identity(
@@ -156,20 +157,38 @@ def _identity(
     return [scores, str(protocol.eval_size), hashlib.sha256(json.dumps(truth).encode()).hexdigest()]
 
 
-def _kept_metrics(file: Path, identity: list[str]) -> Metrics | None:
+def kept_metrics(
+    scorer: Scorer, category: Category, protocol: Protocol, cache: TokenCache, work: Path
+) -> Metrics | None:
+    """The metrics of a category, where they were kept and all is as it was."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        stored = json.loads(file.read_text(encoding="utf-8"))
-        if stored["identity"] == identity:
+        stored = json.loads(metrics_file(category, work).read_text(encoding="utf-8"))
+        if stored["identity"] == _identity(scorer, category, protocol, cache):
             return [[dict(of) for of in row] for row in stored["metrics"]]
     return None
 
 
-def _metrics(
+def keep_metrics(
+    metrics: Metrics,
+    scorer: Scorer,
+    category: Category,
+    protocol: Protocol,
+    cache: TokenCache,
+    work: Path,
+) -> None:
+    """Keeps the metrics of a category."""
+    identity = _identity(scorer, category, protocol, cache)
+    content = json.dumps({"identity": identity, "metrics": metrics})
+    write_file(metrics_file(category, work), encoded(content + "\n"), parents=True)
+
+
+def measured(
     category: Category,
     protocol: Protocol,
     scores: NDArray[np.float64],
     maps: NDArray[np.float32],
 ) -> Metrics:
+    """The metrics of scores (variants, support sets, images) and maps (…, grid, grid)."""
     anomalous = np.array([image.anomalous for image in category.test])
     if category.has_masks:
         masks = np.stack([load_mask(image, protocol.eval_size) for image in category.test])

@@ -30,7 +30,7 @@ from .score_table import stored_rows, write_scores
 from .supports import Draws, draw, read_draws, write_draws
 from .tables import Table, write_table
 from .timing import RunTimes, time_variants
-from .token_cache import DEFAULT_LIMIT, TokenCaches
+from .token_cache import DEFAULT_LIMIT, TokenCache, TokenCaches
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,10 @@ class Suite:
             for category in load_dataset(source.layout, source.root, self.categories)
         ]
 
+
+Spread: TypeAlias = Callable[[Sequence[Category], Draws, Protocol, TokenCache, Path], None]
+"""Has blocks and metrics of categories computed elsewhere and put into the folder of a pass, where
+`evaluate` finds them."""
 
 Rows: TypeAlias = Callable[[], Iterator[dict[str, Any]]]
 """Reads rows of the table of scores, when it is written."""
@@ -141,6 +145,7 @@ def run_benchmark(
     caches: TokenCaches | None = None,
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
     figures: Drawn | None = None,
+    spread: Spread | None = None,
     notify: Notify = silent,
 ) -> Outcome:
     """Measures, and writes records, scores, supports, provenance and tables.
@@ -154,7 +159,8 @@ def run_benchmark(
     `supports` is a file of support sets, instead of those that `shots`, `runs` and `seed` draw;
     `imports` are names and folders with the scores of other systems. Calls that share `caches`
     (then `device`, `engine` and `cache_limit` are theirs) load each encoder and hash each image
-    once. A killed run goes on where it stopped, and the same call always writes the same bytes.
+    once. `spread` lets others do the work of each pass. A killed run goes on where it stopped, and
+    the same call always writes the same bytes.
     """
     if not shots or min(shots) < 1 or runs < 1:
         raise UsageError("Shots and runs are at least 1.")
@@ -195,6 +201,8 @@ def run_benchmark(
         key = found.entry(entry)
         methods = [variant.label for variant in variants]
         measured: list[Record] = []
+        if spread is not None:
+            spread(categories, draws, protocol, cache, work)
         for category in categories:
             mine = draws.of(category)
             measured += evaluate(

@@ -102,14 +102,20 @@ class Scorer:
 
     def stored(self, paths: Sequence[str], file: Path) -> ScoresAndMaps:
         """As `scores`, from the file if it holds just these; otherwise it is written."""
-        identity = self.identity(paths)
-        with suppress(*UNREADABLE), np.load(file, allow_pickle=False) as block:
-            if str(block["identity"]) == identity:
-                return block["scores"], block["maps"]
+        if kept := self.kept(paths, file):
+            return kept
         scores, maps = self.scores(paths)
+        identity = np.array(self.identity(paths))
         with atomic_path(file, parents=True) as temporary, temporary.open("wb") as opened:
-            np.savez(opened, identity=np.array(identity), scores=scores, maps=maps)
+            np.savez(opened, identity=identity, scores=scores, maps=maps)
         return scores, maps
+
+    def kept(self, paths: Sequence[str], file: Path) -> ScoresAndMaps | None:
+        """What the file holds, if it holds just these."""
+        with suppress(*UNREADABLE), np.load(file, allow_pickle=False) as block:
+            if str(block["identity"]) == self.identity(paths):
+                return block["scores"], block["maps"]
+        return None
 
     def identity(self, paths: Sequence[str]) -> str:
         """A hash of all that the scores of a block depend on."""

@@ -1,8 +1,9 @@
 """The command `benchmark`: the paper's evaluation on data sets."""
 
 import argparse
+import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..detector.recipes import PAPER_OFFLINE, find_recipe
 from ..disk.locks import occupied
@@ -19,10 +20,12 @@ from .arguments import (
     names,
     option,
 )
+from .cluster import add_cluster, cluster_of, refuse_cluster_options
 from .console import DONE, later_bar, printable, printable_rows, say
 
 if TYPE_CHECKING:
     from ..bench.run import Suite
+    from ..cluster.spread import SpreadOnRay
 
 
 def add_protocol(command: argparse.ArgumentParser) -> None:
@@ -66,6 +69,7 @@ def add_benchmark(command: argparse.ArgumentParser) -> None:
     option(command, "--cache-limit GB", "disk space for encoded images, in GB", float, 20)
     option(command, "-o --output DIR", "folder for tables and records", default="benchmark")
     add_wait(command)
+    add_cluster(command, "measure")
 
 
 def benchmark(options: argparse.Namespace) -> int:
@@ -73,6 +77,8 @@ def benchmark(options: argparse.Namespace) -> int:
     from ..bench.run import Source, Suite
     from ..encoders.encoder import use_threads
 
+    if not options.on:
+        refuse_cluster_options(options)
     use_threads(options.threads)
     encoders = tuple(options.backbone or [find_recipe(options.recipe).backbone])
     out = Path(options.output)
@@ -95,6 +101,8 @@ def _run(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
 
     settings = chosen(options, "shots", "resolution", "recipe", "device", "engine")
     if options.preset == "efficiency":
+        if options.on:
+            raise UsageError("The preset efficiency times this machine; leave --on out.")
         table = efficiency_table(suite.load(), suite.encoders, notify=say, **settings)
         write_table(table, out, "efficiency")
         print(printable_rows(to_markdown(table)))
@@ -105,7 +113,10 @@ def _run(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
     settings["supports"] = Path(options.supports) if options.supports else None
     settings["imports"] = [(name, Path(folder)) for name, folder in options.imports or ()]
     settings["cache_limit"] = round(options.cache_limit * (1 << 30))
-    with later_bar() as progress:
+    with contextlib.ExitStack() as stack:
+        if options.on:
+            settings["spread"] = stack.enter_context(_spread(options, settings))
+        progress = stack.enter_context(later_bar())
         outcome = run_benchmark(
             suite, options.preset, out, progress=progress, notify=say, **settings
         )
@@ -115,3 +126,10 @@ def _run(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
         print(printable(f"Who is ahead of whom, and how sure that is: {out / 'differences.md'}"))
     print(printable(f"Tables and records: {out}"))
     return DONE
+
+
+def _spread(options: argparse.Namespace, settings: dict[str, Any]) -> "SpreadOnRay":
+    from ..cluster.spread import SpreadOnRay
+
+    machine = {**chosen(options, "device", "engine"), "limit": settings["cache_limit"]}
+    return SpreadOnRay(cluster_of(options), notify=say, **machine)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import HyperfsadError, UsageError
 from . import arguments
 from .arguments import flag, option
+from .cluster import add_cluster, detect_on_cluster, refuse_cluster_options
 from .console import (
     DONE,
     INTERRUPTED,
-    VERDICTS,
     count,
     exit_code,
     printable,
@@ -20,6 +20,7 @@ from .console import (
     say,
 )
 from .detectors import fitted_detector, found_images, inspecting_detector, saved_detector
+from .summary import print_worst
 
 if TYPE_CHECKING:
     from ..detector.hyperfsad import HyperFSAD
@@ -36,6 +37,7 @@ def add_detect(command: argparse.ArgumentParser) -> None:
     arguments.add_results(command)
     flag(command, "--resume", "continue an interrupted run")
     arguments.add_fitting(command)
+    add_cluster(command, "inspect", parts=True)
 
 
 def detect(options: argparse.Namespace) -> int:
@@ -45,6 +47,8 @@ def detect(options: argparse.Namespace) -> int:
     from ..output.folder import OutputFolder
     from ..output.report.overview import ProductSummary
 
+    if not options.on:
+        refuse_cluster_options(options)
     out = Path(options.output)
     if not options.images:
         where = "; put the images before --normal" if options.normal else ""
@@ -54,6 +58,8 @@ def detect(options: argparse.Namespace) -> int:
             "A saved detector has its threshold; to change it, run `hyperfsad calibrate"
             f" {options.detector}` with --false-alarm-rate or with other good parts."
         )
+    if options.on:
+        return detect_on_cluster(options)
     found = found_images(options.images)
     images = [path for path in found.paths if not lies_in(path, out)]
     if not images:
@@ -107,14 +113,7 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     scored = [record for record in records if record["error"] is None]
     scored.sort(key=severity, reverse=True)
     if scored:
-        print("  score  threshold  verdict    most anomalous images")
-        for record in scored[:LISTED]:
-            name = printable(record["image"] + _product(record) + _by_a_region(record))
-            limit = "–" if record["threshold"] is None else f"{record['threshold']:.3f}"
-            verdict = VERDICTS[record["anomalous"]]
-            print(f"{record['score']:7.3f}  {limit:>9}  {verdict:9}  {name}")
-        if len(scored) > LISTED:
-            print(printable(f"         and {len(scored) - LISTED} more: {out / 'report.html'}"))
+        print_worst(scored[:LISTED], len(scored), str(out / "report.html"))
         _tell_unknown([record for record in scored if record.get("unknown_product")])
     for record in failed:
         say(f"hyperfsad: {record['error']}")
@@ -126,21 +125,6 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
             say(f"hyperfsad: {note}")
     print(printable(f"{scores}, {len(failed)} failed; see {out / 'report.html'}"))
     return exit_code(complete and not failed, len(scored))
-
-
-def _product(record: dict[str, Any]) -> str:
-    """The product of an image, where the detector knows several."""
-    nearest = record.get("nearest_product")
-    if nearest is None:
-        return "  (looks like another product)" if record.get("foreign") else ""
-    unknown = record["unknown_product"]
-    return f"  (fits no product, nearest {nearest})" if unknown else f"  ({nearest})"
-
-
-def _by_a_region(record: dict[str, Any]) -> str:
-    """Why an image is anomalous whose score is not."""
-    by_score = record["anomalous"] is not True or record["score"] > record["threshold"]
-    return "" if by_score else " (by a region of its map)"
 
 
 def _tell_unknown(records: list[dict[str, Any]]) -> None:

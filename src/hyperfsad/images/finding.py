@@ -13,7 +13,7 @@ SUFFIXES = frozenset(
     | {".webp", ".gif", ".ppm", ".pgm", ".pbm", ".pnm"}
 )
 
-RUN_FILES = frozenset({"results.jsonl", "results.partial.jsonl"})
+RUN_FILES = frozenset({"results.jsonl", "results.partial.jsonl", "cluster.json"})
 """What marks a folder as the output of a run."""
 
 

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,12 +135,23 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
             "An image is a path, a PIL image, a NumPy array or a torch tensor, not"
             f" {brief(source)}."
         )
-    if min(pixels.size) < MIN_SIDE:
-        width, height = pixels.size
+    return _large_enough(LoadedImage(name, pixels))
+
+
+def read_image(content: bytes, name: str) -> LoadedImage:
+    """The picture in the content of a file that lies elsewhere, as `load_image` reads one here."""
+    with picture_errors(name), _recognised(io.BytesIO(content), len(content), name) as image:
+        pixels = _decoded(image, name, ours=True)
+    return _large_enough(LoadedImage(name, pixels))
+
+
+def _large_enough(image: LoadedImage) -> LoadedImage:
+    if min(image.size) < MIN_SIDE:
+        width, height = image.size
         raise ImageError(
-            f"{name} is only {width}×{height} pixels; each side needs at least {MIN_SIDE}."
+            f"{image.name} is only {width}×{height} pixels; each side needs at least {MIN_SIDE}."
         )
-    return LoadedImage(name, pixels)
+    return image
 
 
 @contextlib.contextmanager
@@ -186,15 +197,20 @@ def opened_picture(path: str, name: str) -> Iterator[Image.Image]:
         if os.path.islink(path) and not os.path.lexists(os.path.realpath(path)):
             raise ImageError(f"{name} is a broken link.")
         with open_regular(path) as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                raise ImageError(f"{name} is empty (0 bytes).")
-            # Only while the header is read: warning filters belong to all threads at once.
-            with warnings.catch_warnings():
-                # Pillow warns at half its limit, but pictures of that size are real.
-                warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-                image = Image.open(file, formats=FORMATS)
-            with image:
+            size = os.fstat(file.fileno()).st_size
+            with _recognised(file, size, name) as image:
                 yield image
+
+
+def _recognised(file: IO[bytes], size: int, name: str) -> Image.Image:
+    """The picture in an open file, of which only the header is read yet."""
+    if size == 0:
+        raise ImageError(f"{name} is empty (0 bytes).")
+    # Only while the header is read: warning filters belong to all threads at once.
+    with warnings.catch_warnings():
+        # Pillow warns at half its limit, but pictures of that size are real.
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        return Image.open(file, formats=FORMATS)
 
 
 def _decoded(image: Image.Image, name: str, *, ours: bool = False) -> Image.Image:
@@ -290,10 +306,16 @@ def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 def save_picture(picture: Image.Image, path: Path, *, parents: bool = False) -> None:
     """Writes a picture at once or not at all; `parents` makes the folders above it."""
-    options = {"quality": 92, "subsampling": 0} if path.suffix.lower() in (".jpg", ".jpeg") else {}
-    kind = Image.registered_extensions().get(path.suffix.lower())
+    write_file(path, picture_file(picture, path.name), parents=parents)
+
+
+def picture_file(picture: Image.Image, name: str) -> memoryview:
+    """The content of a picture's file; the kind follows from its name."""
+    suffix = os.path.splitext(name)[1].lower()
+    options = {"quality": 92, "subsampling": 0} if suffix in (".jpg", ".jpeg") else {}
+    kind = Image.registered_extensions().get(suffix)
     if kind is None:
-        raise UsageError(f"{path.name}: a picture's name ends with .jpg or .png.")
+        raise UsageError(f"{name}: a picture's name ends with .jpg or .png.")
     content = io.BytesIO()
     picture.save(content, format=kind, **options)
-    write_file(path, content.getbuffer(), parents=parents)
+    return content.getbuffer()

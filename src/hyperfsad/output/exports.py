@@ -66,17 +66,26 @@ def severity(record: Record) -> float:
 
 def all_anomalous(verdicts: Sequence[bool | None]) -> str | None:
     """What to say where nothing is good in a run that is long enough to wonder; None: nothing."""
-    if len(verdicts) < MANY or not all(verdicts):
+    return none_good(len(verdicts)) if all(verdicts) else None
+
+
+def none_good(number: int) -> str | None:
+    """What to say where all of so many images are anomalous."""
+    if number < MANY:
         return None
     return (
-        f"All {len(verdicts)} images are anomalous: is this the right product, light and camera? If"
+        f"All {number} images are anomalous: is this the right product, light and camera? If"
         " they are good, teach some of them with `hyperfsad extend`."
     )
 
 
 def look_foreign(records: Iterable[Record]) -> str | None:
     """What to say where images look like another product than the good parts; None: nothing."""
-    number = sum(bool(record.get("foreign")) for record in records)
+    return foreign_note(sum(bool(record.get("foreign")) for record in records))
+
+
+def foreign_note(number: int) -> str | None:
+    """What to say where so many images look like another product."""
     if not number:
         return None
     some = "1 image looks" if number == 1 else f"{number:,} images look"

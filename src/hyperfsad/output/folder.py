@@ -18,7 +18,7 @@ import numpy as np
 from ..disk.files import atomic_path, encoded, explain_os_errors, read_objects, write_file
 from ..disk.locks import folder_lock
 from ..errors import UsageError
-from ..images.loading import NormalImage, save_picture
+from ..images.loading import NormalImage, picture_file
 from ..messages import Notify, silent
 from ..results.heatmap import map_overlay, thumbnail
 from ..results.result import AnomalyResult
@@ -171,15 +171,23 @@ def write_files(
 ) -> dict[str, str | None]:
     """Writes the heat map, over `picture` where there is one, and the map; returns their paths."""
     written: dict[str, str | None] = {"heatmap": None, "map": None}
+    for kind, path, content in files_of(result, name, picture, maps):
+        write_file(folder / path, content, parents=True)
+        written[kind] = path
+    return written
+
+
+def files_of(
+    result: AnomalyResult, name: str, picture: "Image.Image | None", maps: bool
+) -> Iterator[tuple[str, str, memoryview]]:
+    """The files of a result: what the record calls each, its path in the folder, its content."""
     if picture is not None:
-        written["heatmap"] = path = f"heatmaps/{name}.jpg"
-        save_picture(result.heat_map().draw(picture), folder / path, parents=True)
+        path = f"heatmaps/{name}.jpg"
+        yield "heatmap", path, picture_file(result.heat_map().draw(picture), path)
     if maps and result.error is None:
-        written["map"] = path = f"maps/{name}.npy"
         content = io.BytesIO()
         np.save(content, result.anomaly_map)
-        write_file(folder / path, content.getbuffer(), parents=True)
-    return written
+        yield "map", f"maps/{name}.npy", content.getbuffer()
 
 
 def _written_files(records: Iterable[Record]) -> set[str]:

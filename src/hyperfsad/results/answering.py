@@ -49,7 +49,10 @@ def answers(
         try:
             return read(source)
         except ImageError as error:
-            name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
+            if isinstance(source, str | os.PathLike):
+                name = os.fspath(source)
+            else:
+                name = source.name if isinstance(source, LoadedImage) else "image"
             return AnomalyResult.failed(name, str(error))
 
     with closing(ahead(tried, sources, max(read_ahead, batch))) as images:

@@ -1,0 +1,153 @@
+"""Whole jobs on a real Ray: rows of a local run, killed workers, killed drivers, S3."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hyperfsad.cli.console import SOME_FAILED
+from hyperfsad.cli.main import main
+from tests.cluster.conftest import BUCKET, make_photos, rows_of
+from tests.conftest import read_results
+
+PATIENCE = 300.0
+"""Seconds after which something has gone wrong."""
+
+
+def on_ray(*words: object) -> list[str]:
+    return ["detect", *map(str, words), "--on", "ray", "--workers", "2"]
+
+
+def until(found: Callable[[], Any]) -> Any:
+    """Waits for something that has to come."""
+    end = time.monotonic() + PATIENCE
+    while not (value := found()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return value
+
+
+def inspectors() -> list[int]:
+    """The processes that inspect images on the Ray which the tests have started."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                words, pid = (folder / "cmdline").read_bytes(), int(folder.name)
+                if b"Inspector" in words and parent(parent(pid)) == os.getpid():
+                    found.append(pid)
+    return found
+
+
+def parent(pid: int) -> int:
+    """The process that has started another."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+without_proc = pytest.mark.skipif(not Path("/proc").is_dir(), reason="no processes in /proc here")
+
+
+@without_proc
+def test_rows_are_those_of_a_local_run_even_if_a_worker_is_killed(
+    cluster: str, part: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_photos(tmp_path / "photos", 60)
+    monkeypatch.chdir(tmp_path)
+    words = ["photos", "--detector", str(part), "--save-maps"]
+    assert main(["detect", *words, "-o", "here"]) == SOME_FAILED
+    seen: list[int] = []
+
+    def kill() -> None:
+        until(lambda: list(Path("there").glob("results/*.parquet")))
+        os.kill(until(inspectors)[0], signal.SIGKILL)
+        seen.append(len(rows_of("there")))
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    assert main(on_ray(*words, "-o", "there", "--part-size", 2)) == SOME_FAILED
+    killer.join()
+    assert 0 < seen[0] < 62
+    rows = rows_of("there")
+    assert rows == sorted(read_results(Path("here")), key=lambda row: str(row["image"]))
+    for row in rows:
+        for kind in ("heatmap", "map"):
+            if row[kind]:
+                here, there = Path("here", row[kind]), Path("there", row[kind])
+                assert here.read_bytes() == there.read_bytes()
+    totals = json.loads(Path("there/cluster.json").read_text())["totals"]
+    assert (totals["images"], totals["failed"]) == (62, 2)
+
+
+@without_proc
+def test_from_a_bucket_to_a_bucket_though_the_driver_is_killed(
+    cluster: str, store: Any, part: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos = make_photos(tmp_path / "photos", 40)
+    for path in photos.rglob("*.*"):
+        store.upload_file(str(path), BUCKET, f"day/{path.relative_to(photos).as_posix()}")
+    store.upload_file(str(part), BUCKET, "part.hfsad")
+    local = tmp_path / "local"
+    assert main(["detect", str(photos), "--detector", str(part), "-o", str(local)]) == SOME_FAILED
+    source = f"s3://{BUCKET}/day/"
+    words = on_ray(source, "--detector", f"s3://{BUCKET}/part.hfsad", "-o", f"s3://{BUCKET}/out")
+    words += ["--part-size", "2"]
+    command = [sys.executable, "-m", "hyperfsad", *words, "--address", cluster]
+    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        until(lambda: driver.poll() is not None or bucket_rows(store))
+    finally:
+        driver.kill()
+        driver.wait()
+    until(lambda: not inspectors())  # Ray ends what the driver has started
+    before = bucket_rows(store)
+    assert 0 < len(before) < 42
+    assert main(words) == SOME_FAILED
+    done = sum(row["error"] is None for row in before)
+    assert f"({done} done before)" in capsys.readouterr().out
+    found = {row["image"]: row for row in bucket_rows(store)}
+    assert len(found) == len(bucket_rows(store)) == 42
+    for row in read_results(local):
+        there = found[source + Path(str(row["image"])).relative_to(photos).as_posix()]
+        for field in ("score", "anomalous", "regions", "size", "threshold"):
+            assert there[field] == row[field]
+        if row["error"]:
+            assert there["error"] == str(row["error"]).replace(f"{photos}/", source)
+        else:
+            drawn = store.get_object(Bucket=BUCKET, Key=f"out/{there['heatmap']}")["Body"].read()
+            assert drawn == (local / str(row["heatmap"])).read_bytes()
+
+
+def bucket_rows(store: Any) -> list[dict[str, Any]]:
+    """The rows of all parts in the bucket."""
+    from pyarrow import parquet
+
+    listing = store.list_objects_v2(Bucket=BUCKET, Prefix="out/results/").get("Contents", [])
+    found: list[dict[str, Any]] = []
+    for entry in listing:
+        content = store.get_object(Bucket=BUCKET, Key=entry["Key"])["Body"].read()
+        found += parquet.read_table(io.BytesIO(content)).to_pylist()
+    return found
+
+
+def test_mistakes_are_told_before_ray_is_started(
+    part: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(*words: object) -> str:
+        assert main(["detect", str(tmp_path), *map(str, words), "-o", str(tmp_path / "o")]) == 1
+        return capsys.readouterr().err
+
+    assert "gone does not exist." in told("--detector", tmp_path / "gone", "--on", "ray")
+    assert "every worker loads a saved detector" in told("--normal", tmp_path, "--on", "ray")
+    assert "--workers is an option of a cluster" in told("--detector", part, "--workers", 2)
+    words = ("--detector", part, "--on", "ray", "--workers", 0)
+    assert "There is at least one worker" in told(*words)
