@@ -175,6 +175,11 @@ def add_fitting(command: Parser) -> None:
         " copies alone)",
         times,
     )
+    text = (
+        "also learn the good parts at half the resolution: images that are clearly good or clearly"
+        " bad are judged by this fast look alone, for less time per image"
+    )
+    memory.add_argument("--fast", action="store_true", default=None, help=text)
     threshold = command.add_argument_group("threshold", "images above it are anomalous")
     option(
         threshold,

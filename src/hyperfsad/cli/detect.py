@@ -22,6 +22,7 @@ from .console import (
 from .detectors import fitted_detector, found_images, inspecting_detector, saved_detector
 
 if TYPE_CHECKING:
+    from ..detector.cascade import CascadeDetector
     from ..detector.hyperfsad import HyperFSAD
     from ..detector.products import ProductDetector
     from ..export.exported import ExportedDetector
@@ -59,7 +60,7 @@ def detect(options: argparse.Namespace) -> int:
     if not images:
         raise UsageError(f"All images lie in the output folder {out}.")
     complete = not found.failed
-    detector: HyperFSAD | ProductDetector | ExportedDetector
+    detector: HyperFSAD | ProductDetector | CascadeDetector | ExportedDetector
     if options.detector:
         detector = inspecting_detector(options)
     else:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -154,12 +155,15 @@ def add_info(command: argparse.ArgumentParser) -> None:
 
 def info(options: argparse.Namespace) -> int:
     """Prints what a detector file holds."""
-    from ..detector.storage import holds_products, read_detector, read_header, read_products
+    from ..detector import storage
 
     path = Path(options.detector)
-    header = read_header(path)
-    several = holds_products(header)
-    (read_products if several else read_detector)(path)  # refuses a damaged file
+    header = storage.read_header(path)
+    several, fast = storage.holds_products(header), storage.holds_cascade(header)
+    read: Callable[[Path], object] = storage.read_detector
+    if several or fast:
+        read = storage.read_products if several else storage.read_cascade
+    read(path)  # refuses a damaged file
     if options.json:
         print(printable_rows(json.dumps(header, indent=2, ensure_ascii=False)))
         return DONE
@@ -171,7 +175,7 @@ def info(options: argparse.Namespace) -> int:
                 least = f"least similarity {product['least_similarity']:.3f}"
                 rows += ["", f"product     {product['name']} ({least})", *_learnt(product)]
         else:
-            rows += _method(header) + _learnt(header)
+            rows += _method(header) + (_fast(header["fast"]) if fast else []) + _learnt(header)
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise DetectorFileError(f"{options.detector} is damaged: {error!r}.") from error
     print(printable_rows(as_rows(rows)))
@@ -189,6 +193,16 @@ def _method(header: dict[str, Any]) -> list[str]:
         f"pooling     {header['pooling']}, λ = {header['lambda']}",
         *([f"missing     weighs {header['missing']:g}"] if header.get("missing") else []),
         *([f"tiles       {tiles['side']} px"] if tiles else []),
+    ]
+
+
+def _fast(header: dict[str, Any]) -> list[str]:
+    """What looks before the full detector."""
+    low, high = header["limits"]
+    threshold, of_map = (_score(header.get(name)) for name in ("threshold", "map_threshold"))
+    return [
+        f"fast look   {header['encoder']['resolution']} px, threshold {threshold} (map {of_map})",
+        f"limits      clearly good below {low:g}, clearly bad above {high:g} times its thresholds",
     ]
 
 
