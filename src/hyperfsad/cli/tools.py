@@ -69,6 +69,8 @@ def demo(options: argparse.Namespace) -> int:
 def add_speed(command: argparse.ArgumentParser) -> None:
     option(command, "--shots 1,4", "numbers of good parts to remember", integers, "1,4")
     option(command, "--rounds N", "rounds to measure; figures are medians", int, 5)
+    text = "other methods to time on the same tokens, or none"
+    option(command, "--peers NAMES", text, default="nearest,patchcore,subspace")
     add_figures(command)
     add_recipe(command, PAPER_OFFLINE)
     add_machine(command)
@@ -79,7 +81,8 @@ def speed(options: argparse.Namespace) -> int:
     from ..bench.drawing.figures import cost_against_shots
     from ..bench.speed import measure
 
-    report = measure(new_detector(options), options.shots, options.rounds, show_status)
+    peers = [] if options.peers == "none" else options.peers.split(",")
+    report = measure(new_detector(options), options.shots, options.rounds, show_status, peers)
     show_status("")
     print(report.to_text())
     write_figures(options, report.to_json(), lambda: cost_against_shots(report))
