@@ -176,6 +176,12 @@ def add_fitting(command: Parser) -> None:
         times,
     )
     text = (
+        "exact: compare with every patch of the good parts; compact: of a large memory (more than"
+        " about 16 good parts) with a quarter of the patches that leaves none of the others far"
+        " away, for less time (default: exact)"
+    )
+    memory.add_argument("--memory", choices=("exact", "compact"), help=text)
+    text = (
         "also learn the good parts at half the resolution: images that are clearly good or clearly"
         " bad are judged by this fast look alone, for less time per image"
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FIXED = (
     *("recipe", "layers", "resolution", "lookup", "pooling", "lam", "missing"),
-    *("rotations", "roi", "tiles", "budget"),
+    *("rotations", "roi", "tiles", "budget", "memory"),
 )
 """Options that are settled once a detector is fitted."""
 

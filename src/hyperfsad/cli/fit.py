@@ -236,6 +236,8 @@ def _save(detector: "HyperFSAD | ProductDetector | CascadeDetector", path: str) 
         text += f"{', each' if len(detector.support_) > 1 else ''} in {turns} orientations"
     if region := getattr(detector, "roi_", None):  # a wrong mask shows here first
         text += f", region of interest {100 * region.share:.0f} % of the picture"
+    if (core := getattr(detector, "core_", None)) is not None:
+        text += f", compared with {int(core.kept.sum()):,} of {len(core.kept):,} patches"
     print(printable(f"{text}, {size:.1f} MB"))
     for name, one in by_product(detector).items():
         lead = f"{name}: " if name else ""

@@ -224,9 +224,23 @@ def _learnt(header: dict[str, Any]) -> list[str]:
         f"of the map  {_score(header.get('map_threshold'))}",
         f"rotations   {header.get('rotations', 1)}{tentative}",
         f"region      {_region(header.get('roi'))}",
+        f"memory      {_memory(header)}",
         f"normal      {count(len(images), 'image')}",
         *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
     ]
+
+
+def _memory(header: dict[str, Any]) -> str:
+    """What images are compared with, and what that can change."""
+    encoder, compact = header["encoder"], header.get("compact")
+    entries = sum(image.get("views", 1) for image in header["normal_images"])
+    rows = entries * (encoder["resolution"] // encoder["patch"]) ** 2
+    if compact is None:
+        return f"exact, {rows:,} patches in each of {count(len(encoder['layers']), 'layer')}"
+    bound = compact["radius"] ** 2 / 2 + 1 / (2 * header.get("sharpness", 1.0))
+    told = f"a learnt patch scores at most {bound:.3f}" if bound < 1 else "no bound on the score"
+    radius = f"covering radius {compact['radius']:.3f}"
+    return f"compact, {compact['kept']:,} of {rows:,} patches; {radius}: {told}"
 
 
 def _score(number: float | None) -> str:

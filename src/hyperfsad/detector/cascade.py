@@ -29,6 +29,7 @@ from ..images.loading import ImageSource, LoadedImage, NormalImage
 from ..images.reading import Images, check_images, single_images
 from ..messages import Progress, silent
 from ..method.branches import TokenScore
+from ..method.coreset import COMPACT
 from ..results.levels import Levels
 from ..results.result import FAST, FULL, AnomalyResult, Explainer
 from . import storage
@@ -355,6 +356,11 @@ def _refuse(full: HyperFSAD) -> None:
         raise UsageError(
             "A fast look sees whole pictures with fewer pixels, and tiles are there to see more;"
             " leave --fast, or --tiles and --budget out."
+        )
+    if full.memory == COMPACT:
+        raise UsageError(
+            "A fast look and a compact memory are two ways to the same end; leave --fast or"
+            " --memory compact out."
         )
     if full.roi is not None:
         raise UsageError("A fast look knows no region of interest; leave --fast or --roi out.")

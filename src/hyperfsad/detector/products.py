@@ -20,6 +20,7 @@ from ..evidence.hypergraph import Hypergraph
 from ..images.finding import product_folders
 from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
 from ..images.reading import Images
+from ..method.coreset import COMPACT
 from ..results.result import AnomalyResult
 from . import storage
 from .cascade import CascadeDetector
@@ -52,6 +53,10 @@ class ProductDetector(Predictor):
         if plain.budget is not None:
             raise UsageError(
                 "A budget chooses the view of one product; with several, give --resolution."
+            )
+        if plain.memory == COMPACT:
+            raise UsageError(
+                "A compact memory is for one product; with several, leave --memory compact out."
             )
         plain.keep_plain()
         self._begin(plain)

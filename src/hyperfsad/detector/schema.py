@@ -208,6 +208,7 @@ _LATER: dict[str, Check] = {
             }
         )
     ),
+    "compact": nothing_or(record({"kept": number(1, 1e12, whole=True), "radius": number(0, 2.01)})),
     "map_threshold": nothing_or(_LEVEL),
     "foreign": nothing_or(_LEVEL),
     "calibration": nothing_or(_CALIBRATION),

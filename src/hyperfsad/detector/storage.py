@@ -2,11 +2,12 @@
 
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
 in several orientations counts as often in K and stands once in the header. A detector with a region
-of interest also has `roi`; one that cuts images into tiles has theirs (see `views.tile_files`). The
-header keeps one JSON string under one key, since safetensors does not keep the order of several. A
-file of several products has the tensors of each under `products.<number>.`, and their headers. One
-with a fast detector before the full one has its tensors under `fast.` and its header under `fast`;
-all else in it is the full detector, and reads as one.
+of interest also has `roi`, one with a compact memory `core` (the rows that it is compared with);
+one that cuts images into tiles has theirs (see `views.tile_files`). The header keeps one JSON
+string under one key, since safetensors does not keep the order of several. A file of several
+products has the tensors of each under `products.<number>.`, and their headers. One with a fast
+detector before the full one has its tensors under `fast.` and its header under `fast`; all else in
+it is the full detector, and reads as one.
 
 Every byte has a checksum: tensors theirs in the header, and the header its seal (`disk.tensors`),
 which files of earlier versions lack. Beyond that nothing is believed: the header is checked by
@@ -97,6 +98,8 @@ def _described(
     bank: MemoryBank, settings: dict[str, Any], view: View | None = None
 ) -> tuple[dict[str, StreamedTensor], dict[str, Any]]:
     further = {} if view is None else view.interest.tensors()
+    if view is not None and view.core is not None:
+        further["core"] = view.core.cpu().to(torch.uint8)
     tensors = {**further, **_tensors(bank, settings["encoder"]["layers"])}
     streams = {name: StreamedTensor.of(tensor) for name, tensor in tensors.items()}
     return streams, {
@@ -206,6 +209,7 @@ def _read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             bank = _checked_bank(file, head, header)
+            _check_core(file, header, len(bank.patches[0]))
             return replace(bank, extras=stored_extras(path, file, bank, header)), header
     except _DAMAGES as error:
         raise DetectorFileError(f"{path} is damaged{_how(error)}.") from error
@@ -290,6 +294,17 @@ def _checked_bank(file: Any, head: Head, header: dict[str, Any], prefix: str = "
         if _crc32(tensor) != header["crc32"][name] or not _unit(tensor):
             raise ValueError(_MISMATCH)
     return bank
+
+
+def _check_core(file: Any, header: dict[str, Any], rows: int) -> None:
+    """Refuses a mask of kept rows that does not belong to the bank."""
+    compact = header.get("compact")
+    if compact is None:
+        return
+    core = file.get_tensor("core")
+    fits = core.dtype == torch.uint8 and core.shape == (rows,) and int(core.max()) == 1
+    if not fits or int(core.sum()) != compact["kept"] or _crc32(core) != header["crc32"]["core"]:
+        raise ValueError(_MISMATCH)
 
 
 def _prefix(number: int) -> str:

@@ -94,6 +94,11 @@ def require_exportable(
             "A region of interest is cut out of pictures before they are resized, which a graph"
             " cannot do; fit a detector without --roi."
         )
+    if detector.core_ is not None:
+        raise UsageError(
+            "A graph compares with the whole memory, and this detector with a part of it; fit one"
+            " without --memory compact."
+        )
     if detector.lookup != "sparsemax":
         raise UsageError(
             f"A graph looks patches up with sparsemax, and this detector with {detector.lookup};"
