@@ -12,6 +12,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .decisions.regions import Region
+    from .detector.cascade import CascadeDetector
     from .detector.hyperfsad import HyperFSAD
     from .detector.products import ProductDetector, load_detector
     from .errors import DetectorFileError, EncoderError, HyperfsadError, ImageError, UsageError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .results.result import AnomalyResult
 
 _HOMES = {
+    "CascadeDetector": "detector.cascade",
     "HyperFSAD": "detector.hyperfsad",
     "AnomalyResult": "results.result",
     "Evidence": "evidence.evidence",
@@ -36,6 +38,7 @@ _HOMES = {
 
 __all__ = [
     "AnomalyResult",
+    "CascadeDetector",
     "DetectorFileError",
     "EncoderError",
     "Evidence",

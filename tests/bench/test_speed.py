@@ -9,6 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from hyperfsad import HyperFSAD
+from hyperfsad.bench import speed_peers
 from hyperfsad.bench.speed import IMAGES, encoder_gflop, measure, textbook_distances
 from hyperfsad.cli.main import main
 from hyperfsad.demo.drawing import draw
@@ -35,9 +36,28 @@ def test_the_report_holds_every_stage_and_ratio(
     assert min(report["decode"], report["prepare"], report["peak_gflops"]) > 0
     printed = capsys.readouterr().out
     assert "end to end ms" in printed
-    assert len(printed.strip().splitlines()) == 7
+    assert len(printed.strip().splitlines()) == 7 + 2 + 2 * 4
+    for cost in report["costs"]:
+        assert [peer["name"] for peer in cost["peers"]] == [
+            *("ours", "nearest", "patchcore", "subspace")
+        ]
+        assert min(peer["match"] for peer in cost["peers"]) > 0
     assert picture.stat().st_size > 1000
     assert picture.with_suffix(".pdf").stat().st_size > 1000
+
+
+def test_peers_are_those_that_are_named(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["speed", "--backbone", tiny, "--shots", "1", "--rounds", "1", "--engine", "torch"]
+    assert main([*command, "--peers", "none"]) == 0
+    assert "over ours" not in capsys.readouterr().out
+    assert main([*command, "--peers", "winclip"]) == 1
+    assert "not 'winclip'" in capsys.readouterr().err
+
+
+def test_a_large_memory_is_too_much_for_peers(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed_peers, "LARGEST", 10)
+    report = measure(HyperFSAD(tiny, device="cpu", engine="torch", rotations=1), [1], rounds=1)
+    assert report.costs[0].peers == ()
 
 
 def test_the_bank_is_that_of_a_fitted_detector(tiny: str) -> None:

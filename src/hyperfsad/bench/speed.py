@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -20,6 +20,7 @@ from ..errors import UsageError
 from ..images.loading import NormalImage, load_image
 from ..method.memory import MemoryBank
 from .meters import Meter, Stopwatch, meter_of
+from .speed_peers import COMPARED, PeerCost, beside_peers, check_peers
 
 Item = TypeVar("Item")
 
@@ -47,6 +48,8 @@ class Cost:
     bank_bytes: int
     peak_bytes: int
     """The largest memory: of the process so far, or on a GPU of tensors there since it learnt."""
+    peers: tuple[PeerCost, ...] = ()
+    """Ours, then others on the same tokens; none where the memory is too large for them."""
 
     @property
     def over_encoder(self) -> float:
@@ -109,7 +112,22 @@ class SpeedReport:
                 f"  {cost.end_to_end:13.1f}  {cost.encode:10.1f}  {cost.over_encoder:12.2f}"
                 f"  {cost.bank_bytes / 1e6:7.0f}  {cost.peak_bytes / 1e6:7.0f}"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._beside_peers()])
+
+    def _beside_peers(self) -> list[str]:
+        """What each method needs for one image: the encoder, then its own matching."""
+        compared = [cost for cost in self.costs if cost.peers]
+        if not compared:
+            return []
+        lines = ["", "shots  method      match ms  over ours  encoder + match ms  learn ms"]
+        for cost in compared:
+            lines += [
+                f"{cost.shots:5}  {one.name:10}  {one.match:8.1f}"
+                f"  {one.match / cost.peers[0].match:9.2f}  {cost.encode + one.match:18.1f}"
+                f"  {one.learn:8.0f}"
+                for one in cost.peers
+            ]
+        return lines
 
 
 def measure(
@@ -117,10 +135,15 @@ def measure(
     shots: Sequence[int],
     rounds: int = 5,
     progress: Callable[[str], None] = lambda _: None,
+    peers: Sequence[str] = COMPARED,
 ) -> SpeedReport:
-    """Draws parts, learns from them, and inspects others; the more shots, the more are drawn."""
+    """Draws parts, learns from them, and inspects others; the more shots, the more are drawn.
+
+    `peers` score the same tokens in turns with our matching.
+    """
     if not shots or min(shots) < 1 or rounds < 1:
         raise UsageError("Shots and rounds are at least 1.")
+    check_peers(peers)
     with tempfile.TemporaryDirectory(prefix="hyperfsad-speed-") as folder:
         paths = [_part(Path(folder), seed) for seed in range(IMAGES)]
         pictures = [load_image(path) for path in paths]
@@ -166,6 +189,11 @@ def measure(
                     peak,
                 )
             )
+        for place, cost in enumerate(costs):  # last, since their memory is not ours
+            progress(f"other methods with {cost.shots} normal images")
+            known, laps = bank.first(cost.shots), partial(_laps, meter)
+            others = beside_peers(peers, detector, known, queries, rounds, laps)
+            costs[place] = replace(cost, peers=others)
         decode = median(_laps(meter, load_image, paths * rounds))
         shrink = median(_laps(meter, lambda picture: prepare(picture, settings), pictures * rounds))
     return SpeedReport(

@@ -175,6 +175,17 @@ def add_fitting(command: Parser) -> None:
         " copies alone)",
         times,
     )
+    text = (
+        "exact: compare with every patch of the good parts; compact: of a large memory (more than"
+        " about 16 good parts) with a quarter of the patches that leaves none of the others far"
+        " away, for less time (default: exact)"
+    )
+    memory.add_argument("--memory", choices=("exact", "compact"), help=text)
+    text = (
+        "also learn the good parts at half the resolution: images that are clearly good or clearly"
+        " bad are judged by this fast look alone, for less time per image"
+    )
+    memory.add_argument("--fast", action="store_true", default=None, help=text)
     threshold = command.add_argument_group("threshold", "images above it are anomalous")
     option(
         threshold,

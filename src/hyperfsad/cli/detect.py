@@ -23,6 +23,7 @@ from .detectors import fitted_detector, found_images, inspecting_detector, saved
 from .summary import print_worst
 
 if TYPE_CHECKING:
+    from ..detector.cascade import CascadeDetector
     from ..detector.hyperfsad import HyperFSAD
     from ..detector.products import ProductDetector
     from ..export.exported import ExportedDetector
@@ -65,7 +66,7 @@ def detect(options: argparse.Namespace) -> int:
     if not images:
         raise UsageError(f"All images lie in the output folder {out}.")
     complete = not found.failed
-    detector: HyperFSAD | ProductDetector | ExportedDetector
+    detector: HyperFSAD | ProductDetector | CascadeDetector | ExportedDetector
     if options.detector:
         detector = inspecting_detector(options)
     else:

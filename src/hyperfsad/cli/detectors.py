@@ -12,6 +12,7 @@ from .arguments import chosen
 from .console import progress, say
 
 if TYPE_CHECKING:
+    from ..detector.cascade import CascadeDetector
     from ..detector.hyperfsad import HyperFSAD
     from ..detector.products import ProductDetector
     from ..export.exported import ExportedDetector
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 FIXED = (
     *("recipe", "layers", "resolution", "lookup", "pooling", "lam", "missing"),
-    *("rotations", "roi", "tiles", "budget"),
+    *("rotations", "roi", "tiles", "budget", "memory"),
 )
 """Options that are settled once a detector is fitted."""
 
@@ -58,7 +59,17 @@ def new_products(options: argparse.Namespace) -> "ProductDetector":
     return ProductDetector(**_settings(options))
 
 
-def saved_detector(options: argparse.Namespace) -> "HyperFSAD | ProductDetector":
+def new_cascade(options: argparse.Namespace) -> "CascadeDetector":
+    """A detector with a fast look that has learnt nothing yet."""
+    _prepare(options)
+    from ..detector.cascade import CascadeDetector
+
+    return CascadeDetector(**_settings(options))
+
+
+def saved_detector(
+    options: argparse.Namespace,
+) -> "HyperFSAD | ProductDetector | CascadeDetector":
     """A saved detector of one product or of several."""
     _refuse_fixed(options)
     _prepare(options)
@@ -72,7 +83,7 @@ def saved_detector(options: argparse.Namespace) -> "HyperFSAD | ProductDetector"
 
 def inspecting_detector(
     options: argparse.Namespace,
-) -> "HyperFSAD | ProductDetector | ExportedDetector":
+) -> "HyperFSAD | ProductDetector | CascadeDetector | ExportedDetector":
     """A saved detector, or the folder of an exported one; torch is not imported for the latter."""
     from ..export.card import is_exported
 
@@ -98,9 +109,9 @@ def saved_single(options: argparse.Namespace) -> "HyperFSAD":
     return HyperFSAD.load(options.detector, **_machine(options))
 
 
-def fitted_detector(options: argparse.Namespace) -> "tuple[HyperFSAD, bool]":
+def fitted_detector(options: argparse.Namespace) -> "tuple[HyperFSAD | CascadeDetector, bool]":
     """A new detector fitted and calibrated on good parts; and whether all could be read."""
-    detector = new_detector(options)
+    detector = (new_cascade if options.fast else new_detector)(options)
     detector.progress = progress
     found = found_images(options.normal)
     rate = false_alarm_rate(options)
@@ -114,9 +125,13 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[HyperFSAD, bool]":
     return detector, complete
 
 
-def by_product(detector: "HyperFSAD | ProductDetector") -> "dict[str, HyperFSAD]":
+def by_product(
+    detector: "HyperFSAD | ProductDetector | CascadeDetector",
+) -> "dict[str, HyperFSAD | CascadeDetector]":
     """The detector of each product; a detector of one product has the name ""."""
-    products: dict[str, HyperFSAD] = getattr(detector, "products_", {"": detector})
+    products: dict[str, HyperFSAD | CascadeDetector] = getattr(
+        detector, "products_", {"": detector}
+    )
     return products
 
 
@@ -161,7 +176,7 @@ def _machine(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _refuse_fixed(options: argparse.Namespace) -> None:
-    given = [name for name in FIXED if getattr(options, name, None) is not None]
+    given = [name for name in (*FIXED, "fast") if getattr(options, name, None) is not None]
     if given:
         name = "lambda" if given[0] == "lam" else given[0]
         raise UsageError(f"--{name} is fixed in a saved detector; fit a new one to change it.")

@@ -22,6 +22,7 @@ from .detectors import (
 )
 
 if TYPE_CHECKING:
+    from ..detector.cascade import CascadeDetector
     from ..detector.hyperfsad import HyperFSAD
     from ..detector.products import ProductDetector
 
@@ -55,6 +56,10 @@ def _fitted_products(options: argparse.Namespace) -> "tuple[ProductDetector, boo
 
     if options.calibrate and len(options.calibrate) > 1:
         raise UsageError("With --categories, --calibrate takes one folder of folders as well.")
+    if options.fast:
+        raise UsageError(
+            "A fast look is for a detector of one product; leave --fast or --categories out."
+        )
     folders = product_folders(options.categories)
     detector = new_products(options)
     for found in folders.values():
@@ -129,9 +134,11 @@ def _extend(options: argparse.Namespace) -> int:
     if threshold is not None:
         print(f"before: threshold {threshold:.3f}")
     if options.check:
+        from ..detector.cascade import CascadeDetector
         from ..theory.stability import check_extension
 
-        extended = by_product(detector)[product]
+        one = by_product(detector)[product]
+        extended = one.full_ if isinstance(one, CascadeDetector) else one
         images = progress(found_images(options.check).paths, "checking")
         report = check_extension(extended, len(extended.support_) - added, images)
         print(printable_rows(report.to_text()))
@@ -203,7 +210,9 @@ def _refuse_other_file(path: str | None) -> None:
             ) from error
 
 
-def _chosen_product(options: argparse.Namespace, detector: "HyperFSAD | ProductDetector") -> str:
+def _chosen_product(
+    options: argparse.Namespace, detector: "HyperFSAD | ProductDetector | CascadeDetector"
+) -> str:
     """The product that the options name; "" for a detector of one product."""
     products, product = getattr(detector, "products_", ()), options.product
     if products and product is None:
@@ -216,7 +225,7 @@ def _chosen_product(options: argparse.Namespace, detector: "HyperFSAD | ProductD
     return product or ""
 
 
-def _save(detector: "HyperFSAD | ProductDetector", path: str) -> None:
+def _save(detector: "HyperFSAD | ProductDetector | CascadeDetector", path: str) -> None:
     """Saves a detector and prints what it holds, and each threshold with its origin."""
     detector.save(path)
     size = os.path.getsize(path) / 1e6
@@ -227,6 +236,8 @@ def _save(detector: "HyperFSAD | ProductDetector", path: str) -> None:
         text += f"{', each' if len(detector.support_) > 1 else ''} in {turns} orientations"
     if region := getattr(detector, "roi_", None):  # a wrong mask shows here first
         text += f", region of interest {100 * region.share:.0f} % of the picture"
+    if (core := getattr(detector, "core_", None)) is not None:
+        text += f", compared with {int(core.kept.sum()):,} of {len(core.kept):,} patches"
     print(printable(f"{text}, {size:.1f} MB"))
     for name, one in by_product(detector).items():
         lead = f"{name}: " if name else ""

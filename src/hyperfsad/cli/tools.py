@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,8 @@ def demo(options: argparse.Namespace) -> int:
 def add_speed(command: argparse.ArgumentParser) -> None:
     option(command, "--shots 1,4", "numbers of good parts to remember", integers, "1,4")
     option(command, "--rounds N", "rounds to measure; figures are medians", int, 5)
+    text = "other methods to time on the same tokens, or none"
+    option(command, "--peers NAMES", text, default="nearest,patchcore,subspace")
     add_figures(command)
     add_recipe(command, PAPER_OFFLINE)
     add_machine(command)
@@ -78,7 +81,8 @@ def speed(options: argparse.Namespace) -> int:
     from ..bench.drawing.figures import cost_against_shots
     from ..bench.speed import measure
 
-    report = measure(new_detector(options), options.shots, options.rounds, show_status)
+    peers = [] if options.peers == "none" else options.peers.split(",")
+    report = measure(new_detector(options), options.shots, options.rounds, show_status, peers)
     show_status("")
     print(report.to_text())
     write_figures(options, report.to_json(), lambda: cost_against_shots(report))
@@ -154,12 +158,15 @@ def add_info(command: argparse.ArgumentParser) -> None:
 
 def info(options: argparse.Namespace) -> int:
     """Prints what a detector file holds."""
-    from ..detector.storage import holds_products, read_detector, read_header, read_products
+    from ..detector import storage
 
     path = Path(options.detector)
-    header = read_header(path)
-    several = holds_products(header)
-    (read_products if several else read_detector)(path)  # refuses a damaged file
+    header = storage.read_header(path)
+    several, fast = storage.holds_products(header), storage.holds_cascade(header)
+    read: Callable[[Path], object] = storage.read_detector
+    if several or fast:
+        read = storage.read_products if several else storage.read_cascade
+    read(path)  # refuses a damaged file
     if options.json:
         print(printable_rows(json.dumps(header, indent=2, ensure_ascii=False)))
         return DONE
@@ -171,7 +178,7 @@ def info(options: argparse.Namespace) -> int:
                 least = f"least similarity {product['least_similarity']:.3f}"
                 rows += ["", f"product     {product['name']} ({least})", *_learnt(product)]
         else:
-            rows += _method(header) + _learnt(header)
+            rows += _method(header) + (_fast(header["fast"]) if fast else []) + _learnt(header)
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise DetectorFileError(f"{options.detector} is damaged: {error!r}.") from error
     print(printable_rows(as_rows(rows)))
@@ -192,6 +199,16 @@ def _method(header: dict[str, Any]) -> list[str]:
     ]
 
 
+def _fast(header: dict[str, Any]) -> list[str]:
+    """What looks before the full detector."""
+    low, high = header["limits"]
+    threshold, of_map = (_score(header.get(name)) for name in ("threshold", "map_threshold"))
+    return [
+        f"fast look   {header['encoder']['resolution']} px, threshold {threshold} (map {of_map})",
+        f"limits      clearly good below {low:g}, clearly bad above {high:g} times its thresholds",
+    ]
+
+
 def _recipe(header: dict[str, Any]) -> str:
     name = stored_recipe(header.get("recipe"), header["encoder"]["name"])
     earlier = header.get("recipe", "paper")
@@ -207,9 +224,23 @@ def _learnt(header: dict[str, Any]) -> list[str]:
         f"of the map  {_score(header.get('map_threshold'))}",
         f"rotations   {header.get('rotations', 1)}{tentative}",
         f"region      {_region(header.get('roi'))}",
+        f"memory      {_memory(header)}",
         f"normal      {count(len(images), 'image')}",
         *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
     ]
+
+
+def _memory(header: dict[str, Any]) -> str:
+    """What images are compared with, and what that can change."""
+    encoder, compact = header["encoder"], header.get("compact")
+    entries = sum(image.get("views", 1) for image in header["normal_images"])
+    rows = entries * (encoder["resolution"] // encoder["patch"]) ** 2
+    if compact is None:
+        return f"exact, {rows:,} patches in each of {count(len(encoder['layers']), 'layer')}"
+    bound = compact["radius"] ** 2 / 2 + 1 / (2 * header.get("sharpness", 1.0))
+    told = f"a learnt patch scores at most {bound:.3f}" if bound < 1 else "no bound on the score"
+    radius = f"covering radius {compact['radius']:.3f}"
+    return f"compact, {compact['kept']:,} of {rows:,} patches; {radius}: {told}"
 
 
 def _score(number: float | None) -> str:

@@ -56,7 +56,9 @@ FLAG: Kind = ("True or False", _flag)
 FUNCTION: Kind = ("a function", _function)
 
 KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("backbone", "recipe", "lookup", "pooling", "device", "engine"), TEXT),
+    **dict.fromkeys(
+        ("backbone", "recipe", "lookup", "pooling", "memory", "device", "engine"), TEXT
+    ),
     **dict.fromkeys(("resolution", "batch_size"), WHOLE),
     **dict.fromkeys(("lam", "sharpness", "missing", "budget"), NUMBER),
     **dict.fromkeys(("layers", "scales"), WHOLES),

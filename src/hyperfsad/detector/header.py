@@ -12,6 +12,7 @@ from ..decisions.interest import AUTO, FixedRegion
 from ..decisions.roi import Roi
 from ..decisions.thresholds import Calibration
 from ..errors import DetectorFileError, UsageError, first_line
+from ..method.coreset import COMPACT, EXACT, Coreset
 from ..method.memory import MemoryBank
 from . import storage
 from .orientation import AUTO as AUTO_ROTATIONS
@@ -20,14 +21,14 @@ from .recipes import CLIP, DEFAULT_RECIPE, PAPER, PAPER_OFFLINE, stored_recipe
 Detector: TypeAlias = Any
 """A HyperFSAD, which imports this module."""
 
-LATER = {"smooth": False, "missing": 0.0, "tentative": False}
+LATER = {"smooth": False, "missing": 0.0, "tentative": False, "compact": None}
 """What earlier versions did not write, as it was for them."""
 
 
 def header_of(detector: Detector) -> dict[str, Any]:
     """All that a file says of a detector beside the memory bank."""
     fingerprint = detector._fingerprint or detector.encoder_.fingerprint
-    calibration = detector.calibration_
+    calibration, core = detector.calibration_, detector.core_
     return {
         "encoder": {**asdict(detector.settings), "fingerprint": fingerprint},
         "recipe": detector.recipe,
@@ -42,6 +43,7 @@ def header_of(detector: Detector) -> dict[str, Any]:
         "tentative": detector.tentative_,
         "roi": detector.view_.interest.described(),
         "tiles": detector.view_.described(),
+        "compact": None if core is None else {"kept": int(core.kept.sum()), "radius": core.radius},
         "scale": list(detector.scale_),
         "threshold": detector.threshold_,
         "map_threshold": detector.map_threshold_,
@@ -75,7 +77,7 @@ def restored(
     """A detector from its memory bank and what `header` said of it; `path` names the file."""
     try:
         settings, fingerprint = storage.stored_encoder(header, path, backbone)
-        tiles, roi = header.get("tiles"), header.get("roi")
+        tiles, roi, compact = (header.get(name) for name in ("tiles", "roi", "compact"))
         rotations, tentative = header.get("rotations", 1), header.get("tentative", False)
         detector = cls(
             settings.name,
@@ -92,6 +94,7 @@ def restored(
             rotations=AUTO_ROTATIONS if tentative else rotations,
             roi=AUTO if roi == AUTO else None,
             tiles=None if tiles is None else tiles["side"],
+            memory=COMPACT if compact else EXACT,
             **machine,
         )
         if detector.settings.patch != settings.patch:
@@ -113,6 +116,10 @@ def restored(
         raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
     detector.settings = settings
     detector.remember(bank)
+    if compact:
+        kept = storage.read_tensor(Path(path), header, "core").bool()
+        detector.core_ = Coreset(kept, compact["radius"])
+        detector.learn()
     detector._scale = (low, high)
     detector._fingerprint = fingerprint
     return detector

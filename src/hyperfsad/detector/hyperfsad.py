@@ -27,6 +27,7 @@ from ..images.reading import Images, check_images, distinct_images, single_image
 from ..images.rotation import turned
 from ..messages import Notify, silent
 from ..method.branches import TokenScore, branch_weights
+from ..method.coreset import COMPACT, EXACT, Coreset, check_memory, compact_count, cover
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling
@@ -78,6 +79,7 @@ class HyperFSAD(FewShotDetector):
         roi: "RoiSource | None" = None,
         tiles: int | bool | None = None,
         budget: float | None = None,
+        memory: str | None = None,
         device: str = "auto",
         engine: str = "auto",
         batch_size: int | None = None,
@@ -93,7 +95,8 @@ class HyperFSAD(FewShotDetector):
         into tiles of that many pixels a side (True: as many as the encoder takes, so that no detail
         is lost), for large images and small defects. `budget` is what an image may cost, as a
         multiple of the plain cost: `fit` then chooses tiles or a higher resolution by itself where
-        neither is given (default: turned copies alone, for at most 2). `notify` takes messages.
+        neither is given (default: turned copies alone, for at most 2). `memory` is exact, or
+        compact: of a large bank a coreset is compared with, for less time. `notify` takes messages.
         `device` and `engine` (auto, torch, openvino) say where and how the encoder runs; they are
         not saved with the detector.
         """
@@ -140,8 +143,45 @@ class HyperFSAD(FewShotDetector):
         self.tile_side = tile_side(tiles, self.settings.resolution, self.settings.grid)
         """Of a tile in pixels of the image; None: images are looked at as a whole."""
         refuse_with_tiles(self.tile_side, rotations, roi)
+        self.memory = checked("memory", memory) or EXACT
+        check_memory(self.memory)
+        self.core_: Coreset | None = None
+        """What a compact memory compares with; None means all."""
+        self._refuse_compact()
         self.view_ = self._new_view()
         """How images are looked at; after `fit` it knows the memory bank."""
+
+    def _refuse_compact(self) -> None:
+        """Refuses what a compact memory cannot have."""
+        if self.memory == COMPACT and (self.tile_side is not None or self.budget is not None):
+            raise UsageError(
+                "Tiles are compared near their own place, so there is nothing to make compact;"
+                " leave --memory compact, or --tiles and --budget out."
+            )
+        if self.memory == COMPACT and self.lookup != "sparsemax":
+            raise UsageError(
+                "What a compact memory changes is known for sparsemax alone; leave --memory compact"
+                " or --lookup out."
+            )
+        if self.memory == COMPACT and self.scales != (1,):
+            raise UsageError(
+                "A compact memory keeps single patches, and this recipe compares neighbourhoods;"
+                " leave --memory compact out, or take another recipe."
+            )
+
+    def _compacted(self) -> "HyperFSAD":
+        """Chooses what a compact memory compares with; thresholds come from all of it."""
+        if self.memory == COMPACT:
+            patches = self.memory_.patches
+            self.core_ = cover(patches, compact_count(len(patches[0])))
+            self.learn()
+        return self
+
+    def remember(self, bank: MemoryBank) -> "HyperFSAD":
+        """Takes a memory bank that was made elsewhere with the same encoder and settings."""
+        if bank is not getattr(self, "memory_", None):
+            self.core_ = None
+        return super().remember(bank)
 
     def _new_view(self) -> View:
         return make_view(self._rules(), make_interest(self.roi), self.tile_side)
@@ -179,6 +219,11 @@ class HyperFSAD(FewShotDetector):
             )
         if patches and self.view_.needs_pictures:
             found.append("The theory holds for whole images; use a detector without tiles.")
+        if patches and self.core_ is not None:
+            found.append(
+                "The theory holds for the whole memory, and this one is compact; fit a detector"
+                " without --memory compact."
+            )
         if self.roi is not None:
             found.append(
                 "The theory holds for whole pictures, and this detector has a region of interest;"
@@ -212,7 +257,9 @@ class HyperFSAD(FewShotDetector):
         self._tell(self.view_.interest.note)
         self._decide(None)
         self._know_strangers()
-        return self.calibrate(false_alarm_rate=false_alarm_rate) if threshold else self
+        if threshold:
+            self.calibrate(false_alarm_rate=false_alarm_rate)
+        return self._compacted()
 
     @property
     def _may_turn(self) -> bool:
@@ -268,10 +315,13 @@ class HyperFSAD(FewShotDetector):
         """Prepares the memory bank for matching."""
         view = make_view(self._rules(), self.view_.interest, self.tile_side)
         self.view_ = view.fitted(self.memory_)
+        if self.core_ is not None:
+            self.view_ = self.view_.compacted(self.core_.kept)
 
     def unfitted(self) -> "HyperFSAD":
         """A copy with the same settings and encoder that has seen no normal image."""
         fresh = super().unfitted()
+        fresh.core_ = None
         fresh.view_ = fresh._new_view()
         return fresh
 
@@ -304,7 +354,10 @@ class HyperFSAD(FewShotDetector):
             self.rotations_, self.tentative_ = choice.rotations, choice.tentative
             self.remember(*choice.banks)
         self._know_strangers()
-        return self if len(self.support_) == before else self._decided_again(calibration)
+        if len(self.support_) > before:
+            self._decided_again(calibration)
+            self._compacted()
+        return self
 
     def forget(self, hashes: Collection[str]) -> "HyperFSAD":
         """Forgets good parts, given by the hashes of their pixels (`support_`), as if they had
@@ -322,7 +375,8 @@ class HyperFSAD(FewShotDetector):
         calibration = self.calibration_
         self.remember(self.memory_.without(*gone))
         self._know_strangers()
-        return self._decided_again(calibration)
+        self._decided_again(calibration)
+        return self._compacted()
 
     def _decided_again(self, calibration: Calibration | None) -> "HyperFSAD":
         """After the memory has changed: an estimate is made again, a calibration is stale."""

@@ -20,8 +20,10 @@ from ..evidence.hypergraph import Hypergraph
 from ..images.finding import product_folders
 from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
 from ..images.reading import Images
+from ..method.coreset import COMPACT
 from ..results.result import AnomalyResult
 from . import storage
+from .cascade import CascadeDetector
 from .checks import file_path
 from .hyperfsad import HyperFSAD
 from .predictor import Predictor
@@ -51,6 +53,10 @@ class ProductDetector(Predictor):
         if plain.budget is not None:
             raise UsageError(
                 "A budget chooses the view of one product; with several, give --resolution."
+            )
+        if plain.memory == COMPACT:
+            raise UsageError(
+                "A compact memory is for one product; with several, leave --memory compact out."
             )
         plain.keep_plain()
         self._begin(plain)
@@ -250,13 +256,17 @@ class ProductDetector(Predictor):
 
 def load_detector(
     path: str | os.PathLike[str], *, backbone: str | None = None, **machine: Any
-) -> HyperFSAD | ProductDetector:
-    """Reads a detector file, whether of one product or of several.
+) -> HyperFSAD | ProductDetector | CascadeDetector:
+    """Reads a detector file, whether of one product, perhaps with a fast look, or of several.
 
     `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
     """
-    several = storage.holds_products(storage.read_header(file_path(path)))
-    kind: type[HyperFSAD | ProductDetector] = ProductDetector if several else HyperFSAD
+    header = storage.read_header(file_path(path))
+    kind: type[HyperFSAD | ProductDetector | CascadeDetector] = HyperFSAD
+    if storage.holds_products(header):
+        kind = ProductDetector
+    elif storage.holds_cascade(header):
+        kind = CascadeDetector
     return kind.load(path, backbone=backbone, **machine)
 
 

@@ -132,6 +132,13 @@ def _region(value: Any, where: str) -> None:
         record({"aspect": number(1e-4, 1e4), "share": number(0, 1)})(value, where)
 
 
+def _limits(value: Any, where: str) -> None:
+    """Strengths below which an image is clearly good, and above which clearly bad."""
+    listed(number(0, 1e6), 2, 2)(value, where)
+    if not value[0] <= 1 <= value[1]:
+        _refuse(value, where, "a number up to 1 and one from 1")
+
+
 def _colours(value: Any, where: str) -> None:
     """Where a colour scale begins and ends."""
     listed(_LEVEL, 2, 2, rising=True)(value, where)
@@ -201,11 +208,13 @@ _LATER: dict[str, Check] = {
             }
         )
     ),
+    "compact": nothing_or(record({"kept": number(1, 1e12, whole=True), "radius": number(0, 2.01)})),
     "map_threshold": nothing_or(_LEVEL),
     "foreign": nothing_or(_LEVEL),
     "calibration": nothing_or(_CALIBRATION),
 }
 _FORMAT = number(1, 1e6, whole=True)
-_SINGLE = record({"format": _FORMAT, **_FIELDS}, _LATER)
+_FAST = record({**_FIELDS, "limits": _limits}, _LATER)
+_SINGLE = record({"format": _FORMAT, **_FIELDS}, {**_LATER, "fast": _FAST})
 _PRODUCT = record({"name": text(), "least_similarity": _LEVEL, **_FIELDS}, _LATER)
 _SEVERAL = record({"format": _FORMAT, "products": listed(_PRODUCT, 1, 10_000)})

@@ -2,9 +2,12 @@
 
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
 in several orientations counts as often in K and stands once in the header. A detector with a region
-of interest also has `roi`; one that cuts images into tiles has theirs (see `views.tile_files`). The
-header keeps one JSON string under one key, since safetensors does not keep the order of several. A
-file of several products has the tensors of each under `products.<number>.`, and their headers.
+of interest also has `roi`, one with a compact memory `core` (the rows that it is compared with);
+one that cuts images into tiles has theirs (see `views.tile_files`). The header keeps one JSON
+string under one key, since safetensors does not keep the order of several. A file of several
+products has the tensors of each under `products.<number>.`, and their headers. One with a fast
+detector before the full one has its tensors under `fast.` and its header under `fast`; all else in
+it is the full detector, and reads as one.
 
 Every byte has a checksum: tensors theirs in the header, and the header its seal (`disk.tensors`),
 which files of earlier versions lack. Beyond that nothing is believed: the header is checked by
@@ -43,6 +46,8 @@ FORMAT = 3
 """1 had no recipe, sharpness or scales: all were the paper's. 2 had one product, one orientation of
 each image, and no tiles."""
 KEY = "hyperfsad"
+FAST = "fast."
+"""Before the names of a fast detector's tensors."""
 
 UNIT = 0.01
 """How far the length of a token may be from 1."""
@@ -75,10 +80,26 @@ def write_products(path: Path, products: Mapping[str, tuple[MemoryBank, dict[str
     _write(path, tensors, {"format": FORMAT, "products": headers})
 
 
+def write_cascade(
+    path: Path,
+    bank: MemoryBank,
+    settings: dict[str, Any],
+    view: View,
+    fast: tuple[MemoryBank, dict[str, Any]],
+) -> None:
+    """Writes a detector, and the fast one that looks before it."""
+    tensors, description = _described(bank, settings, view)
+    found, own = _described(*fast)
+    tensors |= {f"{FAST}{key}": tensor for key, tensor in found.items()}
+    _write(path, tensors, {"format": FORMAT, **description, "fast": own})
+
+
 def _described(
     bank: MemoryBank, settings: dict[str, Any], view: View | None = None
 ) -> tuple[dict[str, StreamedTensor], dict[str, Any]]:
     further = {} if view is None else view.interest.tensors()
+    if view is not None and view.core is not None:
+        further["core"] = view.core.cpu().to(torch.uint8)
     tensors = {**further, **_tensors(bank, settings["encoder"]["layers"])}
     streams = {name: StreamedTensor.of(tensor) for name, tensor in tensors.items()}
     return streams, {
@@ -145,6 +166,11 @@ def holds_products(header: dict[str, Any]) -> bool:
     return "products" in header
 
 
+def holds_cascade(header: dict[str, Any]) -> bool:
+    """Whether a file's header is that of a detector with a fast one before it."""
+    return "fast" in header
+
+
 def read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
     """The memory bank and the settings of a detector file, every part of it checked."""
     return _steady(path, lambda: _read_detector(path))
@@ -183,9 +209,35 @@ def _read_detector(path: Path) -> tuple[MemoryBank, dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             bank = _checked_bank(file, head, header)
+            _check_core(file, header, len(bank.patches[0]))
             return replace(bank, extras=stored_extras(path, file, bank, header)), header
     except _DAMAGES as error:
         raise DetectorFileError(f"{path} is damaged{_how(error)}.") from error
+
+
+def read_cascade(path: Path) -> list[tuple[MemoryBank, dict[str, Any]]]:
+    """The memory banks and settings of a full detector and of its fast one, all checked."""
+    return _steady(path, lambda: _read_cascade(path))
+
+
+def _read_cascade(path: Path) -> list[tuple[MemoryBank, dict[str, Any]]]:
+    header, head = _read_head(path)
+    if not holds_cascade(header):
+        raise DetectorFileError(
+            f"{path} holds no fast detector; in Python, open it with load_detector."
+        )
+    try:
+        with safe_open(path, framework="pt") as file:
+            found = [(_checked_bank(file, head, header), header)]
+            found.append((_checked_bank(file, head, header["fast"], FAST), header["fast"]))
+        encoders = [(own["encoder"]["name"], bank.cls.shape[2]) for bank, own in found]
+        parts = [[image.sha256 for image in bank.normal_images] for bank, _ in found]
+        plain = all(own.get("tiles") is None and own.get("roi") is None for _, own in found)
+        if encoders[0] != encoders[1] or parts[0] != parts[1] or not plain:
+            raise ValueError(_MISMATCH)
+    except _DAMAGES as error:
+        raise DetectorFileError(f"{path} is damaged{_how(error)}.") from error
+    return found
 
 
 def read_products(path: Path) -> dict[str, tuple[MemoryBank, dict[str, Any]]]:
@@ -242,6 +294,17 @@ def _checked_bank(file: Any, head: Head, header: dict[str, Any], prefix: str = "
         if _crc32(tensor) != header["crc32"][name] or not _unit(tensor):
             raise ValueError(_MISMATCH)
     return bank
+
+
+def _check_core(file: Any, header: dict[str, Any], rows: int) -> None:
+    """Refuses a mask of kept rows that does not belong to the bank."""
+    compact = header.get("compact")
+    if compact is None:
+        return
+    core = file.get_tensor("core")
+    fits = core.dtype == torch.uint8 and core.shape == (rows,) and int(core.max()) == 1
+    if not fits or int(core.sum()) != compact["kept"] or _crc32(core) != header["crc32"]["core"]:
+        raise ValueError(_MISMATCH)
 
 
 def _prefix(number: int) -> str:

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from ..detector.cascade import CascadeDetector
 from ..detector.hyperfsad import HyperFSAD
 from ..detector.products import ProductDetector
 from ..errors import ImageError, UsageError
@@ -17,7 +18,7 @@ from .truth import PathLike, Places, Truth, from_folders, from_tree
 
 
 def evaluate(
-    detector: HyperFSAD | ProductDetector,
+    detector: HyperFSAD | ProductDetector | CascadeDetector,
     tree: PathLike | None = None,
     *,
     good: Places = (),
@@ -49,7 +50,9 @@ def evaluate(
 class _Run:
     """One pass over the images; pictures are kept of the worst errors only."""
 
-    def __init__(self, detector: HyperFSAD | ProductDetector, truth: Truth) -> None:
+    def __init__(
+        self, detector: HyperFSAD | ProductDetector | CascadeDetector, truth: Truth
+    ) -> None:
         self._detector, self._truth = detector, truth
         self._known = _Known(detector.support_)
         self._pixels = PixelFigures(len(truth.images)) if truth.has_masks else None
@@ -113,7 +116,7 @@ class _Known:
             return False
 
 
-def _judge(detector: HyperFSAD | ProductDetector, file: str) -> Judge:
+def _judge(detector: HyperFSAD | ProductDetector | CascadeDetector, file: str) -> Judge:
     products = detector.products_ if isinstance(detector, ProductDetector) else {"": detector}
     for name, one in products.items():
         if one.threshold_ is not None and one.threshold_ <= 0:

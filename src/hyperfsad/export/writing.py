@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..detector.cascade import CascadeDetector
 from ..detector.hyperfsad import HyperFSAD
 from ..detector.products import ProductDetector
 from ..disk.files import atomic_folder
@@ -36,7 +37,10 @@ LARGEST = 1_900_000_000
 
 
 def export(
-    detector: "HyperFSAD | ProductDetector", target: Path, kind: str, notify: Notify = silent
+    detector: "HyperFSAD | ProductDetector | CascadeDetector",
+    target: Path,
+    kind: str,
+    notify: Notify = silent,
 ) -> dict[str, Any]:
     """Writes the folder of an exported model and returns its card."""
     if kind not in GRAPHS:
@@ -65,8 +69,15 @@ def export(
     return card
 
 
-def require_exportable(detector: "HyperFSAD | ProductDetector") -> tuple[HyperFSAD, WholeView]:
+def require_exportable(
+    detector: "HyperFSAD | ProductDetector | CascadeDetector",
+) -> tuple[HyperFSAD, WholeView]:
     """Refuses what a graph cannot hold, in one sentence."""
+    if isinstance(detector, CascadeDetector):
+        raise UsageError(
+            "A graph holds one detector, and this file holds a fast one and a full one; fit it"
+            " without --fast."
+        )
     if not isinstance(detector, HyperFSAD):
         raise UsageError(
             "A graph holds one product, and this detector knows several; fit a detector of one."
@@ -82,6 +93,11 @@ def require_exportable(detector: "HyperFSAD | ProductDetector") -> tuple[HyperFS
         raise UsageError(
             "A region of interest is cut out of pictures before they are resized, which a graph"
             " cannot do; fit a detector without --roi."
+        )
+    if detector.core_ is not None:
+        raise UsageError(
+            "A graph compares with the whole memory, and this detector with a part of it; fit one"
+            " without --memory compact."
         )
     if detector.lookup != "sparsemax":
         raise UsageError(

@@ -25,6 +25,9 @@ from .heatmap import HeatMap
 BRANCH_FIELDS = {name: f"score_{name}" for name in BRANCHES}
 """What records call the scores of the branches."""
 
+FAST, FULL = "fast", "full"
+"""Who judged an image, where a fast detector looks before the full one."""
+
 SAME = 1e-3
 """An image or a detector has changed when the map now differs by more than rounding explains."""
 
@@ -78,6 +81,9 @@ class AnomalyResult:
 
     route: Route | None = None
     """Which product the image shows, where the detector knows several."""
+
+    looked: str | None = None
+    """Which detector judged it, `fast` or `full`; None where there is only one."""
 
     @classmethod
     def failed(cls, image: str, error: str) -> "AnomalyResult":
@@ -269,6 +275,7 @@ class AnomalyResult:
             "regions": [region.to_dict() for region in self.regions],
             **route_fields(self.route),
             "foreign": self.foreign,
+            "looked": self.looked,
             "error": self.error,
         }
 

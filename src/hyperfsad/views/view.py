@@ -106,6 +106,8 @@ class View(Plain, ABC):
     interest: Interest
     bank: MemoryBank
     """The memory bank; there once it is fitted."""
+    core: Tensor | None = None
+    """The rows of the bank that a compact memory keeps, as a mask; None means all."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -113,6 +115,10 @@ class View(Plain, ABC):
     @abstractmethod
     def fitted(self, bank: MemoryBank) -> "View":
         """The same view with a memory bank, ready to be asked."""
+
+    def compacted(self, kept: Tensor) -> "View":
+        """The same view, compared with some rows of its bank alone."""
+        raise UsageError("Tiles are compared near their own place; take tiles or a compact memory.")
 
     @abstractmethod
     def score(self, images: Sequence[PreparedImage], encoder: Encoder) -> list[TokenScore]:

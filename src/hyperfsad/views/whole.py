@@ -69,11 +69,17 @@ class WholeView(View):
     def fitted(self, bank: MemoryBank) -> "WholeView":
         return self._over(bank, self.interest.learnt(bank, self.rules.comparison.grid))
 
-    def _over(self, bank: MemoryBank, interest: Interest) -> "WholeView":
+    def compacted(self, kept: Tensor) -> "WholeView":
+        return self._over(self.bank, self.interest, kept.to(self.bank.cls.device))
+
+    def _over(
+        self, bank: MemoryBank, interest: Interest, core: Tensor | None = None
+    ) -> "WholeView":
         view = WholeView(self.rules, interest)
         how = self.rules.comparison
-        view.bank = bank
-        view._rows = interest.rows(bank, how.grid)
+        view.bank, view.core = bank, core
+        rows = interest.rows(bank, how.grid)
+        view._rows = core if rows is None else rows if core is None else rows & core
         view._matcher = Matcher(bank.patches, how, view._rows)
         view._pieces = view._find_pieces()
         view._scoring = self.rules.scoring

@@ -22,6 +22,7 @@ from .webhook import Webhook
 if TYPE_CHECKING:
     from PIL import Image
 
+    from ..detector.cascade import CascadeDetector
     from ..detector.hyperfsad import HyperFSAD
     from ..detector.products import ProductDetector
 
@@ -37,7 +38,7 @@ class Watcher:
 
     def __init__(
         self,
-        detector: "HyperFSAD | ProductDetector",
+        detector: "HyperFSAD | ProductDetector | CascadeDetector",
         folder: str | os.PathLike[str],
         output: str | os.PathLike[str] = "out",
         *,
@@ -255,7 +256,7 @@ class Watcher:
 
 
 def watch(
-    detector: "HyperFSAD | ProductDetector",
+    detector: "HyperFSAD | ProductDetector | CascadeDetector",
     folder: str | os.PathLike[str],
     output: str | os.PathLike[str] = "out",
     *,

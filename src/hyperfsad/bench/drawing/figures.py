@@ -236,7 +236,8 @@ def ablation_curves(
 
 @style()
 def cost_against_shots(report: SpeedReport) -> "Figure":
-    """Milliseconds of matching and of the encoder over the number of normal images."""
+    """Milliseconds of matching, ours and others', and of the encoder over the number of normal
+    images."""
     figure = new_figure(5.6, 3.0, layout="constrained")
     axes = figure.add_subplot(
         xlabel="normal images", ylabel="milliseconds an image", xscale="log", yscale="log"
@@ -250,6 +251,10 @@ def cost_against_shots(report: SpeedReport) -> "Figure":
     axes.axhline(report.encode, color=BLUE, linestyle="--", label="encoder")
     if textbook:
         axes.plot(*zip(*textbook, strict=True), "s-", color=GREEN, label="textbook", **_PEN)
+    for name in dict.fromkeys(peer.name for cost in report.costs for peer in cost.peers[1:]):
+        own = [(c.shots, peer.match) for c in report.costs for peer in c.peers if peer.name == name]
+        axes.plot(*zip(*own, strict=True), ".--", color="#777777", linewidth=0.8)
+        axes.annotate(name, own[-1], xytext=(3, 3), textcoords="offset points", fontsize=6)
     axes.plot(shots, match, "o-", color=VERMILION, label="our matching", **_PEN)
     axes.set_xticks(shots, [str(count) for count in shots])
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")

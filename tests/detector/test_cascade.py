@@ -1,0 +1,236 @@
+"""A fast detector before the full one: who judges, in which units, and what the file holds."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from hyperfsad import CascadeDetector, DetectorFileError, HyperFSAD, UsageError, load_detector
+from hyperfsad.decisions.limits import Limits
+from hyperfsad.detector.storage import KEY
+from hyperfsad.export.writing import require_exportable
+
+NOBODY, EVERYBODY = Limits(0.0, 1e6), Limits(1.0, 1.0)
+"""Nobody is clear enough for the fast detector; and everybody is, but for a strength of just 1."""
+
+
+def picture(seed: int, spot: bool = False) -> Image.Image:
+    """The same part each time, a little different; perhaps with a defect."""
+    blobs = np.random.default_rng(7).integers(40, 200, (6, 6, 3)).astype(float)
+    blobs += np.random.default_rng(seed).normal(0, 4, blobs.shape)
+    image = Image.fromarray(np.clip(blobs, 0, 255).astype(np.uint8))
+    image = image.resize((112, 112), Image.Resampling.BICUBIC)
+    if spot:
+        image.paste((255, 0, 255), (30, 40, 75, 80))
+    return image
+
+
+@pytest.fixture(scope="module")
+def fresh(tiny: str) -> Callable[..., CascadeDetector]:
+    """Makes unfitted detectors on the small model."""
+    return lambda **more: CascadeDetector(
+        tiny, recipe="paper-offline", resolution=112, device="cpu", **more
+    )
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of good parts."""
+    folder = tmp_path_factory.mktemp("good")
+    for seed in range(3):
+        picture(seed).save(folder / f"{seed}.png")
+    return folder
+
+
+@pytest.fixture
+def fitted(fresh: Callable[..., CascadeDetector], parts: Path) -> CascadeDetector:
+    return fresh().fit(parts)
+
+
+def with_limits(detector: CascadeDetector, limits: Limits) -> CascadeDetector:
+    detector.limits_ = limits
+    return detector
+
+
+def test_the_fast_detector_sees_half_as_many_pixels_of_the_same_parts(
+    fitted: CascadeDetector,
+) -> None:
+    full, fast = fitted.full_, fitted.fast_
+    assert (full.settings.resolution, fast.settings.resolution) == (112, 56)
+    assert [image.sha256 for image in full.support_] == [image.sha256 for image in fast.support_]
+    assert fitted.limits_.low <= 1 <= fitted.limits_.high
+
+
+def test_between_the_limits_the_full_detector_judges(fitted: CascadeDetector) -> None:
+    image = picture(9, spot=True)
+    found = with_limits(fitted, NOBODY).predict(image)
+    alone = fitted.full_.predict(image)
+    assert found.looked == "full"
+    assert found == replace(alone, looked="full", anomaly_map=found.anomaly_map)
+    np.testing.assert_array_equal(found.anomaly_map, alone.anomaly_map)
+
+
+@pytest.mark.parametrize("spot", [False, True])
+def test_beyond_them_the_fast_one_does_in_the_units_of_the_full(
+    fitted: CascadeDetector, spot: bool
+) -> None:
+    image = picture(9, spot)
+    found = with_limits(fitted, EVERYBODY).predict(image)
+    own = fitted.fast_.predict(image)
+    assert found.looked == "fast"
+    assert (found.threshold, found.map_threshold) == (fitted.threshold_, fitted.map_threshold_)
+    assert found.strength == pytest.approx(own.strength)
+    assert found.anomalous == own.anomalous
+    assert found.foreign == own.foreign
+    assert found.anomaly_map.shape == (4, 4)
+    assert own.threshold is not None
+    assert found.score / fitted.threshold_ == pytest.approx(own.score / own.threshold)  # type: ignore[operator]
+    assert len(found.regions) == len(own.regions)
+
+
+def test_each_image_of_several_is_judged_by_who_should(fitted: CascadeDetector) -> None:
+    images = [picture(5), picture(6, spot=True), picture(7)]
+    strengths = [result.strength for result in fitted.fast_.predict(images)]
+    assert all(strength is not None for strength in strengths)
+    *_, second, first = sorted(filter(None, strengths))
+    fitted.limits_ = Limits(0.0, (first + second) / 2)
+    assert [result.looked for result in fitted.predict(images)] == ["full", "fast", "full"]
+
+
+def test_one_unreadable_image_is_its_own_error(fitted: CascadeDetector, tmp_path: Path) -> None:
+    (tmp_path / "torn.png").write_bytes(b"no picture")
+    picture(5).save(tmp_path / "fine.png")
+    first, second = fitted.predict([str(tmp_path / "torn.png"), str(tmp_path / "fine.png")])
+    assert first.error is not None
+    assert first.looked is None
+    assert second.error is None
+    assert second.looked in ("fast", "full")
+
+
+def test_without_thresholds_the_full_detector_judges(
+    fresh: Callable[..., CascadeDetector], parts: Path
+) -> None:
+    detector = with_limits(fresh().fit(parts, threshold=False), EVERYBODY)
+    assert detector.predict(picture(9)).looked == "full"
+    detector.calibrate([picture(seed) for seed in range(20, 24)])
+    detector.limits_ = EVERYBODY
+    assert detector.predict(picture(9)).looked == "fast"
+    assert detector.calibration_ is not None
+    assert detector.calibration_.method == "few"
+
+
+def test_thresholds_move_together(fitted: CascadeDetector) -> None:
+    assert fitted.threshold_ is not None
+    assert fitted.fast_.threshold_ is not None
+    before, fast = fitted.threshold_, fitted.fast_.threshold_
+    fitted.move_threshold(2 * before)
+    assert fitted.threshold_ == pytest.approx(2 * before)
+    assert fitted.fast_.threshold_ == pytest.approx(2 * fast)
+
+
+def test_both_learn_what_is_added(fitted: CascadeDetector) -> None:
+    fitted.extend([picture(30)])
+    assert len(fitted.full_.support_) == len(fitted.fast_.support_) == 4
+
+
+def test_a_fast_result_is_explained_by_the_fast_detector(fitted: CascadeDetector) -> None:
+    found = with_limits(fitted, EVERYBODY).predict(picture(9, spot=True))
+    evidence = found.evidence()
+    assert evidence.shown == pytest.approx(float(found.anomaly_map.max()), abs=1e-4)
+    assert evidence.layers[0].layer == fitted.settings.layers[0]
+
+
+def test_a_file_holds_both(fitted: CascadeDetector, tmp_path: Path) -> None:
+    path, again = tmp_path / "part.hfsad", tmp_path / "again.hfsad"
+    fitted.save(path)
+    loaded = load_detector(path, device="cpu")
+    assert isinstance(loaded, CascadeDetector)
+    assert loaded.limits_ == fitted.limits_
+    assert loaded.identity() == fitted.identity()
+    images = [picture(5), picture(6, spot=True)]
+    for one, other in zip(fitted.predict(images), loaded.predict(images), strict=True):
+        assert (one.score, one.looked, one.regions) == (other.score, other.looked, other.regions)
+    loaded.save(again)
+    assert path.read_bytes() == again.read_bytes()
+    single = HyperFSAD.load(path, device="cpu")
+    assert single.identity() == fitted.full_.identity()
+
+
+def test_the_limits_belong_to_the_identity(fitted: CascadeDetector) -> None:
+    before = fitted.identity()
+    fitted.limits_ = Limits(0.11, 9.0)
+    assert fitted.identity() != before
+
+
+def damaged(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
+    """The file with another header or other tensors, without the seal of the header."""
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()[KEY])
+    tensors = load_file(path)
+    change(header, tensors)
+    save_file(tensors, path, {KEY: json.dumps(header)})
+    return path
+
+
+def turn_limits(header: dict[str, Any], _: dict[str, Any]) -> None:
+    header["fast"]["limits"] = [1.5, 0.5]
+
+
+def no_limits(header: dict[str, Any], _: dict[str, Any]) -> None:
+    del header["fast"]["limits"]
+
+
+def other_parts(header: dict[str, Any], _: dict[str, Any]) -> None:
+    header["fast"]["normal_images"].reverse()
+
+
+def no_tensor(_: dict[str, Any], tensors: dict[str, Any]) -> None:
+    del tensors["fast.cls"]
+
+
+def other_tokens(_: dict[str, Any], tensors: dict[str, Any]) -> None:
+    tensors["fast.cls"] = -tensors["fast.cls"]
+
+
+@pytest.mark.parametrize("change", [turn_limits, no_limits, other_parts, no_tensor, other_tokens])
+def test_nothing_in_a_file_is_believed(
+    fitted: CascadeDetector, tmp_path: Path, change: Callable[..., None]
+) -> None:
+    fitted.save(tmp_path / "part.hfsad")
+    with pytest.raises(DetectorFileError, match="damaged"):
+        load_detector(damaged(tmp_path / "part.hfsad", change), device="cpu")
+
+
+def test_a_plain_file_holds_no_cascade(fitted: CascadeDetector, tmp_path: Path) -> None:
+    fitted.full_.save(tmp_path / "part.hfsad")
+    assert isinstance(load_detector(tmp_path / "part.hfsad", device="cpu"), HyperFSAD)
+    with pytest.raises(DetectorFileError, match="holds no fast detector"):
+        CascadeDetector.load(tmp_path / "part.hfsad")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"tiles": 56}, "tiles are there to see more"),
+        ({"budget": 4.0}, "tiles are there to see more"),
+        ({"roi": "auto"}, "knows no region of interest"),
+        ({"resolution": 14}, "nothing faster"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    tiny: str, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        CascadeDetector(tiny, **{"recipe": "paper-offline", "resolution": 112, **settings})
+
+
+def test_a_graph_holds_one_detector(fitted: CascadeDetector) -> None:
+    with pytest.raises(UsageError, match="without --fast"):
+        require_exportable(fitted)
