@@ -2,9 +2,10 @@
 
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
 in several orientations counts as often in K and stands once in the header. A detector with a region
-of interest also has `roi`; one that cuts images into tiles has theirs (see `views.tile_files`). The
-header keeps one JSON string under one key, since safetensors does not keep the order of several. A
-file of several products has the tensors of each under `products.<number>.`, and their headers.
+of interest also has `roi`; one that cuts images into tiles has theirs (see `views.tile_files`); one
+of 8 bits has its encoder (see `quantised`). The header keeps one JSON string under one key, since
+safetensors does not keep the order of several. A file of several products has the tensors of each
+under `products.<number>.`, and their headers.
 
 Every byte has a checksum: tensors theirs in the header, and the header its seal (`disk.tensors`),
 which files of earlier versions lack. Beyond that nothing is believed: the header is checked by
@@ -54,12 +55,19 @@ _MISMATCH = "its content does not match its description"
 Found = TypeVar("Found")
 
 
-def write_detector(path: Path, bank: MemoryBank, settings: dict[str, Any], view: View) -> None:
+def write_detector(
+    path: Path,
+    bank: MemoryBank,
+    settings: dict[str, Any],
+    view: View,
+    further: Mapping[str, torch.Tensor] | None = None,
+) -> None:
     """Writes the file at once or not at all; the same detector always gives the same bytes.
 
     The view adds what it keeps beside the memory bank.
     """
-    tensors, description = _described(bank, {**settings, "tiles": view.stored()}, view)
+    own = {**view.interest.tensors(), **(further or {})}
+    tensors, description = _described(bank, {**settings, "tiles": view.stored()}, own)
     header = {"format": FORMAT, **description}
     _write(path, {**tensors, **view.tensors()}, header, lambda: view.release(path))
 
@@ -69,16 +77,15 @@ def write_products(path: Path, products: Mapping[str, tuple[MemoryBank, dict[str
     tensors: dict[str, StreamedTensor] = {}
     headers = []
     for number, (name, (bank, own)) in enumerate(products.items()):
-        found, description = _described(bank, own)
+        found, description = _described(bank, own, {})
         tensors |= {f"{_prefix(number)}{key}": tensor for key, tensor in found.items()}
         headers.append({"name": name, **description})
     _write(path, tensors, {"format": FORMAT, "products": headers})
 
 
 def _described(
-    bank: MemoryBank, settings: dict[str, Any], view: View | None = None
+    bank: MemoryBank, settings: dict[str, Any], further: Mapping[str, torch.Tensor]
 ) -> tuple[dict[str, StreamedTensor], dict[str, Any]]:
-    further = {} if view is None else view.interest.tensors()
     tensors = {**further, **_tensors(bank, settings["encoder"]["layers"])}
     streams = {name: StreamedTensor.of(tensor) for name, tensor in tensors.items()}
     return streams, {
