@@ -1,7 +1,8 @@
 """How far exported models are from their detector on real images, with the size and time of each.
 
-    python benchmarks/export.py --suite suite.json [--images 3] [--shots 1,4] [--threads 1]
+    python benchmarks/export.py --suite suite.json [--images 3 | --images all] [--shots 1,4]
         [--recipes default,paper-offline] [--products bottle,pill]
+        [--exported] [--journal export.jsonl]
 
 Of each product it learns the first good parts, exports the detector to ONNX and OpenVINO, and asks
 all of them about the same test images, bad ones first. It prints the largest differences of score
@@ -9,9 +10,15 @@ and map from the detector with the engine torch, how many verdicts differ, megab
 of a detector file are without its encoder), and the median of the seconds per image. The forms take
 each image in turns, so that whatever else the machine does burdens all of them; reading the file is
 included.
+
+`--exported` asks the exported models alone and takes the detector's tokens from the benchmark's
+cache: for differences on many images, without times of the detector. With a journal, a run that was
+stopped goes on where it was.
 """
 
 import argparse
+import itertools
+import json
 import statistics
 import sys
 import tempfile
@@ -21,32 +28,42 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from hyperfsad import HyperFSAD
 from hyperfsad.bench.datasets import Category
 from hyperfsad.bench.run import Suite
-from hyperfsad.encoders.encoder import Encoder, load_encoder, use_threads
+from hyperfsad.bench.token_cache import TokenCache
+from hyperfsad.encoders.encoder import use_threads
+from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.export.exported import ExportedDetector
 from hyperfsad.export.writing import export
+from hyperfsad.images.loading import load_image
 
 EXPORTED = ("onnx", "openvino")
 FORMS = ("detector, torch", "detector, openvino", *EXPORTED)
+Row = dict[str, Any]
+"""What one form said of one image, and how far it is from the first form."""
 
 
-class Tally:
-    """What was seen of one form."""
+class Journal:
+    """The rows so far; in a file, if there is one."""
 
-    def __init__(self) -> None:
-        self.score, self.map, self.verdicts, self.images = 0.0, 0.0, 0, 0
-        self.seconds: list[float] = []
-        self.bytes: list[int] = []
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.rows: list[Row] = []
+        if path is not None and path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            self.rows = [json.loads(line) for line in lines if line.endswith("}")]
 
-    def add(self, result: Any, expected: Any, seconds: float) -> None:
-        self.images += 1
-        self.seconds.append(seconds)
-        self.score = max(self.score, abs(result.score - expected.score))
-        self.map = max(self.map, float(np.abs(result.anomaly_map - expected.anomaly_map).max()))
-        self.verdicts += result.anomalous != expected.anomalous
+    def add(self, rows: list[Row]) -> None:
+        self.rows += rows
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+
+    def of(self, **fields: Any) -> list[Row]:
+        return [row for row in self.rows if all(row[key] == fields[key] for key in fields)]
 
 
 def size_of(path: Path) -> int:
@@ -54,36 +71,55 @@ def size_of(path: Path) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def asked(category: Category, count: int) -> list[str]:
+def asked(category: Category, count: str) -> list[str]:
     """Test images, bad ones first, from the whole list."""
     images = sorted(category.test, key=lambda image: not image.anomalous)
-    step = max(1, len(images) // count)
-    return [str(image.path) for image in images[::step][:count]]
+    some = len(images) if count == "all" else int(count)
+    return [image.path for image in images[:: max(1, len(images) // some)][:some]]
+
+
+class Remembered:
+    """The detector itself, on tokens that are known."""
+
+    def __init__(self, detector: HyperFSAD, cache: TokenCache) -> None:
+        self._detector, self._cache = detector, cache
+
+    def predict(self, image: str) -> Any:
+        found = self._cache.tokens(image)
+        tokens = Tokens(torch.stack(found.patches)[None], found.cls[None])
+        (scored,) = self._detector.score_tokens(tokens)
+        return self._detector.levels().result(image, load_image(image).size, image, None, scored)
 
 
 def compare(
     category: Category,
     fresh: HyperFSAD,
-    encoders: dict[str, Encoder],
+    caches: dict[str, TokenCache],
     options: argparse.Namespace,
     shots: int,
-    tallies: dict[str, Tally],
+    journal: Journal,
 ) -> None:
-    fresh.use_encoder(encoders["torch"])
+    which = {"recipe": fresh.recipe, "shots": shots, "product": category.name}
+    done = {row["image"] for row in journal.of(**which)}
+    images = asked(category, options.images)
+    images = [image for image in images if category.name_of(image) not in done]
+    if not images:
+        return
+    fresh.use_encoder(caches["torch"].encoder)
     detector = fresh.fit(list(category.normal[:shots]))
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "part.hfsad"
         detector.save(file)
-        other = HyperFSAD.load(file, engine="openvino")
-        other.use_encoder(encoders["openvino"])
-        forms: dict[str, Any] = dict(zip(FORMS, (detector, other), strict=False))
-        tallies[FORMS[0]].bytes.append(size_of(file))
-        tallies[FORMS[1]].bytes.append(size_of(file))
+        forms: dict[str, Any] = {FORMS[0]: Remembered(detector, caches["torch"])}
+        if not options.exported:
+            other = HyperFSAD.load(file, engine="openvino")
+            other.use_encoder(caches["openvino"].encoder)
+            forms = {FORMS[0]: detector, FORMS[1]: other}
+        sizes = dict.fromkeys(FORMS, size_of(file))
         for kind in EXPORTED:
             export(detector, Path(place) / kind, kind)
             forms[kind] = ExportedDetector(Path(place) / kind, threads=options.threads)
-            tallies[kind].bytes.append(size_of(Path(place) / kind))
-        images = asked(category, options.images)
+            sizes[kind] = size_of(Path(place) / kind)
         for form in forms.values():
             form.predict(images[0])  # once without the clock
         for image in images:
@@ -92,48 +128,69 @@ def compare(
                 start = time.perf_counter()
                 found[name] = form.predict(image), time.perf_counter() - start
             expected = found[FORMS[0]][0]
-            for name, (result, seconds) in found.items():
-                tallies[name].add(result, expected, seconds)
+            journal.add(
+                [
+                    {
+                        **which,
+                        "image": category.name_of(image),
+                        "form": name,
+                        "score": abs(result.score - expected.score),
+                        "map": float(np.abs(result.anomaly_map - expected.anomaly_map).max()),
+                        "verdict": result.anomalous != expected.anomalous,
+                        "seconds": seconds,
+                        "bytes": sizes[name],
+                    }
+                    for name, (result, seconds) in found.items()
+                ]
+            )
 
 
-def told(tallies: dict[str, Tally]) -> str:
-    """The differences so far, in one line."""
-    return "  ".join(f"{name} {one.score:.1e} {one.map:.1e}" for name, one in tallies.items())
+def table(journal: Journal) -> str:
+    """The largest differences of each recipe and number of good parts."""
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    for row in journal.rows:
+        groups[row["recipe"], row["shots"], row["form"]].append(row)
+    lines = ["recipe         K  form                Δ score  Δ map    verdicts   MB     s"]
+    for (recipe, shots, name), rows in sorted(groups.items(), key=lambda one: one[0][:2]):
+        score, on_map = (max(row[key] for row in rows) for key in ("score", "map"))
+        megabytes = statistics.median(row["bytes"] for row in rows) / 1e6
+        seconds = statistics.median(row["seconds"] for row in rows)
+        lines.append(
+            f"{recipe:13} {shots:2}  {name:18}  {score:.1e}  {on_map:.1e}"
+            f"  {sum(row['verdict'] for row in rows):3} of {len(rows):<3}"
+            f" {megabytes:6.1f} {seconds:6.2f}"
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--suite", required=True)
-    parser.add_argument("--images", type=int, default=3, help="of each product")
+    parser.add_argument("--images", default="3", help="of each product; all: every one")
     parser.add_argument("--shots", default="1,4")
     parser.add_argument("--recipes", default="default,paper-offline")
     parser.add_argument("--products", help="names, separated by commas (default: all)")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--exported", action="store_true", help="differences of exports alone")
+    parser.add_argument("--journal", type=Path, help="a file to go on from")
     options = parser.parse_args()
     use_threads(options.threads)
     categories = Suite.read(Path(options.suite), ()).load()
     if options.products:
         categories = [one for one in categories if one.name in options.products.split(",")]
-    print("recipe         K  form                Δ score  Δ map    verdicts   MB     s")
+    journal = Journal(options.journal)
+    known: dict[str, dict[str, TokenCache]] = {}
     for recipe in options.recipes.split(","):
         settings = HyperFSAD(recipe=recipe).settings
-        engines = ("torch", "openvino")
-        encoders = {name: load_encoder(settings, "cpu", engine=name) for name in engines}
-        for shots in map(int, options.shots.split(",")):
-            tallies: dict[str, Tally] = defaultdict(Tally)
-            for category in categories:
-                fresh = HyperFSAD(recipe=recipe, device="cpu", engine="torch")
-                compare(category, fresh, encoders, options, shots, tallies)
-                print(recipe, shots, category.name, told(tallies), sep="  ", file=sys.stderr)
-            for name, one in tallies.items():
-                megabytes = statistics.median(one.bytes) / 1e6
-                seconds = statistics.median(one.seconds)
-                print(
-                    f"{recipe:13} {shots:2}  {name:18}  {one.score:.1e}  {one.map:.1e}"
-                    f"  {one.verdicts:3} of {one.images:<3}"
-                    f" {megabytes:6.1f} {seconds:6.2f}",
-                    flush=True,
-                )
+        engines = ("torch",) if options.exported else ("torch", "openvino")
+        caches = {name: TokenCache(settings, device="cpu", engine=name) for name in engines}
+        known[recipe] = caches
+    for category in categories:
+        for recipe, shots in itertools.product(known, map(int, options.shots.split(","))):
+            fresh = HyperFSAD(recipe=recipe, device="cpu", engine="torch")
+            compare(category, fresh, known[recipe], options, shots, journal)
+            print(category.name, recipe, shots, file=sys.stderr)
+    print(table(journal))
 
 
 if __name__ == "__main__":

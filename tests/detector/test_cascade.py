@@ -221,6 +221,7 @@ def test_a_plain_file_holds_no_cascade(fitted: CascadeDetector, tmp_path: Path) 
         ({"tiles": 56}, "tiles are there to see more"),
         ({"budget": 4.0}, "tiles are there to see more"),
         ({"roi": "auto"}, "knows no region of interest"),
+        ({"engine": "openvino-int8"}, "one size of pictures"),
         ({"resolution": 14}, "nothing faster"),
     ],
 )

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from hyperfsad.encoders import find_spec
-from hyperfsad.encoders.encoder import choose_engine, load_encoder, named_engine, use_threads
+from hyperfsad.encoders.encoder import choose_engine, load_encoder, use_threads
+from hyperfsad.encoders.precisions import named_engine
 from hyperfsad.errors import UsageError
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -40,7 +41,7 @@ def test_openvino_on_a_gpu_is_refused() -> None:
 
 
 def test_an_unknown_engine_lists_the_known_ones(tiny: str) -> None:
-    with pytest.raises(UsageError, match="auto, torch, openvino, not 'jax'"):
+    with pytest.raises(UsageError, match=r"auto, torch, openvino, .*openvino-int8, not 'jax'"):
         load_encoder(find_spec(tiny).settings(), engine="jax")
 
 

@@ -1,4 +1,4 @@
-"""The example of docs/export.md, in an environment that has neither hyperfsad nor torch."""
+"""The examples of docs/export.md, each in an environment that has neither hyperfsad nor torch."""
 
 import re
 import subprocess
@@ -13,28 +13,29 @@ from hyperfsad.export.writing import export
 from tests.conftest import REPOSITORY, make_picture
 from tests.export.exporting import fitted
 
-PACKAGES = ("onnxruntime", "numpy", "pillow")
+RUNTIMES = {"onnx": "onnxruntime", "openvino": "openvino"}
 
 
-def example() -> str:
+def example(kind: str = "onnx") -> str:
+    """The program for a runtime, put together as the page says."""
     page = (REPOSITORY / "docs" / "export.md").read_text(encoding="utf-8")
-    found = re.search(r"<!-- tested: .*?-->\n```python\n(.*?)```", page, re.DOTALL)
-    assert found is not None
-    return found[1]
+    program, other = re.findall(r"<!-- tested: .*?-->\n```python\n(.*?)```", page, re.DOTALL)
+    if kind == "onnx":
+        return str(program)
+    head, rest = program.replace("import onnxruntime\n", "").split("session = ")
+    return f"{head}{other}\n\ndef judge{rest.partition('def judge')[2]}"
 
 
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python_with(packages: tuple[str, ...], folder: Path) -> Path:
     """The Python of a fresh environment with these packages alone."""
-    folder = tmp_path_factory.mktemp("bare") / "venv"
     venv.create(folder)
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
-    command = [*pip, "install", "--quiet", *PACKAGES]
+    command = [*pip, "install", "--quiet", *packages]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:]
-        pytest.skip(f"pip cannot install {', '.join(PACKAGES)} here: {last}")
+        pytest.skip(f"pip cannot install {', '.join(packages)} here: {last}")
     return python
 
 
@@ -42,11 +43,13 @@ def test_the_example_is_short() -> None:
     assert len(example().splitlines()) <= 40
 
 
-def test_the_example_judges_as_the_detector_does(bare: Path, tiny: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_the_example_judges_as_the_detector_does(kind: str, tiny: str, tmp_path: Path) -> None:
+    bare = python_with((RUNTIMES[kind], "numpy", "pillow"), tmp_path / "venv")
     detector = fitted(tiny, "default", 2)
     detector.threshold_ = 0.2
-    export(detector, tmp_path / "model", "onnx")
-    (tmp_path / "inspect_parts.py").write_text(example(), encoding="utf-8")
+    export(detector, tmp_path / "model", kind)
+    (tmp_path / "inspect_parts.py").write_text(example(kind), encoding="utf-8")
     for seed in (0, 20):
         make_picture(seed).save(tmp_path / f"{seed}.png")
     done = subprocess.run(

@@ -11,7 +11,7 @@ from hyperfsad import DetectorFileError, HyperFSAD, ProductDetector, UsageError,
 from hyperfsad.export.runtime import ExportedModel
 from hyperfsad.export.writing import export
 from tests.conftest import make_picture
-from tests.export.exporting import KINDS, exported, fitted, pixels_of
+from tests.export.exporting import KINDS, differences, exported, fitted, pixels_of
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +144,25 @@ def test_pixels_of_another_shape_are_refused(model: Path) -> None:
         found(np.zeros((1, 83, 84, 3), dtype=np.uint8))
     with pytest.raises(UsageError, match="uint8 of the shape"):
         found(np.zeros((1, 84, 84, 3), dtype=np.float32))
+
+
+def test_8_bits_are_exported_with_all_that_follows_in_float32(tiny: str, tmp_path: Path) -> None:
+    pytest.importorskip("nncf")
+    detector = HyperFSAD(tiny, resolution=84, device="cpu", engine="openvino-int8")
+    detector.fit([make_picture(0), make_picture(1)])
+    with pytest.raises(UsageError, match="runs with OpenVINO, not with onnx"):
+        export(detector, tmp_path / "model", "onnx")
+    with pytest.raises(UsageError, match="fitted in int8"):
+        export(detector, tmp_path / "model", "openvino", precision="f32")
+    pictures = [make_picture(seed) for seed in (0, 20, 21)]
+    model = exported(detector, tmp_path / "model", "openvino")
+    off = differences(detector, model(pixels_of(pictures)), pictures)
+    assert max(off.values()) < 1e-4
+    assert model.card.details["precision"] == "int8"
+    graph = (tmp_path / "model" / "model.xml").read_text(encoding="utf-8")
+    assert graph.count('type="FakeQuantize"') > 0
+
+
+def test_a_precision_that_was_not_fitted_is_refused(detector: HyperFSAD, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"fitted in f32.*--engine openvino-int8"):
+        export(detector, tmp_path / "new", "openvino", precision="int8")

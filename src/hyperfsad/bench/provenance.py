@@ -74,6 +74,11 @@ def write_entries(entries: Mapping[str, Entry], path: Path) -> None:
 
 def _versions(engine: str | None = None) -> dict[str, str]:
     packages = ["torch", "transformers"] if engine else []
-    packages += ["numpy", "scipy", "pillow", *(["openvino"] if engine == "openvino" else [])]
+    packages += [
+        "numpy",
+        "scipy",
+        "pillow",
+        *(["openvino"] if (engine or "").startswith("openvino") else []),
+    ]
     versions = {package: metadata.version(package) for package in packages}
     return {"hyperfsad": __version__, "python": platform.python_version(), **versions}

@@ -7,13 +7,14 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from copy import copy, deepcopy
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from ..decisions.thresholds import Calibration
 from ..encoders import SUBSTITUTE, find_spec
-from ..encoders.encoder import Encoder, PreparedImage, load_encoder, named_device, named_engine
+from ..encoders.encoder import Encoder, PreparedImage, load_encoder, named_device
+from ..encoders.precisions import named_engine, other_encoder
 from ..encoders.tokens import Tokens
 from ..errors import DetectorFileError, ImageError, UsageError
 from ..evidence.evidence import Evidence
@@ -27,6 +28,9 @@ from ..results.result import AnomalyResult
 from .checks import checked
 from .predictor import Predictor
 from .support import SupportReader
+
+if TYPE_CHECKING:
+    from ..encoders.quantising import Quantised
 
 Self = TypeVar("Self", bound="FewShotDetector")
 
@@ -70,6 +74,7 @@ class FewShotDetector(Predictor):
         )
         self._encoder: Encoder | None = None
         self._fingerprint: str | None = None
+        self.quantised_: Quantised | None = None
         self._scale: tuple[float, float] | None = None
         self.calibration_: Calibration | None = None
         """How the thresholds came about; None where they were set by hand, or there are none."""
@@ -198,7 +203,13 @@ class FewShotDetector(Predictor):
         """The encoder, loaded when it is first needed, and again where a fork has broken it."""
         if self._encoder is None or self._encoder.is_broken:
             self.use_encoder(
-                load_encoder(self.settings, self.device, self.notify, engine=self.engine)
+                load_encoder(
+                    self.settings,
+                    self.device,
+                    self.notify,
+                    engine=self.engine,
+                    quantised=self.quantised_,
+                )
             )
             assert self._encoder is not None
         return self._encoder
@@ -207,10 +218,12 @@ class FewShotDetector(Predictor):
         """Takes an encoder that was loaded elsewhere, with the same settings; says if it is new."""
         if self._encoder is encoder:
             return False
-        if self._fingerprint not in (None, encoder.fingerprint):
+        expected = self._fingerprint
+        if expected is None and self._encoder is not None and hasattr(self, "memory_"):
+            expected = self._encoder.fingerprint
+        if expected not in (None, encoder.fingerprint):
             raise DetectorFileError(
-                f"This detector was made with other weights of {self.settings.name} than those"
-                " on this machine; its scores would be wrong. Fit it again."
+                other_encoder(self.settings.name, str(expected), encoder.fingerprint)
             )
         if hasattr(self, "memory_") and self.memory_.cls.shape[-1] != encoder.width:
             raise DetectorFileError(

@@ -22,6 +22,7 @@ from ..decisions.limits import Limits
 from ..decisions.roi import Roi
 from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration
 from ..encoders.encoder import Encoder, PreparedImage, prepare, prepared
+from ..encoders.precisions import INT8, named_engine, precision_of
 from ..errors import ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
@@ -361,6 +362,11 @@ def _refuse(full: HyperFSAD) -> None:
         raise UsageError(
             "A fast look and a compact memory are two ways to the same end; leave --fast or"
             " --memory compact out."
+        )
+    if precision_of(named_engine(full.engine)) == INT8:
+        raise UsageError(
+            "The engine openvino-int8 is calibrated for one size of pictures, and a fast look needs"
+            " two; leave --fast out, or take openvino."
         )
     if full.roi is not None:
         raise UsageError("A fast look knows no region of interest; leave --fast or --roi out.")

@@ -11,6 +11,7 @@ from PIL import Image
 from ..decisions.interest import AUTO, FixedRegion
 from ..decisions.roi import Roi
 from ..decisions.thresholds import Calibration
+from ..encoders.precisions import INT8, engine_for, precision_in
 from ..errors import DetectorFileError, UsageError, first_line
 from ..method.coreset import COMPACT, EXACT, Coreset
 from ..method.memory import MemoryBank
@@ -77,6 +78,7 @@ def restored(
     """A detector from its memory bank and what `header` said of it; `path` names the file."""
     try:
         settings, fingerprint = storage.stored_encoder(header, path, backbone)
+        engine = engine_for(machine.get("engine", "auto"), fingerprint, path)
         tiles, roi, compact = (header.get(name) for name in ("tiles", "roi", "compact"))
         rotations, tentative = header.get("rotations", 1), header.get("tentative", False)
         detector = cls(
@@ -95,8 +97,12 @@ def restored(
             roi=AUTO if roi == AUTO else None,
             tiles=None if tiles is None else tiles["side"],
             memory=COMPACT if compact else EXACT,
-            **machine,
+            **{**machine, "engine": engine},
         )
+        if precision_in(fingerprint) == INT8:
+            from .quantised import read_quantised
+
+            detector.quantised_ = read_quantised(path, header)
         if detector.settings.patch != settings.patch:
             raise ValueError(f"its encoder has patches of {detector.settings.patch}")
         detector.rotations_, detector.tentative_ = rotations, tentative

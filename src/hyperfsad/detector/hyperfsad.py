@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..decisions.interest import make_interest
 from ..decisions.roi import Roi, RoiSource
@@ -18,6 +18,7 @@ from ..decisions.thresholds import (
     from_support,
 )
 from ..encoders.encoder import PreparedImage
+from ..encoders.precisions import INT8, named_engine, precision_of
 from ..encoders.tokens import Tokens
 from ..errors import ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
@@ -51,6 +52,9 @@ from .orientation import (
 from .recipes import DEFAULT_RECIPE, find_recipe
 from .remarks import about_anomalous, about_learnt, about_strangers, about_support
 from .support import SupportReader
+
+if TYPE_CHECKING:
+    import torch
 
 
 class HyperFSAD(FewShotDetector):
@@ -98,7 +102,8 @@ class HyperFSAD(FewShotDetector):
         neither is given (default: turned copies alone, for at most 2). `memory` is exact, or
         compact: of a large bank a coreset is compared with, for less time. `notify` takes messages.
         `device` and `engine` (auto, torch, openvino) say where and how the encoder runs; they are
-        not saved with the detector.
+        not saved with the detector. An engine of less than float32 (openvino-bf16, openvino-fp16,
+        openvino-int8) is: memory and thresholds are made with it and hold for it alone.
         """
         chosen = find_recipe(checked("recipe", recipe))
         backbone, resolution = checked("backbone", backbone), checked("resolution", resolution)
@@ -248,6 +253,8 @@ class HyperFSAD(FewShotDetector):
         if self._may_look_closer:
             images = self._look_closer(images)
         self.view_ = self._new_view()  # a mask or a polygon is measured by the first image
+        if precision_of(named_engine(self.engine)) == INT8:
+            images = self._quantise(images)
         if self._may_turn:
             self._fit_orientations(images)
         else:
@@ -260,6 +267,17 @@ class HyperFSAD(FewShotDetector):
         if threshold:
             self.calibrate(false_alarm_rate=false_alarm_rate)
         return self._compacted()
+
+    def _quantise(self, images: Images) -> Images:
+        """Makes the encoder of 8 bits by the first few pictures; gives back all of them."""
+        from .quantised import quantised_by
+
+        sources = single_images(images)
+        first = first_few(sources)
+        self._encoder = self._fingerprint = None  # those of other good parts
+        self.__dict__.pop("memory_", None)
+        self.quantised_ = quantised_by(first, self.view_, self.settings, self.notify)
+        return itertools.chain(first, sources)
 
     @property
     def _may_turn(self) -> bool:
@@ -502,7 +520,12 @@ class HyperFSAD(FewShotDetector):
         """Writes everything but the encoder's weights into one file."""
         header, target, view = self.header(), file_path(path), self.view_
         reads_from_it = view.reads_from(target)
-        storage.write_detector(target, self.memory_, header, view)
+        further: dict[str, torch.Tensor] = {}
+        if self.quantised_ is not None:
+            from .quantised import tensors_of
+
+            further = tensors_of(self.quantised_)
+        storage.write_detector(target, self.memory_, header, view, further)
         if reads_from_it:  # from here on it reads from the new file
             stored = storage.read_detector(target)[0]
             self.memory_ = replace(self.memory_, extras=stored.extras)
@@ -511,8 +534,9 @@ class HyperFSAD(FewShotDetector):
     def identity(self) -> str:
         """A hash of all that its scores depend on: equal detectors, equal results.
 
-        Devices and engines are left out: they differ by rounding (below 1e-4 in a score), so a run
-        may be resumed with another one. Results are the same bytes only with the same one.
+        Devices and engines of float32 are left out: they differ by rounding (below 1e-4 in a
+        score), so a run may be resumed with another one. Results are the same bytes only with the
+        same one.
         """
         return identity_of(self)
 

@@ -13,6 +13,7 @@ from ..decisions.route import Route
 from ..decisions.routing import Router, least_similarities, look_alikes
 from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..encoders.encoder import Encoder, PreparedImage
+from ..encoders.precisions import INT8, named_engine, precision_of
 from ..encoders.tokens import Tokens
 from ..errors import HyperfsadWarning, ImageError, UsageError
 from ..evidence.evidence import Evidence
@@ -57,6 +58,11 @@ class ProductDetector(Predictor):
         if plain.memory == COMPACT:
             raise UsageError(
                 "A compact memory is for one product; with several, leave --memory compact out."
+            )
+        if precision_of(named_engine(plain.engine)) == INT8:
+            raise UsageError(
+                "The engine openvino-int8 is calibrated on one product; with several, take"
+                " openvino, or fit a detector for each."
             )
         plain.keep_plain()
         self._begin(plain)

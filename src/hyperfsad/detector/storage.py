@@ -2,12 +2,13 @@
 
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
 in several orientations counts as often in K and stands once in the header. A detector with a region
-of interest also has `roi`, one with a compact memory `core` (the rows that it is compared with);
-one that cuts images into tiles has theirs (see `views.tile_files`). The header keeps one JSON
-string under one key, since safetensors does not keep the order of several. A file of several
-products has the tensors of each under `products.<number>.`, and their headers. One with a fast
-detector before the full one has its tensors under `fast.` and its header under `fast`; all else in
-it is the full detector, and reads as one.
+of interest also has `roi`, one with a compact memory `core` (the rows that it is compared with),
+one of 8 bits its encoder (see `quantised`); one that cuts images into tiles has theirs (see
+`views.tile_files`). The header keeps one JSON string under one key, since safetensors does not keep
+the order of several. A file of several products has the tensors of each under
+`products.<number>.`, and their headers. One with a fast detector before the full one has its
+tensors under `fast.` and its header under `fast`; all else in it is the full detector, and reads as
+one.
 
 Every byte has a checksum: tensors theirs in the header, and the header its seal (`disk.tensors`),
 which files of earlier versions lack. Beyond that nothing is believed: the header is checked by
@@ -59,12 +60,19 @@ _MISMATCH = "its content does not match its description"
 Found = TypeVar("Found")
 
 
-def write_detector(path: Path, bank: MemoryBank, settings: dict[str, Any], view: View) -> None:
+def write_detector(
+    path: Path,
+    bank: MemoryBank,
+    settings: dict[str, Any],
+    view: View,
+    further: Mapping[str, torch.Tensor] | None = None,
+) -> None:
     """Writes the file at once or not at all; the same detector always gives the same bytes.
 
     The view adds what it keeps beside the memory bank.
     """
-    tensors, description = _described(bank, {**settings, "tiles": view.stored()}, view)
+    own = {**_viewed(view), **(further or {})}
+    tensors, description = _described(bank, {**settings, "tiles": view.stored()}, own)
     header = {"format": FORMAT, **description}
     _write(path, {**tensors, **view.tensors()}, header, lambda: view.release(path))
 
@@ -74,7 +82,7 @@ def write_products(path: Path, products: Mapping[str, tuple[MemoryBank, dict[str
     tensors: dict[str, StreamedTensor] = {}
     headers = []
     for number, (name, (bank, own)) in enumerate(products.items()):
-        found, description = _described(bank, own)
+        found, description = _described(bank, own, {})
         tensors |= {f"{_prefix(number)}{key}": tensor for key, tensor in found.items()}
         headers.append({"name": name, **description})
     _write(path, tensors, {"format": FORMAT, "products": headers})
@@ -88,18 +96,23 @@ def write_cascade(
     fast: tuple[MemoryBank, dict[str, Any]],
 ) -> None:
     """Writes a detector, and the fast one that looks before it."""
-    tensors, description = _described(bank, settings, view)
-    found, own = _described(*fast)
+    tensors, description = _described(bank, settings, _viewed(view))
+    found, own = _described(*fast, {})
     tensors |= {f"{FAST}{key}": tensor for key, tensor in found.items()}
     _write(path, tensors, {"format": FORMAT, **description, "fast": own})
 
 
+def _viewed(view: View) -> dict[str, torch.Tensor]:
+    """What a view keeps in memory beside the bank."""
+    tensors = dict(view.interest.tensors())
+    if view.core is not None:
+        tensors["core"] = view.core.cpu().to(torch.uint8)
+    return tensors
+
+
 def _described(
-    bank: MemoryBank, settings: dict[str, Any], view: View | None = None
+    bank: MemoryBank, settings: dict[str, Any], further: Mapping[str, torch.Tensor]
 ) -> tuple[dict[str, StreamedTensor], dict[str, Any]]:
-    further = {} if view is None else view.interest.tensors()
-    if view is not None and view.core is not None:
-        further["core"] = view.core.cpu().to(torch.uint8)
     tensors = {**further, **_tensors(bank, settings["encoder"]["layers"])}
     streams = {name: StreamedTensor.of(tensor) for name, tensor in tensors.items()}
     return streams, {

@@ -20,13 +20,15 @@ from ..messages import Notify, silent
 from . import folders, store
 from .engines import Engine, TokenModel, TorchEngine
 from .integrity import require_intact
+from .precisions import INT8, named_engine, precision_of
 from .quiet_openvino import ConversionError
-from .specs import ENGINES, EncoderSettings, EncoderSpec, WindowSettings
+from .specs import EncoderSettings, EncoderSpec, WindowSettings
 from .tokens import Tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from .quantising import Quantised
     from .windows import WindowEngine
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -88,12 +90,12 @@ class Encoder:
 
     @property
     def engine(self) -> str:
-        """The name of what runs it: torch or openvino."""
+        """The name of what runs it: torch, openvino, or openvino with a precision."""
         return self._engine.name
 
     @property
     def fingerprint(self) -> str:
-        """Tells weights apart; the same for every engine and device."""
+        """Tells weights apart, and precisions; else the same for every engine and device."""
         return self._engine.fingerprint
 
     @property
@@ -138,23 +140,32 @@ def load_encoder(
     *,
     engine: str = "auto",
     parallel: bool = False,
+    quantised: "Quantised | None" = None,
 ) -> Encoder:
     """Loads the weights that the settings name, fetching them first where that is needed.
 
-    `parallel` says that several threads will encode at once, each on one core.
+    `parallel` says that several threads will encode at once, each on one core. The engine
+    openvino-int8 needs the graph that was quantised for a detector.
     """
     engine = named_engine(engine)
     if settings.form != "unit":
         return _other_form(settings, choose_device(device), notify)
-    if engine == "openvino" and device == "auto":
+    if engine.startswith("openvino") and device == "auto":
         device = "cpu"
     target = choose_device(device)
-    if choose_engine(engine, target) == "openvino":
+    choice = choose_engine(engine, target)
+    if precision_of(choice) == INT8:
+        return Encoder(settings, _int8(settings, quantised, parallel), target)
+    if choice != "torch":
         from .openvino import load_engine
 
         try:
             found: Engine = load_engine(
-                settings, lambda: torch_engine(settings, target, notify), notify, parallel=parallel
+                settings,
+                lambda: torch_engine(settings, target, notify),
+                notify,
+                parallel=parallel,
+                precision=precision_of(choice),
             )
             return Encoder(settings, found, target)
         except ConversionError as error:
@@ -162,6 +173,17 @@ def load_encoder(
                 raise
             notify(f"{error} Working with torch instead.")
     return Encoder(settings, torch_engine(settings, target, notify), target)
+
+
+def _int8(settings: EncoderSettings, quantised: "Quantised | None", parallel: bool) -> Engine:
+    if quantised is None:
+        raise UsageError(
+            "The engine openvino-int8 is calibrated on the good parts of one detector of whole"
+            " pictures, which `fit` does; here, take another engine."
+        )
+    from .quantising import load_quantised
+
+    return load_quantised(quantised, settings.resolution, parallel)
 
 
 def _other_form(settings: EncoderSettings, device: torch.device, notify: Notify) -> Encoder:
@@ -218,29 +240,21 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def named_engine(name: str) -> str:
-    """The engine asked for; the variable HYPERFSAD_ENGINE says what auto means."""
-    if name == "auto":
-        name = os.environ.get("HYPERFSAD_ENGINE") or "auto"
-    if name not in ENGINES:
-        raise UsageError(f"The engine is one of {', '.join(ENGINES)}, not {name!r}.")
-    return name
-
-
 def choose_engine(name: str, device: torch.device) -> str:
     """auto takes OpenVINO on the CPU where it is installed, otherwise torch."""
     installed = importlib.util.find_spec("openvino") is not None
     if name == "auto":
         return "openvino" if installed and device.type == "cpu" else "torch"
-    if name == "openvino" and device.type != "cpu":
+    if name != "torch" and device.type != "cpu":
         raise UsageError(
-            f"The engine openvino works on the CPU, not on {device};"
+            f"The engine {name} works on the CPU, not on {device};"
             " take --device cpu or --engine torch."
         )
-    if name == "openvino" and not installed:
+    if name != "torch" and not installed:
+        extra = "int8" if precision_of(name) == INT8 else "openvino"
         raise UsageError(
-            "The engine openvino is not installed; install it with"
-            " `pip install 'hyperfsad[openvino]'` or take --engine torch."
+            f"The engine {name} is not installed; install it with"
+            f" `pip install 'hyperfsad[{extra}]'` or take --engine torch."
         )
     return name
 

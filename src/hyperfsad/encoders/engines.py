@@ -1,4 +1,5 @@
-"""Engines: what carries out an encoder's arithmetic. All give the same tokens but for rounding."""
+"""Engines: what carries out an encoder's arithmetic. All give the same tokens but for rounding,
+unless their name says a precision (`precisions`)."""
 
 import hashlib
 from collections.abc import Callable
@@ -35,7 +36,7 @@ class Engine(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Tells weights apart, whatever engine runs them."""
+        """Tells weights apart, whatever engine runs them, and precisions."""
         ...
 
     @property

@@ -6,6 +6,7 @@ as large and no faster to load (0.71 s against 0.72 s on two cores).
 
 Its tokens do not depend on the number of threads and are the same bits in every run on a machine;
 those of torch differ from them by rounding (at most 2e-5 on the default encoder and on CLIP).
+In half precision, where a CPU has it, the same kept model gives other tokens (`precisions`).
 """
 
 import contextlib
@@ -27,13 +28,14 @@ import torch
 from numpy.typing import NDArray
 
 from ..disk.files import atomic_folder
-from ..errors import EncoderError, HyperfsadError, first_line
+from ..errors import EncoderError, HyperfsadError, UsageError, first_line
 from ..messages import Notify, silent
 from ..version import __version__
 from . import store
 from .engines import TorchEngine
 from .folders import quiet_transformers, weight_files
 from .positions import constant_positions
+from .precisions import FULL, HINTS, engine_in, fingerprint_in
 from .quiet_openvino import ConversionError, import_openvino, last_line
 from .specs import FAMILIES, EncoderSettings
 
@@ -49,33 +51,37 @@ def load_engine(
     notify: Notify = silent,
     *,
     parallel: bool = False,
+    precision: str = FULL,
 ) -> "OpenVINOEngine":
     """The engine from the cache, or converted from torch's model and kept there."""
     _refuse_after_fork()
     core = import_openvino().Core()
+    _require_precision(core, precision)
     weights = store.weights_folder(store.find_spec(settings.name), notify)
     home = store.cache_root() / "openvino" / _key(settings, weights, core)
-    kept = _read(core, home, parallel)
+    kept = _read(core, home, parallel, precision)
     if kept is not None:
         with contextlib.suppress(OSError):
             os.utime(home)  # what is not used for long is removed
         return kept
     notify(f"Preparing {os.path.basename(settings.name)} for OpenVINO (once).")
-    graph = _convert(load_torch())
+    graph = convert(load_torch())
     core.set_property({"ENABLE_MMAP": False})  # or Windows would not rename what was read
     try:
         # models for other versions, files or settings, and what killed runs left
         store.remove_old(home.parent.glob("*"), UNUSED_DAYS * 86400)
         shutil.rmtree(home, ignore_errors=True)  # damaged, or it would have been read
         with atomic_folder(home) as temporary:
-            return _write(core, graph, temporary, parallel)
+            engine = _write(core, graph, temporary, parallel)
+        return engine if precision == FULL else _in(core, graph, parallel, precision)
     except ConversionError:
         raise
     except (HyperfsadError, OSError) as error:
         notify(f"The model for OpenVINO is not kept, and is prepared at every start: {error}")
     try:
         with tempfile.TemporaryDirectory() as elsewhere:
-            return _write(core, graph, Path(elsewhere), parallel)
+            engine = _write(core, graph, Path(elsewhere), parallel)
+        return engine if precision == FULL else _in(core, graph, parallel, precision)
     except OSError as error:
         raise ConversionError(f"OpenVINO needs room for a file: {first_line(error)}.") from error
 
@@ -99,16 +105,27 @@ def _refuse_after_fork() -> None:
         )
 
 
+def _require_precision(core: Any, precision: str) -> None:
+    """A CPU without fast half precision would compute in float32, under the name of another."""
+    found = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    if precision != FULL and precision.upper() not in found:
+        raise UsageError(
+            f"This CPU does not compute in {precision}; take --engine openvino, which is float32."
+        )
+
+
 class OpenVINOEngine:
-    """Runs a converted model in float32, one image after the other.
+    """Runs a converted model, one image after the other.
 
     It takes as many threads as torch has when it is made; in parallel, each caller gets one of
     them.
     """
 
-    name = "openvino"
-
-    def __init__(self, core: Any, folder: Path, fingerprint: str, parallel: bool) -> None:
+    def __init__(
+        self, core: Any, model: Any, fingerprint: str, parallel: bool, precision: str = FULL
+    ) -> None:
+        """`model` is OpenVINO's own object, and the fingerprint names the precision too."""
+        self.name = engine_in(precision)
         self.fingerprint = fingerprint
         global _process
         _process = self._process = os.getpid()
@@ -116,15 +133,15 @@ class OpenVINOEngine:
         threads = torch.get_num_threads()
         options = {
             # a CPU with fast half precision would take it by default
-            "INFERENCE_PRECISION_HINT": "f32",
-            "EXECUTION_MODE_HINT": "ACCURACY",
+            "INFERENCE_PRECISION_HINT": HINTS[precision],
+            "EXECUTION_MODE_HINT": "ACCURACY" if HINTS[precision] == "f32" else "PERFORMANCE",
             "PERFORMANCE_HINT": "THROUGHPUT" if parallel else "LATENCY",
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": threads if parallel else 1,
             # two processes would be pinned to the same cores
             "ENABLE_CPU_PINNING": False,
         }
-        self.compiled = core.compile_model(core.read_model(folder / GRAPH), "CPU", options)
+        self.compiled = core.compile_model(model, "CPU", options)
         """OpenVINO's own object, to profile or inspect."""
         self._own = threading.local()
 
@@ -176,19 +193,20 @@ def _stamp(path: Path) -> list[str | int]:
     return [path.name, status.st_size, status.st_mtime_ns, digest.hexdigest()]
 
 
-def _read(core: Any, home: Path, parallel: bool) -> OpenVINOEngine | None:
+def _read(core: Any, home: Path, parallel: bool, precision: str) -> OpenVINOEngine | None:
     """The engine of a kept model; none where it is damaged."""
     try:
         notes = json.loads((home / NOTES).read_text(encoding="utf-8"))
         fingerprint = str(notes["fingerprint"])
         if notes["seal"] != _seal(home, fingerprint):
             return None
-        return OpenVINOEngine(core, home, fingerprint, parallel)
+        own = fingerprint_in(fingerprint, precision)
+        return OpenVINOEngine(core, core.read_model(home / GRAPH), own, parallel, precision)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError):
         return None
 
 
-class _Graph(NamedTuple):
+class Graph(NamedTuple):
     """A converted model, with a picture of noise and torch's tokens of it to check it by."""
 
     source: TorchEngine
@@ -197,7 +215,7 @@ class _Graph(NamedTuple):
     tokens: tuple[torch.Tensor, torch.Tensor]
 
 
-def _write(core: Any, graph: _Graph, folder: Path, parallel: bool) -> OpenVINOEngine:
+def _write(core: Any, graph: Graph, folder: Path, parallel: bool) -> OpenVINOEngine:
     """Writes a converted model, reads it as later starts will, and checks its tokens."""
     name, fingerprint = graph.source.model.settings.name, graph.source.fingerprint
     try:
@@ -207,7 +225,7 @@ def _write(core: Any, graph: _Graph, folder: Path, parallel: bool) -> OpenVINOEn
     notes = {"fingerprint": fingerprint, "seal": _seal(folder, fingerprint)}
     (folder / NOTES).write_text(json.dumps(notes) + "\n", encoding="utf-8")
     try:
-        engine = OpenVINOEngine(core, folder, fingerprint, parallel)
+        engine = OpenVINOEngine(core, core.read_model(folder / GRAPH), fingerprint, parallel)
         pairs = zip(engine.tokens(graph.pixels), graph.tokens, strict=True)
         off = max(float((ours - theirs).abs().max()) for ours, theirs in pairs)
     except RuntimeError as error:
@@ -220,6 +238,12 @@ def _write(core: Any, graph: _Graph, folder: Path, parallel: bool) -> OpenVINOEn
     return engine
 
 
+def _in(core: Any, graph: Graph, parallel: bool, precision: str) -> OpenVINOEngine:
+    """A model that was found to be exact, in another precision."""
+    own = fingerprint_in(graph.source.fingerprint, precision)
+    return OpenVINOEngine(core, graph.model, own, parallel, precision)
+
+
 def _seal(home: Path, fingerprint: str) -> str:
     """A hash over all that is kept, so that damage is noticed rather than computed with."""
     hashes = [fingerprint, *(store.file_sha256(home / name) for name in (GRAPH, CONSTANTS))]
@@ -227,8 +251,9 @@ def _seal(home: Path, fingerprint: str) -> str:
 
 
 @torch.no_grad()
-def _convert(source: TorchEngine) -> _Graph:
-    """What `openvino.convert_model` does too; but that one sends telemetry."""
+def convert(source: TorchEngine, images: int = 1) -> Graph:
+    """What `openvino.convert_model` does too; but that one sends telemetry. -1 images: any number
+    of them."""
     openvino = import_openvino()
     name, side = source.model.settings.name, source.model.settings.resolution
     noise = np.random.default_rng(0).standard_normal((1, 3, side, side), dtype=np.float32)
@@ -246,10 +271,10 @@ def _convert(source: TorchEngine) -> _Graph:
             )
         frontend = FrontEndManager().load_by_framework("pytorch")
         model = frontend.convert(frontend.load(decoder))
-        model.reshape({0: openvino.PartialShape(list(pixels.shape))})
+        model.reshape({0: openvino.PartialShape([images, *pixels.shape[1:]])})
         manager = passes.Manager()
         manager.register_pass(passes.ConstantFolding())  # all shapes are known now
         manager.run_passes(model)
     except Exception as error:  # whatever another version of these libraries stumbles over
         raise ConversionError(f"OpenVINO cannot convert {name}: {last_line(error)}.") from error
-    return _Graph(source, model, noise, tokens)
+    return Graph(source, model, noise, tokens)

@@ -1,6 +1,8 @@
 """OpenVINO, imported without its telemetry. Nothing here needs torch."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from ..errors import EncoderError
@@ -12,21 +14,29 @@ class ConversionError(EncoderError):
 
 def import_openvino() -> Any:
     """OpenVINO without its telemetry: the import alone would call a statistics server and leave
-    files in the user's home folder. OpenVINO goes without where that package is not installed."""
+    files in the user's home folder."""
     if "openvino" in sys.modules:
         return sys.modules["openvino"]
+    try:
+        with without_telemetry():
+            import openvino
+    except (ImportError, OSError) as error:
+        raise ConversionError(f"OpenVINO cannot be loaded: {last_line(error)}.") from error
+    return openvino
+
+
+@contextlib.contextmanager
+def without_telemetry() -> Iterator[None]:
+    """OpenVINO and NNCF go without where the package of their telemetry is not installed."""
     name = "openvino_telemetry"
     there = sys.modules.get(name)
     sys.modules[name] = None  # type: ignore[assignment]
     try:
-        import openvino
-    except (ImportError, OSError) as error:
-        raise ConversionError(f"OpenVINO cannot be loaded: {last_line(error)}.") from error
+        yield
     finally:
         del sys.modules[name]
         if there is not None:
             sys.modules[name] = there
-    return openvino
 
 
 def last_line(error: Exception) -> str:

@@ -9,8 +9,8 @@ from . import convert
 
 SUBSTITUTE = "dinov2-vits14"
 """Stands in for the paper's encoder where no model hub can be reached; of the recipe `default`."""
-ENGINES = ("auto", "torch", "openvino")
-"""What carries out an encoder's arithmetic; auto chooses."""
+ENGINES = ("auto", "torch", "openvino", "openvino-bf16", "openvino-fp16", "openvino-int8")
+"""What carries out an encoder's arithmetic; auto chooses. The last three are not exact."""
 
 Channels: TypeAlias = tuple[float, float, float]
 

@@ -3,6 +3,7 @@
 sparse      sparsemax (Equation 1) for a graph, exact for any number of active patches
 lacking     missing pieces (`method/missing.py`) for a batch of images
 graph       all of a detector as one module of torch: pixels in, scores and map out
+joining     an encoder of 8 bits and the rest of a detector as one graph
 writing     the module as ONNX or OpenVINO, with its card and `preprocess.py` beside it
 card        what `model.json` holds
 preprocess  from a file to the graph's input; copied beside the model, it imports nothing of us

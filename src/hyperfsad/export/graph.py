@@ -22,18 +22,33 @@ class Graph(nn.Module):
 
     mean: Tensor
     std: Tensor
+
+    def __init__(self, model: TokenModel, judge: "Judge") -> None:
+        super().__init__()
+        self.model, self.judge = model, judge
+        self.register_buffer("mean", torch.tensor(model.settings.mean))
+        self.register_buffer("std", torch.tensor(model.settings.std))
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        """From (images, side, side, 3), uint8, to what `Judge.outputs` names."""
+        values = (pixels.float() / 255 - self.mean) / self.std
+        patches, cls = self.model(values.permute(0, 3, 1, 2))
+        found: tuple[Tensor, ...] = self.judge(patches, cls)
+        return found
+
+
+class Judge(nn.Module):
+    """All of a detector that follows its encoder."""
+
     threshold: Tensor
     map_threshold: Tensor
 
-    def __init__(self, model: TokenModel, view: WholeView, levels: Levels) -> None:
+    def __init__(self, view: WholeView, levels: Levels) -> None:
         super().__init__()
-        self.model = model
         self._how, self._scoring, self._levels = view.rules.comparison, view.scoring, levels
         self._middle = len(view.rules.settings.layers) // 2
         patches = self._how.grid**2
         self._pooled = min(self._scoring.pooling.patches_of(patches), patches)
-        self.register_buffer("mean", torch.tensor(view.rules.settings.mean))
-        self.register_buffer("std", torch.tensor(view.rules.settings.std))
         self.memory = Memory(view)
         self.lacking = None if view.pieces is None else Lacking(view.pieces, self._how.grid)
         if levels.threshold is not None:
@@ -53,10 +68,9 @@ class Graph(nn.Module):
             names += [*decides, "map_threshold"]
         return names
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
-        """From (images, side, side, 3), uint8, to what `outputs` names."""
-        values = (pixels.float() / 255 - self.mean) / self.std
-        patches, cls = self.model(values.permute(0, 3, 1, 2))
+    def forward(self, patches: Tensor, cls: Tensor) -> tuple[Tensor, ...]:
+        """From tokens (images, layers, patches, D) and (images, layers, D) to what `outputs`
+        names."""
         faced = self.memory.faced(cls)
         scales = [
             torch.stack(

@@ -1,8 +1,11 @@
 """Writes a detector as a graph, with its card and the code that prepares its input beside it."""
 
+import contextlib
 import json
 import warnings
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,13 @@ from ..detector.cascade import CascadeDetector
 from ..detector.hyperfsad import HyperFSAD
 from ..detector.products import ProductDetector
 from ..disk.files import atomic_folder
+from ..encoders import EncoderSettings
 from ..encoders.encoder import torch_engine
-from ..encoders.engines import TorchEngine
+from ..encoders.engines import Engine
 from ..encoders.folders import quiet_transformers
 from ..encoders.positions import constant_positions
+from ..encoders.precisions import FULL, INT8, engine_in, precision_in
+from ..encoders.quantising import Quantised, load_quantised
 from ..encoders.quiet_openvino import import_openvino, last_line
 from ..encoders.tokens import Tokens
 from ..errors import DetectorFileError, HyperfsadError, UsageError
@@ -26,12 +32,15 @@ from ..version import __version__
 from ..views.whole import WholeView
 from . import preprocess
 from .card import CARD, FORMAT, GRAPHS, file_sha256
-from .graph import Graph
+from .graph import Graph, Judge
+from .joining import joined
 from .runtime import ExportedModel
 
 OPSET = 18
 TOLERANCE = 1e-4
 """How far scores and maps may be from the detector's."""
+ROUGH = 1e-2
+"""The same for an encoder of 8 bits, where the last bit of a float decides between two steps."""
 LARGEST = 1_900_000_000
 """Bytes of constants: a file of ONNX holds 2 GB."""
 
@@ -41,32 +50,64 @@ def export(
     target: Path,
     kind: str,
     notify: Notify = silent,
+    *,
+    precision: str | None = None,
 ) -> dict[str, Any]:
-    """Writes the folder of an exported model and returns its card."""
+    """Writes the folder of an exported model and returns its card.
+
+    A precision that is not the detector's own is refused.
+    """
     if kind not in GRAPHS:
         raise UsageError(f"A detector is exported to {' or '.join(GRAPHS)}, not to {kind!r}.")
     if target.exists():
         raise UsageError(f"{target} is there already; remove it or give another name.")
     single, view = require_exportable(detector)
-    settings = single.settings
-    engine = torch_engine(settings, torch.device("cpu"), notify)
-    header = single.header()
-    if engine.fingerprint != header["encoder"]["fingerprint"]:
-        raise DetectorFileError(
-            f"This detector was made with other weights of {settings.name} than those on this"
-            " machine; its scores would be wrong. Fit it again."
-        )
-    graph = Graph(engine.model, view, single.levels()).eval()
-    _require_room(graph)
+    settings, header = single.settings, single.header()
+    own = precision_in(header["encoder"]["fingerprint"])
+    _require_precision(own, precision, kind)
+    judge = Judge(view, single.levels()).eval()
+    engine: Engine
+    if single.quantised_ is None:
+        exact = engine = torch_engine(settings, torch.device("cpu"), notify)
+        if engine.fingerprint != header["encoder"]["fingerprint"]:
+            raise DetectorFileError(
+                f"This detector was made with other weights of {settings.name} than those on this"
+                " machine; its scores would be wrong. Fit it again."
+            )
+        graph = Graph(exact.model, judge).eval()
+        _require_room(graph)
+        write = partial(_write_graph, graph, kind)
+    else:
+        quantised = single.quantised_
+        engine = load_quantised(quantised, settings.resolution, False)
+        _require_room(judge)
+        write = partial(_write_joined, judge, quantised, settings, engine.width)
     with atomic_folder(target) as folder:
-        _write_graph(graph, settings.resolution, folder, kind)
+        write(folder)
         code = Path(preprocess.__file__).read_text(encoding="utf-8")
         (folder / "preprocess.py").write_text(code, encoding="utf-8")
-        card = _card(single, graph, header, folder, kind)
+        card = _card(single, judge, header, folder, kind)
         _write_card(folder, card)
-        card["checked"] = _checked(ExportedModel(folder), engine, view)
+        tolerance = TOLERANCE if own == FULL else ROUGH
+        card["checked"] = _checked(ExportedModel(folder), engine, view, tolerance)
         _write_card(folder, card)
     return card
+
+
+def _require_precision(own: str, asked: str | None, kind: str) -> None:
+    """Refuses what would not be the detector that was fitted."""
+    if asked not in (None, own):
+        raise UsageError(
+            f"This detector was fitted in {own}, and its memory and thresholds hold for that alone;"
+            f" fit it with --engine {engine_in(asked)}, then export it."
+        )
+    if own not in (FULL, INT8):
+        raise UsageError(
+            f"A graph computes in one kind of floating number, and matching needs float32: {own} is"
+            " for engines alone; export a detector that was fitted with openvino or openvino-int8."
+        )
+    if own == INT8 and kind != "openvino":
+        raise UsageError(f"An encoder in int8 runs with OpenVINO, not with {kind}; take openvino.")
 
 
 def require_exportable(
@@ -113,7 +154,7 @@ def require_exportable(
     return detector, view if view.bank.cls.device == cpu else view.fitted(view.bank.to(cpu))
 
 
-def _require_room(graph: Graph) -> None:
+def _require_room(graph: "Graph | Judge") -> None:
     tensors = [*graph.parameters(), *graph.buffers()]
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     if size > LARGEST:
@@ -123,42 +164,74 @@ def _require_room(graph: Graph) -> None:
         )
 
 
-@torch.no_grad()
-def _write_graph(graph: Graph, side: int, folder: Path, kind: str) -> None:
+def _write_graph(graph: Graph, kind: str, folder: Path) -> None:
+    side = graph.model.settings.resolution
     pixels = torch.zeros(2, side, side, 3, dtype=torch.uint8)  # one would be taken for a constant
     onnx = folder / GRAPHS["onnx"]
-    batch = {0: "images"}
-    alone = ("threshold", "map_threshold")
-    axes = {name: batch for name in ("pixels", *graph.outputs) if name not in alone}
-    try:
-        with constant_positions(graph.model), quiet_transformers(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of branches on shapes, which are fixed here
-            graph.model(torch.zeros(1, 3, side, side))  # from here on, positions are constants
-            torch.onnx.export(
-                graph,
-                (pixels,),
-                onnx,
-                dynamo=False,  # the other exporter needs another package
-                opset_version=OPSET,
-                input_names=["pixels"],
-                output_names=graph.outputs,
-                dynamic_axes=axes,
-                do_constant_folding=False,  # it would keep the memory twice, once turned
-            )
+    with _exporting(), constant_positions(graph.model):
+        graph.model(torch.zeros(1, 3, side, side))  # from here on, positions are constants
+        _write_onnx(graph, {"pixels": pixels}, graph.judge.outputs, onnx)
         if kind == "openvino":
-            openvino = import_openvino()
             # what `openvino.convert_model` does too; but that one sends telemetry
-            core = openvino.Core()
-            core.set_property({"ENABLE_MMAP": False})
-            model = core.read_model(onnx)
-            openvino.save_model(model, folder / GRAPHS[kind], compress_to_fp16=False)
+            _save(_core().read_model(onnx), folder)
             onnx.unlink()
+
+
+def _write_joined(
+    judge: Judge, quantised: Quantised, settings: EncoderSettings, width: int, folder: Path
+) -> None:
+    """The quantised encoder of a detector, and all that follows it in float32."""
+    onnx, layers = folder / GRAPHS["onnx"], len(settings.layers)
+    tokens = {
+        "patches": torch.nn.functional.normalize(torch.ones(2, layers, settings.grid**2, width)),
+        "cls": torch.nn.functional.normalize(torch.ones(2, layers, width)),
+    }
+    with _exporting():
+        _write_onnx(judge, tokens, judge.outputs, onnx)
+        core = _core()
+        _save(joined(quantised.model(core), core.read_model(onnx), settings), folder)
+        onnx.unlink()
+
+
+@contextlib.contextmanager
+def _exporting() -> Iterator[None]:
+    try:
+        with torch.no_grad(), quiet_transformers(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of branches on shapes, which are fixed here
+            yield
     except (RuntimeError, torch.onnx.OnnxExporterError) as error:
         raise HyperfsadError(f"The detector cannot be exported: {last_line(error)}.") from error
 
 
+def _write_onnx(
+    module: torch.nn.Module, inputs: dict[str, torch.Tensor], outputs: list[str], path: Path
+) -> None:
+    alone = ("threshold", "map_threshold")
+    torch.onnx.export(
+        module,
+        tuple(inputs.values()),
+        path,
+        dynamo=False,  # the other exporter needs another package
+        opset_version=OPSET,
+        input_names=list(inputs),
+        output_names=outputs,
+        dynamic_axes={name: {0: "images"} for name in (*inputs, *outputs) if name not in alone},
+        do_constant_folding=False,  # it would keep the memory twice, once turned
+    )
+
+
+def _core() -> Any:
+    core = import_openvino().Core()
+    core.set_property({"ENABLE_MMAP": False})
+    return core
+
+
+def _save(model: Any, folder: Path) -> None:
+    import_openvino().save_model(model, folder / GRAPHS["openvino"], compress_to_fp16=False)
+
+
 def _card(
-    detector: HyperFSAD, graph: Graph, header: dict[str, Any], folder: Path, kind: str
+    detector: HyperFSAD, judge: Judge, header: dict[str, Any], folder: Path, kind: str
 ) -> dict[str, Any]:
     settings, levels, view = detector.settings, detector.levels(), detector.view_
     assert isinstance(view, WholeView)
@@ -178,7 +251,7 @@ def _card(
             "resize": "upright (EXIF), RGB, squashed to the square by Pillow's bicubic filter;"
             " preprocess.py does it",
         },
-        "outputs": graph.outputs,
+        "outputs": judge.outputs,
         "grid": settings.grid,
         "branches": dict(view.scoring.weights),
         "levels": {
@@ -191,6 +264,7 @@ def _card(
             "scale": list(levels.scale),
         },
         "encoder": header["encoder"],
+        "precision": precision_in(header["encoder"]["fingerprint"]),
         "recipe": detector.recipe,
         "method": {
             name: header[name]
@@ -207,7 +281,9 @@ def _write_card(folder: Path, card: dict[str, Any]) -> None:
     (folder / CARD).write_text(text + "\n", encoding="utf-8")
 
 
-def _checked(model: ExportedModel, engine: TorchEngine, view: WholeView) -> dict[str, float]:
+def _checked(
+    model: ExportedModel, engine: Engine, view: WholeView, tolerance: float
+) -> dict[str, float]:
     """How far the model is from the detector on a picture of noise; too far is refused."""
     side = model.card.side
     pixels = np.random.default_rng(0).integers(0, 256, (1, side, side, 3), dtype=np.uint8)
@@ -217,10 +293,10 @@ def _checked(model: ExportedModel, engine: TorchEngine, view: WholeView) -> dict
         "score": abs(float(found["score"][0]) - expected.score),
         "map": float(np.abs(found["map"][0] - expected.anomaly_map).max()),
     }
-    if not max(off.values()) <= TOLERANCE:
+    if not max(off.values()) <= tolerance:
         raise HyperfsadError(
             f"The exported model is off by {max(off.values()):.1g} on this machine, where at most"
-            f" {TOLERANCE:g} is rounding; nothing was written."
+            f" {tolerance:g} is rounding; nothing was written."
         )
     return off
 

@@ -1,0 +1,136 @@
+"""An encoder in 8 bits: activations and weights, quantised after training with NNCF.
+
+The ranges of the activations come from pictures of good parts. The graph is kept with the detector
+that it was made for, so it runs wherever OpenVINO runs, with neither NNCF nor the weights at hand.
+"""
+
+import contextlib
+import hashlib
+import io
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DetectorFileError, UsageError
+from ..messages import Notify, silent
+from .engines import TorchEngine
+from .openvino import OpenVINOEngine, convert
+from .precisions import INT8, fingerprint_in
+from .quiet_openvino import ConversionError, import_openvino, last_line, without_telemetry
+
+SMOOTH = 0.5
+"""How much of an outlier in the activations moves into the weights, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """A quantised graph from pixels (images, 3, side, side) to unit tokens, as OpenVINO writes
+    it."""
+
+    weights: str
+    """The fingerprint of the weights that were quantised."""
+    graph: bytes
+    constants: bytes
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names the weights and this graph."""
+        digest = hashlib.sha256(self.graph)
+        digest.update(self.constants)
+        return fingerprint_in(self.weights, INT8, digest.hexdigest()[:16])
+
+    def model(self, core: Any) -> Any:
+        """As OpenVINO's own object, for any number of images."""
+        openvino = import_openvino()
+        constants = np.frombuffer(self.constants, dtype=np.uint8)
+        try:
+            return core.read_model(self.graph, openvino.Tensor(constants))
+        except RuntimeError as error:
+            raise DetectorFileError(
+                f"The quantised encoder of the detector cannot be read: {last_line(error)}."
+            ) from error
+
+
+def load_quantised(quantised: Quantised, side: int, parallel: bool) -> OpenVINOEngine:
+    """The engine of a quantised graph."""
+    core = import_openvino().Core()
+    try:
+        model = quantised.model(core)
+        model.reshape([1, 3, side, side])
+        return OpenVINOEngine(core, model, quantised.fingerprint, parallel, INT8)
+    except RuntimeError as error:
+        raise ConversionError(
+            f"The quantised encoder of the detector cannot be run: {last_line(error)}."
+        ) from error
+
+
+def quantise(
+    source: TorchEngine, pictures: Sequence[NDArray[np.float32]], notify: Notify = silent
+) -> Quantised:
+    """Quantises an encoder by what it sees of good parts, each (3, side, side)."""
+    nncf = _import_nncf()
+    name = os.path.basename(source.model.settings.name)
+    notify(f"Quantising {name} to 8 bits on {len(pictures)} pictures (once for a detector).")
+    converted = convert(source, images=-1)
+    data = nncf.Dataset([np.ascontiguousarray(picture[None]) for picture in pictures])
+    try:
+        with _quiet():
+            model = nncf.quantize(converted.model, data, **_options(nncf, len(pictures)))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.xml"
+            import_openvino().save_model(model, path, compress_to_fp16=False)
+            graph, constants = path.read_bytes(), path.with_suffix(".bin").read_bytes()
+    except (RuntimeError, OSError, ValueError) as error:
+        raise ConversionError(f"NNCF cannot quantise {name}: {last_line(error)}.") from error
+    return Quantised(source.fingerprint, graph, constants)
+
+
+def _options(nncf: Any, pictures: int) -> dict[str, Any]:
+    """How NNCF quantises; what was tried stands in docs/export.md."""
+    return {
+        "model_type": nncf.ModelType.TRANSFORMER,
+        "subset_size": pictures,
+        # the patches' own projection sees pixels, which are 8 bits on another grid: half of the
+        # error in early layers, for a hundredth of the time
+        "ignored_scope": nncf.IgnoredScope(types=["Convolution"], validate=False),
+        "advanced_parameters": nncf.AdvancedQuantizationParameters(
+            # NNCF's own 0.95 leaves all outliers to the weights
+            smooth_quant_alphas=nncf.AdvancedSmoothQuantParameters(matmul=SMOOTH),
+            # it takes a third of the time and moved no token's error in the third digit
+            disable_bias_correction=True,
+        ),
+    }
+
+
+def _import_nncf() -> Any:
+    import_openvino()
+    try:
+        with without_telemetry():
+            import nncf
+    except ImportError as error:
+        raise UsageError(
+            "Quantising to int8 needs NNCF, which is not installed; install it with"
+            " `pip install 'hyperfsad[int8]'`."
+        ) from error
+    return nncf
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """NNCF draws bars on the terminal and logs each step."""
+    logger = logging.getLogger("nncf")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)
