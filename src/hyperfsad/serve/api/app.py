@@ -14,7 +14,7 @@ from ...errors import EncoderError, HyperfsadError
 from ...version import __version__
 from ..faults import FullError, RefusedError, is_full
 from ..station import Station
-from . import inspections, labels, products, system
+from . import inspections, labels, live, products, system, trends
 from .context import Context
 from .guard import Guard
 from .logs import LOG
@@ -40,8 +40,9 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
     guard = Guard(tokens, station.settings.names)
     metrics = Metrics(lambda: station.engine.waiting, lambda: station.store.files.free)
     app.state.context = Context(station, guard, metrics)
-    for router in (products.router, inspections.router, labels.router, system.router):
-        app.include_router(router, prefix=PREFIX)
+    station.live.count(metrics.judged)
+    for room in (products, inspections, labels, trends, live, system):
+        app.include_router(room.router, prefix=PREFIX)
     app.include_router(system.figures)
     app.add_exception_handler(HyperfsadError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -120,6 +120,95 @@ class HistoryPage(BaseModel):
     next: str | None = Field(description="The cursor of the next page; null at the end.")
 
 
+Quantiles = list[float]
+"""At 5, 25, 50, 75 and 95 %."""
+
+
+class CalibrationOut(BaseModel):
+    """What good parts were like when the thresholds were set."""
+
+    words: str
+    images: int
+    false_alarm_rate: float
+    stale: bool = Field(description="Whether good parts were learnt since.")
+    strength: Quantiles | None = Field(
+        description="Of good parts that were not learnt; null where there were none."
+    )
+
+
+class TrendPoint(BaseModel):
+    """An hour or a day (UTC) with inspections."""
+
+    time: str = Field(description="Its start.")
+    count: int
+    anomalous: int
+    unjudged: int
+    share: float | None = Field(description="Anomalous ones among those with a verdict.")
+    score: Quantiles | None = Field(description="At 5, 25, 50, 75, 95 %, right to within 1 %.")
+    strength: Quantiles | None = Field(description="The same against the thresholds.")
+
+
+class Moment(BaseModel):
+    """An inspection and its time."""
+
+    inspection: str
+    time: str
+
+
+class DriftOut(BaseModel):
+    """The test of `hyperfsad drift`, over the latest inspections since the product changed."""
+
+    moved: bool
+    evidence: float = Field(description="The highest so far.")
+    needed: float = Field(description="Evidence that raises the alarm.")
+    reference: Literal["calibration", "first inspections"]
+    compared_with: int = Field(description="Good parts or inspections of the reference.")
+    inspections: int
+    since: Moment | None = Field(description="About where normal moved.")
+    known: Moment | None = Field(description="Where that became sure.")
+    add: list[str] = Field(description="Inspections to look at and, if good, to learn.")
+
+
+class TrendOut(BaseModel):
+    """A product's inspections over time."""
+
+    product: str
+    product_id: str
+    step: Literal["hour", "day"]
+    since: str
+    until: str
+    threshold: float | None
+    calibration: CalibrationOut | None
+    points: list[TrendPoint]
+    drift: DriftOut | None = Field(description="Null while there is too little to compare.")
+
+
+class CoverageOut(BaseModel):
+    """How well the good parts of a product cover new ones, and what to add."""
+
+    product: str
+    product_id: str
+    good_parts: int
+    chance: float
+    needed: int | None = Field(description="Good parts for that chance; null if unknown.")
+    covered: float | None = Field(description="The chance with all but one of these.")
+    answer: str
+    more_like: list[str] = Field(description="Good parts that few others resemble.")
+    inspections: list[Row] = Field(
+        description="Parts that passed and resemble no learnt one; if they are good, learn them."
+    )
+
+
+class Watched(BaseModel):
+    """A folder that the station watches."""
+
+    product: str
+    product_id: str | None
+    judged: int = Field(description="Pictures since the station started.")
+    failed: int = Field(description="Of these, such as no reader understands.")
+    problem: str | None
+
+
 class Renaming(BaseModel):
     """A new name."""
 
