@@ -7,6 +7,7 @@ from typing import Any
 from ..detector.hyperfsad import HyperFSAD
 from ..messages import Notify, silent
 from .engine import Engine
+from .goodparts import GoodParts
 from .inspections import Inspections
 from .labels import Labels
 from .products import Products
@@ -37,6 +38,7 @@ class Station:
             lambda: HyperFSAD(**detector, **machine), machine, max_queue=settings.max_queue
         )
         self.products = Products(self.store)
+        self.good_parts = GoodParts(self.store)
         self.inspections = Inspections(self.store, originals=settings.originals)
         self.labels = Labels(self.store, self.products, self.inspections)
         self._ending = threading.Event()
