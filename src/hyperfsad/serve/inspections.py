@@ -117,6 +117,14 @@ class Inspections:
         low, high = detail.drawing["scale"]
         return base64.b64decode(map_overlay(anomaly_map, (low, high)))
 
+    def picture(self, inspection_id: str) -> bytes:
+        """The image as a JPEG that any browser shows; the thumbnail where the original is gone."""
+        try:
+            path, _ = self.original(inspection_id)
+        except GoneError:
+            return self.thumbnail(inspection_id)
+        return encoded(load_image(path).reduced(LARGEST_DRAWN).rgb())
+
     def overlay(self, inspection_id: str) -> bytes:
         """The heat map over the image as `detect` draws it; over the thumbnail where the original
         is gone."""

@@ -285,6 +285,7 @@ def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
         "threshold": detector.threshold_,
         "map_threshold": detector.map_threshold_,
         "threshold_from": detector.threshold_from_,
+        **threshold_kind(detector),
         "false_alarm_rate": None if calibration is None else calibration.rate,
         "recipe": detector.recipe,
         "encoder": _shown_encoder(detector.settings.name),
@@ -293,6 +294,19 @@ def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
         "tiles": detector.tile_side,
         "notes": list(notes),
         "images": [image.name for image in detector.support_[:LISTED]],
+    }
+
+
+def threshold_kind(detector: HyperFSAD) -> dict[str, Any]:
+    """What `threshold_from` says, for programs: the method, how many parts had a say, staleness."""
+    found = detector.calibration_
+    if found is None or detector.threshold_ != found.threshold:
+        method = None if detector.threshold_ is None else "hand"
+        return {"threshold_method": method, "threshold_images": None, "threshold_stale": False}
+    return {
+        "threshold_method": found.method,
+        "threshold_images": found.images,
+        "threshold_stale": found.stale,
     }
 
 

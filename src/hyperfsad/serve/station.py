@@ -10,6 +10,7 @@ from ..messages import Notify, silent
 from .coverage import Advisor
 from .engine import Engine
 from .folders import Desk, WatchedFolder
+from .goodparts import GoodParts
 from .inspections import Inspections
 from .labels import Labels
 from .live import Live
@@ -43,6 +44,7 @@ class Station:
         )
         self.live = Live()
         self.products = Products(self.store)
+        self.good_parts = GoodParts(self.store)
         self.inspections = Inspections(self.store, self.live, originals=settings.originals)
         self.labels = Labels(self.store, self.products, self.inspections)
         self.trends = Trends(self.store)

@@ -14,7 +14,7 @@ from ...errors import EncoderError, HyperfsadError
 from ...version import __version__
 from ..faults import FullError, RefusedError, is_full
 from ..station import Station
-from . import inspections, labels, live, products, system, trends
+from . import goodparts, inspections, labels, live, pages, products, system, trends
 from .context import Context
 from .guard import Guard
 from .logs import LOG
@@ -41,9 +41,11 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
     metrics = Metrics(lambda: station.engine.waiting, lambda: station.store.files.free)
     app.state.context = Context(station, guard, metrics)
     station.live.count(metrics.judged)
-    for room in (products, inspections, labels, trends, live, system):
-        app.include_router(room.router, prefix=PREFIX)
+    rooms = (products, goodparts, inspections, labels, trends, live, system)
+    for router in (room.router for room in rooms):
+        app.include_router(router, prefix=PREFIX)
     app.include_router(system.figures)
+    app.include_router(pages.router)
     app.add_exception_handler(HyperfsadError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain)

@@ -171,6 +171,16 @@ def thumbnail(inspection_id: Id, here: Here, _: Inspector) -> Response:
 
 
 @router.get(
+    "/inspections/{inspection_id}/picture",
+    response_class=Response,
+    responses={**answers(404), **JPEG},
+)
+def picture(inspection_id: Id, here: Here, _: Inspector) -> Response:
+    """The image as a JPEG, large ones made smaller; the thumbnail where the original is gone."""
+    return Response(here.station.inspections.picture(inspection_id), media_type="image/jpeg")
+
+
+@router.get(
     "/inspections/{inspection_id}/heatmap",
     response_class=Response,
     responses={**answers(404), **PNG},

@@ -47,7 +47,7 @@ async def live(
     """Every verdict as it comes, as server-sent events: `event: verdict`, `data` as the rows of the
     history. A reader that sends the id of its last event gets all that it has missed."""
     here.station.live.check_room()
-    cursor: str = last_event_id or await run_in_threadpool(_latest, here)
+    cursor = last_event_id if last_event_id else await run_in_threadpool(_latest, here)
     await run_in_threadpool(_read, here, product, cursor)  # refuses a wrong id
     headers = {"x-accel-buffering": "no"}
     events = _events(here, product, cursor)

@@ -23,6 +23,9 @@ class ProductOut(BaseModel):
     threshold: float | None
     map_threshold: float | None
     threshold_from: str | None
+    threshold_method: Literal["support", "conformal", "few", "hand"] | None = None
+    threshold_images: int | None = Field(None, description="Good parts that had a say in it.")
+    threshold_stale: bool = Field(False, description="Whether parts were learnt since.")
     false_alarm_rate: float | None
     recipe: str
     encoder: str
@@ -31,6 +34,27 @@ class ProductOut(BaseModel):
     tiles: int | None
     notes: list[str] = Field(description="What the last change had to say; empty in lists.")
     images: list[str] = Field(description="Names of the good parts; empty in lists.")
+
+
+class GoodPart(BaseModel):
+    """A picture that a product has learnt."""
+
+    image: str = Field(description="sha256 of the uploaded file.")
+    name: str
+    added: str
+
+
+class GoodParts(BaseModel):
+    """The pictures that a product has learnt and the station has; the oldest first."""
+
+    images: list[GoodPart]
+
+
+class Levels(BaseModel):
+    """How far good parts reach against the thresholds; above 1 they would be called anomalous."""
+
+    kind: Literal["leave-one-out", "calibration", "none"]
+    strengths: list[float] = Field(description="Rising; empty where nothing is known.")
 
 
 class Row(BaseModel):
