@@ -5,6 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sqlalchemy import ColumnElement, func, select, tuple_
 from sqlalchemy.orm import Session
 
@@ -26,6 +27,8 @@ such run has its own chance of a false alarm."""
 REFERENCE = 40
 """Inspections after a change that stand for normal, where the product was calibrated without
 further good parts."""
+ADDED = 5
+"""Inspections that are named to be looked at and learnt."""
 FALSE_ALARMS = 0.01
 DEFECTS = 0.05
 """Bad parts among the inspections that raise no alarm. Simulated with moves of 1.5 deviations after
@@ -135,8 +138,17 @@ def _drift(
         "inspections": len(stream),
         "since": _place(report, report.moved_at, times),
         "known": _place(report, report.alarm_at, times),
-        "add": list(report.add),
+        "add": _ordinary(report),
     }
+
+
+def _ordinary(report: DriftReport) -> list[str]:
+    """The most ordinary inspections since normal moved: those in the middle, so hardly defects."""
+    if report.moved_at is None:
+        return []
+    since = report.scores[report.moved_at :]
+    apart = np.abs(since - np.median(since))
+    return [report.names[report.moved_at + place] for place in apart.argsort(kind="stable")[:ADDED]]
 
 
 def _values(

@@ -3,7 +3,11 @@
 import { h, svg } from "../dom.js";
 import { currentLanguage, number, percent, t } from "../i18n.js";
 
-const WIDTH = 1000, LEFT = 64, RIGHT = 986, TOP = 26;
+const LEFT = 64, TOP = 16;
+const MARGIN = 118; // for the threshold's name
+const NARROW = 736;
+const HOURS = [1, 2, 3, 6, 12, 24];
+const DAYS = [1, 2, 5, 7, 14, 30, 61, 91];
 const LOW = 0, QUARTER = 1, MIDDLE = 2, UPPER = 3, HIGH = 4;
 
 // Round steps of an axis, at most `most` of them.
@@ -16,6 +20,10 @@ function ticks(high, most) {
 
 export class Axes {
   constructor(trend, height) {
+    // a phone gets a drawing of its own, so that texts stay readable
+    this.narrow = innerWidth < NARROW;
+    this.width = this.narrow ? 460 : 1000;
+    this.right = this.width - (this.narrow ? 14 : MARGIN);
     this.height = height;
     this.bottom = height - 34;
     this.length = trend.step === "hour" ? 3600e3 : 24 * 3600e3;
@@ -26,7 +34,7 @@ export class Axes {
   }
 
   across(time) {
-    return LEFT + ((time - this.since) / (this.until - this.since)) * (RIGHT - LEFT);
+    return LEFT + ((time - this.since) / (this.until - this.since)) * (this.right - LEFT);
   }
 
   // The span of a period, with a little air.
@@ -42,27 +50,39 @@ export class Axes {
 
   drawn(high, words) {
     const shown = [];
-    for (const value of ticks(high, 5)) {
+    for (const value of ticks(high, 6)) {
       const y = this.up(value, high);
-      shown.push(svg("line", { class: "grid", x1: LEFT, x2: RIGHT, y1: y, y2: y }),
+      shown.push(svg("line", { class: "grid", x1: LEFT, x2: this.right, y1: y, y2: y }),
         svg("text", { x: LEFT - 10, y: y + 5, "text-anchor": "end" }, words(value)));
     }
-    const format = new Intl.DateTimeFormat(currentLanguage(), this.step === "day" ? { day: "numeric", month: "short", timeZone: "UTC" }
-      : { weekday: "short", hour: "2-digit", minute: "2-digit" });
-    const count = Math.round((this.until - this.since) / this.length);
-    const every = Math.max(1, Math.ceil(count / 7));
-    for (let place = 0; place < count; place += every) {
-      const time = this.since + place * this.length;
+    for (const time of this.times()) {
       const x = this.across(time);
       shown.push(svg("line", { class: "grid", x1: x, x2: x, y1: this.bottom, y2: this.bottom + 6 }),
-        svg("text", { x, y: this.bottom + 24, "text-anchor": place ? "middle" : "start" }, format.format(new Date(time))));
+        svg("text", { x, y: this.bottom + 24, "text-anchor": "middle" }, this.label(time)));
     }
     return shown;
   }
 
+  // Round times, as many as have room; those at the edges would be cut off.
+  times() {
+    const count = (this.until - this.since) / this.length;
+    const sizes = this.step === "hour" ? HOURS : DAYS;
+    const every = sizes.find((size) => count / size <= (this.narrow ? 4 : 9)) ?? Math.ceil(count / 8);
+    const round = (time, place) => (this.step === "hour" && every <= 24 ? new Date(time).getHours() % every === 0 : place % every === 0);
+    return Array.from({ length: count }, (_, place) => this.since + place * this.length)
+      .filter((time, place) => round(time, place) && this.across(time) > LEFT + 12 && this.across(time) < this.right - 12);
+  }
+
+  label(time) {
+    const at = new Date(time);
+    const options = this.step === "day" ? { day: "numeric", month: "short", timeZone: "UTC" }
+      : at.getHours() === 0 ? { weekday: "short", day: "numeric" } : { hour: "numeric", minute: "2-digit" };
+    return new Intl.DateTimeFormat(currentLanguage(), options).format(at);
+  }
+
   figure(name, words, caption, ...content) {
     return h("figure", { class: `chart ${name}` },
-      svg("svg", { viewBox: `0 0 ${WIDTH} ${this.height}`, role: "img", "aria-label": words }, content),
+      svg("svg", { viewBox: `0 0 ${this.width} ${this.height}`, role: "img", "aria-label": words }, content),
       h("figcaption", { class: "pale" }, caption));
   }
 }
@@ -90,8 +110,8 @@ export function spread(trend, field) {
   const y = (value) => axes.up(value, high);
   const content = [];
   if (known) {
-    content.push(svg("rect", { class: "known", x: LEFT, width: RIGHT - LEFT, y: y(known[HIGH]), height: y(known[LOW]) - y(known[HIGH]) }),
-      svg("line", { class: "known-middle", x1: LEFT, x2: RIGHT, y1: y(known[MIDDLE]), y2: y(known[MIDDLE]) }));
+    content.push(svg("rect", { class: "known", x: LEFT, width: axes.right - LEFT, y: y(known[HIGH]), height: y(known[LOW]) - y(known[HIGH]) }),
+      svg("line", { class: "known-middle", x1: LEFT, x2: axes.right, y1: y(known[MIDDLE]), y2: y(known[MIDDLE]) }));
   }
   content.push(...axes.drawn(high, (value) => number(value)));
   for (const point of points) {
@@ -108,8 +128,9 @@ export function spread(trend, field) {
     for (const point of run) content.push(svg("circle", { class: "middle-mark", cx: axes.bar(point).middle, cy: y(point[field][MIDDLE]), r: points.length > 120 ? 1.5 : 4 }));
   }
   if (line) {
-    content.push(svg("line", { class: "limit", x1: LEFT, x2: RIGHT, y1: y(line), y2: y(line) }),
-      svg("text", { class: "limit-text", x: RIGHT, y: y(line) - 8, "text-anchor": "end" }, t("score.threshold")));
+    content.push(svg("line", { class: "limit", x1: LEFT, x2: axes.right, y1: y(line), y2: y(line) }),
+      svg("text", axes.narrow ? { class: "limit-text", x: axes.right, y: y(line) - 8, "text-anchor": "end" }
+        : { class: "limit-text", x: axes.right + 8, y: y(line) + 5 }, t("score.threshold")));
   }
   const caption = t(field === "strength" ? "trend.caption" : "trend.captionscore");
   return axes.figure("spread", t("trend.spreadwords", { count: points.length }), known ? `${caption} ${t("trend.captionknown")}` : caption, content);
@@ -133,10 +154,10 @@ export function shares(trend) {
   const content = axes.drawn(high, percent);
   for (const point of points) {
     const { x, width } = axes.bar(point);
-    const y = axes.up(point.share, high);
+    const y = Math.min(axes.up(point.share, high), axes.bottom - 1.5);
     const told = `${label(trend, point)}: ${t("trend.share", { share: percent(point.share), bad: point.anomalous, count: point.count })}`;
     content.push(svg("g", {}, svg("title", {}, told), svg("rect", { class: "hit", x, width, y: TOP, height: axes.bottom - TOP }),
-      svg("rect", { class: "share", x, width, y, height: Math.max(1.5, axes.bottom - y) })));
+      svg("rect", { class: "share", x, width, y, height: axes.bottom - y })));
   }
   return axes.figure("shares", t("trend.sharewords"), t("trend.sharecaption"), content);
 }

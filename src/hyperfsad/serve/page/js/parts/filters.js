@@ -44,13 +44,16 @@ export class Filters {
       this.fields.product.value = product;
     }
     const titled = (name) => h("label", { class: "filter" }, h("span", {}, t(`history.${name}`)), this.fields[name]);
-    this.node = h("form", { class: "filters card no-print", "aria-label": t("history.filters") },
+    const form = h("form", { "aria-label": t("history.filters") },
       this.fields.product, this.fields.verdict, this.fields.label,
       [...TIMES, ...SCORES].map(titled),
       h("button", { type: "reset", class: "quiet" }, t("history.reset")));
-    this.node.addEventListener("submit", (event) => event.preventDefault());
-    this.node.addEventListener("change", changed);
-    this.node.addEventListener("reset", () => setTimeout(changed)); // after the fields are empty
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("change", changed);
+    form.addEventListener("reset", () => setTimeout(changed)); // after the fields are empty
+    // on a phone they would fill the screen
+    const open = innerWidth > 736 || this.query.size > 0;
+    this.node = h("details", { class: "filters card no-print", open }, h("summary", {}, t("history.filters")), form);
   }
 
   // What is wanted, as the API and the address say it.

@@ -36,7 +36,7 @@ class History {
     const heads = ["history.picture", "history.name", "verdict.title", "inspect.product", "history.time", "score.title", "history.times", "history.label"];
     this.table = h("table", { class: "history-table" },
       h("caption", { class: "hidden-text" }, t("nav.history")),
-      h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, t(name))))), this.body);
+      h("thead", {}, h("tr", {}, heads.map((name, place) => h("th", { scope: "col" }, place ? t(name) : h("span", { class: "hidden-text" }, t(name)))))), this.body);
     this.told = h("p", { class: "pale", role: "status" });
     this.newer = h("button", { type: "button", onclick: () => this.move(-1) }, `← ${t("history.newer")}`);
     this.older = h("button", { type: "button", onclick: () => this.move(1) }, `${t("history.older")} →`);

@@ -28,6 +28,7 @@ class Live {
     events.addEventListener("error", () => this.tell("live.lost"));
     events.addEventListener("verdict", (event) => this.arrived(JSON.parse(event.data)));
     this.tell("live.lost");
+    this.before(product).catch(() => {});
     const look = setInterval(() => this.look(product), LOOK);
     this.look(product);
     context.leaving(() => { events.close(); clearInterval(look); });
@@ -36,6 +37,17 @@ class Live {
   tell(key) {
     const mark = h("span", { class: `dot ${key === "live.on" ? "on" : "off"}`, "aria-hidden": "true" });
     replace(this.state, mark, t(key));
+  }
+
+  // What came before, so that the screen is not empty; it is neither counted nor heard.
+  async before(product) {
+    const query = new URLSearchParams({ limit: MOST / 2, ...(product ? { product } : {}) });
+    const found = await ask("GET", `inspections?${query}`);
+    const older = found.inspections.filter((one) => !this.known.has(one.id));
+    for (const one of older) {
+      this.known.add(one.id);
+      this.list.append(this.item(one));
+    }
   }
 
   // A browser that was away gets all that it missed; none is counted twice.
