@@ -2,6 +2,7 @@
 
 const ROOT = "api/v1";
 export const SIGNED_OUT = "signed-out";
+export const AWAY = "away";
 
 export class ApiError extends Error {
   constructor(status, detail, retryAfter) {
@@ -22,6 +23,7 @@ export async function ask(method, path, { json, form, signal } = {}) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    dispatchEvent(new Event(AWAY));
     throw new ApiError(0, "", null);
   }
   if (answer.ok) return answer.status === 204 ? null : answer.json();

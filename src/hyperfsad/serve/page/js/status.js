@@ -1,12 +1,13 @@
 // Whether the station can inspect now; a full disk or a missing encoder stands on every view.
 
 import { h, replace } from "./dom.js";
-import { readiness } from "./api.js";
+import { AWAY, readiness } from "./api.js";
 import { currentLanguage, t } from "./i18n.js";
 
 const SLOW = 15000;
 const FAST = 2000;
 let shown = "";
+let timer = 0;
 
 function words(found) {
   if (found === null) return ["bad", t("status.away")];
@@ -30,6 +31,10 @@ export async function checkStatus() {
 }
 
 export async function watchStatus() {
+  clearTimeout(timer);
   const fine = await checkStatus();
-  setTimeout(watchStatus, fine ? SLOW : FAST);
+  clearTimeout(timer); // of one that began meanwhile
+  timer = setTimeout(watchStatus, fine ? SLOW : FAST);
 }
+
+addEventListener(AWAY, watchStatus);

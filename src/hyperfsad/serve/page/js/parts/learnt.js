@@ -1,8 +1,10 @@
 // What a product has learnt: its good parts, its threshold, how it looks at a picture, and what would help.
 
-import { h, replace } from "../dom.js";
+import { action, h, replace } from "../dom.js";
 import * as api from "../api.js";
 import { number, percent, t } from "../i18n.js";
+import { tell } from "../said.js";
+import { mayTeach } from "../state.js";
 import { histogram } from "./histogram.js";
 
 const FROM = { support: "threshold.support", conformal: "threshold.conformal", few: "threshold.few", hand: "threshold.hand" };
@@ -17,19 +19,23 @@ function threshold(product) {
   if (product.threshold === null) return t("threshold.none");
   const key = FROM[product.threshold_method];
   if (!key) return product.threshold_from ?? "";
-  return t(key, { count: product.threshold_images ?? product.good_parts, rate: percent(product.false_alarm_rate ?? 0) });
+  const stale = product.threshold_stale ? t("threshold.stale") : "";
+  return stale + t(key, { count: product.threshold_images ?? product.good_parts, rate: percent(product.false_alarm_rate ?? 0) });
 }
 
 function fact(title, value, text) {
   return h("div", { class: "fact" }, h("dt", {}, title), h("dd", {}, h("strong", {}, value), h("span", { class: "pale" }, text)));
 }
 
+function thumbnail(product, part) {
+  return h("img", { src: api.address(`products/${product.id}/images/${part.image}/thumbnail`), alt: part.name, title: part.name, loading: "lazy" });
+}
+
 async function pictures(product, signal) {
   const found = await api.goodParts(product.id, signal);
   if (!found.images.length) return null;
   const shown = found.images.slice(-MOST);
-  return h("ul", { class: "goods" }, shown.map((part) => h("li", {},
-    h("img", { src: api.address(`products/${product.id}/images/${part.image}/thumbnail`), alt: part.name, title: part.name, loading: "lazy" }))));
+  return h("ul", { class: "goods" }, shown.map((part) => h("li", {}, thumbnail(product, part))));
 }
 
 async function spread(product, signal) {
@@ -39,15 +45,24 @@ async function spread(product, signal) {
   return histogram(found.strengths, kinds[found.kind]);
 }
 
-// The station may be of a version that has no advice yet; then there is none.
-async function advice(product, signal) {
-  const found = await api.coverage(product.id, signal).catch((error) => {
-    if (error.status === 404 || error.status === 422) return null;
-    throw error;
-  });
-  if (!found) return null;
-  const text = found.advice ?? found.answer;
-  return text ? h("p", {}, h("strong", {}, t("learnt.more")), " ", text) : null;
+function proposed(row, teach) {
+  return h("li", {}, h("img", { src: api.address(`inspections/${row.id}/thumbnail`), alt: row.name, title: row.name }),
+    mayTeach() && action(t("learnt.teach"), () => teach(row), tell));
+}
+
+// What `coverage` advises: which of the good parts stand alone, and what passed but looks like none of them.
+async function advice(product, signal, changed) {
+  const [found, known] = await Promise.all([api.coverage(product.id, signal), api.goodParts(product.id, signal)]);
+  const alone = known.images.filter((part) => found.more_like.includes(part.name));
+  const teach = async (row) => {
+    await api.label(row.id, "fine", { learn: true });
+    changed();
+  };
+  return h("div", { class: "advice" },
+    h("h3", {}, t("learnt.more")),
+    found.covered === null ? h("p", {}, t("learnt.toofew")) : h("p", {}, t("learnt.covered", { share: percent(found.covered) })),
+    alone.length > 0 && [h("p", {}, t("learnt.likethese")), h("ul", { class: "goods" }, alone.map((part) => h("li", {}, thumbnail(product, part))))],
+    found.inspections.length > 0 && [h("p", {}, t("learnt.passed")), h("ul", { class: "goods" }, found.inspections.map((row) => proposed(row, teach)))]);
 }
 
 // What comes later fills its place; what fails leaves it empty, since all the rest is still true.
@@ -57,7 +72,8 @@ function later(promise) {
   return place;
 }
 
-export function learnt(product, signal) {
+// `changed` is called where the advice was followed.
+export function learnt(product, signal, changed = () => {}) {
   return h("div", { class: "learnt" },
     later(pictures(product, signal)),
     h("div", { class: "learnt-facts" },
@@ -66,6 +82,6 @@ export function learnt(product, signal) {
         fact(t("score.threshold"), product.threshold === null ? "–" : number(product.threshold, 3), threshold(product)),
         fact(t("view.how"), view(product), t("view.encoder", { encoder: product.encoder, side: number(product.resolution) }))),
       later(spread(product, signal))),
-    later(advice(product, signal)),
+    later(advice(product, signal, changed)),
     product.notes.length > 0 && h("ul", { class: "notes" }, product.notes.map((note) => h("li", {}, note))));
 }

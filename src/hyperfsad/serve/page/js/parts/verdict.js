@@ -32,15 +32,16 @@ export class Verdict {
     replace(this.node, h("p", { class: "verdict-note" }, text));
   }
 
-  works(name) {
-    this.node.classList.add("working");
-    this.node.setAttribute("aria-busy", "true");
-    if (this.node.classList.contains("none")) replace(this.node, h("p", { class: "verdict-note busy" }, t("verdict.working", { name })));
+  // Whether more is being looked at; a verdict that stands there stays until the next one comes.
+  works(busy, name) {
+    this.node.setAttribute("aria-busy", String(busy));
+    if (!this.node.classList.contains("none")) return;
+    if (busy) replace(this.node, h("p", { class: "verdict-note busy" }, t("verdict.working", { name })));
+    else this.waits();
   }
 
   shows(found) {
     this.node.className = `verdict ${found.verdict}`;
-    this.node.removeAttribute("aria-busy");
     const reason = found.foreign ? t("verdict.foreign") : found.verdict === "anomalous" && found.regions.length
       ? t("verdict.regions", { count: found.regions.length }) : null;
     replace(this.node, shape(found.verdict),

@@ -57,20 +57,23 @@ class Inspecting {
     })));
   }
 
-  async work() {
+  work() {
     while (this.running < AT_ONCE && this.queue.length) {
       const { file, done } = this.queue.shift();
       this.running += 1;
-      this.verdict.works(file.name);
-      this.strip.waits(this.queue.length + this.running);
+      this.count(file.name);
       this.judge(file).catch(tell).finally(() => {
         this.running -= 1;
-        this.strip.waits(this.queue.length + this.running);
-        if (!this.running && !this.queue.length && !this.found) this.verdict.waits();
+        this.count("");
         done();
         this.work();
       });
     }
+  }
+
+  count(name) {
+    this.verdict.works(this.running > 0, name);
+    this.strip.waits(this.queue.length + this.running);
   }
 
   async judge(file) {
@@ -80,7 +83,7 @@ class Inspecting {
   }
 
   async live(id) {
-    this.arrived(await api.inspection(id, this.context.signal));
+    if (!this.strip.of(id)) this.arrived(await api.inspection(id, this.context.signal));
   }
 
   arrived(found) {
@@ -93,7 +96,6 @@ class Inspecting {
     this.found = found;
     this.body.classList.remove("empty");
     this.verdict.shows(found);
-    if (this.running) this.verdict.works("");
     this.viewer.shows(found);
     this.evidence.clear();
     this.facts.hidden = false;

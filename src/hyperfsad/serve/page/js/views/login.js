@@ -15,6 +15,8 @@ export default {
     const form = h("form", { class: "card narrow" },
       h("h1", {}, t("login.title")),
       h("p", {}, t("login.text")),
+      // password managers want a name, too
+      h("input", { type: "text", name: "username", autocomplete: "username", value: "hyperfsad", hidden: true, "aria-hidden": "true", tabindex: "-1" }),
       h("label", { for: id }, t("login.token")), field,
       h("button", { class: "main" }, t("login.button")));
     form.addEventListener("submit", async (event) => {

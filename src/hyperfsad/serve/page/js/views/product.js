@@ -95,7 +95,7 @@ export default {
       h("p", {}, h("a", { href: "#/products" }, `← ${t("nav.products")}`)),
       h("div", { class: "row" }, h("h1", { class: "grow" }, product.name),
         h("a", { class: "button main", href: `#/inspect/${product.id}` }, t("nav.inspect"))),
-      card(t("start.two"), learnt(product, context.signal)),
+      card(t("start.two"), learnt(product, context.signal, show)),
       h("div", { class: "cards" },
         card(t("product.extend"), zone.node),
         card(t("calibrate.title"), calibrating(product)),
