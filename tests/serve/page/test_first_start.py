@@ -11,7 +11,8 @@ DROP = """async ([selector, name, bytes]) => {
   data.items.add(new File([new Uint8Array(bytes)], name, { type: "image/png" }));
   const zone = document.querySelector(selector);
   for (const kind of ["dragover", "drop"]) {
-    zone.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
+    const event = { dataTransfer: data, bubbles: true, cancelable: true };
+    zone.dispatchEvent(new DragEvent(kind, event));
   }
 }"""
 

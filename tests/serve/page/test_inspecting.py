@@ -8,6 +8,15 @@ import pytest
 from tests.serve.page.conftest import Opener, until
 from tests.serve.stations import Running
 
+LISTEN = """() => {
+  window.heard = 0;
+  const start = OscillatorNode.prototype.start;
+  OscillatorNode.prototype.start = function (...when) {
+    window.heard += 1;
+    start.apply(this, when);
+  };
+}"""
+
 
 @pytest.fixture
 def page(taught: Running, visit: Opener, pictures: list[Path]) -> Any:
@@ -127,10 +136,7 @@ def test_the_camera_by_key_and_by_itself(taught: Running, visit: Opener) -> None
 
 def test_sound_where_it_is_wanted(taught: Running, visit: Opener, pictures: list[Path]) -> None:
     page = visit(taught.url)
-    page.evaluate(
-        """() => { window.heard = 0; const start = OscillatorNode.prototype.start;
-        OscillatorNode.prototype.start = function (...when) { window.heard += 1; start.apply(this, when); }; }"""
-    )
+    page.evaluate(LISTEN)
     inspect(page, pictures[5:6])
     assert page.evaluate("window.heard") == 0
     page.locator(".menu summary").click()
