@@ -60,7 +60,7 @@ async function advice(product, signal, changed) {
   };
   return h("div", { class: "advice" },
     h("h3", {}, t("learnt.more")),
-    found.covered === null ? h("p", {}, t("learnt.toofew")) : h("p", {}, t("learnt.covered", { share: percent(found.covered) })),
+    found.covered === null ? h("p", {}, t("learnt.toofew")) : h("p", {}, t("learnt.covered", { count: found.good_parts, share: percent(found.covered) })),
     alone.length > 0 && [h("p", {}, t("learnt.likethese")), h("ul", { class: "goods" }, alone.map((part) => h("li", {}, thumbnail(product, part))))],
     found.inspections.length > 0 && [h("p", {}, t("learnt.passed")), h("ul", { class: "goods" }, found.inspections.map((row) => proposed(row, teach)))]);
 }
