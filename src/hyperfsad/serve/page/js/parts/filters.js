@@ -6,6 +6,7 @@ import { WORDS } from "./verdict.js";
 
 const TIMES = ["since", "until"];
 const SCORES = ["min_score", "max_score"];
+const TITLES = { since: "history.since", until: "history.until", min_score: "history.least", max_score: "history.most" };
 const NAMES = ["product", "verdict", "label", ...TIMES, ...SCORES];
 
 // The field of a browser has local time without a zone; the station wants to know the moment.
@@ -43,7 +44,7 @@ export class Filters {
       this.fields.product.append(h("option", { value: product }, t("history.deleted")));
       this.fields.product.value = product;
     }
-    const titled = (name) => h("label", { class: "filter" }, h("span", {}, t(`history.${name}`)), this.fields[name]);
+    const titled = (name) => h("label", { class: "filter" }, h("span", {}, t(TITLES[name])), this.fields[name]);
     const form = h("form", { "aria-label": t("history.filters") },
       this.fields.product, this.fields.verdict, this.fields.label,
       [...TIMES, ...SCORES].map(titled),

@@ -10,21 +10,21 @@ import { WORDS, Verdict, badge } from "../parts/verdict.js";
 const MOST = 24;
 const LOOK = 10000;
 
-class Live {
+class Wall {
   constructor(product, context) {
     this.known = new Set();
     this.count = 0;
     this.bad = 0;
     this.verdict = new Verdict();
-    this.verdict.waits(t("live.waiting"));
-    this.state = h("p", { class: "live-state", role: "status" });
+    this.verdict.waits(t("wall.waiting"));
+    this.state = h("p", { class: "wall-state", role: "status" });
     this.summary = h("p", { class: "pale number" });
     this.watches = h("ul", { class: "notes", hidden: true });
-    this.list = h("ul", { class: "live-list", "aria-label": t("live.latest") });
-    this.node = h("div", { class: "live" }, this.verdict.node,
+    this.list = h("ul", { class: "wall-list", "aria-label": t("wall.latest") });
+    this.node = h("div", { class: "wall" }, this.verdict.node,
       h("div", { class: "row" }, this.state, h("span", { class: "grow" }), this.summary), this.watches, this.list);
     const events = new EventSource(address(product ? `live?product=${product}` : "live"));
-    events.addEventListener("start", () => this.tell("live.on"));
+    events.addEventListener("start", () => this.tell("wall.on"));
     events.addEventListener("error", () => this.tell("live.lost"));
     events.addEventListener("verdict", (event) => this.arrived(JSON.parse(event.data)));
     this.tell("live.lost");
@@ -35,7 +35,7 @@ class Live {
   }
 
   tell(key) {
-    const mark = h("span", { class: `dot ${key === "live.on" ? "on" : "off"}`, "aria-hidden": "true" });
+    const mark = h("span", { class: `dot ${key === "wall.on" ? "on" : "off"}`, "aria-hidden": "true" });
     replace(this.state, mark, t(key));
   }
 
@@ -65,9 +65,9 @@ class Live {
 
   item(found) {
     const reach = found.strength === null ? number(found.score, 3) : `${number(found.strength, 2)} ×`;
-    return h("li", {}, h("a", { href: `#/inspections/${found.id}`, class: `live-item ${found.verdict}`, "aria-label": `${found.name}: ${t(WORDS[found.verdict])}` },
+    return h("li", {}, h("a", { href: `#/inspections/${found.id}`, class: `wall-item ${found.verdict}`, "aria-label": `${found.name}: ${t(WORDS[found.verdict])}` },
       h("img", { src: address(`inspections/${found.id}/thumbnail`), alt: "" }), badge(found.verdict),
-      h("span", { class: "live-name" }, found.name), h("span", { class: "pale number" }, `${reach} · ${when(found.time)}`)));
+      h("span", { class: "wall-name" }, found.name), h("span", { class: "pale number" }, `${reach} · ${when(found.time)}`)));
   }
 
   async look(product) {
@@ -86,7 +86,7 @@ async function show(place, context) {
     h("option", { value: "" }, t("history.anyproduct")), products.map((one) => h("option", { value: one.id }, one.name)));
   select.value = product;
   replace(place, h("div", { class: "row inspect-head" }, h("h1", { class: "product-name" }, t("nav.live")), select),
-    new Live(product, context).node);
+    new Wall(product, context).node);
 }
 
 export default { name: "live", path: "/live", nav: "nav.live", show };

@@ -10,7 +10,10 @@ import { shape } from "../parts/verdict.js";
 
 const HOUR = 3600e3;
 // How far back, and in which steps.
-const RANGES = { "24h": ["hour", 24 * HOUR], "48h": ["hour", 48 * HOUR], "7d": ["hour", 168 * HOUR], "30d": ["day", 720 * HOUR], "365d": ["day", 8760 * HOUR] };
+const RANGES = {
+  "trend.oneday": ["hour", 24 * HOUR], "trend.twodays": ["hour", 48 * HOUR], "trend.week": ["hour", 168 * HOUR],
+  "trend.month": ["day", 720 * HOUR], "trend.year": ["day", 8760 * HOUR],
+};
 
 function picture(id) {
   return h("li", {}, h("a", { href: `#/inspections/${id}` }, h("img", { src: api.address(`inspections/${id}/thumbnail`), alt: t("trend.look"), loading: "lazy" })));
@@ -31,7 +34,7 @@ function drift(found) {
 // The same figures for those who do not see the charts, or want to copy them.
 function table(trend, field) {
   const value = (list, place) => (list ? number(list[place], 2) : "–");
-  const heads = ["history.time", "trend.count", "trend.bad", "trend.q05", "trend.q50", "trend.q95"];
+  const heads = ["history.time", "trend.count", "trend.bad", "trend.low", "trend.median", "trend.high"];
   return h("details", { class: "more" }, h("summary", {}, t("trend.table")),
     h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": t("trend.table") }, h("table", {},
       h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, t(name))))),
@@ -55,7 +58,7 @@ async function show(place, context) {
   const product = products.find((one) => one.id === (context.params.id ?? wishes.product)) ?? products[0];
   wish({ product: product.id });
   const body = h("div", { class: "trends" });
-  const wanted = wishes.range in RANGES ? wishes.range : "48h";
+  const wanted = wishes.range in RANGES ? wishes.range : "trend.twodays";
   const load = async (range) => {
     const [step, back] = RANGES[range];
     const query = new URLSearchParams({ step, since: new Date(Date.now() - back).toISOString() });
@@ -65,7 +68,7 @@ async function show(place, context) {
     products.map((one) => h("option", { value: one.id }, one.name)));
   select.value = product.id;
   const range = h("select", { "aria-label": t("trend.range"), onchange: () => { wish({ range: range.value }); load(range.value); } },
-    Object.keys(RANGES).map((key) => h("option", { value: key }, t(`trend.${key}`))));
+    Object.keys(RANGES).map((key) => h("option", { value: key }, t(key))));
   range.value = wanted;
   replace(place, h("div", { class: "row inspect-head" }, h("h1", { class: "product-name" }, t("nav.trends")), h("span", { class: "row" }, select, range)), body);
   return load(wanted);
