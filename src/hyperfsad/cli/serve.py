@@ -16,7 +16,7 @@ MISSING = (
 
 def add_serve(command: argparse.ArgumentParser) -> None:
     command.description = (
-        "Run the inspection station: an API on one port, with products, verdicts and a history in"
+        "Run the inspection station: a page and an API on one port, with products, verdicts and a history in"
         " one folder."
     )
     option(command, "--store DIR", "folder for products, images and the history", required=True)

@@ -9,6 +9,7 @@ import { histogram } from "./histogram.js";
 
 const FROM = { support: "threshold.support", conformal: "threshold.conformal", few: "threshold.few", hand: "threshold.hand" };
 const MOST = 24;
+const ENOUGH = 0.99; // above it, nothing stands alone
 
 function view(product) {
   if (product.tiles) return t("view.tiles", { side: product.tiles });
@@ -53,7 +54,8 @@ function proposed(row, teach) {
 // What `coverage` advises: which of the good parts stand alone, and what passed but looks like none of them.
 async function advice(product, signal, changed) {
   const [found, known] = await Promise.all([api.coverage(product.id, signal), api.goodParts(product.id, signal)]);
-  const alone = known.images.filter((part) => found.more_like.includes(part.name));
+  const enough = found.covered !== null && found.covered > ENOUGH;
+  const alone = enough ? [] : known.images.filter((part) => found.more_like.includes(part.name));
   const teach = async (row) => {
     await api.label(row.id, "fine", { learn: true });
     changed();
