@@ -16,8 +16,8 @@ MISSING = (
 
 def add_serve(command: argparse.ArgumentParser) -> None:
     command.description = (
-        "Run the inspection station: an API on one port, with products, verdicts and a history in"
-        " one folder."
+        "Run the inspection station: a page and an API on one port, with products, verdicts and a"
+        " history in one folder."
     )
     option(command, "--store DIR", "folder for products, images and the history", required=True)
     option(command, "--host ADDRESS", "address to listen on", default="127.0.0.1")

@@ -13,12 +13,12 @@ from tests.serve.stations import Running
 @pytest.fixture
 def page(station: Running, visit: Opener, product: str) -> Any:
     found = visit(station.url, f"#/products/{product}")
-    found.wait_for_selector(".cards .card")
+    found.wait_for_selector(".columns .card")
     return found
 
 
 def choose(page: Any, title: str, paths: list[Path]) -> None:
-    card = page.locator(".cards .card").filter(has=page.get_by_role("heading", name=title))
+    card = page.locator(".columns .card").filter(has=page.get_by_role("heading", name=title))
     card.locator("input[type=file]").set_input_files(paths)
     page.wait_for_selector(".toast")
 

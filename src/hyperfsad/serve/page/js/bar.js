@@ -21,8 +21,17 @@ function toggle(label, on, change) {
   return h("button", { type: "button", class: "toggle", "aria-pressed": String(on), onclick: change }, label);
 }
 
+// Where the focus was in the menu, so that it is there again after a change.
+function focused() {
+  const menu = document.querySelector("#bar .menu");
+  return menu?.open ? [...menu.querySelectorAll("select, button")].indexOf(document.activeElement) : null;
+}
+
+// `redraw` draws the view again, which only another language or another view needs.
 export function drawBar(views, redraw) {
+  const before = focused();
   const change = (changes) => { wish(changes); redraw(); };
+  const adjust = (changes) => { wish(changes); drawBar(views, redraw); };
   const links = views.filter((view) => view.nav).map((view) =>
     h("a", { href: `#${view.path}`, "data-path": view.path }, t(view.nav)));
   const signOut = async () => {
@@ -45,10 +54,16 @@ export function drawBar(views, redraw) {
           engineer ? "engineer" : "operator", (view) => change({ view })),
         choice(t("language"), LANGUAGES, currentLanguage(), (language) => change({ language })),
         choice(t("theme.title"), Object.fromEntries(Object.entries(THEMES).map(([key, text]) => [key, t(text)])),
-          wishes.theme, (theme) => change({ theme })),
-        toggle(t("sound"), wishes.sound, () => change({ sound: !wishes.sound })),
+          wishes.theme, (theme) => adjust({ theme })),
+        toggle(t("sound"), wishes.sound, () => adjust({ sound: !wishes.sound })),
         h("button", { type: "button", onclick: showKeys }, t("key.title")),
         who.role && !who.open && h("button", { type: "button", onclick: signOut }, t("signout")))));
+  document.documentElement.dataset.theme = wishes.theme;
+  if (before !== null) {
+    const menu = document.querySelector("#bar .menu");
+    menu.open = true;
+    menu.querySelectorAll("select, button")[before]?.focus();
+  }
   mark();
 }
 
@@ -63,4 +78,13 @@ function mark() {
   }
 }
 
+function closeMenu(event) {
+  const menu = document.querySelector("#bar .menu[open]");
+  if (!menu || (event.type === "click" && menu.contains(event.target)) || (event.type === "keydown" && event.key !== "Escape")) return;
+  menu.open = false;
+  if (event.type === "keydown") menu.querySelector("summary").focus();
+}
+
 addEventListener("hashchange", mark);
+addEventListener("click", closeMenu);
+addEventListener("keydown", closeMenu);

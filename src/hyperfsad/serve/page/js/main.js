@@ -13,7 +13,6 @@ import login from "./views/login.js";
 
 function redraw() {
   setLanguage(wishes.language);
-  document.documentElement.dataset.theme = wishes.theme;
   const mine = who.role ? ALL.filter((view) => isEngineer() || !view.engineer) : [login];
   setViews(mine);
   drawBar(mine, redraw);

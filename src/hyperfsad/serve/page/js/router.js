@@ -1,6 +1,7 @@
 // Which view an address shows. Addresses stand behind the #, so one page serves them all.
 
 import { replace } from "./dom.js";
+import { t } from "./i18n.js";
 import { setKeys } from "./keys.js";
 import { tell } from "./said.js";
 
@@ -56,5 +57,8 @@ export async function show() {
   } catch (error) {
     if (error.name !== "AbortError" && mine === turn) tell(error);
   }
-  if (mine === turn) dispatchEvent(new CustomEvent("shown", { detail: view }));
+  if (mine !== turn) return;
+  document.title = view.nav ? `${t(view.nav)} · Hyper-FSAD` : "Hyper-FSAD";
+  // screen readers begin where something is new, and nobody's focus is taken that is in the view already
+  if (mine > 1 && document.activeElement === document.body) place.focus({ preventScroll: true });
 }

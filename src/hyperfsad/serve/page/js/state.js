@@ -10,7 +10,7 @@ export async function loadSession() {
 }
 
 const KEY = "hyperfsad";
-const usual = { language: null, theme: "auto", sound: false, view: "engineer", product: null, overlay: 70, source: "drop", every: 0 };
+const usual = { language: null, theme: "auto", sound: false, view: "engineer", product: null, overlay: 70, source: "drop", every: 0, camera: null };
 export const wishes = { ...usual };
 
 export function loadWishes() {

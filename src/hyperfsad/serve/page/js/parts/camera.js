@@ -3,6 +3,7 @@
 import { action, h, replace } from "../dom.js";
 import { number, t } from "../i18n.js";
 import { tell } from "../said.js";
+import { wish, wishes } from "../state.js";
 import { phoneCamera } from "./drop.js";
 
 const QUALITY = 0.95;
@@ -46,17 +47,33 @@ export class Camera {
     this.video.addEventListener("loadedmetadata", () => {
       this.sizes.textContent = t("camera.size", { width: number(this.video.videoWidth), height: number(this.video.videoHeight) });
     });
+    const which = h("select", { "aria-label": t("camera.which"), hidden: true, onchange: () => this.change(which.value) });
+    this.list(which);
     replace(this.node, this.video,
-      h("div", { class: "row" }, shot, this.every !== null && rhythm,
+      h("div", { class: "row" }, shot, this.every !== null && rhythm, which,
         h("button", { type: "button", onclick: () => this.stop() }, t("camera.stop")), this.sizes));
     if (this.every !== null) this.setEvery(this.every);
   }
 
+  // Where there are several cameras, one is chosen.
+  async list(which) {
+    const devices = await navigator.mediaDevices.enumerateDevices();
+    const cameras = devices.filter((device) => device.kind === "videoinput");
+    replace(which, cameras.map((device, place) => h("option", { value: device.deviceId }, device.label || number(place + 1))));
+    which.value = this.stream?.getVideoTracks()[0]?.getSettings().deviceId ?? "";
+    which.hidden = cameras.length < 2;
+  }
+
+  async change(device) {
+    wish({ camera: device });
+    this.stop();
+    await this.start().catch(tell);
+  }
+
   async start() {
-    this.stream = await navigator.mediaDevices.getUserMedia({
-      audio: false,
-      video: { facingMode: "environment", width: { ideal: 3840 }, height: { ideal: 2160 } },
-    }).catch((error) => {
+    const size = { width: { ideal: 3840 }, height: { ideal: 2160 } };
+    const wanted = wishes.camera ? { deviceId: { ideal: wishes.camera } } : { facingMode: "environment" };
+    this.stream = await navigator.mediaDevices.getUserMedia({ audio: false, video: { ...wanted, ...size } }).catch((error) => {
       throw new Error(t("camera.refused", { reason: error.message || error.name }));
     });
     this.draw();

@@ -9,6 +9,7 @@ import { histogram } from "./histogram.js";
 
 const FROM = { support: "threshold.support", conformal: "threshold.conformal", few: "threshold.few", hand: "threshold.hand" };
 const MOST = 24;
+const ENOUGH = 0.99; // above it, nothing stands alone
 
 function view(product) {
   if (product.tiles) return t("view.tiles", { side: product.tiles });
@@ -53,14 +54,15 @@ function proposed(row, teach) {
 // What `coverage` advises: which of the good parts stand alone, and what passed but looks like none of them.
 async function advice(product, signal, changed) {
   const [found, known] = await Promise.all([api.coverage(product.id, signal), api.goodParts(product.id, signal)]);
-  const alone = known.images.filter((part) => found.more_like.includes(part.name));
+  const enough = found.covered !== null && found.covered > ENOUGH;
+  const alone = enough ? [] : known.images.filter((part) => found.more_like.includes(part.name));
   const teach = async (row) => {
     await api.label(row.id, "fine", { learn: true });
     changed();
   };
   return h("div", { class: "advice" },
     h("h3", {}, t("learnt.more")),
-    found.covered === null ? h("p", {}, t("learnt.toofew")) : h("p", {}, t("learnt.covered", { share: percent(found.covered) })),
+    found.covered === null ? h("p", {}, t("learnt.toofew")) : h("p", {}, t("learnt.covered", { count: found.good_parts, share: percent(found.covered) })),
     alone.length > 0 && [h("p", {}, t("learnt.likethese")), h("ul", { class: "goods" }, alone.map((part) => h("li", {}, thumbnail(product, part))))],
     found.inspections.length > 0 && [h("p", {}, t("learnt.passed")), h("ul", { class: "goods" }, found.inspections.map((row) => proposed(row, teach)))]);
 }

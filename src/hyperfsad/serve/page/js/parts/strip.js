@@ -9,15 +9,17 @@ const MOST = 200;
 const LABELS = { fine: "label.isfine", bad: "label.isbad" };
 
 export class Strip {
-  // `open(found)` shows one of them.
-  constructor(open) {
+  // `open(found)` shows one of them; `all` is what was there before.
+  constructor(open, all) {
     this.open = open;
-    this.all = [];
+    this.all = all;
     this.chosen = null;
     this.list = h("ul", { class: "strip-list", "aria-label": t("strip.title") });
     this.summary = h("p", { class: "strip-summary number", role: "status" });
     this.node = h("div", { class: "strip", hidden: true }, this.list, this.summary);
     this.left = 0;
+    this.list.append(...all.map((found) => this.item(found)));
+    this.count();
   }
 
   add(found) {

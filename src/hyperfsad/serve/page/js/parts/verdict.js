@@ -27,16 +27,20 @@ export class Verdict {
     this.waits();
   }
 
+  fill(...content) {
+    replace(this.node, h("div", { class: "verdict-inside" }, content));
+  }
+
   waits(text = t("verdict.none")) {
     this.node.className = "verdict none";
-    replace(this.node, h("p", { class: "verdict-note" }, text));
+    this.fill(h("p", { class: "verdict-note" }, text));
   }
 
   // Whether more is being looked at; a verdict that stands there stays until the next one comes.
   works(busy, name) {
     this.node.setAttribute("aria-busy", String(busy));
     if (!this.node.classList.contains("none")) return;
-    if (busy) replace(this.node, h("p", { class: "verdict-note busy" }, t("verdict.working", { name })));
+    if (busy) this.fill(h("p", { class: "verdict-note busy" }, t("verdict.working", { name })));
     else this.waits();
   }
 
@@ -44,7 +48,7 @@ export class Verdict {
     this.node.className = `verdict ${found.verdict}`;
     const reason = found.foreign ? t("verdict.foreign") : found.verdict === "anomalous" && found.regions.length
       ? t("verdict.regions", { count: found.regions.length }) : null;
-    replace(this.node, shape(found.verdict),
+    this.fill(shape(found.verdict),
       h("div", {}, h("p", { class: "verdict-word" }, t(WORDS[found.verdict])),
         h("p", { class: "verdict-note" }, [found.name, reason].filter(Boolean).join(" · "))));
   }

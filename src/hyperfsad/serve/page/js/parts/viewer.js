@@ -50,11 +50,11 @@ export class Viewer {
     this.marks.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const size = Math.max(width, height) / 28;
     replace(this.marks, found.regions.map((region, place) => {
-      const [x, y] = region.bbox;
+      const [x, y] = region.polygon.reduce((top, point) => (point[1] < top[1] ? point : top), region.bbox.slice(0, 2).map((one, axis) => one + (axis ? region.bbox[3] : 0)));
       return svg("g", { "data-region": place },
         svg("polygon", { class: "halo", points: region.polygon.map((point) => point.join(",")).join(" ") }),
         svg("polygon", { points: region.polygon.map((point) => point.join(",")).join(" ") }),
-        svg("text", { x: Math.max(x, size / 2), y: Math.max(y - size / 4, size), "font-size": size }, String(place + 1)));
+        svg("text", { x: Math.max(x, size / 2), y: Math.max(y - size / 4, size), "font-size": size, "text-anchor": "middle" }, String(place + 1)));
     }));
     this.cross = svg("path", { class: "cross", visibility: "hidden" });
     this.marks.append(this.cross);

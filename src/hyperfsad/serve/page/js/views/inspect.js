@@ -18,6 +18,12 @@ import { Viewer } from "../parts/viewer.js";
 import { steps } from "./start.js";
 
 const AT_ONCE = 2;
+const sittings = new Map(); // what was inspected of each product since the page was opened
+
+function sitting(id) {
+  if (!sittings.has(id)) sittings.set(id, []);
+  return sittings.get(id);
+}
 
 class Inspecting {
   constructor(product, context) {
@@ -31,11 +37,13 @@ class Inspecting {
     this.viewer = new Viewer((x, y) => this.evidence.shows(this.found, x, y));
     this.labels = new LabelButtons({ set: (kind) => this.label(kind), undo: () => this.undo() });
     this.facts = h("div", { class: "card facts-card", hidden: true });
-    this.strip = new Strip((found) => this.shows(found));
+    this.strip = new Strip((found) => this.shows(found), sitting(product.id));
     this.sources = new Sources({ product, take: (files) => this.inspect(files), live: (id) => this.live(id), context });
     this.body = h("div", { class: "inspect-body empty" }, this.viewer.node, h("aside", {}, this.facts, this.sources.node), this.evidence.node);
     this.node = h("div", { class: "inspect" }, this.verdict.node, this.strip.node, this.body);
+    this.labelling = false;
     context.leaving(() => this.evidence.clear());
+    if (this.strip.all.length) this.shows(this.strip.all[0]);
     addKeys(
       { key: "f", text: "key.fine", run: () => this.label("fine") },
       { key: "b", text: "key.bad", run: () => this.label("bad") },
@@ -122,7 +130,8 @@ class Inspecting {
 
   async label(kind) {
     const found = this.found;
-    if (!found || found.label) return;
+    if (!found || found.label || this.labelling) return;
+    this.labelling = true;
     try {
       const learn = kind === "fine" && mayTeach();
       this.changed(await api.label(found.id, kind, kind === "fine" ? { learn } : {}));
@@ -131,11 +140,13 @@ class Inspecting {
       say(text, { actions: [undo] });
     } catch (error) {
       tell(error);
+    } finally {
+      this.labelling = false;
     }
   }
 
   async undo(found = this.found) {
-    if (!found) return;
+    if (!found?.label && found === this.found) return;
     try {
       this.changed(await api.undoLabel(found.id));
       say(t("label.undone"));

@@ -29,7 +29,7 @@ function renaming(product) {
 }
 
 function calibrating(product) {
-  const rate = h("input", { type: "number", min: 0.1, max: 50, step: 0.1, value: 100 * (product.false_alarm_rate ?? 0.05), class: "short" });
+  const rate = h("input", { type: "number", min: 0.1, max: 50, step: 0.1, value: Number((100 * (product.false_alarm_rate ?? 0.05)).toPrecision(4)), class: "short" });
   const rates = () => ({ false_alarm_rate: Number(rate.value) / 100 });
   const hand = h("input", { type: "number", min: 0, step: "any", value: product.threshold === null ? "" : Number(product.threshold.toPrecision(4)), class: "short" });
   const zone = dropZone({
@@ -96,7 +96,7 @@ export default {
       h("div", { class: "row" }, h("h1", { class: "grow" }, product.name),
         h("a", { class: "button main", href: `#/inspect/${product.id}` }, t("nav.inspect"))),
       card(t("start.two"), learnt(product, context.signal, show)),
-      h("div", { class: "cards" },
+      h("div", { class: "columns" },
         card(t("product.extend"), zone.node),
         card(t("calibrate.title"), calibrating(product)),
         card(t("evaluate.title"), evaluating(product)),
