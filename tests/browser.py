@@ -25,7 +25,12 @@ def started_browser() -> Iterator[Any]:
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=program,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--use-fake-device-for-media-stream",  # a camera that every machine has
+            ],
         )
         try:
             yield browser

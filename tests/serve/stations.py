@@ -30,20 +30,31 @@ class Running:
         self.pid, self.log = pid, log
         self.url = ""
 
-    def wait(self, tls: ssl.SSLContext | None = None) -> "Running":
-        """Until it is ready to inspect."""
+    def listening(self) -> str:
+        """Its address, as soon as it answers there."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             text = self.log.read_text() if self.log.exists() else ""
             found = re.search(r"listens on (https?://\S+)", text)
             if found:
                 self.url = found[1]
-                if StationClient(self.url, tls=tls).ready():
-                    return self
+                return self.url
             if not _is_alive(self.pid):
                 raise AssertionError(f"the station ended: {text}")
             time.sleep(0.02)
-        raise AssertionError(f"the station is not ready: {text}")
+        raise AssertionError(f"the station does not answer: {text}")
+
+    def wait(self, tls: ssl.SSLContext | None = None) -> "Running":
+        """Until it is ready to inspect."""
+        client = StationClient(self.listening(), tls=tls)
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            if client.ready():
+                return self
+            if not _is_alive(self.pid):
+                raise AssertionError(f"the station ended: {self.log.read_text()}")
+            time.sleep(0.02)
+        raise AssertionError(f"the station is not ready: {self.log.read_text()}")
 
     def client(self, token: str | None = None) -> StationClient:
         """A client of it."""

@@ -16,8 +16,8 @@ MISSING = (
 
 def add_serve(command: argparse.ArgumentParser) -> None:
     command.description = (
-        "Run the inspection station: an API on one port, with products, verdicts and a history in"
-        " one folder."
+        "Run the inspection station: a page and an API on one port, with products, verdicts and a"
+        " history in one folder."
     )
     option(command, "--store DIR", "folder for products, images and the history", required=True)
     option(command, "--host ADDRESS", "address to listen on", default="127.0.0.1")
@@ -25,6 +25,8 @@ def add_serve(command: argparse.ArgumentParser) -> None:
     arguments.add_wait(command)
     text = "write a consistent copy of the store to this zip file, and end; the station may run"
     option(command, "--backup FILE", text)
+    text = "judge the pictures that appear in a folder for a product, by its name; may be repeated"
+    option(command, "--watch PRODUCT=FOLDER", text, action="append")
     safe = command.add_argument_group("security")
     text = "file with the rows `inspect: TOKEN` and `admin: TOKEN`; needed on other addresses"
     option(safe, "--token FILE", text)
@@ -62,7 +64,7 @@ def serve(options: argparse.Namespace) -> int:
     detector, machine = new_settings(options)
     from ..serve.pictures import Limits
     from ..serve.server import serve as run
-    from ..serve.settings import Settings
+    from ..serve.settings import Settings, watched
     from ..serve.store.retention import Keep
 
     limits = Limits(
@@ -77,6 +79,7 @@ def serve(options: argparse.Namespace) -> int:
         originals=not options.no_originals,
         limits=limits,
         reserve=10**6 * options.reserve_megabytes,
+        watch=tuple(map(watched, options.watch or ())),
         **chosen(options, "host", "port", "database", "max_queue"),
     )
     run(settings, detector=detector, machine=machine, wait=options.wait, notify=say)

@@ -1,4 +1,4 @@
-"""A small client of the station's API (docs/station.md); it needs no package but this one."""
+"""A small client of the station's API (docs/station.md); it needs no other package."""
 
 import json
 import os
@@ -15,8 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from ..errors import HyperfsadError, UsageError
 
 Json: TypeAlias = dict[str, Any]
-Source: TypeAlias = str | os.PathLike[str] | tuple[str, bytes]
-"""A file, or a name and its content."""
+Source: TypeAlias = str | os.PathLike[str] | tuple[str, bytes]  # a file, or name and content
 Tls: TypeAlias = ssl.SSLContext | None
 
 
@@ -34,13 +33,12 @@ class StationClient:
     def __init__(
         self, url: str, token: str | None = None, timeout: float = 600.0, tls: Tls = None
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or parts.hostname is None:
-            raise UsageError(f"A station's address is as http://127.0.0.1:8000, not {url}.")
         kinds: Any = {"http": HTTPConnection, "https": partial(HTTPSConnection, context=tls)}
+        if (parts := urlsplit(url)).scheme not in kinds or parts.hostname is None:
+            raise UsageError(f"A station's address is as http://127.0.0.1:8000, not {url}.")
         self._connect = partial(kinds[parts.scheme], parts.hostname, parts.port, timeout=timeout)
-        signed = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._headers = {"Content-Type": "application/json", **signed}
+        self._headers = {"Content-Type": "application/json"}
+        self._headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def products(self) -> list[Json]:
         return list(json.loads(self._bytes("GET", "products")))
@@ -79,7 +77,7 @@ class StationClient:
         return self._object("GET", f"inspections/{inspection}")
 
     def picture(self, inspection: str, kind: str = "overlay", **place: float) -> bytes:
-        """Of the kind overlay, heatmap, original, thumbnail or evidence.jpg (at x, y)."""
+        """An overlay, heatmap, original, thumbnail or evidence.jpg (at x, y)."""
         return self._bytes("GET", f"inspections/{inspection}/{quote(kind)}?{urlencode(place)}")
 
     def evidence(self, inspection: str, **place: float) -> Json:
@@ -92,8 +90,8 @@ class StationClient:
         return self._object("DELETE", f"inspections/{inspection}/label")
 
     def page(self, cursor: str | None = None, **wanted: Any) -> Json:
-        query = wanted if cursor is None else {**wanted, "cursor": cursor}
-        return self._object("GET", f"inspections?{urlencode(query)}")
+        more = {} if cursor is None else {"cursor": cursor}
+        return self._object("GET", f"inspections?{urlencode({**wanted, **more})}")
 
     def history(self, **wanted: Any) -> Iterator[Json]:
         """All inspections, the latest first; `wanted` as the API's parameters."""
@@ -101,17 +99,19 @@ class StationClient:
         while page["next"] is not None:
             yield from (page := self.page(page["next"], **wanted))["inspections"]
 
-    def export(self, **wanted: Any) -> bytes:
-        return self._bytes("GET", f"exports/inspections.csv?{urlencode(wanted)}")
+    def export(self, kind: str = "csv", **wanted: Any) -> bytes:
+        return self._bytes("GET", f"exports/inspections.{quote(kind)}?{urlencode(wanted)}")
+
+    def report(self, product: str, kind: str = "trend", **wanted: Any) -> Json:
+        return self._object("GET", f"products/{product}/{quote(kind)}?{urlencode(wanted)}")
 
     def audit(self) -> list[Json]:
         return list(self._object("GET", "audit")["entries"])
 
     def ready(self) -> bool:
-        try:
+        with suppress(StationError):
             return bool(self._object("GET", "ready")["ready"])
-        except StationError:
-            return False
+        return False
 
     def _object(self, method: str, path: str, *sent: Any) -> Json:
         return dict(json.loads(self._bytes(method, path, *sent)))

@@ -17,11 +17,13 @@ from ..results.heatmap import HeatMap, map_overlay, thumbnail
 from ..results.result import AnomalyResult
 from .engine import Detectors
 from .faults import GoneError, MissingError
+from .live import Live
 from .pictures import MEDIA_TYPES, Picture
 from .products import image_row
 from .store.history import row_of
 from .store.models import Detail, Image, Inspection, Label, Support
 from .store.store import Store, inspection_of, new_id, now, product_of, remember_image
+from .store.trends import count_in
 
 VERDICTS = {True: "anomalous", False: "good", None: "unjudged"}
 
@@ -29,9 +31,10 @@ VERDICTS = {True: "anomalous", False: "good", None: "unjudged"}
 class Inspections:
     """The inspections of a store."""
 
-    def __init__(self, store: Store, *, originals: bool = True) -> None:
+    def __init__(self, store: Store, live: Live, *, originals: bool = True) -> None:
         """Without `originals`, only thumbnails and maps are kept."""
-        self.store, self._originals = store, originals
+        self.store, self._live, self._originals = store, live, originals
+        self._latest = 0
 
     def add(
         self,
@@ -41,8 +44,24 @@ class Inspections:
     ) -> list[dict[str, Any]]:
         """Keeps verdicts; when this returns, they are on the disk, all of them."""
         rows = [
-            (picture, *_rows(product_id, revision, picture, result)) for picture, result in judged
+            (picture, *_rows(new_id(), product_id, revision, picture, result))
+            for picture, result in judged
         ]
+        return self._kept(product_id, rows)
+
+    def add_once(
+        self, inspection_id: str, product_id: str, revision: int, judged: Picture, by: AnomalyResult
+    ) -> None:
+        """Keeps a verdict under an id of the caller's; not again if it is there."""
+        with self.store.database.reading() as session:
+            if session.get(Inspection, inspection_id) is not None:
+                return
+        rows = (judged, *_rows(inspection_id, product_id, revision, judged, by))
+        self._kept(product_id, [rows])
+
+    def _kept(
+        self, product_id: str, rows: Sequence[tuple[Picture, Inspection, Detail]]
+    ) -> list[dict[str, Any]]:
         if self._originals:
             for picture, *_ in rows:
                 target = self.store.files.image(picture.upload.sha256, picture.suffix)
@@ -50,12 +69,22 @@ class Inspections:
         with self.store.database.writing() as session:
             name = product_of(session, product_id).name
             for picture, inspection, detail in rows:
+                inspection.time = self._time()
                 remember_image(session, image_row(picture, self._originals))
                 session.add(inspection)
                 session.flush()
                 session.add(detail)
             session.flush()
-            return [shown(inspection, detail, name, None) for _, inspection, detail in rows]
+            kept = [shown(inspection, detail, name, None) for _, inspection, detail in rows]
+            count_in(session, [inspection for _, inspection, _ in rows])
+        self._live.publish([one["verdict"] for one in kept])
+        return kept
+
+    def _time(self) -> int:
+        """Later than that of every verdict before: who follows them live must not miss one. It is
+        asked for by the one who writes."""
+        self._latest = max(now(), self._latest + 1)
+        return self._latest
 
     def get(self, inspection_id: str) -> dict[str, Any]:
         """One inspection with its record."""
@@ -87,6 +116,14 @@ class Inspections:
         anomaly_map, _ = _unpacked(detail.map)
         low, high = detail.drawing["scale"]
         return base64.b64decode(map_overlay(anomaly_map, (low, high)))
+
+    def picture(self, inspection_id: str) -> bytes:
+        """The image as a JPEG that any browser shows; the thumbnail where the original is gone."""
+        try:
+            path, _ = self.original(inspection_id)
+        except GoneError:
+            return self.thumbnail(inspection_id)
+        return encoded(load_image(path).reduced(LARGEST_DRAWN).rgb())
 
     def overlay(self, inspection_id: str) -> bytes:
         """The heat map over the image as `detect` draws it; over the thumbnail where the original
@@ -144,12 +181,12 @@ class Inspections:
 
 
 def _rows(
-    product_id: str, revision: int, picture: Picture, result: AnomalyResult
+    inspection_id: str, product_id: str, revision: int, picture: Picture, result: AnomalyResult
 ) -> tuple[Inspection, Detail]:
     record = {**result.to_dict(), "image": picture.name}
     inspection = Inspection(
-        id=new_id(),
-        time=now(),
+        id=inspection_id,
+        time=0,
         product_id=product_id,
         revision=revision,
         image=picture.upload.sha256,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -14,7 +14,7 @@ from ..errors import DetectorFileError, UsageError
 from ..images.loading import LoadedImage
 from ..messages import silent
 from .engine import Detectors
-from .faults import ConflictError
+from .faults import ConflictError, MissingError
 from .notices import gathered
 from .pictures import Picture, Upload
 from .store.history import iso
@@ -41,6 +41,15 @@ class Products:
         """One product, with its good parts."""
         with self.store.database.reading() as session:
             return described(product_of(session, product_id))
+
+    def find(self, name: str) -> str:
+        """The id of the living product of a name or an id."""
+        with self.store.database.reading() as session:
+            own = Product.detector.is_not(None), or_(Product.claimed == name, Product.id == name)
+            found = session.scalar(select(Product.id).where(*own).order_by(Product.claimed != name))
+        if found is None:
+            raise MissingError(f"There is no product {name} yet; make it.")
+        return found
 
     def detector(self, product_id: str) -> tuple[str, Path, int]:
         """The name, the detector file and the revision of a product."""
@@ -276,6 +285,7 @@ def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
         "threshold": detector.threshold_,
         "map_threshold": detector.map_threshold_,
         "threshold_from": detector.threshold_from_,
+        **threshold_kind(detector),
         "false_alarm_rate": None if calibration is None else calibration.rate,
         "recipe": detector.recipe,
         "encoder": _shown_encoder(detector.settings.name),
@@ -284,6 +294,19 @@ def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
         "tiles": detector.tile_side,
         "notes": list(notes),
         "images": [image.name for image in detector.support_[:LISTED]],
+    }
+
+
+def threshold_kind(detector: HyperFSAD) -> dict[str, Any]:
+    """What `threshold_from` says, for programs: the method, how many parts had a say, staleness."""
+    found = detector.calibration_
+    if found is None or detector.threshold_ != found.threshold:
+        method = None if detector.threshold_ is None else "hand"
+        return {"threshold_method": method, "threshold_images": None, "threshold_stale": False}
+    return {
+        "threshold_method": found.method,
+        "threshold_images": found.images,
+        "threshold_stale": found.stale,
     }
 
 

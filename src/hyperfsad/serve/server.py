@@ -54,7 +54,7 @@ def serve(
             config.load()
         except OSError as error:  # also what ssl raises
             raise UsageError(f"TLS cannot be used: {reason(error)}.") from error
-        _Server(config, settings, notify).run([listening])
+        _Server(config, station, notify).run([listening])
     finally:
         listening.close()
         station.close()
@@ -75,17 +75,22 @@ def _socket(settings: Settings) -> socket.socket:
 class _Server(uvicorn.Server):
     """Says where it listens, and ends quietly."""
 
-    def __init__(self, config: uvicorn.Config, settings: Settings, notify: Notify) -> None:
+    def __init__(self, config: uvicorn.Config, station: Station, notify: Notify) -> None:
         super().__init__(config)
-        self._settings, self._notify = settings, notify
+        self._station, self._notify = station, notify
 
     async def startup(self, sockets: Any = None) -> None:
         """Opens the port."""
         await super().startup(sockets)
         host, port = sockets[0].getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        kind = "https" if self._settings.secure else "http"
+        kind = "https" if self._station.settings.secure else "http"
         self._notify(f"The station listens on {kind}://{shown}:{port} (Ctrl-C ends it).")
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Waits for all requests; who follows verdicts would never end by themselves."""
+        self._station.live.close()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

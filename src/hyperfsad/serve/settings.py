@@ -31,6 +31,8 @@ class Settings:
     tls_key: Path | None = None
     limits: Limits = field(default_factory=Limits)
     reserve: int = RESERVE
+    watch: tuple[tuple[str, Path], ...] = ()
+    """Products by name or id, and the folders whose pictures are judged for them."""
     names: tuple[str, ...] = ()
     """Further names under which browsers may ask for it, where there are no tokens."""
 
@@ -47,6 +49,7 @@ class Settings:
             raise UsageError(f"The port is 0 to 65535, not {self.port}.")
         if not 1 <= self.max_queue <= 10_000:
             raise UsageError(f"--max-queue is 1 to 10000, not {self.max_queue}.")
+        self._check_folders()
         if self.token is not None:
             return read_tokens(self.token)
         if not is_loopback(self.host):
@@ -55,6 +58,28 @@ class Settings:
                 " rows `inspect: TOKEN` and `admin: TOKEN`; without it, only this machine may ask."
             )
         return {}
+
+    def _check_folders(self) -> None:
+        store = self.store.resolve()
+        for product, folder in self.watch:
+            found = folder.resolve()
+            if store == found or store in found.parents or found in store.parents:
+                raise UsageError(
+                    f"The folder {folder}, which {product} watches, and the store {self.store} lie"
+                    " in each other; choose another one."
+                )
+            if found.exists() and not found.is_dir():
+                raise UsageError(f"{folder} is a file; name the folder to watch.")
+        if len(set(self.watch)) < len(self.watch):
+            raise UsageError("--watch names a product and a folder twice; leave one out.")
+
+
+def watched(text: str) -> tuple[str, Path]:
+    """Reads what `--watch` says: PRODUCT=FOLDER."""
+    product, _, folder = text.partition("=")
+    if not product.strip() or not folder.strip():
+        raise UsageError(f"--watch is as bolt=/camera/line1, not {text!r}.")
+    return product.strip(), Path(folder.strip())
 
 
 def is_loopback(host: str) -> bool:

@@ -2,16 +2,22 @@
 
 import logging
 import threading
+from pathlib import Path
 from typing import Any
 
 from ..detector.hyperfsad import HyperFSAD
 from ..messages import Notify, silent
+from .coverage import Advisor
 from .engine import Engine
+from .folders import Desk, WatchedFolder
+from .goodparts import GoodParts
 from .inspections import Inspections
 from .labels import Labels
+from .live import Live
 from .products import Products
 from .settings import Settings
 from .store.store import Store
+from .trends import Trends
 
 LOG = logging.getLogger("hyperfsad.serve")
 TIDY = 600.0
@@ -36,9 +42,14 @@ class Station:
         self.engine = Engine(
             lambda: HyperFSAD(**detector, **machine), machine, max_queue=settings.max_queue
         )
+        self.live = Live()
         self.products = Products(self.store)
-        self.inspections = Inspections(self.store, originals=settings.originals)
+        self.good_parts = GoodParts(self.store)
+        self.inspections = Inspections(self.store, self.live, originals=settings.originals)
         self.labels = Labels(self.store, self.products, self.inspections)
+        self.trends = Trends(self.store)
+        self.advisor = Advisor(self.store, self.products)
+        self.folders = [self._watched(product, folder) for product, folder in settings.watch]
         self._ending = threading.Event()
         self._tidier = threading.Thread(target=self._tidy, name="hyperfsad-tidy", daemon=True)
 
@@ -47,11 +58,20 @@ class Station:
         self.store.open(wait=wait, notify=notify)
         self.engine.start()
         self._tidier.start()
+        for folder in self.folders:
+            folder.start()
         return self
+
+    def _watched(self, product: str, folder: Path) -> WatchedFolder:
+        desk = Desk(self.engine, self.products, self.inspections, self.settings.limits)
+        return WatchedFolder(desk, product, folder)
 
     def close(self) -> None:
         """Finishes what was accepted, then closes the store."""
         self._ending.set()
+        self.live.close()
+        for folder in self.folders:
+            folder.stop()
         if self._tidier.ident is not None:  # where the store could not be opened, nothing runs
             self.engine.stop()
             self._tidier.join()

@@ -11,7 +11,7 @@
 """
 
 from .certificates import Certificates, certify
-from .coverage import Coverage, cover_normal
+from .coverage import Coverage, cover_learnt, cover_normal
 from .drift import DriftMonitor, DriftReport, monitor_drift
 from .patchwise import PatchReport, rank_patches, read_masks
 from .ranking import LayerReport, rank_layers
@@ -29,6 +29,7 @@ __all__ = [
     "certify",
     "check_extension",
     "check_stability",
+    "cover_learnt",
     "cover_normal",
     "monitor_drift",
     "rank_layers",

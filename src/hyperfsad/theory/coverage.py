@@ -29,7 +29,16 @@ from .covering import (
     share_interval,
     token_distances,
 )
-from .layerwise import Array, LayerwiseMatcher, encoded, numbers, refuse_departures
+from .layerwise import (
+    Array,
+    LayerwiseMatcher,
+    encoded,
+    fitted_bank,
+    numbers,
+    refuse_departures,
+)
+
+OWN = "the largest leave-one-out distance of each layer"
 
 LEVEL_IMAGES = 16
 """Normal images whose maps against each other tell the ordinary level; more cost time and room."""
@@ -265,9 +274,7 @@ def cover_normal(
         radii = radii_for_budget(distances, budget)
         origin = f"from the threshold {threshold:.4f}, ordinary map {level:.4f}, λ {detector.lam}"
     else:
-        radii = np.sqrt(2 * left_out_scores(distances).max(axis=1))
-        radii += 1e-9  # the farthest image itself must not be lost to rounding
-        origin = "the largest leave-one-out distance of each layer"
+        radii, origin = _own_radii(distances), OWN
     return cover_tokens(
         cls,
         radii,
@@ -277,6 +284,35 @@ def cover_normal(
         confidence=confidence,
         origin=origin,
     )
+
+
+def cover_learnt(
+    detector: HyperFSAD, *, chance: float = 0.95, confidence: float = 0.95
+) -> Coverage:
+    """Coverage among the good parts that a detector has learnt, from its memory: no image is read.
+
+    Turned copies are left out, and each layer's radius is the largest leave-one-out distance.
+    """
+    refuse_departures(detector, patches=False)
+    bank = fitted_bank(detector)
+    upright = [entries[0] for entries in bank.entries]
+    _require_three(len(upright))
+    cls = numbers(bank.cls[upright])
+    return cover_tokens(
+        cls,
+        _own_radii(token_distances(cls)),
+        names=[image.name for image in bank.normal_images],
+        blocks=detector.settings.layers,
+        chance=chance,
+        confidence=confidence,
+        origin=OWN,
+    )
+
+
+def _own_radii(distances: Array) -> Array:
+    """As far as a threshold reaches that passes all these images."""
+    radii = np.sqrt(2 * left_out_scores(distances).max(axis=1))
+    return np.asarray(radii + 1e-9)  # the farthest image itself must not be lost to rounding
 
 
 def _require_three(images: int) -> None:

@@ -15,16 +15,13 @@ from ..output.folder import file_name, write_files
 from ..output.journal import Stamp, stamp_of
 from ..results.result import AnomalyResult
 from .arrivals import Arrivals, FolderScan, scan_folder
+from .judge import Judge, Keep
 from .ledger import RESULTS, Ledger
 from .outbox import GRACE, Outbox
 from .webhook import Webhook
 
 if TYPE_CHECKING:
     from PIL import Image
-
-    from ..detector.cascade import CascadeDetector
-    from ..detector.hyperfsad import HyperFSAD
-    from ..detector.products import ProductDetector
 
 INTERVAL, SETTLE, PATIENCE = 0.5, 1.0, 10.0
 STUCK = 60.0
@@ -38,7 +35,7 @@ class Watcher:
 
     def __init__(
         self,
-        detector: "HyperFSAD | ProductDetector | CascadeDetector",
+        detector: Judge,
         folder: str | os.PathLike[str],
         output: str | os.PathLike[str] = "out",
         *,
@@ -49,14 +46,16 @@ class Watcher:
         heatmaps: bool = True,
         maps: bool = False,
         webhook: Webhook | None = None,
+        keep: Keep | None = None,
         wait: bool = False,
         notify: Notify = silent,
     ) -> None:
         """A picture is complete when it has not changed for `settle` seconds and decodes; one that
         never decodes gets a record with its error after `patience` seconds.
 
-        `new_only` skips what the very first start finds. `wait` lets another process finish that
-        writes to the output folder. `notify` receives messages.
+        `new_only` skips what the very first start finds. `keep` gets a result, and its picture's
+        stamp, before the picture counts as done; so after a crash perhaps again. `wait` lets
+        another process finish that writes to the output folder. `notify` receives messages.
         """
         for name, value in (("interval", interval), ("settle", settle), ("patience", patience)):
             if not 0 <= value < math.inf:
@@ -68,6 +67,7 @@ class Watcher:
         self.new_only, self.heatmaps, self.maps = new_only, heatmaps, maps
         self.wait = wait
         self.webhook, self.notify = webhook, notify
+        self._keep = keep
         self.record: Record = {}
         """The record of the last result."""
         self.stopping = False
@@ -221,6 +221,8 @@ class Watcher:
             if again or not self._is_unchanged(path, stamp):
                 return None
             result = AnomalyResult.failed(path, _sentence(error, path))
+        if self._keep is not None:
+            self._keep(result, stamp)
         self.record = self._write(result, stamp, picture)
         ledger.add(self.record)
         self._arrivals.remove(path)
@@ -256,7 +258,7 @@ class Watcher:
 
 
 def watch(
-    detector: "HyperFSAD | ProductDetector | CascadeDetector",
+    detector: Judge,
     folder: str | os.PathLike[str],
     output: str | os.PathLike[str] = "out",
     *,

@@ -14,7 +14,7 @@ from ...errors import EncoderError, HyperfsadError
 from ...version import __version__
 from ..faults import FullError, RefusedError, is_full
 from ..station import Station
-from . import inspections, labels, products, system
+from . import goodparts, inspections, labels, live, pages, products, system, trends
 from .context import Context
 from .guard import Guard
 from .logs import LOG
@@ -40,9 +40,12 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
     guard = Guard(tokens, station.settings.names)
     metrics = Metrics(lambda: station.engine.waiting, lambda: station.store.files.free)
     app.state.context = Context(station, guard, metrics)
-    for router in (products.router, inspections.router, labels.router, system.router):
+    station.live.count(metrics.judged)
+    rooms = (products, goodparts, inspections, labels, trends, live, system)
+    for router in (room.router for room in rooms):
         app.include_router(router, prefix=PREFIX)
     app.include_router(system.figures)
+    app.include_router(pages.router)
     app.add_exception_handler(HyperfsadError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain)

@@ -11,6 +11,7 @@ from ...errors import ImageError, UsageError
 from ...results.result import AnomalyResult
 from ..pictures import Picture, Upload, try_picture
 from ..store.history import Filter, exported, page
+from ..store.parquet import parquet
 from .context import UPLOADING, Here, Id, Inspector, answers, called, finished, form_of
 from .schemas import Evidence, HistoryPage, Inspected, InspectionOut, Rejected, Row
 from .uploads import received
@@ -60,8 +61,6 @@ async def inspect(product_id: Id, request: Request, here: Here, _: Inspector) ->
         if not judged:
             raise ImageError(rejected[0].error)
         kept = await run_in_threadpool(station.inspections.add, product_id, revision, judged)
-    for one in kept:
-        here.metrics.inspections.labels(one["verdict"]).inc()
     return Inspected(inspections=[InspectionOut(**one) for one in kept], rejected=rejected)
 
 
@@ -69,23 +68,28 @@ def _rejected(upload: Upload, error: str) -> Rejected:
     return Rejected(name=upload.name, error=error)
 
 
+Since = Annotated[datetime | None, Query(description="From this time on.")]
+Until = Annotated[datetime | None, Query(description="Before this time.")]
+
+
 def wanted(
     product: Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")] = None,
     verdict: Literal["good", "anomalous", "unjudged"] | None = None,
     label: Literal["fine", "bad"] | None = None,
-    since: Annotated[datetime | None, Query(description="From this time on.")] = None,
-    until: Annotated[datetime | None, Query(description="Before this time.")] = None,
+    since: Since = None,
+    until: Until = None,
     min_score: Annotated[float | None, Query(allow_inf_nan=False)] = None,
     max_score: Annotated[float | None, Query(allow_inf_nan=False)] = None,
 ) -> Filter:
     """Which inspections; times without a zone are UTC."""
-    return Filter(product, verdict, label, _micro(since), _micro(until), min_score, max_score)
+    return Filter(product, verdict, label, micro(since), micro(until), min_score, max_score)
 
 
 Wanted = Annotated[Filter, Depends(wanted)]
 
 
-def _micro(time: datetime | None) -> int | None:
+def micro(time: datetime | None) -> int | None:
+    """A time as the store has it."""
     if time is None:
         return None
     zoned = time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
@@ -121,6 +125,21 @@ def export(here: Here, _: Inspector, wanted: Wanted) -> StreamingResponse:
     return StreamingResponse(rows, media_type="text/csv; charset=utf-8", headers=headers)
 
 
+@router.get(
+    "/exports/inspections.parquet",
+    response_class=StreamingResponse,
+    responses={
+        **answers(),
+        200: {"content": {"application/vnd.apache.parquet": {}}, "description": "The table."},
+    },
+)
+def export_parquet(here: Here, _: Inspector, wanted: Wanted) -> StreamingResponse:
+    """The history as Parquet, with types."""
+    headers = {"content-disposition": 'attachment; filename="inspections.parquet"'}
+    rows = parquet(here.station.store.database, wanted)
+    return StreamingResponse(rows, media_type="application/vnd.apache.parquet", headers=headers)
+
+
 @router.get("/inspections/{inspection_id}", responses=answers(404))
 def get_inspection(inspection_id: Id, here: Here, _: Inspector) -> InspectionOut:
     """One inspection."""
@@ -149,6 +168,16 @@ def original(inspection_id: Id, here: Here, _: Inspector) -> FileResponse:
 def thumbnail(inspection_id: Id, here: Here, _: Inspector) -> Response:
     """A small picture of the image; always kept."""
     return Response(here.station.inspections.thumbnail(inspection_id), media_type="image/jpeg")
+
+
+@router.get(
+    "/inspections/{inspection_id}/picture",
+    response_class=Response,
+    responses={**answers(404), **JPEG},
+)
+def picture(inspection_id: Id, here: Here, _: Inspector) -> Response:
+    """The image as a JPEG, large ones made smaller; the thumbnail where the original is gone."""
+    return Response(here.station.inspections.picture(inspection_id), media_type="image/jpeg")
 
 
 @router.get(

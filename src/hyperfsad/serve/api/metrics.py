@@ -1,6 +1,6 @@
 """Figures for Prometheus."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
@@ -32,6 +32,11 @@ class Metrics:
         line.set_function(waiting)
         disk = Gauge("hyperfsad_disk_free_bytes", "Space on the disk.", registry=registry)
         disk.set_function(free)
+
+    def judged(self, verdicts: Sequence[str]) -> None:
+        """Counts verdicts, whoever asked for them."""
+        for verdict in verdicts:
+            self.inspections.labels(verdict).inc()
 
     def text(self) -> bytes:
         """All of them, as Prometheus reads it."""

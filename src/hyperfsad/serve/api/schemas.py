@@ -23,6 +23,9 @@ class ProductOut(BaseModel):
     threshold: float | None
     map_threshold: float | None
     threshold_from: str | None
+    threshold_method: Literal["support", "conformal", "few", "hand"] | None = None
+    threshold_images: int | None = Field(None, description="Good parts that had a say in it.")
+    threshold_stale: bool = Field(False, description="Whether parts were learnt since.")
     false_alarm_rate: float | None
     recipe: str
     encoder: str
@@ -31,6 +34,27 @@ class ProductOut(BaseModel):
     tiles: int | None
     notes: list[str] = Field(description="What the last change had to say; empty in lists.")
     images: list[str] = Field(description="Names of the good parts; empty in lists.")
+
+
+class GoodPart(BaseModel):
+    """A picture that a product has learnt."""
+
+    image: str = Field(description="sha256 of the uploaded file.")
+    name: str
+    added: str
+
+
+class GoodParts(BaseModel):
+    """The pictures that a product has learnt and the station has; the oldest first."""
+
+    images: list[GoodPart]
+
+
+class Levels(BaseModel):
+    """How far good parts reach against the thresholds; above 1 they would be called anomalous."""
+
+    kind: Literal["leave-one-out", "calibration", "none"]
+    strengths: list[float] = Field(description="Rising; empty where nothing is known.")
 
 
 class Row(BaseModel):
@@ -118,6 +142,95 @@ class HistoryPage(BaseModel):
 
     inspections: list[Row]
     next: str | None = Field(description="The cursor of the next page; null at the end.")
+
+
+Quantiles = list[float]
+"""At 5, 25, 50, 75 and 95 %."""
+
+
+class CalibrationOut(BaseModel):
+    """What good parts were like when the thresholds were set."""
+
+    words: str
+    images: int
+    false_alarm_rate: float
+    stale: bool = Field(description="Whether good parts were learnt since.")
+    strength: Quantiles | None = Field(
+        description="Of good parts that were not learnt; null where there were none."
+    )
+
+
+class TrendPoint(BaseModel):
+    """An hour or a day (UTC) with inspections."""
+
+    time: str = Field(description="Its start.")
+    count: int
+    anomalous: int
+    unjudged: int
+    share: float | None = Field(description="Anomalous ones among those with a verdict.")
+    score: Quantiles | None = Field(description="At 5, 25, 50, 75, 95 %, right to within 1 %.")
+    strength: Quantiles | None = Field(description="The same against the thresholds.")
+
+
+class Moment(BaseModel):
+    """An inspection and its time."""
+
+    inspection: str
+    time: str
+
+
+class DriftOut(BaseModel):
+    """The test of `hyperfsad drift`, over the latest inspections since the product changed."""
+
+    moved: bool
+    evidence: float = Field(description="The highest so far.")
+    needed: float = Field(description="Evidence that raises the alarm.")
+    reference: Literal["calibration", "first inspections"]
+    compared_with: int = Field(description="Good parts or inspections of the reference.")
+    inspections: int
+    since: Moment | None = Field(description="About where normal moved.")
+    known: Moment | None = Field(description="Where that became sure.")
+    add: list[str] = Field(description="Inspections to look at and, if good, to learn.")
+
+
+class TrendOut(BaseModel):
+    """A product's inspections over time."""
+
+    product: str
+    product_id: str
+    step: Literal["hour", "day"]
+    since: str
+    until: str
+    threshold: float | None
+    calibration: CalibrationOut | None
+    points: list[TrendPoint]
+    drift: DriftOut | None = Field(description="Null while there is too little to compare.")
+
+
+class CoverageOut(BaseModel):
+    """How well the good parts of a product cover new ones, and what to add."""
+
+    product: str
+    product_id: str
+    good_parts: int
+    chance: float
+    needed: int | None = Field(description="Good parts for that chance; null if unknown.")
+    covered: float | None = Field(description="The chance with all but one of these.")
+    answer: str
+    more_like: list[str] = Field(description="Good parts that few others resemble.")
+    inspections: list[Row] = Field(
+        description="Parts that passed and resemble no learnt one; if they are good, learn them."
+    )
+
+
+class Watched(BaseModel):
+    """A folder that the station watches."""
+
+    product: str
+    product_id: str | None
+    judged: int = Field(description="Pictures since the station started.")
+    failed: int = Field(description="Of these, such as no reader understands.")
+    problem: str | None
 
 
 class Renaming(BaseModel):

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -65,28 +66,46 @@ def page(
 
     The cursor is the place of the last row: rows that arrive later come before the first page.
     """
-    question = _ordered(wanted)
+    question = _joined(wanted).order_by(Inspection.time.desc(), Inspection.id.desc())
     if cursor is not None:
         question = question.where(tuple_(Inspection.time, Inspection.id) < tuple_(*_place(cursor)))
     found = session.execute(question.limit(limit + 1)).all()
     rows = [row_of(inspection, name) for inspection, name in found[:limit]]
     more = len(found) > limit
-    return rows, _cursor(found[limit - 1][0]) if more else None
+    last = found[limit - 1][0] if more else None
+    return rows, None if last is None else _cursor(last.time, last.id)
+
+
+def pages(database: Database, wanted: Filter) -> Iterator[list[Row]]:
+    """All of them, some at a time, in bounded memory."""
+    cursor = None
+    while True:
+        with database.reading() as session:
+            found, cursor = page(session, wanted, cursor, EXPORTED)
+        yield [{name: row[name] for name in COLUMNS} for row in found]
+        if cursor is None:
+            return
 
 
 def exported(database: Database, wanted: Filter) -> Iterator[str]:
-    """All of them as CSV, row by row, in bounded memory."""
+    """All of them as CSV, row by row."""
+    return csv_table(COLUMNS, itertools.chain.from_iterable(pages(database, wanted)))
 
-    def rows() -> Iterator[Row]:
-        cursor = None
-        while True:
-            with database.reading() as session:
-                found, cursor = page(session, wanted, cursor, EXPORTED)
-            yield from ({name: row[name] for name in COLUMNS} for row in found)
-            if cursor is None:
-                return
 
-    return csv_table(COLUMNS, rows())
+def following(session: Session, wanted: Filter, cursor: str, limit: int) -> list[tuple[str, Row]]:
+    """The inspections that came after a place, the first ones first, each with its own cursor."""
+    place = tuple_(Inspection.time, Inspection.id)
+    question = _joined(wanted).where(place > tuple_(*_place(cursor)))
+    found = session.execute(question.order_by(Inspection.time, Inspection.id).limit(limit))
+    return [(_cursor(one.time, one.id), row_of(one, name)) for one, name in found]
+
+
+def newest(session: Session) -> str:
+    """The cursor of the latest inspection, or one before all."""
+    question = select(Inspection.time, Inspection.id)
+    ordered = question.order_by(Inspection.time.desc(), Inspection.id.desc()).limit(1)
+    found = session.execute(ordered).one_or_none()
+    return _cursor(*found) if found is not None else _cursor(0, "0" * 32)
 
 
 def row_of(inspection: Inspection, product: str) -> Row:
@@ -95,15 +114,13 @@ def row_of(inspection: Inspection, product: str) -> Row:
     return {**own, "time": iso(inspection.time), "product": product}
 
 
-def _ordered(wanted: Filter) -> Any:
+def _joined(wanted: Filter) -> Any:
     question = select(Inspection, Product.name).join(Product, Product.id == Inspection.product_id)
-    return question.where(*wanted.conditions()).order_by(
-        Inspection.time.desc(), Inspection.id.desc()
-    )
+    return question.where(*wanted.conditions())
 
 
-def _cursor(last: Inspection) -> str:
-    return base64.urlsafe_b64encode(f"{last.time}.{last.id}".encode()).decode()
+def _cursor(time: int, name: str) -> str:
+    return base64.urlsafe_b64encode(f"{time}.{name}".encode()).decode()
 
 
 def _place(cursor: str) -> Sequence[Any]:

@@ -89,6 +89,7 @@ class Inspection(Base):
         Index(None, "verdict", "time", "id"),
         Index(None, "product_id", "verdict", "time", "id"),
         Index(None, "label", "time", "id"),
+        Index(None, "product_id", "revision", "time", "id"),
     )
     id: Mapped[str] = mapped_column(ID, primary_key=True)
     time: Mapped[int] = mapped_column(BigInteger)
@@ -117,6 +118,22 @@ class Detail(Base):
     """What the heat map needs beside the map."""
     map: Mapped[bytes] = mapped_column(LargeBinary)
     thumbnail: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class Period(Base):
+    """The inspections of a product in an hour or a day, summed up for trends."""
+
+    __tablename__ = "periods"
+    product_id: Mapped[str] = mapped_column(ForeignKey("products.id"), primary_key=True)
+    length: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    start: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    """Both in microseconds."""
+    count: Mapped[int] = mapped_column(Integer)
+    anomalous: Mapped[int] = mapped_column(Integer)
+    unjudged: Mapped[int] = mapped_column(Integer)
+    scores: Mapped[dict[str, int]] = mapped_column(JSON)
+    strengths: Mapped[dict[str, int]] = mapped_column(JSON)
+    """How many lie in each bin (`store/trends.py`)."""
 
 
 class Label(Base):

@@ -1,0 +1,62 @@
+"""Who follows verdicts as they come: they are woken, and read what is new from the store.
+
+Nothing waits in memory, so a slow reader costs nothing, and one that was away reads on.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+
+from .faults import BusyError
+
+MOST = 200
+"""Readers at a time."""
+
+
+class Live:
+    """Tells readers that there is something new, and that the station stops."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._lock = Lock()
+        self._readers: dict[object, Callable[[], object]] = {}
+        self._counters: list[Callable[[Sequence[str]], None]] = []
+
+    def publish(self, verdicts: Sequence[str]) -> None:
+        """There are new verdicts in the store; called by any thread."""
+        for count in self._counters:
+            count(verdicts)
+        self._wake()
+
+    def count(self, counter: Callable[[Sequence[str]], None]) -> None:
+        """Calls `counter` with all verdicts from now on."""
+        self._counters.append(counter)
+
+    def check_room(self) -> None:
+        """Refuses when too many follow."""
+        if len(self._readers) >= MOST:
+            raise BusyError(f"{MOST} readers follow the verdicts already; ask later.", 30)
+
+    @contextlib.contextmanager
+    def following(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Calls `wake`, which must not wait, whenever there is something new."""
+        self.check_room()
+        key = object()
+        with self._lock:
+            self._readers[key] = wake
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._readers[key]
+
+    def close(self) -> None:
+        """Lets all readers end."""
+        self.closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        with self._lock:
+            readers = list(self._readers.values())
+        for wake in readers:
+            wake()

@@ -1,0 +1,90 @@
+// The station's API, as docs/station.md describes it.
+
+const ROOT = "api/v1";
+export const SIGNED_OUT = "signed-out";
+export const AWAY = "away";
+
+export class ApiError extends Error {
+  constructor(status, detail, retryAfter) {
+    super(detail);
+    this.status = status;
+    this.retryAfter = retryAfter;
+  }
+}
+
+// Asks; the answer is JSON, or nothing. `form` is a FormData, `json` anything.
+export async function ask(method, path, { json, form, signal } = {}) {
+  const headers = { "X-Requested-With": "page" };
+  if (json !== undefined) headers["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(`${ROOT}/${path}`, {
+      method, headers, signal, body: form ?? (json === undefined ? undefined : JSON.stringify(json)),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    dispatchEvent(new Event(AWAY));
+    throw new ApiError(0, "", null);
+  }
+  if (answer.ok) return answer.status === 204 ? null : answer.json();
+  const found = await answer.json().catch(() => ({}));
+  if (answer.status === 401 && path !== "login") dispatchEvent(new Event(SIGNED_OUT));
+  const after = Number(answer.headers.get("retry-after"));
+  throw new ApiError(answer.status, found.detail ?? answer.statusText, after || null);
+}
+
+export function address(path) {
+  return `${ROOT}/${path}`;
+}
+
+function form(fields, files, name = "images") {
+  const made = new FormData();
+  for (const [key, value] of Object.entries(fields)) made.append(key, value);
+  for (const file of files) made.append(name, file, file.name ?? "camera.jpg");
+  return made;
+}
+
+export const session = () => ask("GET", "session");
+export const logIn = (token) => ask("POST", "login", { json: { token } });
+export const logOut = () => ask("POST", "logout");
+
+// Of a station that is not ready the answer is 503, with the same fields.
+export async function readiness() {
+  try {
+    const answer = await fetch(`${ROOT}/ready`);
+    return await answer.json();
+  } catch {
+    return null;
+  }
+}
+
+export const products = (signal) => ask("GET", "products", { signal });
+export const product = (id, signal) => ask("GET", `products/${id}`, { signal });
+export const createProduct = (name, files, more = {}) => ask("POST", "products", { form: form({ name, ...more }, files) });
+export const uploadProduct = (name, file) => ask("POST", "products/upload", { form: form({ name }, [file], "detector") });
+export const extendProduct = (id, files) => ask("POST", `products/${id}/images`, { form: form({}, files) });
+export const calibrateProduct = (id, files, more = {}) => ask("POST", `products/${id}/calibration`, { form: form(more, files) });
+export const renameProduct = (id, name) => ask("PATCH", `products/${id}`, { json: { name } });
+export const deleteProduct = (id) => ask("DELETE", `products/${id}`);
+export const evaluateProduct = (id) => ask("POST", `products/${id}/evaluation`);
+export const goodParts = (id, signal) => ask("GET", `products/${id}/images`, { signal });
+export const levels = (id, signal) => ask("GET", `products/${id}/levels`, { signal });
+export const coverage = (id, signal) => ask("GET", `products/${id}/coverage`, { signal });
+
+export const inspection = (id, signal) => ask("GET", `inspections/${id}`, { signal });
+export const label = (id, kind, more = {}) => ask("PUT", `inspections/${id}/label`, { json: { kind, ...more } });
+export const undoLabel = (id) => ask("DELETE", `inspections/${id}/label`);
+
+// A full line is no failure: the station says when to come back. `waiting` hears of it.
+export async function inspect(id, files, { signal, waiting = () => {} } = {}) {
+  for (;;) {
+    try {
+      return await ask("POST", `products/${id}/inspections`, { form: form({}, files), signal });
+    } catch (error) {
+      if (error.status !== 503 || error.retryAfter === null) throw error;
+      waiting(error.retryAfter);
+      await new Promise((resolve) => setTimeout(resolve, 1000 * error.retryAfter));
+      if (signal?.aborted) throw error;
+    }
+  }
+}

@@ -1,0 +1,43 @@
+// The start of the page: texts, who is signed in, then the view that the address names.
+
+import { SIGNED_OUT } from "./api.js";
+import { drawBar } from "./bar.js";
+import { loadTexts, setLanguage } from "./i18n.js";
+import { listen } from "./keys.js";
+import { setViews, show } from "./router.js";
+import { tell } from "./said.js";
+import { isEngineer, loadSession, loadWishes, who, wishes } from "./state.js";
+import { watchStatus } from "./status.js";
+import { ALL } from "./views/all.js";
+import login from "./views/login.js";
+
+function redraw() {
+  setLanguage(wishes.language);
+  const mine = who.role ? ALL.filter((view) => isEngineer() || !view.engineer) : [login];
+  setViews(mine);
+  drawBar(mine, redraw);
+  return show();
+}
+
+async function start() {
+  loadWishes();
+  await loadTexts();
+  setLanguage(wishes.language);
+  listen();
+  try {
+    await loadSession();
+  } catch (error) {
+    tell(error);
+  }
+  watchStatus();
+  await redraw();
+  addEventListener("hashchange", show);
+  addEventListener("signed-in", redraw);
+  addEventListener(SIGNED_OUT, () => {
+    if (!who.role) return;
+    who.role = "";
+    redraw();
+  });
+}
+
+start();

@@ -1,0 +1,74 @@
+// What was measured: the score against its threshold, the regions, the label.
+
+import { h, replace, svg } from "../dom.js";
+import { number, t } from "../i18n.js";
+
+const KINDS = { unexpected: "region.unexpected", missing: "region.missing" };
+
+// How far an image reaches, with the threshold at 1; good parts lie left of it.
+export function gauge(found) {
+  if (found.threshold === null) return h("p", {}, t("score.alone", { score: number(found.score, 3) }));
+  const reach = found.strength ?? found.score / found.threshold;
+  const high = Math.max(2, 1.15 * reach);
+  const place = (value) => `${(100 * Math.min(value, high)) / high}%`;
+  const words = t("score.words", { score: number(found.score, 3), threshold: number(found.threshold, 3), times: number(reach, 2) });
+  const drawn = svg("svg", { class: `gauge ${found.verdict}`, role: "img", "aria-label": words, height: "3.2rem", width: "100%" },
+    svg("rect", { class: "gauge-good", x: 0, y: "1.5rem", width: place(1), height: "1rem" }),
+    svg("rect", { class: "gauge-bad", x: place(1), y: "1.5rem", width: place(high - 1), height: "1rem" }),
+    svg("line", { class: "gauge-threshold", x1: place(1), x2: place(1), y1: "1.15rem", y2: "2.85rem" }),
+    svg("text", { x: place(1), y: ".9rem", "text-anchor": "middle" }, t("score.threshold")),
+    svg("circle", { class: "gauge-mark", cx: place(reach), cy: "2rem", r: ".55rem" }));
+  return h("div", {}, drawn, h("p", { class: "number" }, words),
+    found.p_value !== null && h("p", { class: "pale number" }, t("score.pvalue", { value: number(found.p_value, 3) })));
+}
+
+// `chosen(place)` is called where somebody points at a region, `asked(region)` where they want to know why.
+export function regions(found, { chosen, asked }) {
+  if (!found.regions.length) return h("p", { class: "pale" }, found.verdict === "anomalous" ? t("region.nowhere") : t("region.none"));
+  return h("ol", { class: "regions" }, found.regions.map((region, place) => {
+    const kind = KINDS[region.kind];
+    const words = t("region.words", { kind: kind ? t(kind) : region.kind, score: number(region.score, 3) });
+    return h("li", {}, h("button", {
+      type: "button",
+      onclick: () => asked(region),
+      onmouseenter: () => chosen(place),
+      onmouseleave: () => chosen(null),
+      onfocus: () => chosen(place),
+      onblur: () => chosen(null),
+    }, h("b", { class: "number" }, String(place + 1)), words));
+  }));
+}
+
+const BRANCHES = { map: "branch.map", cls: "branch.cls", missing: "branch.missing" };
+
+// For engineers: what the score is made of.
+export function details(found) {
+  const rows = Object.entries(found.branches).map(([name, value]) => [name in BRANCHES ? t(BRANCHES[name]) : name, number(value, 4)]);
+  rows.push([t("detail.from"), found.threshold_from ?? "–"], [t("detail.revision"), number(found.revision)], [t("detail.size"), found.size.join(" × ")]);
+  return h("details", { class: "more" }, h("summary", {}, t("detail.title")),
+    h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))));
+}
+
+const LABELS = { fine: "label.isfine", bad: "label.isbad" };
+
+export class LabelButtons {
+  // `set(kind)` and `undo()` do it; both are also keys.
+  constructor({ set, undo }) {
+    this.set = set;
+    this.undo = undo;
+    this.node = h("div", { class: "labels" });
+  }
+
+  shows(found) {
+    if (!found) replace(this.node);
+    else if (found.label) {
+      const learnt = found.learnt ? t("label.learnt") : "";
+      replace(this.node, h("p", {}, h("strong", {}, t(LABELS[found.label])), " ", learnt),
+        h("button", { type: "button", onclick: this.undo }, t("label.undo"), h("kbd", {}, "U")));
+    } else {
+      replace(this.node,
+        h("button", { type: "button", class: "label-fine", onclick: () => this.set("fine") }, t("label.fine"), h("kbd", {}, "F")),
+        h("button", { type: "button", class: "label-bad", onclick: () => this.set("bad") }, t("label.bad"), h("kbd", {}, "B")));
+    }
+  }
+}

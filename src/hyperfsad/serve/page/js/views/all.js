@@ -1,0 +1,12 @@
+// All views, in the order of the navigation; docs/architecture.md says how to add one.
+
+import history from "./history.js";
+import inspect, { ofProduct } from "./inspect.js";
+import inspection from "./inspection.js";
+import live, { liveOf } from "./live.js";
+import product from "./product.js";
+import products from "./products.js";
+import start from "./start.js";
+import trends, { trendsOf } from "./trends.js";
+
+export const ALL = [inspect, ofProduct, live, liveOf, history, inspection, trends, trendsOf, products, product, start];

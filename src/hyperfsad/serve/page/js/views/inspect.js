@@ -1,0 +1,193 @@
+// Inspecting: the verdict first, then where and why, then what a person says of it.
+
+import { h, replace } from "../dom.js";
+import * as api from "../api.js";
+import { t } from "../i18n.js";
+import { addKeys } from "../keys.js";
+import { go } from "../router.js";
+import { say, tell } from "../said.js";
+import { isEngineer, mayTeach, wish, wishes } from "../state.js";
+import { EvidencePanel } from "../parts/evidence.js";
+import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
+import { handed } from "../parts/handed.js";
+import { sound } from "../parts/sound.js";
+import { Sources } from "../parts/sources.js";
+import { Strip } from "../parts/strip.js";
+import { Verdict } from "../parts/verdict.js";
+import { Viewer } from "../parts/viewer.js";
+import { steps } from "./start.js";
+
+const AT_ONCE = 2;
+const sittings = new Map(); // what was inspected of each product since the page was opened
+
+function sitting(id) {
+  if (!sittings.has(id)) sittings.set(id, []);
+  return sittings.get(id);
+}
+
+class Inspecting {
+  constructor(product, context) {
+    this.product = product;
+    this.context = context;
+    this.found = null;
+    this.queue = [];
+    this.running = 0;
+    this.verdict = new Verdict();
+    this.evidence = new EvidencePanel();
+    this.viewer = new Viewer((x, y) => this.evidence.shows(this.found, x, y));
+    this.labels = new LabelButtons({ set: (kind) => this.label(kind), undo: () => this.undo() });
+    this.facts = h("div", { class: "card facts-card", hidden: true });
+    this.strip = new Strip((found) => this.shows(found), sitting(product.id));
+    this.sources = new Sources({ product, take: (files) => this.inspect(files), live: (id) => this.live(id), context });
+    this.body = h("div", { class: "inspect-body empty" }, this.viewer.node, h("aside", {}, this.facts, this.sources.node), this.evidence.node);
+    this.node = h("div", { class: "inspect" }, this.verdict.node, this.strip.node, this.body);
+    this.labelling = false;
+    context.leaving(() => this.evidence.clear());
+    if (this.strip.all.length) this.shows(this.strip.all[0]);
+    addKeys(
+      { key: "f", text: "key.fine", run: () => this.label("fine") },
+      { key: "b", text: "key.bad", run: () => this.label("bad") },
+      { key: "u", text: "key.undo", run: () => this.undo() },
+      { key: "e", text: "key.evidence", run: () => this.found && this.evidence.shows(this.found) },
+      { key: "o", text: "key.overlay", run: () => this.viewer.toggle() },
+      { key: "ArrowLeft", shown: "key.left", text: "key.previous", run: () => this.strip.move(-1) },
+      { key: "ArrowRight", shown: "key.right", text: "key.next", run: () => this.strip.move(1) },
+      { key: "d", text: "key.drop", run: () => this.sources.choose() },
+      { key: " ", shown: "key.space", text: "key.shoot", run: () => this.sources.shoot() },
+    );
+  }
+
+  // Resolves when all of them have a verdict or an error.
+  inspect(files) {
+    return Promise.all(files.map((file) => new Promise((done) => {
+      this.queue.push({ file, done });
+      this.work();
+    })));
+  }
+
+  work() {
+    while (this.running < AT_ONCE && this.queue.length) {
+      const { file, done } = this.queue.shift();
+      this.running += 1;
+      this.count(file.name);
+      this.judge(file).catch(tell).finally(() => {
+        this.running -= 1;
+        this.count("");
+        done();
+        this.work();
+      });
+    }
+  }
+
+  count(name) {
+    this.verdict.works(this.running > 0, name);
+    this.strip.waits(this.queue.length + this.running);
+  }
+
+  async judge(file) {
+    const waiting = (seconds) => say(t("inspect.busy", { count: seconds }));
+    const answer = await api.inspect(this.product.id, [file], { signal: this.context.signal, waiting });
+    for (const found of answer.inspections) this.arrived(found);
+  }
+
+  async live(id) {
+    if (!this.strip.of(id)) this.arrived(await api.inspection(id, this.context.signal));
+  }
+
+  arrived(found) {
+    this.strip.add(found);
+    this.shows(found);
+    sound(found.verdict);
+  }
+
+  shows(found) {
+    this.found = found;
+    this.body.classList.remove("empty");
+    this.verdict.shows(found);
+    this.viewer.shows(found);
+    this.evidence.clear();
+    this.facts.hidden = false;
+    this.drawFacts();
+    this.strip.choose(found.id);
+  }
+
+  drawFacts() {
+    const found = this.found;
+    this.labels.shows(found);
+    replace(this.facts, h("h2", {}, t("score.title")), gauge(found), this.labels.node,
+      h("h2", {}, t("region.title")),
+      regions(found, {
+        chosen: (place) => this.viewer.point(place),
+        asked: (region) => {
+          if (!region.peak) return this.evidence.shows(found);
+          this.viewer.mark(region.peak.x, region.peak.y);
+          return this.evidence.shows(found, region.peak.x, region.peak.y);
+        },
+      }),
+      h("p", { class: "pale" }, t("evidence.hint")),
+      isEngineer() && details(found));
+  }
+
+  async label(kind) {
+    const found = this.found;
+    if (!found || found.label || this.labelling) return;
+    this.labelling = true;
+    try {
+      const learn = kind === "fine" && mayTeach();
+      this.changed(await api.label(found.id, kind, kind === "fine" ? { learn } : {}));
+      const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
+      const undo = h("button", { type: "button", onclick: () => this.undo(found) }, t("label.undo"));
+      say(text, { actions: [undo] });
+    } catch (error) {
+      tell(error);
+    } finally {
+      this.labelling = false;
+    }
+  }
+
+  async undo(found = this.found) {
+    if (!found?.label && found === this.found) return;
+    try {
+      this.changed(await api.undoLabel(found.id));
+      say(t("label.undone"));
+    } catch (error) {
+      tell(error);
+    }
+  }
+
+  changed(found) {
+    this.strip.update(found);
+    if (this.found?.id !== found.id) return;
+    this.found = found;
+    this.drawFacts();
+  }
+}
+
+function chooser(products, product) {
+  if (products.length < 2) return h("h1", { class: "product-name" }, product.name);
+  const select = h("select", { class: "product-select", "aria-label": t("inspect.product"), onchange: () => go(`/inspect/${select.value}`) },
+    products.map((one) => h("option", { value: one.id }, one.name)));
+  select.value = product.id;
+  return h("h1", { class: "product-name" }, select);
+}
+
+async function show(place, context) {
+  const products = await api.products(context.signal);
+  document.body.classList.toggle("first", products.length === 0);
+  context.leaving(() => document.body.classList.remove("first"));
+  if (!products.length) {
+    if (mayTeach()) return steps(place, context, products);
+    return replace(place, h("div", { class: "card narrow" }, h("h1", {}, t("inspect.noproduct")), h("p", {}, t("inspect.noproducttext"))));
+  }
+  const wanted = context.params.id ?? wishes.product;
+  const product = products.find((one) => one.id === wanted) ?? products[0];
+  wish({ product: product.id });
+  const inspecting = new Inspecting(product, context);
+  replace(place, h("div", { class: "row inspect-head" }, chooser(products, product), inspecting.sources.tabs), inspecting.node);
+  const files = handed();
+  if (files.length) inspecting.inspect(files);
+  return null;
+}
+
+export default { name: "inspect", path: "/", nav: "nav.inspect", show };
+export const ofProduct = { name: "inspect", path: "/inspect/:id", show };

@@ -1,0 +1,104 @@
+// One inspection: its address is a link that can be sent, and it prints on a page.
+
+import { h, replace } from "../dom.js";
+import * as api from "../api.js";
+import { t, when } from "../i18n.js";
+import { addKeys } from "../keys.js";
+import { say, tell } from "../said.js";
+import { isEngineer, mayTeach } from "../state.js";
+import { EvidencePanel } from "../parts/evidence.js";
+import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
+import { WORDS, shape } from "../parts/verdict.js";
+import { Viewer } from "../parts/viewer.js";
+
+class Sheet {
+  constructor(found, context) {
+    this.found = found;
+    this.evidence = new EvidencePanel();
+    this.viewer = new Viewer((x, y) => this.evidence.shows(this.found, x, y));
+    this.labels = new LabelButtons({ set: (kind) => this.label(kind), undo: () => this.undo() });
+    this.facts = h("div", { class: "card facts-card" });
+    // paper has no slider: it gets the picture that the station draws, with the map and its legend
+    const drawn = h("img", { class: "print-only", src: api.address(`inspections/${found.id}/overlay`), alt: "" });
+    this.node = h("article", { class: "sheet" },
+      h("header", { class: `sheet-head ${found.verdict}` }, shape(found.verdict),
+        h("div", {}, h("h1", {}, t(WORDS[found.verdict])), h("p", {}, `${found.product} · ${found.name}`),
+          h("p", {}, h("time", { datetime: found.time }, when(found.time))))),
+      h("div", { class: "inspect-body" }, h("div", {}, this.viewer.node, drawn), h("aside", {}, this.facts), this.evidence.node),
+      h("footer", { class: "pale print-only" }, `${t("sheet.id")} ${found.id} · sha256 ${found.image}`));
+    context.leaving(() => this.evidence.clear());
+    addKeys(
+      { key: "p", text: "key.print", run: () => print() },
+      { key: "f", text: "key.fine", run: () => this.label("fine") },
+      { key: "b", text: "key.bad", run: () => this.label("bad") },
+      { key: "u", text: "key.undo", run: () => this.undo() },
+      { key: "e", text: "key.evidence", run: () => this.evidence.shows(this.found) },
+      { key: "o", text: "key.overlay", run: () => this.viewer.toggle() },
+    );
+  }
+
+  start() {
+    this.viewer.shows(this.found);
+    this.draw();
+    this.evidence.shows(this.found);
+  }
+
+  draw() {
+    const found = this.found;
+    this.labels.shows(found);
+    replace(this.facts, h("h2", {}, t("score.title")), gauge(found), this.labels.node,
+      h("h2", {}, t("region.title")),
+      regions(found, {
+        chosen: (place) => this.viewer.point(place),
+        asked: (region) => (region.peak ? this.evidence.shows(found, region.peak.x, region.peak.y) : this.evidence.shows(found)),
+      }),
+      h("p", { class: "pale no-print" }, t("evidence.hint")),
+      details(found));
+  }
+
+  async changed(work, text) {
+    try {
+      this.found = await work();
+      this.draw();
+      say(text);
+    } catch (error) {
+      tell(error);
+    }
+  }
+
+  label(kind) {
+    if (this.found.label) return;
+    const learn = kind === "fine" && mayTeach();
+    const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
+    this.changed(() => api.label(this.found.id, kind, kind === "fine" ? { learn } : {}), text);
+  }
+
+  undo() {
+    if (this.found.label) this.changed(() => api.undoLabel(this.found.id), t("label.undone"));
+  }
+}
+
+async function copy() {
+  await navigator.clipboard.writeText(location.href);
+  say(t("sheet.copied"));
+}
+
+export default {
+  name: "inspection",
+  path: "/inspections/:id",
+  async show(place, context) {
+    const found = await api.inspection(context.params.id, context.signal);
+    const sheet = new Sheet(found, context);
+    replace(place,
+      h("div", { class: "row no-print sheet-tools" },
+        isEngineer() ? h("a", { href: "#/history" }, `← ${t("nav.history")}`) : h("a", { href: "#/" }, `← ${t("nav.inspect")}`),
+        h("span", { class: "grow" }),
+        navigator.clipboard && h("button", { type: "button", onclick: () => copy().catch(tell) }, t("sheet.copy")),
+        h("button", { type: "button", onclick: () => print() }, t("sheet.print"), h("kbd", {}, "P"))),
+      sheet.node);
+    sheet.start();
+    const title = document.title;
+    document.title = `${found.product} – ${found.name} – ${t(WORDS[found.verdict])}`; // what a PDF is called
+    context.leaving(() => { document.title = title; });
+  },
+};

@@ -1,0 +1,110 @@
+// One product, for the engineer: what it has learnt, and all that can be changed.
+
+import { action, h, replace } from "../dom.js";
+import * as api from "../api.js";
+import { number, percent, t, when } from "../i18n.js";
+import { go, show } from "../router.js";
+import { say, tell } from "../said.js";
+import { dropZone } from "../parts/drop.js";
+import { learnt } from "../parts/learnt.js";
+
+async function changed(work, text) {
+  try {
+    await work();
+    say(text);
+    show();
+  } catch (error) {
+    tell(error);
+  }
+}
+
+function renaming(product) {
+  const field = h("input", { "aria-label": t("product.name"), value: product.name, maxlength: 100, required: true, class: "grow" });
+  const form = h("form", { class: "row" }, field, h("button", {}, t("product.rename")));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    changed(() => api.renameProduct(product.id, field.value), t("product.renamed", { name: field.value.trim() }));
+  });
+  return form;
+}
+
+function calibrating(product) {
+  const rate = h("input", { type: "number", min: 0.1, max: 50, step: 0.1, value: Number((100 * (product.false_alarm_rate ?? 0.05)).toPrecision(4)), class: "short" });
+  const rates = () => ({ false_alarm_rate: Number(rate.value) / 100 });
+  const hand = h("input", { type: "number", min: 0, step: "any", value: product.threshold === null ? "" : Number(product.threshold.toPrecision(4)), class: "short" });
+  const zone = dropZone({
+    text: t("calibrate.drop"), hint: t("calibrate.hint"),
+    take: (files) => changed(() => api.calibrateProduct(product.id, files, rates()), t("calibrate.done")),
+  });
+  const again = action(t("calibrate.again"), () => changed(() => api.calibrateProduct(product.id, [], rates()), t("calibrate.done")), tell);
+  const set = action(t("calibrate.set"), () => changed(() => api.calibrateProduct(product.id, [], { threshold: hand.value }), t("calibrate.done")), tell);
+  return [h("label", { class: "row" }, t("calibrate.rate"), rate, "%"), zone.node,
+    h("div", { class: "row" }, again), h("label", { class: "row" }, t("calibrate.byhand"), hand, set)];
+}
+
+function evaluating(product) {
+  const place = h("div", {});
+  const ask = action(t("evaluate.button"), async () => {
+    const found = await api.evaluateProduct(product.id);
+    const share = (rate) => (!rate || rate.share === null ? "–" : `${percent(rate.share)} (${rate.count} / ${rate.total})`);
+    const rows = [
+      [t("evaluate.good"), number(found.good_parts)], [t("evaluate.bad"), number(found.defects)],
+      [t("evaluate.false"), share(found.false_alarms)], [t("evaluate.found"), share(found.found)],
+    ];
+    replace(place, h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))));
+  }, tell);
+  return [h("p", {}, t("evaluate.text")), ask, place];
+}
+
+function deleting(product) {
+  return h("button", { type: "button", class: "danger", onclick: () => {
+    const dialog = h("dialog", { "aria-label": t("product.delete") },
+      h("p", {}, t("product.deletetext", { name: product.name })),
+      h("form", { method: "dialog" }, h("button", { value: "" }, t("cancel")), h("button", { value: "yes", class: "danger" }, t("product.delete"))));
+    dialog.addEventListener("close", async () => {
+      dialog.remove();
+      if (dialog.returnValue !== "yes") return;
+      try {
+        await api.deleteProduct(product.id);
+        say(t("product.deleted", { name: product.name }));
+        go("/products");
+      } catch (error) {
+        tell(error);
+      }
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  } }, t("product.delete"));
+}
+
+function card(title, ...content) {
+  return h("section", { class: "card" }, h("h2", {}, title), content);
+}
+
+export default {
+  name: "product",
+  path: "/products/:id",
+  engineer: true,
+  async show(place, context) {
+    const product = await api.product(context.params.id, context.signal);
+    const zone = dropZone({
+      text: t("product.drop"),
+      take: (files) => changed(() => api.extendProduct(product.id, files), t("product.extended", { count: files.length })),
+    });
+    replace(place,
+      h("p", {}, h("a", { href: "#/products" }, `← ${t("nav.products")}`)),
+      h("div", { class: "row" }, h("h1", { class: "grow" }, product.name),
+        h("a", { class: "button main", href: `#/inspect/${product.id}` }, t("nav.inspect"))),
+      card(t("start.two"), learnt(product, context.signal, show)),
+      h("div", { class: "columns" },
+        card(t("product.extend"), zone.node),
+        card(t("calibrate.title"), calibrating(product)),
+        card(t("evaluate.title"), evaluating(product)),
+        card(t("product.file"),
+          h("p", { class: "pale" }, t("product.times", { created: when(product.created), changed: when(product.changed), count: product.revision })),
+          renaming(product),
+          h("div", { class: "row" },
+            h("a", { class: "button", href: api.address(`products/${product.id}/detector`), download: true }, t("product.download")),
+            deleting(product)))));
+  },
+};

@@ -1,0 +1,107 @@
+// Three steps to the first verdict: show good parts, see what was learnt, inspect.
+
+import { action, h, replace } from "../dom.js";
+import * as api from "../api.js";
+import { t } from "../i18n.js";
+import { go } from "../router.js";
+import { say, tell } from "../said.js";
+import { wish } from "../state.js";
+import { Camera } from "../parts/camera.js";
+import { dropZone } from "../parts/drop.js";
+import { hand } from "../parts/handed.js";
+import { learnt } from "../parts/learnt.js";
+
+
+function freeName(products) {
+  const taken = new Set(products.map((one) => one.name));
+  for (let place = products.length + 1; ; place += 1) {
+    const name = t("start.name", { number: String(place) });
+    if (!taken.has(name)) return name;
+  }
+}
+
+function step(place, title, ...content) {
+  return h("section", { class: "card step", "data-step": place },
+    h("h2", {}, h("span", { class: "step-number" }, String(place)), title), content);
+}
+
+export async function steps(place, context, products) {
+  let product = null;
+  const tray = [];
+  let zone = null;
+  context.leaving(() => zone?.close());
+  const first = h("div", {}), second = h("div", {}), third = h("div", {});
+
+  async function learn(files) {
+    replace(second, h("p", { class: "busy" }, t("start.learning", { count: files.length })));
+    try {
+      product = product ? await api.extendProduct(product.id, files) : await api.createProduct(freeName(products), files);
+      wish({ product: product.id });
+      tray.length = 0;
+      draw();
+    } catch (error) {
+      draw();
+      tell(error);
+    }
+  }
+
+  const camera = new Camera({ take: (file) => { tray.push(file); drawTray(); } });
+  context.leaving(() => camera.stop());
+  const shots = h("div", { class: "tray" });
+  function drawTray() {
+    replace(shots, tray.map((file) => {
+      const url = URL.createObjectURL(file);
+      const picture = h("img", { src: url, alt: file.name });
+      picture.addEventListener("load", () => URL.revokeObjectURL(url));
+      return picture;
+    }), tray.length > 0 && action(t("start.learnthese", { count: tray.length }), () => learn([...tray]), tell, { class: "main" }));
+  }
+
+  function nameField() {
+    const field = h("input", { "aria-label": t("product.name"), value: product.name, maxlength: 100 });
+    const rename = async () => {
+      const name = field.value.trim();
+      if (!name || name === product.name) return;
+      try {
+        product = await api.renameProduct(product.id, name);
+        say(t("product.renamed", { name }));
+      } catch (error) {
+        tell(error);
+      }
+    };
+    field.addEventListener("change", rename);
+    return h("label", { class: "row" }, t("product.name"), field);
+  }
+
+  function draw() {
+    drawTray();
+    zone?.close();
+    zone = dropZone({
+      text: product ? t("start.dropmore") : t("start.drop"), hint: product ? null : t("start.hint"), take: learn,
+      whole: !product,
+    });
+    replace(first, zone.node, h("details", { class: "more" }, h("summary", {}, t("start.camera")), camera.node, shots));
+    replace(second, product ? [nameField(), learnt(product, context.signal)] : h("p", { class: "pale" }, t("start.second")));
+    if (!product) {
+      replace(third, h("p", { class: "pale" }, t("start.third")));
+      return;
+    }
+    const inspect = (files) => { hand(files); go(`/inspect/${product.id}`); };
+    const parts = dropZone({ text: t("inspect.drop"), hint: t("inspect.hint"), take: inspect });
+    replace(third, parts.node, h("p", {}, h("a", { class: "button main", href: `#/inspect/${product.id}` }, t("start.inspect"))));
+    place.querySelector("[data-step='2']").scrollIntoView({ block: "nearest" });
+  }
+
+  replace(place, h("h1", {}, t("start.title")),
+    h("div", { class: "steps" }, step(1, t("start.one"), first), step(2, t("start.two"), second), step(3, t("start.three"), third)));
+  draw();
+}
+
+export default {
+  name: "start",
+  path: "/new",
+  engineer: true,
+  async show(place, context) {
+    await steps(place, context, await api.products(context.signal));
+  },
+};

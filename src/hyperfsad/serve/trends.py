@@ -1,0 +1,174 @@
+"""Trends: what a product's inspections looked like over time, and whether normal has moved."""
+
+import math
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import ColumnElement, func, select, tuple_
+from sqlalchemy.orm import Session
+
+from ..decisions.thresholds import Calibration
+from ..detector.storage import read_header
+from ..errors import UsageError
+from ..theory.drift import FEWEST, DriftReport, monitor_scores
+from .store.history import iso
+from .store.models import Inspection, Product
+from .store.store import Store, now, product_of
+from .store.trends import QUANTILES, SPANS, quantiles, trend
+
+USUAL = {"hour": 48, "day": 30}
+"""Periods of a trend, unless somebody asks for others."""
+MOST = {"hour": 744, "day": 800}
+RUN = 1000
+"""The test looks at the latest one to two thousand inspections since the product changed. Each
+such run has its own chance of a false alarm."""
+REFERENCE = 40
+"""Inspections after a change that stand for normal, where the product was calibrated without
+further good parts."""
+ADDED = 5
+"""Inspections that are named to be looked at and learnt."""
+FALSE_ALARMS = 0.01
+DEFECTS = 0.05
+"""Bad parts among the inspections that raise no alarm. Simulated with moves of 1.5 deviations after
+200 inspections: known at the 18th (median); without any the 15th."""
+
+
+class Trends:
+    """Of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def of(self, product_id: str, step: str, since: int | None, until: int | None) -> Any:
+        """The quantiles of scores in every hour or day, shares of anomalous parts, and drift."""
+        length = SPANS[step]
+        until = now() + 1 if until is None else until
+        since = max(0, until - USUAL[step] * length) if since is None else since
+        if since >= until:
+            raise UsageError("`since` comes before `until`; exchange them.")
+        if until - since > MOST[step] * length:
+            other = "; ask for days" if step == "hour" else ""
+            raise UsageError(f"A trend by {step} has at most {MOST[step]} {step}s{other}.")
+        with self.store.database.reading() as session:
+            product = product_of(session, product_id)
+            calibration = _calibration(self.store.files.detector(product.detector or ""))
+            points = [_point(row) for row in trend(session, product_id, step, since, until)]
+            drift = _drift(session, product, calibration)
+        return {
+            "product": product.name,
+            "product_id": product.id,
+            "step": step,
+            "since": iso(since),
+            "until": iso(until),
+            "threshold": product.summary["threshold"],
+            "calibration": _described(calibration),
+            "points": points,
+            "drift": drift,
+        }
+
+
+def _point(row: Any) -> dict[str, Any]:
+    judged = row.count - row.unjudged
+    return {
+        "time": iso(row.start),
+        "count": row.count,
+        "anomalous": row.anomalous,
+        "unjudged": row.unjudged,
+        "share": row.anomalous / judged if judged else None,
+        "score": quantiles(row.scores),
+        "strength": quantiles(row.strengths),
+    }
+
+
+@lru_cache(maxsize=64)
+def _calibration(detector: Path) -> Calibration | None:
+    """How the thresholds came about; a detector file never changes under its name."""
+    stored = read_header(detector).get("calibration")
+    return None if stored is None else Calibration.from_dict(stored)
+
+
+def _strengths(calibration: Calibration | None) -> tuple[float, ...]:
+    """How far good parts reached that were not learnt, where the product has seen such parts."""
+    if calibration is None or calibration.stale or not calibration.joint:
+        return ()
+    return calibration.scores
+
+
+def _described(calibration: Calibration | None) -> dict[str, Any] | None:
+    if calibration is None:
+        return None
+    known = _strengths(calibration)
+    places = [min(len(known) - 1, math.floor(share * len(known))) for share in QUANTILES]
+    return {
+        "words": calibration.words,
+        "images": calibration.images,
+        "false_alarm_rate": calibration.rate,
+        "stale": calibration.stale,
+        "strength": [known[place] for place in places] if known else None,
+    }
+
+
+def _drift(
+    session: Session, product: Product, calibration: Calibration | None
+) -> dict[str, Any] | None:
+    """The test of `hyperfsad drift` over strengths; None while there is nothing to compare."""
+    known: list[float] = list(_strengths(calibration))
+    own = [Inspection.product_id == product.id, Inspection.revision == product.revision]
+    count = session.scalar(select(func.count()).select_from(Inspection).where(*own)) or 0
+    calibrated = len(known) >= FEWEST
+    first = 0
+    if not calibrated:
+        first = REFERENCE
+        known = [value for _, _, value in _values(session, own, 0, REFERENCE)]
+    start = first + RUN * max(0, (count - first) // RUN - 1)
+    found = _values(session, own, start, 2 * RUN)
+    if not found or len(known) < FEWEST:
+        return None
+    stream = [(name, value) for name, _, value in found]
+    report = monitor_scores(known, stream, false_alarms=FALSE_ALARMS, defects=DEFECTS)
+    times = {name: iso(time) for name, time, _ in found}
+    return {
+        "moved": report.alarm_at is not None,
+        "evidence": math.exp(min(700.0, max(step.capital for step in report.steps))),
+        "needed": 1 / FALSE_ALARMS,
+        "reference": "calibration" if calibrated else "first inspections",
+        "compared_with": len(known),
+        "inspections": len(stream),
+        "since": _place(report, report.moved_at, times),
+        "known": _place(report, report.alarm_at, times),
+        "add": _ordinary(report),
+    }
+
+
+def _ordinary(report: DriftReport) -> list[str]:
+    """The most ordinary inspections since normal moved: those in the middle, so hardly defects."""
+    if report.moved_at is None:
+        return []
+    since = report.scores[report.moved_at :]
+    apart = np.abs(since - np.median(since))
+    return [report.names[report.moved_at + place] for place in apart.argsort(kind="stable")[:ADDED]]
+
+
+def _values(
+    session: Session, own: "list[ColumnElement[bool]]", start: int, count: int
+) -> list[tuple[str, int, float]]:
+    """Id, time and strength of some inspections in their order, without those labelled bad; where
+    there is no threshold, the score."""
+    place = Inspection.time, Inspection.id
+    first = session.execute(
+        select(*place).where(*own).order_by(*place).offset(start).limit(1)  # in the index alone
+    ).one_or_none()
+    if first is None:
+        return []
+    value = func.coalesce(Inspection.strength, Inspection.score)
+    question = select(*place, value, Inspection.label).where(*own, tuple_(*place) >= tuple_(*first))
+    rows = session.execute(question.order_by(*place).limit(count))
+    return [(name, time, value) for time, name, value, label in rows if label != "bad"]
+
+
+def _place(report: DriftReport, place: int | None, times: dict[str, str]) -> dict[str, str] | None:
+    if place is None:
+        return None
+    return {"inspection": report.names[place], "time": times[report.names[place]]}

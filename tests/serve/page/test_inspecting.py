@@ -1,0 +1,154 @@
+"""Verdict, map, evidence, labels: with the mouse and with keys alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serve.page.conftest import Opener, until
+from tests.serve.stations import Running
+
+LISTEN = """() => {
+  window.heard = 0;
+  const start = OscillatorNode.prototype.start;
+  OscillatorNode.prototype.start = function (...when) {
+    window.heard += 1;
+    start.apply(this, when);
+  };
+}"""
+
+
+@pytest.fixture
+def page(taught: Running, visit: Opener, pictures: list[Path]) -> Any:
+    """After one inspection of a part that stands out."""
+    found = visit(taught.url)
+    inspect(found, pictures[5:6])
+    return found
+
+
+def inspect(page: Any, paths: list[Path]) -> None:
+    page.wait_for_selector(".source .drop")
+    page.locator(".source .drop input").set_input_files(paths)
+    page.wait_for_selector(f".verdict[aria-busy=false] >> text={paths[-1].name}")
+
+
+def test_the_verdict_is_a_word_a_shape_and_a_colour(page: Any) -> None:
+    verdict = page.locator(".verdict")
+    assert verdict.locator(".verdict-word").inner_text() == "Anomalous"
+    assert verdict.locator("svg.shape.anomalous").is_visible()
+    size = verdict.locator(".verdict-word").evaluate(
+        "(node) => parseFloat(getComputedStyle(node).fontSize)"
+    )
+    assert size > 100  # 900 pixels high: a fifth of that or so
+    assert verdict.get_attribute("aria-live") == "assertive"
+
+
+def test_the_map_fades_and_regions_are_numbered(page: Any) -> None:
+    until(page, "[...document.querySelectorAll('.stage img')].every((one) => one.naturalWidth > 0)")
+    slider = page.get_by_label("Map over the picture")
+    slider.focus()
+    page.keyboard.press("Home")
+    assert page.locator(".map").evaluate("(node) => getComputedStyle(node).opacity") == "0"
+    page.locator("h1").click()
+    page.keyboard.press("o")
+    assert page.locator(".map").evaluate("(node) => getComputedStyle(node).opacity") == "0.7"
+    regions = page.locator(".regions li").count()
+    assert regions > 0
+    assert page.locator(".marks [data-region]").count() == regions
+    stage = page.locator(".stage").bounding_box()
+    assert stage["width"] / stage["height"] == pytest.approx(96 / 80, rel=0.02)
+    words = page.locator(".facts-card").inner_text()
+    assert "Score 0." in words
+    assert "threshold 0.020" in words
+
+
+def test_a_click_on_the_map_shows_the_evidence(page: Any, taught: Running) -> None:
+    stage = page.locator(".stage")
+    box = stage.bounding_box()
+    with page.expect_response(lambda answer: "/evidence.jpg" in answer.url) as waited:
+        stage.click(position={"x": box["width"] / 4, "y": box["height"] / 2})
+    assert "x=24" in waited.value.url
+    assert "y=40" in waited.value.url
+    page.wait_for_selector(".evidence img")
+    assert "Why, at 24, 40" in page.locator(".evidence h2").inner_text()
+    with page.expect_response(lambda answer: "/evidence.jpg" in answer.url) as waited:
+        page.locator(".regions button").first.click()
+    stage.focus()
+    page.keyboard.press("ArrowRight")
+    with page.expect_response(lambda answer: "/evidence.jpg" in answer.url) as waited:
+        page.keyboard.press("Enter")
+    assert waited.value.status == 200
+
+
+def test_fine_bad_and_undo_by_key(page: Any, taught: Running) -> None:
+    client = taught.client()
+    (row,) = client.page(limit=1)["inspections"]
+    parts = client.products()[0]["good_parts"]
+    page.keyboard.press("b")
+    page.wait_for_selector("text=A person says: bad.")
+    assert client.inspection(row["id"])["label"] == "bad"
+    page.keyboard.press("u")
+    page.get_by_role("button", name="This is fine").wait_for()
+    assert client.inspection(row["id"])["label"] is None
+    page.keyboard.press("f")
+    page.wait_for_selector("text=The product has learnt it.")
+    assert client.products()[0]["good_parts"] == parts + 1
+    page.locator(".toast").get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="This is bad").wait_for()
+    assert client.products()[0]["good_parts"] == parts
+
+
+def test_several_at_once_and_one_that_is_no_picture(
+    taught: Running, visit: Opener, pictures: list[Path], tmp_path: Path
+) -> None:
+    text = tmp_path / "notes.png"
+    text.write_text("no picture")
+    page = visit(taught.url, allowed=("422",))
+    page.wait_for_selector(".source .drop")
+    page.locator(".source .drop input").set_input_files([*pictures[4:7], text])
+    page.wait_for_selector(".strip-list li:nth-child(3)")
+    page.wait_for_selector(".toast.bad")
+    assert "notes.png" in page.locator(".toast").inner_text()
+    until(page, "!document.querySelector('.strip-summary').textContent.includes('to go')")
+    assert "3 inspected" in page.locator(".strip-summary").inner_text()
+    shown = page.locator(".verdict").inner_text()
+    page.locator("h1").click()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".verdict").inner_text() != shown
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(".verdict").inner_text() == shown
+
+
+def test_the_camera_by_key_and_by_itself(taught: Running, visit: Opener) -> None:
+    page = visit(taught.url, permissions=["camera"])
+    page.get_by_role("button", name="Camera", exact=True).click()
+    page.keyboard.press("Tab")  # away from the button, which has a use for the space bar itself
+    page.locator("h1").click()
+    page.keyboard.press(" ")
+    until(page, "document.querySelector('video')?.videoWidth > 0")
+    page.keyboard.press(" ")
+    page.wait_for_selector(".verdict-word")
+    page.get_by_label("How often").select_option("1")
+    page.wait_for_selector(".strip-list li:nth-child(2)")
+    page.get_by_role("button", name="Stop the camera").click()
+    assert page.locator("video").count() == 0
+
+
+def test_sound_where_it_is_wanted(taught: Running, visit: Opener, pictures: list[Path]) -> None:
+    page = visit(taught.url)
+    page.evaluate(LISTEN)
+    inspect(page, pictures[5:6])
+    assert page.evaluate("window.heard") == 0
+    page.locator(".menu summary").click()
+    page.get_by_role("button", name="Sound with each verdict").click()
+    inspect(page, pictures[6:7])
+    assert page.evaluate("window.heard") > 0
+
+
+def test_the_keys_are_listed(page: Any) -> None:
+    page.keyboard.press("?")
+    assert "this is fine" in page.locator("dialog").inner_text()
+    page.keyboard.press("f")  # means nothing here
+    page.keyboard.press("Escape")
+    assert page.locator("dialog").count() == 0
+    assert page.locator(".labels").get_by_role("button").count() == 2

@@ -1,0 +1,105 @@
+"""What can be seen of the good parts of a product."""
+
+import hashlib
+import io
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from hyperfsad import HyperFSAD
+from hyperfsad.serve.client import StationClient
+from tests.serve.conftest import png
+from tests.serve.stations import Running
+
+
+def get(station: Running, path: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(f"{station.url}/api/v1/{path}", timeout=60) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def found(station: Running, path: str) -> Any:
+    status, content = get(station, path)
+    assert status == 200
+    return json.loads(content)
+
+
+def test_pictures_of_good_parts(station: Running, client: StationClient, product: str) -> None:
+    client.extend_product(product, [png(2)])
+    images = found(station, f"products/{product}/images")["images"]
+    assert [one["name"] for one in images] == ["0.png", "1.png", "2.png"]
+    assert images[2]["image"] == hashlib.sha256(png(2)[1]).hexdigest()
+    status, content = get(station, f"products/{product}/images/{images[2]['image']}/thumbnail")
+    assert status == 200
+    with Image.open(io.BytesIO(content)) as picture:
+        assert (picture.format, picture.size) == ("JPEG", (96, 80))
+    for other in ("0" * 64, hashlib.sha256(png(3)[1]).hexdigest()):
+        assert get(station, f"products/{product}/images/{other}/thumbnail")[0] == 404
+    assert get(station, f"products/{product}/images/..%2f/thumbnail")[0] == 404
+    assert get(station, f"products/{'0' * 32}/images")[0] == 404
+
+
+def test_a_detector_file_brings_no_pictures(
+    station: Running, client: StationClient, product: str
+) -> None:
+    name = f"{product}-again"
+    made = client.upload_product(name, (f"{name}.hfsad", client.download_product(product)))
+    assert found(station, f"products/{made['id']}/images") == {"images": []}
+    assert found(station, f"products/{made['id']}/levels")["kind"] == "leave-one-out"
+
+
+def test_levels_are_what_the_detector_says(
+    station: Running, client: StationClient, product: str, tmp_path: Any, tiny: str
+) -> None:
+    before = found(station, f"products/{product}/levels")
+    file = tmp_path / "product.hfsad"
+    file.write_bytes(client.download_product(product))
+    detector = HyperFSAD.load(file, backbone=tiny)
+    left = detector.view_.leave_one_out()
+    assert detector.threshold_ is not None
+    assert detector.map_threshold_ is not None
+    pairs = zip(left.scores, left.peaks, strict=True)
+    expected = sorted(
+        max(score / detector.threshold_, peak / detector.map_threshold_) for score, peak in pairs
+    )
+    assert before["kind"] == "leave-one-out"
+    assert before["strengths"] == pytest.approx(expected, rel=1e-4)
+    client.calibrate_product(product, threshold=2 * detector.threshold_)  # all reach half as far
+    moved = found(station, f"products/{product}/levels")["strengths"]
+    assert moved == pytest.approx([value / 2 for value in expected], rel=1e-4)
+
+
+def test_levels_of_a_calibration_and_of_a_lone_part(
+    station: Running, client: StationClient, product: str
+) -> None:
+    made = client.calibrate_product(product, [png(seed) for seed in range(4, 8)])
+    assert (made["threshold_method"], made["threshold_images"]) == ("few", 4)
+    calibrated = found(station, f"products/{product}/levels")
+    assert calibrated["kind"] == "calibration"
+    assert len(calibrated["strengths"]) == 4
+    client.calibrate_product(product, threshold=made["threshold"] / 2)
+    halved = found(station, f"products/{product}/levels")["strengths"]
+    assert halved == pytest.approx([2 * value for value in calibrated["strengths"]])
+    assert client.product(product)["threshold_method"] == "hand"
+    lone = client.create_product(f"{product}-lone", [png(0)])
+    assert lone["threshold_method"] == "support"
+    assert found(station, f"products/{lone['id']}/levels") == {"kind": "none", "strengths": []}
+
+
+def test_a_picture_that_every_browser_shows(
+    station: Running, client: StationClient, product: str
+) -> None:
+    content = io.BytesIO()
+    with Image.open(io.BytesIO(png(5)[1])) as part:
+        part.save(content, "TIFF")
+    (one,) = client.inspect(product, [("5.tif", content.getvalue())])["inspections"]
+    status, picture = get(station, f"inspections/{one['id']}/picture")
+    assert status == 200
+    with Image.open(io.BytesIO(picture)) as shown:
+        assert (shown.format, shown.size) == ("JPEG", (96, 80))

@@ -1,0 +1,200 @@
+"""Verdicts as they come, and folders that the station watches."""
+
+import http.client
+import json
+import os
+import queue
+import signal
+import sqlite3
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from hyperfsad.cli.console import NOTHING
+from hyperfsad.cli.main import main
+from hyperfsad.serve.client import StationClient
+from tests.serve.conftest import png
+from tests.serve.stations import Running, Stations
+
+PATIENCE = 60.0
+
+
+class Reader:
+    """Follows a station, as a browser does."""
+
+    def __init__(self, station: Running, query: str = "", last: str | None = None) -> None:
+        parts = urlsplit(station.url)
+        assert parts.hostname is not None
+        self.line = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
+        headers = {} if last is None else {"Last-Event-ID": last}
+        self.line.request("GET", f"/api/v1/live{query}", headers=headers)
+        self.answer = self.line.getresponse()
+        self.status = self.answer.status
+        self.events: queue.Queue[dict[str, str] | None] = queue.Queue()
+        if self.status == 200:
+            threading.Thread(target=self._read, daemon=True).start()
+            self.start = self.next()
+
+    def next(self) -> dict[str, str]:
+        found = self.events.get(timeout=PATIENCE)
+        assert found is not None, "the stream has ended"
+        return found
+
+    def verdict(self) -> dict[str, Any]:
+        found = self.next()
+        assert found["event"] == "verdict"
+        return {**json.loads(found["data"]), "event": found["id"]}
+
+    def _read(self) -> None:
+        event: dict[str, str] = {}
+        for raw in self.answer:
+            row = raw.decode().rstrip("\n")
+            if row.startswith(":"):
+                continue
+            if row:
+                key, _, value = row.partition(": ")
+                event[key] = value
+            elif event:
+                self.events.put(event)
+                event = {}
+        self.events.put(None)
+
+
+def until(held: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not held():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_verdicts_arrive_and_nothing_is_missed(
+    station: Running, client: StationClient, product: str
+) -> None:
+    other = client.create_product("followed by nobody", [png(0)])["id"]
+    reader = Reader(station, f"?product={product}")
+    assert reader.answer.headers["content-type"].startswith("text/event-stream")
+    client.inspect(other, [png(1)])
+    first, second = client.inspect(product, [png(1), png(2)])["inspections"]
+    found = reader.verdict()
+    row = next(row for row in client.history(product=product) if row["id"] == first["id"])
+    assert {name: found[name] for name in row} == row
+    assert reader.verdict()["id"] == second["id"]
+    # one that was away goes on where it was: after the start, and after an event
+    assert Reader(station, last=found["event"]).verdict()["id"] == second["id"]
+    everything = Reader(station, last=reader.start["id"])
+    ids = [everything.verdict()["id"] for _ in range(3)]
+    assert ids[1:] == [first["id"], second["id"]]
+    assert Reader(station, last="nonsense").status == 422
+    assert Reader(station, "?product=../etc").status == 422
+
+
+def test_many_writers_one_order(station: Running, client: StationClient, product: str) -> None:
+    reader = Reader(station, f"?product={product}")
+    sent: list[str] = []
+
+    def send(seed: int) -> None:
+        for number in range(4):
+            found = client.inspect(product, [png(seed + number)])["inspections"]
+            sent.append(found[0]["id"])
+
+    threads = [threading.Thread(target=send, args=(10 * n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = [reader.verdict() for _ in range(16)]
+    assert {one["id"] for one in found} == set(sent)
+    assert [one["time"] for one in found] == sorted(one["time"] for one in found)
+
+
+def test_a_stop_ends_the_streams(stations: Stations, tmp_path: Path) -> None:
+    with stations.running(tmp_path / "store") as station:
+        reader = Reader(station)
+        station.stop()  # would wait ten minutes
+        assert reader.events.get(timeout=PATIENCE) is None
+
+
+def test_a_watched_folder(stations: Stations, tmp_path: Path) -> None:
+    store, camera = tmp_path / "store", tmp_path / "camera"
+    camera.mkdir()
+    watching = ("--watch", f"bolt={camera}")
+
+    def write(seed: int) -> str:
+        name, content = png(seed)
+        (camera / f"{name}.part").write_bytes(content)
+        (camera / f"{name}.part").rename(camera / name)
+        return name
+
+    early = write(1)
+    with stations.running(store, *watching) as station:
+        client = station.client()
+        until(lambda: "no product bolt yet" in str(_watch(station)["problem"]))
+        bolt = client.create_product("bolt", [png(0), png(2)])["id"]
+        reader = Reader(station, last="MC4wMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMA==")
+        assert reader.verdict()["name"] == early
+        (camera / "broken.png").write_bytes(b"\x89PNG no")
+        late = write(3)
+        found = reader.verdict()
+        assert (found["name"], found["product_id"]) == (late, bolt)
+        assert client.picture(found["id"], "original") == png(3)[1]
+        until(lambda: _watch(station)["judged"] == 2 and _watch(station)["problem"] is None)
+        assert str(camera) not in str(_watch(station))
+        os.kill(station.pid, signal.SIGKILL)
+        station.stop()
+    before = _ids(store)
+    assert len(before) == 2
+    meanwhile = write(4)
+    # a crash between the history and the ledger: the last record is lost, its picture comes again
+    (ledger,) = store.glob("watched/*/results.jsonl")
+    rows = ledger.read_bytes().splitlines(keepends=True)
+    ledger.write_bytes(b"".join(rows[:-1]) + rows[-1][: len(rows[-1]) // 2])
+    with stations.running(store, *watching) as station:
+        client = station.client()
+        until(lambda: meanwhile in [row["name"] for row in client.history()])
+        until(lambda: _watch(station)["judged"] >= 2)
+        names = [row["name"] for row in client.history()]
+        assert sorted(names) == sorted([early, late, meanwhile])
+        trend = client.report(client.products()[0]["id"])["points"]
+        assert sum(point["count"] for point in trend) == 3
+    assert set(before) < set(_ids(store))
+
+
+def _watch(station: Running) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{station.url}/api/v1/watches") as answer:
+        (found,) = json.load(answer)
+    return dict(found)
+
+
+def _ids(store: Path) -> list[str]:
+    with closing(sqlite3.connect(store / "station.sqlite")) as database:
+        return [row[0] for row in database.execute("SELECT id FROM inspections ORDER BY time")]
+
+
+@pytest.mark.parametrize(
+    ("watch", "told"),
+    [
+        ("bolt", "--watch is as bolt="),
+        ("=x", "--watch is as bolt="),
+        ("bolt={store}", "lie in each other"),
+        ("bolt={store}/images", "lie in each other"),
+        ("bolt={parent}", "lie in each other"),
+        ("bolt={file}", "is a file"),
+    ],
+)
+def test_folders_that_cannot_be_watched(
+    watch: str, told: str, tmp_path: Path, tiny: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, file = tmp_path / "below" / "store", tmp_path / "file"
+    file.write_bytes(b"")
+    text = watch.format(store=store, parent=tmp_path, file=file)
+    places = ["--store", str(store), "--port", "0", "--backbone", tiny]
+    assert main(["serve", *places, "--watch", text]) == NOTHING
+    assert told in capsys.readouterr().err
+    assert not store.exists()

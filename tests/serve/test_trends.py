@@ -1,0 +1,245 @@
+"""Trends, drift, coverage and Parquet: generated histories in real stores, and real stations."""
+
+import io
+import math
+import random
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import datetime, timezone
+from pathlib import Path
+
+import alembic.command
+import alembic.config
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from hyperfsad import HyperFSAD
+from hyperfsad.serve.client import StationClient, StationError
+from hyperfsad.serve.store.database import MIGRATIONS, Database
+from hyperfsad.serve.store.history import COLUMNS, Filter
+from hyperfsad.serve.store.models import Image, Inspection, Product
+from hyperfsad.serve.store.parquet import parquet
+from hyperfsad.serve.store.store import Store, now
+from hyperfsad.serve.store.trends import HOUR, Sums, count_in, quantiles
+from hyperfsad.serve.trends import Trends
+from tests.conftest import make_picture
+from tests.serve.conftest import png
+
+PRODUCT = "a" * 32
+START = 500_000 * HOUR
+
+
+@pytest.fixture(scope="module")
+def detectors(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A detector file without and one with further good parts."""
+    folder = tmp_path_factory.mktemp("detectors")
+    made = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
+    made.fit([make_picture(0), make_picture(1)]).save(folder / "support.hfsad")
+    made.calibrate([make_picture(seed) for seed in range(2, 12)]).save(folder / "further.hfsad")
+    return {name: folder / f"{name}.hfsad" for name in ("support", "further")}
+
+
+def filled(
+    folder: Path, detector: Path, strengths: Sequence[float], step: int = 60_000_000
+) -> Store:
+    """A store with one product and an inspection each `step` microseconds."""
+    store = Store(folder, reserve=0).open()
+    place = store.files.detector("f" * 64)
+    place.write_bytes(detector.read_bytes())
+    with store.database.writing() as session:
+        summary = {"threshold": 0.5}
+        own = {"name": "bolt", "claimed": "bolt", "created": 0, "changed": 0, "revision": 1}
+        session.add(Product(id=PRODUCT, **own, detector="f" * 64, summary=summary))
+        size = {"bytes": 1, "width": 9, "height": 9}
+        session.add(Image(sha256="b" * 64, suffix=".png", added=0, kept=False, **size))
+        session.flush()
+        rows = [inspection(n, START + n * step, value) for n, value in enumerate(strengths)]
+        session.add_all(rows)
+        session.flush()
+        count_in(session, rows)
+    return store
+
+
+def inspection(number: int, time: int, strength: float, revision: int = 1) -> Inspection:
+    return Inspection(
+        id=f"{number:032x}",
+        time=time,
+        product_id=PRODUCT,
+        revision=revision,
+        image="b" * 64,
+        name=f"{number}.png",
+        verdict="anomalous" if strength > 1 else "good",
+        score=0.5 * strength,
+        threshold=0.5,
+        strength=strength,
+        p_value=None,
+        regions=0,
+        label=None,
+    )
+
+
+def normal(count: int, seed: int = 0, middle: float = 0.7, spread: float = 0.1) -> list[float]:
+    rng = random.Random(seed)
+    return [middle * math.exp(rng.gauss(0, spread)) for _ in range(count)]
+
+
+def test_quantiles_of_hours_and_days(tmp_path: Path, detectors: dict[str, Path]) -> None:
+    values = normal(3000)
+    store = filled(tmp_path, detectors["support"], values)
+    trends, until = Trends(store), START + 51 * HOUR
+    for step, inside in (("hour", 60), ("day", 1440)):
+        found = trends.of(PRODUCT, step, START, until)
+        points = found["points"]
+        lengths = [point["count"] for point in points]
+        assert sum(lengths) == 3000
+        assert max(lengths) == inside
+        place = 0
+        for point, count in zip(points, lengths, strict=True):
+            part = values[place : place + count]
+            place += count
+            shares = (0.05, 0.25, 0.5, 0.75, 0.95)
+            exact = np.quantile(part, shares, method="inverted_cdf")
+            assert point["strength"] == pytest.approx(exact, rel=0.0101)
+            assert point["score"] == pytest.approx(0.5 * exact, rel=0.0101)
+            assert point["anomalous"] == sum(value > 1 for value in part)
+            assert point["share"] == point["anomalous"] / count
+    some = trends.of(PRODUCT, "hour", START + 2 * HOUR, START + 4 * HOUR)["points"]
+    assert [point["time"][11:13] for point in some] == [_hour(2), _hour(3)]
+    with pytest.raises(Exception, match="ask for days"):
+        trends.of(PRODUCT, "hour", START, START + 1000 * HOUR)
+    store.close()
+
+
+def _hour(number: int) -> str:
+    return datetime.fromtimestamp((START + number * HOUR) / 1e6, timezone.utc).strftime("%H")
+
+
+def test_odd_values_have_bins() -> None:
+    assert quantiles({}) is None
+    sums = Sums()
+    for value in (0.0, -1.0, 1e-300, 1e300):
+        sums.add("unjudged", value, None)
+    found = quantiles(sums.scores)
+    assert found is not None
+    assert found[0] == pytest.approx(1e-9, rel=0.02)
+    assert found[-1] == pytest.approx(1e300, rel=0.02)
+    assert (sums.unjudged, dict(sums.strengths)) == (4, {})
+
+
+def test_drift_is_found_and_not_invented(tmp_path: Path, detectors: dict[str, Path]) -> None:
+    quiet = filled(tmp_path / "quiet", detectors["support"], normal(2500, seed=1))
+    found = Trends(quiet).of(PRODUCT, "hour", None, START + HOUR)["drift"]
+    assert (found["moved"], found["reference"]) == (False, "first inspections")
+    assert found["inspections"] == 1460  # the latest one to two thousand after the first 40
+    quiet.close()
+    values = [*normal(150, seed=2), *normal(60, seed=3, middle=1.2)]
+    moved = filled(tmp_path / "moved", detectors["support"], values)
+    found = Trends(moved).of(PRODUCT, "hour", None, START + HOUR)["drift"]
+    assert found["moved"]
+    place = int(found["since"]["inspection"], 16)
+    assert place <= 150 < int(found["known"]["inspection"], 16) < 175
+    assert min(int(name, 16) for name in found["add"]) >= place
+    assert found["evidence"] >= found["needed"] == 100
+    moved.close()
+
+
+def test_a_calibrated_product_is_compared_with_its_calibration(
+    tmp_path: Path, detectors: dict[str, Path]
+) -> None:
+    store = filled(tmp_path, detectors["further"], [3.0] * 12)
+    found = Trends(store).of(PRODUCT, "day", None, START + HOUR)
+    assert found["calibration"]["images"] == 10
+    assert found["calibration"]["strength"] == sorted(found["calibration"]["strength"])
+    drift = found["drift"]
+    assert (drift["reference"], drift["compared_with"], drift["moved"]) == ("calibration", 10, True)
+    with store.database.writing() as session:  # what is known to be bad does not count
+        for one in session.query(Inspection):
+            one.label = "bad"
+    assert Trends(store).of(PRODUCT, "day", None, START + HOUR)["drift"] is None
+    store.close()
+
+
+def test_older_stores_get_their_sums(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    config = alembic.config.Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with database.engine.execution_options(writes=True).begin() as connection:
+        config.attributes["connection"] = connection
+        alembic.command.upgrade(config, "0001")
+    with closing(sqlite3.connect(tmp_path / "station.sqlite")) as old:
+        zero = "0" * 32
+        old.execute(f"INSERT INTO products VALUES ('{zero}','b','b',0,0,1,NULL,'{{}}')")
+        old.execute("INSERT INTO images VALUES ('i','.png',1,1,1,0,0)")
+        row = f"INSERT INTO inspections VALUES (?,?,'{zero}',1,'i','n',?,?,1.0,?,NULL,0,NULL)"
+        old.execute(row, ("1", START + 1, "good", 0.5, 0.5))
+        old.execute(row, ("2", START + 2, "anomalous", 2.0, None))
+        old.execute(row, ("3", START + HOUR, "good", 0.5, 0.5))
+        old.commit()
+    database.migrate()
+    with closing(sqlite3.connect(tmp_path / "station.sqlite")) as new:
+        question = "SELECT start, count, anomalous FROM periods WHERE length = ? ORDER BY start"
+        hours = new.execute(question, (HOUR,)).fetchall()
+        assert hours == [(START, 2, 1), (START + HOUR, 1, 0)]
+        days = new.execute(question, (24 * HOUR,)).fetchall()
+        assert [row[1:] for row in days] == [(3, 1)] or sum(row[1] for row in days) == 3
+
+
+def test_parquet_is_streamed_and_has_types(tmp_path: Path, detectors: dict[str, Path]) -> None:
+    store = filled(tmp_path, detectors["support"], normal(4500))
+    parts = list(parquet(store.database, Filter()))
+    assert len(parts) == 4  # three pages and the end
+    table = pyarrow.parquet.read_table(io.BytesIO(b"".join(parts)))
+    assert table.column_names == list(COLUMNS)
+    assert table.num_rows == 4500
+    assert str(table.schema.field("time").type) == "timestamp[ms, tz=UTC]"
+    rows = table.slice(0, 1).to_pylist()
+    assert rows[0]["id"] == f"{4499:032x}"
+    assert rows[0]["p_value"] is None
+    none = b"".join(parquet(store.database, Filter(verdict="unjudged")))
+    empty = pyarrow.parquet.read_table(io.BytesIO(none))
+    assert empty.schema.equals(table.schema)
+    store.close()
+
+
+def test_through_the_station(client: StationClient, product: str) -> None:
+    found = client.inspect(product, [png(seed) for seed in range(5)])["inspections"]
+    point = client.report(product, since=found[0]["time"])["points"]
+    assert sum(one["count"] for one in point) == 5
+    (day,) = client.report(product, step="day")["points"][-1:]
+    assert day["count"] <= 5
+    table = pyarrow.parquet.read_table(io.BytesIO(client.export("parquet", product=product)))
+    assert table["id"].to_pylist() == [one["id"] for one in found[::-1]]
+    for wrong in ({"step": "week"}, {"since": "2026-01-01", "until": "2025-01-01"}):
+        with pytest.raises(StationError) as error:
+            client.report(product, **wrong)
+        assert error.value.status == 422
+
+
+def test_coverage_says_what_to_add(client: StationClient, product: str) -> None:
+    few = client.report(product, "coverage")
+    assert few["needed"] is None
+    assert few["answer"] == "Coverage needs at least 3 different normal images, not 2."
+    client.extend_product(product, [png(2), png(3)])
+    client.calibrate_product(product, threshold=99.0)
+    odd = io.BytesIO()
+    make_picture(9).point(lambda value: 255 - value // 4).save(odd, "PNG")
+    far, near = client.inspect(product, [("odd.png", odd.getvalue()), png(0)])["inspections"]
+    more = client.report(product, "coverage")
+    assert more["good_parts"] == 4
+    assert 0 <= more["covered"] <= 1
+    assert "support image" in more["answer"] or "too few" in more["answer"]
+    assert [row["id"] for row in more["inspections"]] == [far["id"]]
+    assert near["id"] not in str(more["inspections"])
+    assert set(more["more_like"]) <= {f"{seed}.png" for seed in range(4)}
+    client.label(far["id"], "bad")
+    assert client.report(product, "coverage")["inspections"] == []
+
+
+def test_times_never_go_back(client: StationClient, product: str) -> None:
+    began = now()
+    found = client.inspect(product, [png(1)] * 8)["inspections"]
+    rows = list(client.history(product=product))
+    assert [row["id"] for row in rows] == [one["id"] for one in found[::-1]]
+    assert began < now()
