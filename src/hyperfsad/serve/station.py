@@ -11,7 +11,7 @@ from .inspections import Inspections
 from .labels import Labels
 from .products import Products
 from .settings import Settings
-from .store.store import Store
+from .store.store import Actor, Store, note
 
 LOG = logging.getLogger("hyperfsad.serve")
 TIDY = 600.0
@@ -62,6 +62,9 @@ class Station:
             try:
                 if removed := self.store.expire():
                     LOG.info("%d originals were removed, as --keep says", removed)
+                    with self.store.database.writing() as session:
+                        told = f"{removed} images"
+                        note(session, Actor("station"), "originals removed", "", told)
                 if self._ending.wait(TIDY):
                     return
                 self.store.sweep()

@@ -10,6 +10,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
 from ...errors import EncoderError, HyperfsadError, first_line
@@ -39,6 +40,7 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
         openapi_url=f"{PREFIX}/openapi.json",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # the address would be made of the Host header that came
     )
     guard = Guard(tokens, station.settings.names)
     metrics = Metrics(lambda: station.engine.waiting, lambda: station.store.files.free)
@@ -81,10 +83,21 @@ async def _invalid(_: Request, error: Exception) -> Response:
     return _problem(422, f"{place or 'The request'}: {found['msg']}.")
 
 
-async def _plain(_: Request, error: Exception) -> Response:
+async def _plain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = WORDS.get(error.status_code, str(error.detail))
-    return _problem(error.status_code, text, error.headers)
+    headers = error.headers
+    if error.status_code == 405:  # Starlette names the methods of one of several routes only
+        headers = {"allow": ", ".join(sorted(_methods(request)))}
+    return _problem(error.status_code, text, headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """All methods that an address has, by the OpenAPI document."""
+    paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
+    here = request.scope["path"]
+    same = (methods for path, methods in paths.items() if compile_path(path)[0].match(here))
+    return {method.upper() for methods in same for method in methods}
 
 
 async def _gone(_: Request, __: Exception) -> Response:
