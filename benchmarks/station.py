@@ -25,6 +25,7 @@ from pathlib import Path
 from hyperfsad.serve.client import StationClient, StationError
 from tests.conftest import save_tiny
 from tests.serve import postgres
+from tests.serve import stations as running
 from tests.serve.conftest import png
 from tests.serve.killing import Killing
 from tests.serve.stations import Running, Stations
@@ -107,7 +108,7 @@ def kills(options: argparse.Namespace, folder: Path) -> None:
 def crowd(options: argparse.Namespace, folder: Path) -> None:
     stations = Stations(save_tiny(folder / "encoder"), folder)
     with stations.running(folder / "store") as station:
-        client = station.client()
+        client = _client(station)
         product = client.create_product("bolt", [png(0), png(1)])["id"]
         began = time.monotonic()
         load = Load().run(
@@ -134,7 +135,7 @@ def plant(options: argparse.Namespace, folder: Path) -> None:
     with postgres.running() as server:
         places = (folder / "store", "--database", server.make("plant"))
         with stations.running(*places) as one, stations.running(*places) as other:
-            clients = [one.client(), other.client()]
+            clients = [_client(one), _client(other)]
             product = clients[0].create_product("bolt", [png(0), png(1)])["id"]
             load = Load().run(
                 [(clients[number % 2], product) for number in range(64)],
@@ -155,7 +156,7 @@ def throughput(options: argparse.Namespace, folder: Path) -> None:
     stations = DefaultStations("", folder)
     ratios, costs = [], []
     with stations.running(folder / "store") as station:
-        client = station.client()
+        client = _client(station)
         product = client.create_product("part", good)["id"]
         (folder / "part.hfsad").write_bytes(client.download_product(product))
         Load().run([(client, product)] * 2, lambda _: sent[:1])
@@ -183,7 +184,7 @@ def throughput(options: argparse.Namespace, folder: Path) -> None:
 def _served(station: Running, product: str, sent: Sequence[bytes]) -> tuple[float, float]:
     """Images a second, and seconds of the processor for one."""
     before = _processor(station.pid)
-    load = Load().run([(station.client(), product)] * 8, lambda client: sent[client::8])
+    load = Load().run([(_client(station), product)] * 8, lambda client: sent[client::8])
     assert not load.errors, load.errors
     cost = (_processor(station.pid) - before) / len(sent)
     return (len(sent) - 1) / (load.finished[-1] - load.finished[0]), cost
@@ -215,7 +216,7 @@ def latencies(options: argparse.Namespace, folder: Path) -> None:
     sent = [path.read_bytes() for path in photos]
     stations = DefaultStations("", folder)
     with stations.running(folder / "store") as station:
-        client = station.client()
+        client = _client(station)
         product = client.create_product("part", good)["id"]
         Load().run([(client, product)], lambda _: sent[:2])
         for clients, each in ((1, 16), (8, 4), (64, 2)):
@@ -232,6 +233,11 @@ def latencies(options: argparse.Namespace, folder: Path) -> None:
         row("memory at most", f"{_memory(station):.0f} MB")
     stations.close()
     row("load of the machine", " ".join(f"{one:.1f}" for one in os.getloadavg()))
+
+
+def _client(station: Running) -> StationClient:
+    """One that waits, also on a machine that does much else."""
+    return StationClient(station.url, timeout=3600.0)
 
 
 def _pictures(root: Path) -> tuple[list[Path], list[Path]]:
@@ -272,6 +278,7 @@ def main() -> None:
     parser.add_argument("--rounds", metavar="N", type=int, default=4)
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
+    running.PATIENCE = 3600.0
     for name in options.only or ROWS:
         with tempfile.TemporaryDirectory(prefix="station-") as folder:
             ROWS[name](options, Path(folder))
