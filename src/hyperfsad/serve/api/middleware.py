@@ -1,11 +1,11 @@
 """Around every request: an id, who asks, safe headers, a row of the log, figures."""
 
-import asyncio
 import json
 import time
 import uuid
 from http.cookies import CookieError, SimpleCookie
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -117,8 +117,10 @@ def _bounded(headers: Headers, receive: Receive) -> Receive:
     async def count() -> Message:
         nonlocal left, more
         try:  # after the last byte, it is the client's end that is waited for
-            message = await asyncio.wait_for(receive(), SLOWEST if more else None)
-        except asyncio.TimeoutError:
+            # in this very task: who only looks whether the client is there does not wait at all
+            with anyio.fail_after(SLOWEST if more else None):
+                message = await receive()
+        except TimeoutError:
             raise TooSlowError("The request stopped before it was complete.") from None
         more = bool(message.get("more_body"))
         left -= len(message.get("body", b""))
