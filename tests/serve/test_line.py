@@ -85,6 +85,17 @@ def test_who_goes_away_leaves_the_line(server: Server, product: str) -> None:
     assert list(server.station.store.files.incoming.iterdir()) == []
 
 
+def test_who_asks_for_evidence_and_goes_away_leaves_the_line(server: Server, product: str) -> None:
+    (one,) = server.client.inspect(product, [png(10)])["inspections"]
+    go_on = server.held_up()
+    with socket.create_connection(server.address) as line:
+        path = f"/api/v1/inspections/{one['id']}/evidence"
+        line.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        until(lambda: server.station.engine.waiting == 1)
+    until(lambda: server.station.engine.waiting == 0)
+    go_on.set()
+
+
 def test_waiting_images_are_judged_together(server: Server, product: str) -> None:
     figures = server.station.engine.figures
     go_on = server.held_up()

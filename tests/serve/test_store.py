@@ -23,8 +23,8 @@ from hyperfsad.serve.store.models import Base, Image
 from hyperfsad.serve.store.retention import Keep
 from hyperfsad.serve.store.store import Store, now, remember_image
 from tests.serve.conftest import png
+from tests.serve.killing import assert_sound, assert_tidy
 from tests.serve.stations import Stations
-from tests.serve.test_killing import assert_consistent
 
 
 def test_migrations_give_the_tables_of_the_models(tmp_path: Path) -> None:
@@ -154,7 +154,8 @@ def test_without_originals(stations: Stations, tmp_path: Path) -> None:
         with pytest.raises(StationError) as error:
             client.label(one["id"], "fine")
         assert error.value.status == 410
-    assert_consistent(folder)
+    assert_sound(folder)
+    assert_tidy(folder)
 
 
 def test_backup_while_it_runs(stations: Stations, tmp_path: Path) -> None:
@@ -188,7 +189,8 @@ def test_backup_while_it_runs(stations: Stations, tmp_path: Path) -> None:
         assert client.inspection(known[0]["id"]) == known[0]
         assert client.picture(known[0]["id"], "original") == png(2)[1]
         assert client.inspect(product, [png(2)])["inspections"][0]["score"] == known[0]["score"]
-    assert_consistent(copy)
+    assert_sound(copy)
+    assert_tidy(copy)
     with pytest.raises(UsageError, match="no station's database"):
         backup(tmp_path, target)
 

@@ -70,16 +70,20 @@ def write_file(target: Path, content: bytes | memoryview, *, parents: bool = Fal
         file.write(content)
 
 
-def settle(finished: Path, target: Path) -> None:
+def settle(
+    finished: Path, target: Path, moving: contextlib.AbstractContextManager[Any] | None = None
+) -> None:
     """Moves a finished file to its place on the same disk; both survive a power failure after it.
 
-    A file that is there already is replaced.
+    A file that is there already is replaced. `moving` is held for the move itself, not while the
+    disk is waited for.
     """
     with explain_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with finished.open("rb+") as written:
             os.fsync(written.fileno())
-        finished.replace(target)
+        with moving or contextlib.nullcontext():
+            finished.replace(target)
         sync_folder(target.parent)
 
 

@@ -13,6 +13,7 @@ import errno
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -27,6 +28,9 @@ FOLDER_LOCK = ".hyperfsad.lock"
 
 _PLACE = 1 << 30
 """Windows forbids reading locked bytes, so the lock is on a byte far behind the text."""
+
+_SOON = 0.002
+"""The same for those who wait for a moment only."""
 
 _AGAIN = 0.2
 """Seconds until a waiting process asks again; so that Ctrl-C works everywhere."""
@@ -124,6 +128,48 @@ def occupied(folder: Path, *, wait: bool = False, notify: Notify = silent) -> It
     finally:
         with contextlib.suppress(OSError):
             folder.rmdir()
+
+
+class Turns:
+    """For steps of a moment that threads, and processes on one folder, take one after the other.
+
+    Its file stays, since it would be made again at once.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Without a path, only this process's threads take turns."""
+        self._path, self._threads = path, threading.Lock()
+
+    def __enter__(self) -> None:
+        self._threads.acquire()
+        try:
+            self._file = None if self._path is None else _waited_for(self._path)
+        except BaseException:
+            self._threads.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._file is not None:
+                os.close(self._file)  # which gives the lock back
+        finally:
+            self._threads.release()
+
+
+def _waited_for(path: Path) -> int:
+    """A file that is open and locked; not locked where the file system has no locks."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    while True:
+        try:
+            _lock(file)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+                time.sleep(_SOON)
+                continue
+        except BaseException:
+            os.close(file)
+            raise
+        return file
 
 
 _changing: ContextVar[frozenset[Path]] = ContextVar("_changing", default=frozenset())

@@ -5,6 +5,9 @@ import sqlite3
 
 from ..errors import HyperfsadError
 
+POSTGRESQL_FULL = "53100"
+"""Its code for a full disk."""
+
 
 class RefusedError(HyperfsadError):
     """A request that is not done."""
@@ -72,6 +75,8 @@ def is_full(error: BaseException | None) -> bool:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
         if isinstance(error, sqlite3.OperationalError) and "disk is full" in str(error):
+            return True
+        if getattr(error, "sqlstate", None) == POSTGRESQL_FULL:
             return True
         error = error.__cause__ or error.__context__
     return False

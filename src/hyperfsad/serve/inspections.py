@@ -22,7 +22,7 @@ from .pictures import MEDIA_TYPES, Picture
 from .products import image_row
 from .store.history import row_of
 from .store.models import Detail, Image, Inspection, Label, Support
-from .store.store import Store, inspection_of, new_id, now, product_of, remember_image
+from .store.store import Store, inspection_of, new_id, now, product_of, remember_images
 from .store.trends import count_in
 
 VERDICTS = {True: "anomalous", False: "good", None: "unjudged"}
@@ -68,12 +68,12 @@ class Inspections:
                 self.store.files.keep(picture.upload.path, target)
         with self.store.database.writing() as session:
             name = product_of(session, product_id).name
-            for picture, inspection, detail in rows:
+            for _, inspection, _ in rows:
                 inspection.time = self._time()
-                remember_image(session, image_row(picture, self._originals))
-                session.add(inspection)
-                session.flush()
-                session.add(detail)
+            remember_images(session, [image_row(picture, self._originals) for picture, *_ in rows])
+            session.add_all([inspection for _, inspection, _ in rows])
+            session.flush()
+            session.add_all([detail for *_, detail in rows])
             session.flush()
             kept = [shown(inspection, detail, name, None) for _, inspection, detail in rows]
             count_in(session, [inspection for _, inspection, _ in rows])

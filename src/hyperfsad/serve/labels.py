@@ -1,11 +1,15 @@
 """What a person says of an inspection: "fine", which the product learns, or "bad"."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from ..bench.datasets import TestImage
 from ..bench.layouts import GOOD
+from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError
 from ..evaluation.run import evaluate
 from ..evaluation.truth import Truth
@@ -20,6 +24,20 @@ from .store.store import Actor, Store, inspection_of, note, now, product_of
 FINE, BAD = "fine", "bad"
 
 
+@dataclass(frozen=True)
+class _Change:
+    """What a label does to a product: the detector files around it."""
+
+    before: str
+    after: str
+    detector: HyperFSAD
+    notes: Sequence[str] = ()
+
+    def make(self, products: Products, session: Session, product_id: str) -> None:
+        """In the transaction of the label."""
+        products.replace(session, product_id, self.before, self.after, self.detector, self.notes)
+
+
 class Labels:
     """The labels of a store."""
 
@@ -30,7 +48,7 @@ class Labels:
         """Keeps the image as a defect whose truth is known."""
         self._inspections.original(inspection_id)
         with self.store.database.writing() as session:
-            found, _, _ = inspection_of(session, inspection_id)
+            found, _, _ = inspection_of(session, inspection_id, change=True)
             _require_none(session.get(Label, inspection_id))
             found.label = BAD
             session.add(_label(found, BAD, actor, defect=defect))
@@ -45,27 +63,34 @@ class Labels:
         with self.store.database.reading() as session:
             found, _, product = inspection_of(session, inspection_id)
             _require_none(session.get(Label, inspection_id))
-        before: str | None = None
-        after: str | None = None
-        if learn:
-            before, detector = self._products.changeable(detectors, product.id)
+        if not learn:
+            self._keep_fine(actor, inspection_id, None)
+            return self._inspections.get(inspection_id)
+        with self._products.changing(detectors, product.id) as (before, detector):
             count = len(detector.support_)
             with told(detector) as notes:
                 detector.extend([load_image(path, found.name)])
-            learn = len(detector.support_) > count  # not where it was learnt before
-            after = self._products.saved(detector) if learn else None
+            if len(detector.support_) == count:  # it was learnt before
+                self._keep_fine(actor, inspection_id, None)
+            else:
+                after = self._products.saved(detector)
+                self._keep_fine(actor, inspection_id, _Change(before, after, detector, notes))
+        return self._inspections.get(inspection_id)
+
+    def _keep_fine(self, actor: Actor, inspection_id: str, change: "_Change | None") -> None:
+        """The label, and what the product has learnt because of it."""
         with self.store.database.writing() as session:
-            found, _, product = inspection_of(session, inspection_id)
+            found, _, product = inspection_of(session, inspection_id, change=True)
             _require_none(session.get(Label, inspection_id))
-            if before is not None and after is not None:
-                self._products.replace(session, product.id, before, after, detector, notes)
+            if change is not None:
+                change.make(self._products, session, product.id)
                 key = {"product_id": product.id, "image": found.image}
                 session.add(Support(**key, name=found.name, added=now()))
             found.label = FINE
-            ends = (before, after) if learn else (None, None)
-            session.add(_label(found, FINE, actor, learnt=learn, ends=ends))
-            note(session, actor, "labelled fine", inspection_id, "learnt" if learn else "")
-        return self._inspections.get(inspection_id)
+            ends = (None, None) if change is None else (change.before, change.after)
+            session.add(_label(found, FINE, actor, learnt=change is not None, ends=ends))
+            told_more = "" if change is None else "learnt"
+            note(session, actor, "labelled fine", inspection_id, told_more)
 
     def undo(self, detectors: Detectors, actor: Actor, inspection_id: str) -> dict[str, Any]:
         """Takes a label back; what was learnt because of it is forgotten.
@@ -77,9 +102,10 @@ class Labels:
             label = session.get(Label, inspection_id)
         if label is None:
             raise MissingError("This inspection has no label.")
-        learnt = label.learnt and product.detector is not None
-        if learnt:
-            current, detector = self._products.changeable(detectors, product.id)
+        if not label.learnt or product.detector is None:
+            self._take_back(actor, inspection_id, None)
+            return self._inspections.get(inspection_id)
+        with self._products.changing(detectors, product.id) as (current, detector):
             if label.after == current and self._is_there(label.before):
                 after = label.before or ""
                 detector = detectors.get(self.store.files.detector(after))
@@ -88,20 +114,23 @@ class Labels:
                 with told(detector):
                     detector.forget([load_image(path, found.name).sha256()])
                 after = self._products.saved(detector)
+            self._take_back(actor, inspection_id, _Change(current, after, detector))
+        return self._inspections.get(inspection_id)
+
+    def _take_back(self, actor: Actor, inspection_id: str, change: "_Change | None") -> None:
         with self.store.database.writing() as session:
-            found, _, product = inspection_of(session, inspection_id)
+            found, _, product = inspection_of(session, inspection_id, change=True)
             label = session.get(Label, inspection_id)
             if label is None:
                 raise ConflictError("The label was taken back by somebody else meanwhile.")
-            if learnt:
-                self._products.replace(session, product.id, current, after, detector, ())
+            if change is not None:
+                change.make(self._products, session, product.id)
                 support = session.get(Support, {"product_id": product.id, "image": found.image})
                 if support is not None:
                     session.delete(support)
             session.delete(label)
             found.label = None
             note(session, actor, "label undone", inspection_id, label.kind)
-        return self._inspections.get(inspection_id)
 
     def _is_there(self, detector: str | None) -> bool:
         """Whether the file is: those of changes that others followed are swept some day."""

@@ -19,7 +19,7 @@ from .notices import gathered
 from .pictures import Picture, Upload
 from .store.history import iso
 from .store.models import Product, Support
-from .store.store import Actor, Store, new_id, note, now, product_of, remember_image
+from .store.store import Actor, Store, new_id, note, now, product_of, remember_images
 
 LISTED = 1000
 """Names of good parts that a product's summary holds."""
@@ -88,19 +88,19 @@ class Products:
         self, detectors: Detectors, actor: Actor, product_id: str, pictures: Sequence[Picture]
     ) -> dict[str, Any]:
         """More good parts for a product."""
-        before, detector = self.changeable(detectors, product_id)
-        count = len(detector.support_)
-        with told(detector) as notes:
-            detector.extend(loaded(pictures))
-        if len(detector.support_) == count:
-            raise ConflictError("The product has learnt all of these pictures already.")
-        after = self.saved(detector)
-        self.keep_images(pictures)
-        with self.store.database.writing() as session:
-            product = self.replace(session, product_id, before, after, detector, notes)
-            self.support(session, product_id, pictures)
-            note(session, actor, "product extended", product_id, f"{len(pictures)} images")
-            return described(product)
+        with self.changing(detectors, product_id) as (before, detector):
+            count = len(detector.support_)
+            with told(detector) as notes:
+                detector.extend(loaded(pictures))
+            if len(detector.support_) == count:
+                raise ConflictError("The product has learnt all of these pictures already.")
+            after = self.saved(detector)
+            self.keep_images(pictures)
+            with self.store.database.writing() as session:
+                product = self.replace(session, product_id, before, after, detector, notes)
+                self.support(session, product_id, pictures)
+                note(session, actor, "product extended", product_id, f"{len(pictures)} images")
+                return described(product)
 
     def recalibrate(
         self,
@@ -114,24 +114,24 @@ class Products:
         keep_odd: bool = False,
     ) -> dict[str, Any]:
         """New thresholds: from further good parts, from those that were learnt, or by hand."""
-        before, detector = self.changeable(detectors, product_id)
-        with told(detector) as notes:
-            if threshold is None:
-                images = loaded(pictures) if pictures else None
-                detector.calibrate(images, false_alarm_rate=rate, keep_odd=keep_odd)
-            else:
-                detector.move_threshold(threshold)
-        after = self.saved(detector)
-        with self.store.database.writing() as session:
-            product = self.replace(session, product_id, before, after, detector, notes)
-            told_threshold = f"threshold {detector.threshold_}"
-            note(session, actor, "product recalibrated", product_id, told_threshold)
-            return described(product)
+        with self.changing(detectors, product_id) as (before, detector):
+            with told(detector) as notes:
+                if threshold is None:
+                    images = loaded(pictures) if pictures else None
+                    detector.calibrate(images, false_alarm_rate=rate, keep_odd=keep_odd)
+                else:
+                    detector.move_threshold(threshold)
+            after = self.saved(detector)
+            with self.store.database.writing() as session:
+                product = self.replace(session, product_id, before, after, detector, notes)
+                told_threshold = f"threshold {detector.threshold_}"
+                note(session, actor, "product recalibrated", product_id, told_threshold)
+                return described(product)
 
     def rename(self, actor: Actor, product_id: str, name: str) -> dict[str, Any]:
         """Another name for a product."""
         with self._claiming(name), self.store.database.writing() as session:
-            product = product_of(session, product_id)
+            product = product_of(session, product_id, change=True)
             note(session, actor, "product renamed", product_id, f"{product.name} → {name}")
             product.name = product.claimed = name
             product.changed = now()
@@ -141,7 +141,7 @@ class Products:
     def delete(self, actor: Actor, product_id: str) -> None:
         """Deletes a product; its inspections stay in the history."""
         with self.store.database.writing() as session:
-            product = product_of(session, product_id)
+            product = product_of(session, product_id, change=True)
             note(session, actor, "product deleted", product_id, product.name)
             for one in session.scalars(select(Support).where(Support.product_id == product_id)):
                 session.delete(one)
@@ -149,11 +149,14 @@ class Products:
             product.claimed = product.detector = None
             product.changed = now()
 
-    def changeable(self, detectors: Detectors, product_id: str) -> tuple[str, HyperFSAD]:
-        """The hash of a product's detector file, and a copy of the detector to change."""
-        with self.store.database.reading() as session:
-            before = product_of(session, product_id).detector or ""
-        return before, detectors.changeable(self.store.files.detector(before))
+    @contextlib.contextmanager
+    def changing(self, detectors: Detectors, product_id: str) -> Iterator[tuple[str, HyperFSAD]]:
+        """The hash of a product's detector file, and a copy of the detector to change; other
+        stations wait until it is changed."""
+        with self.store.database.alone(product_id):
+            with self.store.database.reading() as session:
+                before = product_of(session, product_id).detector or ""
+            yield before, detectors.changeable(self.store.files.detector(before))
 
     def saved(self, detector: HyperFSAD) -> str:
         """Writes a detector file to its place; returns its hash."""
@@ -175,7 +178,7 @@ class Products:
         notes: Sequence[str],
     ) -> Product:
         """Makes another detector file the current one, if no other process did so meanwhile."""
-        product = product_of(session, product_id)
+        product = product_of(session, product_id, change=True)
         if product.detector != before:
             raise ConflictError(
                 f"{product.name} was changed by somebody else meanwhile; try again."
@@ -195,8 +198,8 @@ class Products:
 
     def support(self, session: Session, product_id: str, pictures: Sequence[Picture]) -> None:
         """The rows of good parts."""
+        remember_images(session, [image_row(picture) for picture in pictures])
         for picture in pictures:
-            remember_image(session, image_row(picture))
             key = {"product_id": product_id, "image": picture.upload.sha256}
             if session.get(Support, key) is None:
                 session.add(Support(**key, name=picture.name, added=now()))

@@ -3,6 +3,8 @@
 import contextlib
 import signal
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +18,8 @@ from .notices import route_warnings
 from .settings import Settings
 from .station import Station
 
+HEAD = 20.0
+"""Seconds within which a request's head has to be there."""
 GRACE = 600
 """Seconds that a stop waits for what was accepted."""
 
@@ -45,6 +49,7 @@ def serve(
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            ws="none",
             timeout_graceful_shutdown=GRACE,
             h11_max_incomplete_event_size=32_768,
             ssl_certfile=settings.tls_cert,
@@ -54,7 +59,7 @@ def serve(
             config.load()
         except OSError as error:  # also what ssl raises
             raise UsageError(f"TLS cannot be used: {reason(error)}.") from error
-        _Server(config, station, notify).run([listening])
+        Server(config, station, notify).run([listening])
     finally:
         listening.close()
         station.close()
@@ -72,12 +77,35 @@ def _socket(settings: Settings) -> socket.socket:
         ) from error
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """Says where it listens, and ends quietly."""
 
     def __init__(self, config: uvicorn.Config, station: Station, notify: Notify) -> None:
         super().__init__(config)
         self._station, self._notify = station, notify
+        self._silent: dict[Any, tuple[Any, float]] = {}
+
+    async def on_tick(self, counter: int) -> bool:
+        """What uvicorn does ten times a second."""
+        if counter % 10 == 0:
+            self._close_silent()
+        return await super().on_tick(counter)
+
+    def _close_silent(self) -> None:
+        """Closes connections that are there without asking: uvicorn waits for a request's head
+        without end, so a few thousand half heads would take all places."""
+        now = time.monotonic()
+        silent: dict[Any, tuple[Any, float]] = {}
+        for line in self.server_state.connections:
+            cycle = getattr(line, "cycle", None)
+            if cycle is None or cycle.response_complete:
+                known, since = self._silent.get(line, (cycle, now))
+                silent[line] = cycle, since if known is cycle else now
+        self._silent = silent
+        for line, (_, since) in silent.items():
+            transport = getattr(line, "transport", None)
+            if now - since > HEAD and transport is not None:
+                transport.close()
 
     async def startup(self, sockets: Any = None) -> None:
         """Opens the port."""
@@ -95,6 +123,9 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """SIGTERM and Ctrl-C end it with the exit code 0: it was asked to."""
+        if threading.current_thread() is not threading.main_thread():  # others get no signals
+            yield
+            return
         kinds = (signal.SIGINT, signal.SIGTERM)
         before = {kind: signal.signal(kind, self.handle_exit) for kind in kinds}
         try:

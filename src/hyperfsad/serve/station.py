@@ -16,7 +16,7 @@ from .labels import Labels
 from .live import Live
 from .products import Products
 from .settings import Settings
-from .store.store import Store
+from .store.store import Actor, Store, note
 from .trends import Trends
 
 LOG = logging.getLogger("hyperfsad.serve")
@@ -82,6 +82,9 @@ class Station:
             try:
                 if removed := self.store.expire():
                     LOG.info("%d originals were removed, as --keep says", removed)
+                    with self.store.database.writing() as session:
+                        told = f"{removed} images"
+                        note(session, Actor("station"), "originals removed", "", told)
                 if self._ending.wait(TIDY):
                     return
                 self.store.sweep()

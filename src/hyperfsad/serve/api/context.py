@@ -76,7 +76,7 @@ REASONS = {
     503: "The line is full or the encoder is missing; see Retry-After.",
     507: "The disk is nearly full.",
 }
-USUAL = (400, 401, 403, 413, 422, 429, 503)
+USUAL = (400, 401, 403, 408, 413, 422, 429, 503, 507)
 
 
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:

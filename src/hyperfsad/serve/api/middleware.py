@@ -5,10 +5,11 @@ import time
 import uuid
 from http.cookies import CookieError, SimpleCookie
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..faults import RefusedError, TooLargeError
+from ..faults import NotSignedInError, RefusedError, TooLargeError, TooSlowError
 from ..store.store import Actor
 from .guard import COOKIE, Guard
 from .logs import LOG
@@ -21,6 +22,11 @@ POLICY = (
 )
 LARGEST = 1_000_000
 """Bytes of a request that brings no files."""
+SLOWEST = 30.0
+"""Seconds for which one piece of such a request is waited for."""
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+DOORS = ("login", "logout", "session", "health", "ready")
+OPEN_DOORS = frozenset(f"/api/v1/{name}" for name in DOORS)
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -67,6 +73,7 @@ class Gatekeeper:
         try:
             role = self._guard.role(scope["method"], headers, state["cookie"], client)
             state["actor"] = Actor(role, client, request)
+            _check_door(scope["path"], role)
             await self._app(scope, _bounded(headers, receive), answer)
         except RefusedError as error:
             await _refuse(error, answer)
@@ -74,7 +81,8 @@ class Gatekeeper:
             seconds = time.monotonic() - began
             # by name: some paths have ids in them, and strangers may ask for any path
             route = getattr(scope.get("endpoint"), "__name__", "none")
-            self._metrics.requests.labels(scope["method"], route, str(status)).inc()
+            method = scope["method"] if scope["method"] in METHODS else "other"  # any word may come
+            self._metrics.requests.labels(method, route, str(status)).inc()
             self._metrics.seconds.labels(route).observe(seconds)
             fields = {
                 "request": request,
@@ -88,18 +96,33 @@ class Gatekeeper:
             LOG.info("request", extra=fields)
 
 
+def _check_door(path: str, role: str) -> None:
+    """Strangers get no further than the doors that are meant for them, whatever a later endpoint
+    may forget to ask; nothing of what they send is read."""
+    inside = path.startswith("/api/") or path == "/metrics"
+    if inside and not role and path not in OPEN_DOORS:
+        raise NotSignedInError("Sign in first, or send the header `Authorization: Bearer TOKEN`.")
+
+
 def _bounded(headers: Headers, receive: Receive) -> Receive:
-    """Forms with files have limits of their own; of everything else little is read."""
+    """Forms with files have limits of their own; of everything else little is read, and that is
+    not waited for without end."""
     if headers.get("content-type", "").startswith("multipart/form-data"):
         return receive
     length = headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > LARGEST:
         raise TooLargeError(f"The request is larger than {LARGEST:,} bytes.")
-    left = LARGEST
+    left, more = LARGEST, True
 
     async def count() -> Message:
-        nonlocal left
-        message = await receive()
+        nonlocal left, more
+        try:  # after the last byte, it is the client's end that is waited for
+            # in this very task: who only looks whether the client is there does not wait at all
+            with anyio.fail_after(SLOWEST if more else None):
+                message = await receive()
+        except TimeoutError:
+            raise TooSlowError("The request stopped before it was complete.") from None
+        more = bool(message.get("more_body"))
         left -= len(message.get("body", b""))
         if left < 0:
             raise TooLargeError(f"The request is larger than {LARGEST:,} bytes.")

@@ -1,5 +1,6 @@
 """Products: make, list, extend, recalibrate, rename, delete, carry away and bring."""
 
+import re
 from functools import partial
 from typing import Any
 
@@ -164,7 +165,8 @@ def download_detector(product_id: Id, here: Here, _: Admin) -> FileResponse:
     name, path, _revision = here.station.products.detector(product_id)
     if not path.is_file():
         raise GoneError("The detector file was replaced this moment; ask again.")
-    return FileResponse(path, media_type="application/octet-stream", filename=f"{name}.hfsad")
+    shown = re.sub(r"[/\\:]", "_", name)
+    return FileResponse(path, media_type="application/octet-stream", filename=f"{shown}.hfsad")
 
 
 @router.post("/{product_id}/evaluation", responses=answers(404))

@@ -1,5 +1,6 @@
 """Whether the station works, who asks, and what was changed."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -84,11 +85,16 @@ def log_in(token: LogIn, request: Request, here: Here, response: Response) -> Se
         max_age=int(SESSION),
         httponly=True,
         samesite="strict",
-        secure=here.station.settings.secure,
+        secure=here.station.settings.secure or _behind_tls(request),
     )
     with here.station.store.database.writing() as writing:
-        note(writing, client, "signed in", role)
+        note(writing, replace(client, role=role), "signed in", role)
     return SessionOut(role=role, open=False)
+
+
+def _behind_tls(request: Request) -> bool:
+    """Whether a proxy says so; who lies about it only keeps the own cookie off plain HTTP."""
+    return request.headers.get("x-forwarded-proto", "").strip().lower() == "https"
 
 
 @router.post("/logout", status_code=204, responses=answers())

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import time
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -19,6 +20,10 @@ from ..store.files import Files
 
 PATIENCE = 60.0
 """Seconds without a byte after which an upload is given up."""
+SLOWEST = 10_000
+"""Bytes a second that an upload has to bring after that time, all in all."""
+LOOK = 4 << 20
+"""Bytes between two looks at the space on the disk: others upload, too."""
 MOST_FIELDS = 16
 LONGEST_HEADER = 8192
 
@@ -81,9 +86,13 @@ async def received(
 
 async def _read(request: Request, parser: MultipartParser, parts: "_Parts") -> None:
     stream = request.stream()
+    began, count = time.monotonic(), 0
     while True:
         try:
             chunk = await asyncio.wait_for(anext(stream), PATIENCE)
+            count += len(chunk)
+            if time.monotonic() - began > PATIENCE + count / SLOWEST:
+                raise TooSlowError("The upload is too slow; try again on a better line.")
             await to_thread.run_sync(parser.write, chunk)
         except StopAsyncIteration:
             break
@@ -118,7 +127,7 @@ class _Parts:
         self.ended = False
         self._files, self._limits = files, limits
         self._file, self._texts, self._most, self._each = file, texts, most, each
-        self._fields = 0
+        self._fields = self._unseen = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -189,6 +198,10 @@ class _Parts:
                 raise TooLargeError(f"The field {clean_name(self._name)} is too long.")
             return
         self._size += end - start
+        self._unseen += end - start
+        if self._unseen > LOOK:
+            self._unseen = 0
+            self._files.check_space()
         if self._size > self._each:
             raise TooLargeError(
                 f"{self._upload.name} is too large: at most {self._each / 1e6:g} MB are accepted."

@@ -11,7 +11,7 @@ import alembic.command
 import alembic.config
 from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.orm import Session
 
 from ...errors import HyperfsadError, UsageError, first_line
@@ -19,6 +19,10 @@ from ...errors import HyperfsadError, UsageError, first_line
 FILE = "station.sqlite"
 PATIENCE = 30.0
 """Seconds that a writer waits for another process, such as a backup."""
+CONNECTIONS = 20
+"""That a station holds to PostgreSQL at most; the server has 100 by default, for all stations."""
+CONNECT = 10
+"""Seconds to wait for PostgreSQL's first word."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 LOCK = 0x68667361
 """PostgreSQL's advisory lock while tables are made or changed."""
@@ -28,10 +32,13 @@ class Database:
     """Hands out sessions: many that read, one at a time that writes."""
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
-        """`url` is an address as SQLAlchemy takes it; None means SQLite in the folder."""
+        """`url` is PostgreSQL's address; None means SQLite in the folder."""
         self.is_embedded = url is None
         self.engine = _sqlite(folder / FILE) if url is None else _other(url)
-        self._writer = Lock() if self.engine.dialect.name == "sqlite" else contextlib.nullcontext()
+        self._writer = Lock() if self.is_embedded else contextlib.nullcontext()
+        # SQLite's readers see one state anyway
+        snapshot = {} if self.is_embedded else {"isolation_level": "REPEATABLE READ"}
+        self._asked = self.engine.execution_options(**snapshot)
 
     def migrate(self) -> None:
         """Makes the tables or brings them up to date; two processes may do so at once."""
@@ -39,7 +46,7 @@ class Database:
         config.set_main_option("script_location", str(MIGRATIONS))
         try:
             with self.engine.execution_options(writes=True).begin() as connection:
-                if connection.dialect.name == "postgresql":
+                if not self.is_embedded:
                     connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
                 config.attributes["connection"] = connection
                 alembic.command.upgrade(config, "head")
@@ -55,7 +62,7 @@ class Database:
     @contextlib.contextmanager
     def reading(self) -> Iterator[Session]:
         """A session for questions; it sees one state of the database."""
-        with Session(self.engine) as session:
+        with Session(self._asked) as session:
             yield session
 
     @contextlib.contextmanager
@@ -64,6 +71,20 @@ class Database:
         engine = self.engine.execution_options(writes=True)
         with self._writer, Session(engine) as session, session.begin():
             yield session
+
+    @contextlib.contextmanager
+    def alone(self, product_id: str) -> Iterator[None]:
+        """While the block runs, no other station learns for this product.
+
+        Learning takes seconds: too long for a lock on a row, which others would wait for.
+        """
+        if self.is_embedded:  # then there is no other one
+            yield
+            return
+        with self.engine.begin() as connection:
+            key = {"key": int(product_id[:15], 16)}
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), key)
+            yield
 
     def close(self) -> None:
         """Closes all connections."""
@@ -95,11 +116,25 @@ def _other(url: str) -> Engine:
         address = make_url(url)
         if address.get_backend_name() == "sqlite":
             raise UsageError("The store has its own SQLite file; leave --database out for it.")
-        if address.drivername == "postgresql":
-            address = address.set(drivername="postgresql+psycopg")
-        return create_engine(address, pool_pre_ping=True, isolation_level="READ COMMITTED")
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        if address.get_backend_name() != "postgresql":
+            raise UsageError(
+                f"--database takes PostgreSQL only, not {address.get_backend_name()}; give an"
+                " address such as postgresql://user@host/name."
+            )
+        return create_engine(
+            address.set(drivername="postgresql+psycopg"),
+            isolation_level="READ COMMITTED",  # rows that are about to change are locked instead
+            pool_pre_ping=True,  # after the database was away
+            pool_size=CONNECTIONS,
+            max_overflow=0,
+            connect_args={"connect_timeout": CONNECT},
+        )
+    except ImportError as error:
+        raise UsageError(
+            f"--database needs a driver: pip install 'hyperfsad[postgres]' ({first_line(error)})."
+        ) from error
+    except ArgumentError as error:
         raise UsageError(
             f"--database cannot be used: {first_line(error)}; give an address such as"
-            " postgresql://user@host/name, and install its driver (pip install psycopg)."
+            " postgresql://user@host/name."
         ) from error

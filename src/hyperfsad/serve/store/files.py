@@ -14,9 +14,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Lock
 
 from ...disk.files import settle
+from ...disk.locks import Turns
 from ..faults import FullError
 
 GRACE = 600.0
@@ -24,6 +24,8 @@ GRACE = 600.0
 WAITING = 86_400.0
 """Seconds for which an upload is left alone: it may wait in the line."""
 CHUNK = 1 << 20
+MOVING = ".moving.lock"
+"""Between two processes: a file must not be removed as old the moment it has come again."""
 
 _STORED = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})")
 _UPLOAD = re.compile(r"[0-9a-f]{32}\.part|\.[0-9a-f]{32}\.part\.lock")
@@ -33,13 +35,14 @@ _UPLOAD = re.compile(r"[0-9a-f]{32}\.part|\.[0-9a-f]{32}\.part\.lock")
 class Files:
     """Where everything lies below the store's folder."""
 
-    def __init__(self, folder: Path, reserve: int) -> None:
-        """`reserve` is how many bytes of the disk are left alone."""
+    def __init__(self, folder: Path, reserve: int, *, shared: bool = False) -> None:
+        """`reserve` is how many bytes of the disk are left alone; a `shared` folder is used by
+        several processes at once."""
         self.folder, self.reserve = folder, reserve
         self.incoming = folder / "incoming"
         self.images = folder / "images"
         self.detectors = folder / "detectors"
-        self._moving = Lock()
+        self._moving = Turns(folder / MOVING if shared else None)
 
     def prepare(self) -> None:
         """Makes the folders."""
@@ -60,11 +63,8 @@ class Files:
 
     def keep(self, finished: Path, target: Path) -> None:
         """Moves a file to its place; it is on the disk when this returns."""
-        with self._moving:
-            os.utime(
-                finished
-            )  # it may have waited in the line for longer than a new file is spared
-            settle(finished, target)
+        os.utime(finished)  # it may have waited in the line for longer than a new file is spared
+        settle(finished, target, self._moving)
 
     def keep_detector(self, finished: Path) -> str:
         """Moves a detector file to its place; returns its hash."""

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -22,6 +23,7 @@ COLUMNS = (
     *("id", "time", "product", "name", "verdict", "score", "threshold", "strength", "p_value"),
     *("regions", "label", "product_id", "revision", "image"),
 )
+_ID = re.compile("[0-9a-f]{32}")
 EXPORTED = 2000
 """Rows that an export reads at a time; between, others may write."""
 
@@ -127,7 +129,7 @@ def _place(cursor: str) -> Sequence[Any]:
     try:
         time, _, name = base64.urlsafe_b64decode(cursor.encode()).decode("ascii").partition(".")
         found = int(time)
-        if len(name) != 32 or not 0 <= found < 1 << 62:
+        if not _ID.fullmatch(name) or not 0 <= found < 1 << 62:
             raise ValueError
     except (ValueError, binascii.Error) as error:
         raise UsageError("The cursor is none that this station gave; begin without one.") from error

@@ -71,6 +71,7 @@ def _drop(database: Database, files: Files, before: int, enough: int | None = No
         .where(Image.sha256.not_in(select(Support.image)), Image.sha256.not_in(labelled))
         .order_by(Image.added)
         .limit(BATCH)
+        .with_for_update(skip_locked=True, of=Image)  # not those that come again this moment
     )
     gone: list[Image] = []
     with database.writing() as session:

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.selectable import ForUpdateArg
 
 from ...disk.locks import FOLDER_LOCK, FileLock
+from ...errors import UsageError
 from ...messages import Notify, silent
 from ..faults import MissingError
 from .database import Database
@@ -19,6 +22,8 @@ from .models import AuditEntry, Detail, Image, Inspection, Label, Product
 from .retention import Keep, expire
 
 RESERVE = 512 * 10**6
+LOCKED = ForUpdateArg(key_share=True)
+"""New rows that point to the locked one need not wait. SQLite has one writer anyway."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Store:
         reserve: int = RESERVE,
     ) -> None:
         self.folder, self.retention = folder, keep or Keep()
-        self.files = Files(folder, reserve)
+        self.files = Files(folder, reserve, shared=database is not None)
         folder.mkdir(parents=True, exist_ok=True)
         self.database = Database(folder, database)
         advice = "stop it or choose another folder"
@@ -54,8 +59,22 @@ class Store:
         alone = self.database.is_embedded and self._lock.acquire(wait=wait, notify=notify)
         self.files.prepare()
         self.database.migrate()
+        if not self.database.is_embedded:
+            self._check_folder()
         self.sweep(0.0 if alone else GRACE)
         return self
+
+    def _check_folder(self) -> None:
+        """Refuses a folder that is not the one of the database's other stations."""
+        with self.database.reading() as session:
+            named = list(session.scalars(select(Product.detector).where(Product.detector != None)))  # noqa: E711
+        missing = sum(not self.files.detector(one or "").is_file() for one in named)
+        if missing:
+            raise UsageError(
+                f"{missing} of the {len(named)} products in the database have no detector file in"
+                f" {self.folder}; all stations of one database share one folder, so name that"
+                " one with --store."
+            )
 
     def close(self) -> None:
         """Gives the folder back."""
@@ -86,23 +105,31 @@ def new_id() -> str:
     return uuid.uuid4().hex
 
 
-def product_of(session: Session, product_id: str) -> Product:
-    """A living product."""
-    found = session.get(Product, product_id)
+def product_of(session: Session, product_id: str, *, change: bool = False) -> Product:
+    """A living product; to `change` it, its row is kept from other stations until the commit."""
+    found = session.get(Product, product_id, with_for_update=LOCKED if change else None)
     if found is None or found.detector is None:
         raise MissingError(f"There is no product {product_id[:40]}.")
     return found
 
 
-def inspection_of(session: Session, inspection_id: str) -> tuple[Inspection, Detail, Product]:
-    """An inspection with all that belongs to it."""
-    found = session.get(Inspection, inspection_id)
+def inspection_of(
+    session: Session, inspection_id: str, *, change: bool = False
+) -> tuple[Inspection, Detail, Product]:
+    """An inspection with all that belongs to it; to `change` its label, its row is locked."""
+    found = session.get(Inspection, inspection_id, with_for_update=LOCKED if change else None)
     detail = session.get(Detail, inspection_id)
     if found is None or detail is None:
         raise MissingError(f"There is no inspection {inspection_id[:40]}.")
     product = session.get(Product, found.product_id)
     assert product is not None  # by its foreign key
     return found, detail, product
+
+
+def remember_images(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Adds the rows of images; all stations in one order, so that none waits for another's end."""
+    for row in sorted(rows, key=lambda row: str(row["sha256"])):
+        remember_image(session, row)
 
 
 def remember_image(session: Session, values: dict[str, Any]) -> None:

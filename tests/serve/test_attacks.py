@@ -1,0 +1,241 @@
+"""What was tried against the station (docs/security.md), the part that can be tried every time."""
+
+import base64
+import contextlib
+import io
+import json
+import re
+import socket
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from PIL import Image
+
+from hyperfsad.serve.api.guard import GUESSES
+from hyperfsad.serve.client import StationClient
+from tests.serve.conftest import png
+from tests.serve.stations import Running, Stations
+from tests.serve.test_security import ADMIN, INSPECT, ask
+
+NOBODY = "0" * 32
+MANY = 10**9
+
+
+@pytest.fixture(scope="module")
+def guarded(stations: Stations, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("attacked")
+    tokens = folder / "tokens"
+    tokens.write_text(f"inspect: {INSPECT}\nadmin: {ADMIN}\n")
+    with stations.running(folder / "store", "--token", str(tokens)) as found:
+        yield found
+
+
+def raw(station: Running, request: bytes, seconds: float = 60.0) -> bytes:
+    """What comes back for bytes that no client would send, until the line is closed."""
+    address = urlsplit(station.url)
+    found = b""
+    with socket.create_connection((address.hostname or "", address.port or 0)) as line:
+        line.settimeout(seconds)
+        with contextlib.suppress(OSError):  # refused before all was sent, or no word at all
+            line.sendall(request)
+        with contextlib.suppress(OSError):
+            while piece := line.recv(65536):
+                found += piece
+    return found
+
+
+def test_no_operation_without_a_role(guarded: Running) -> None:
+    admin = {"Authorization": f"Bearer {ADMIN}"}
+    worker = {"Authorization": f"Bearer {INSPECT}"}
+    document = json.loads(ask(guarded, "GET", "/openapi.json", headers=admin)[2])
+    public = {"login", "logout", "session", "health", "ready"}
+    admins = 0
+    for path, methods in document["paths"].items():
+        if path.rsplit("/", 1)[-1] in public or not path.startswith("/api/v1/"):
+            continue
+        there = re.sub(r"\{\w+\}", NOBODY, path.removeprefix("/api/v1"))
+        for method in methods:
+            assert ask(guarded, method.upper(), there)[0] == 401, (method, path)
+            for tried in (f"{there}/", there.upper(), f"/{there}", there.replace("/", "/./")):
+                assert ask(guarded, method.upper(), tried)[0] in (401, 404, 405), tried
+            admins += ask(guarded, method.upper(), there, headers=worker)[0] == 403
+    assert admins >= 8
+    assert ask(guarded, "GET", "/../../metrics")[0] == 401
+    for header in ("X-HTTP-Method-Override", "X-Original-URL", "X-Rewrite-URL", "X-Forwarded-For"):
+        assert ask(guarded, "GET", "/products", headers={header: "/api/v1/health"})[0] == 401
+    for bearer in ("Basic YWRtaW46YWRtaW4=", "Bearer", "Bearer  ", f"Token {ADMIN}", ""):
+        headers = {"Authorization": bearer}
+        assert ask(guarded, "GET", "/products", headers=headers)[0] in (401, 429), bearer
+
+
+def test_guesses_are_counted_whatever_they_say_of_themselves(guarded: Running) -> None:
+    """The last but for those without a token: the client has to wait afterwards."""
+    statuses = []
+    for number in range(GUESSES + 3):
+        told = {"X-Forwarded-For": f"10.0.0.{number}", "Forwarded": f"for=10.0.0.{number}"}
+        guess = {"Authorization": f"Bearer {ADMIN[:-1]}{number}", **told}
+        statuses.append(ask(guarded, "GET", "/products", headers=guess)[0])
+    assert statuses[-1] == 429
+    assert ask(guarded, "POST", "/login", {"token": "\ud800" * 20})[0] in (400, 422, 429)
+
+
+def test_names_and_hosts_come_back_as_data_only(station: Running, client: StationClient) -> None:
+    name = "<script>alert(1)</script>'\"; DROP TABLE products; --"
+    made = client.create_product(name, [png(0), png(1)])["id"]
+    assert client.product(made)["name"] == name
+    image = ('"><img src=x onerror=alert(1)>.png', png(2)[1])
+    (one,) = client.inspect(made, [image])["inspections"]
+    status, headers, _ = ask(station, "GET", f"/inspections/{one['id']}")
+    assert status == 200
+    assert headers["content-type"] == "application/json"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "unsafe" not in headers["content-security-policy"]
+    client.rename_product(made, "../../../x\r\nSet-Cookie: a=b")
+    _, headers, _ = ask(station, "GET", f"/products/{made}/detector")
+    assert "set-cookie" not in headers
+    told = headers["content-disposition"]
+    assert "/" not in told.replace("utf-8''", "")
+    assert "%2F" not in told
+    for path in ("/products/", "/inspections/"):
+        status, headers, _ = ask(station, "GET", path, headers={"Host": "localhost"})
+        assert status == 404
+        assert "location" not in headers
+
+
+def test_other_sites_get_no_permission(station: Running) -> None:
+    evil = {"Origin": "https://evil.example", "Access-Control-Request-Method": "DELETE"}
+    for method in ("OPTIONS", "GET"):
+        _, headers, _ = ask(station, method, "/products", headers=evil)
+        assert not [name for name in headers if name.startswith("access-control")]
+    for origin in ("null", "https://evil.example", "http://localhost.evil.example", "file://"):
+        told = ask(station, "POST", "/logout", headers={"Origin": origin})
+        assert told[0] == 403, origin
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "product=' OR 1=1 --",
+        "verdict=good' OR '1'='1",
+        "label=fine;DROP TABLE inspections",
+        "min_score=1e309",
+        "min_score=nan",
+        "since=9999999999999999",
+        "cursor=" + base64.urlsafe_b64encode(b"1." + b"' OR 1=1; --".ljust(32)).decode(),
+        "cursor=" + base64.urlsafe_b64encode(b"1." + bytes(32)).decode(),
+        "cursor=" + base64.urlsafe_b64encode(f"{1 << 70}.{NOBODY}".encode()).decode(),
+        "limit=1 UNION SELECT 1",
+    ],
+)
+def test_filters_take_no_sql(station: Running, query: str) -> None:
+    path = f"/inspections?{query}".replace(" ", "%20").replace("'", "%27")
+    status, _, content = ask(station, "GET", path)
+    assert status == 422
+    assert set(json.loads(content)) == {"detail"}
+    assert "sql" not in content.decode().lower()
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    check = zlib.crc32(kind + content)
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", check)
+
+
+def bombs() -> dict[str, bytes]:
+    """Small files that would be large."""
+    signature, end = b"\x89PNG\r\n\x1a\n", chunk(b"IEND", b"")
+    packed = zlib.compress(bytes(50_000_000), 9)
+    wide = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    small = struct.pack(">IIBBBBB", 64, 64, 8, 0, 0, 0, 0)
+    pixels = chunk(b"IDAT", zlib.compress(bytes(65 * 64)))
+    text = b"comment\0\0" + packed
+    ppm = b"P6 60000 60000 255\n" + bytes(1000)
+    grey = io.BytesIO()
+    Image.new("1", (20_000, 20_000)).save(grey, "TIFF", compression="group4")
+    return {
+        "pixels.png": signature + chunk(b"IHDR", wide) + chunk(b"IDAT", packed) + end,
+        "text.png": signature + chunk(b"IHDR", small) + chunk(b"zTXt", text) + pixels + end,
+        "profile.png": signature
+        + chunk(b"IHDR", small)
+        + chunk(b"iCCP", b"p\0\0" + packed)
+        + pixels
+        + end,
+        "claims.ppm": ppm,
+        "fax.tif": grey.getvalue(),
+    }
+
+
+def test_bombs_do_not_burst(stations: Stations, tmp_path: Path) -> None:
+    with stations.running(tmp_path / "store") as station:
+        client = station.client()
+        product = client.create_product("bolt", [png(0), png(1)])["id"]
+        before = memory(station)
+        for name, content in bombs().items():
+            assert len(content) < 200_000
+            found = ask_form(station, f"/products/{product}/inspections", name, content)
+            assert found in (201, 422), name
+        header = json.dumps({"x": {"dtype": "F32", "shape": [MANY, MANY], "data_offsets": [0, 4]}})
+        nested = "[" * 100_000
+        for content in (
+            struct.pack("<Q", 1 << 62) + b"{}",
+            struct.pack("<Q", len(header)) + header.encode() + bytes(4),
+            struct.pack("<Q", len(nested)) + nested.encode(),
+            b"PK\x03\x04" + bytes(1000),
+        ):
+            assert ask_form(station, "/products/upload", "x.hfsad", content, "detector") == 422
+        assert memory(station) - before < 200  # a picture of the limit itself would take 300
+        assert client.ready()
+        assert list((tmp_path / "store" / "incoming").iterdir()) == []
+
+
+def memory(station: Running) -> float:
+    """Megabytes that it has used at most; nothing where the system does not tell."""
+    path = Path(f"/proc/{station.pid}/status")
+    found = re.search(r"VmHWM:\s+(\d+)", path.read_text()) if path.is_file() else None
+    return int(found[1]) / 1000 if found else 0.0
+
+
+def ask_form(station: Running, path: str, name: str, content: bytes, field: str = "images") -> int:
+    """The status of the answer to a form with one file."""
+    head = f'--x\r\nContent-Disposition: form-data; name="{field}"; filename="{name}"\r\n\r\n'
+    text = '--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nbomb\r\n'
+    start = text + head if field == "detector" else head
+    body = start.encode() + content + b"\r\n--x--\r\n"
+    request = (
+        f"POST /api/v1{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return int(raw(station, request.encode() + body).split()[1])
+
+
+def test_sizes_that_are_claimed_or_hidden(station: Running, product: str) -> None:
+    path = f"/api/v1/products/{product}/inspections"
+    kind = "Content-Type: multipart/form-data; boundary=x\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{kind}"
+    part = '--x\r\nContent-Disposition: form-data; name="images"; filename="a"\r\n\r\n'
+    claimed = raw(station, f"{head}Content-Length: {10**15}\r\n\r\n{part}".encode())
+    assert claimed.startswith(b"HTTP/1.1 413")
+    two = raw(station, f"{head}Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef".encode())
+    assert two.startswith(b"HTTP/1.1 400")
+    hidden = "GET /api/v1/audit HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    chunks = f"{len(part):x}\r\n{part}\r\n0\r\n\r\n{hidden}"
+    both = f"{head}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert raw(station, (both + chunks).encode()).count(b"HTTP/1.1 ") == 1  # nothing is smuggled
+    long = f"GET / HTTP/1.1\r\nHost: localhost\r\nX: {'a' * 2_000_000}\r\n\r\n"
+    assert raw(station, long.encode())[:12] in (b"HTTP/1.1 400", b"")  # it may have hung up
+    for odd in (b"\x16\x03\x01\x02", b"GET\0/ HTTP/1.1\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n"):
+        assert b" 500 " not in raw(station, odd, 1.0)[:20]
+    assert station.client().ready()
+
+
+def test_methods_do_not_fill_the_memory(station: Running) -> None:
+    for number in range(5):
+        ask(station, f"BREW{number}", "/products")
+    status, _, content = ask(station, "GET", "/../../metrics")
+    assert status in (200, 404)
+    line = raw(station, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert b"BREW" not in line + content
+    assert b'method="other"' in line

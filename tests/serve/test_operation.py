@@ -1,0 +1,228 @@
+"""A station in service: asked to stop, copied while it works, on a disk that fills; and its log."""
+
+import json
+import shutil
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hyperfsad.cli.console import DONE
+from hyperfsad.cli.main import main
+from hyperfsad.serve.client import StationError
+from tests.serve.conftest import png
+from tests.serve.killing import assert_sound, assert_tidy
+from tests.serve.stations import PATIENCE, Running, Stations
+from tests.serve.test_security import ADMIN, INSPECT, ask
+from tests.serve.test_security import refused as refused_with
+
+MEGABYTE = 1 << 20
+
+
+def test_sigterm_finishes_what_was_accepted(stations: Stations, tmp_path: Path) -> None:
+    station = stations.start(tmp_path / "store").wait()
+    client = station.client()
+    product = client.create_product("bolt", [png(0), png(1)])["id"]
+    answers: list[list[str]] = []
+
+    def send(number: int) -> None:
+        images = [png(100 * number + place) for place in range(8)]
+        found = client.inspect(product, images)["inspections"]
+        answers.append([one["id"] for one in found])
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    until(lambda: waiting(station) >= 8)
+    station.stop(signal.SIGTERM)
+    for thread in threads:
+        thread.join()
+    with pytest.raises(StationError, match="does not answer"):
+        client.products()
+    assert len(answers) == 3
+    with stations.running(tmp_path / "store") as again:
+        known = {row["id"] for row in again.client().history(limit=500)}
+    assert known == {one for answer in answers for one in answer}
+    assert_tidy(tmp_path / "store")
+
+
+def waiting(station: Running) -> int:
+    """How many images stand in its line."""
+    return int(json.loads(ask(station, "GET", "/ready")[2])["waiting"])
+
+
+def test_a_copy_under_load_is_one_moment_of_the_store(stations: Stations, tmp_path: Path) -> None:
+    store, copy = tmp_path / "store", tmp_path / "copy"
+    with stations.running(store) as station:
+        client = station.client()
+        product = client.create_product("bolt", [png(0), png(1)])["id"]
+        ending = threading.Event()
+
+        def work(start: int) -> None:
+            for number in range(start, start + 1000):
+                if ending.is_set():
+                    return
+                (one,) = client.inspect(product, [png(number)])["inspections"]
+                if number % 3 == 0:
+                    client.label(one["id"], "fine")
+                    made = client.create_product(f"p{number}", [png(number)])["id"]
+                    client.delete_product(made)
+
+        threads = [threading.Thread(target=work, args=(1000 * n,)) for n in (1, 2)]
+        for thread in threads:
+            thread.start()
+        try:
+            until(lambda: len(client.page()["inspections"]) >= 4)
+            target = tmp_path / "copy.zip"
+            assert main(["serve", "--store", str(store), "--backup", str(target)]) == DONE
+        finally:
+            ending.set()
+            for thread in threads:
+                thread.join()
+        with zipfile.ZipFile(target) as archive:
+            archive.extractall(copy)
+        assert_sound(copy)
+        # what is never changed later is in both, the same
+        for table in ("inspections", "details", "audit"):
+            then, now = rows(copy, table), rows(store, table)
+            assert then
+            assert then <= now, table
+        # and of that moment, nothing is missing: entries are numbered without gaps
+        entries = {row[0] for row in rows(copy, "audit")}
+        assert entries == set(range(1, len(entries) + 1))
+    with stations.running(copy) as station:
+        client = station.client()
+        (found,) = client.inspect(product, [png(5000)])["inspections"]
+        assert found["name"] == "5000.png"
+        assert client.product(product)["good_parts"] >= 2
+
+
+def rows(store: Path, table: str) -> set[tuple[object, ...]]:
+    """All rows; of an inspection without its label, which may come later."""
+    with closing(sqlite3.connect(store / "station.sqlite")) as database:
+        found = database.execute(f"SELECT * FROM {table}").fetchall()
+    return {row[:-1] for row in found} if table == "inspections" else set(found)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 24 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={24 * MEGABYTE}", "none", str(place)]
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a small disk is not allowed here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("reserve", ["6", "0"])
+def test_a_disk_that_fills_loses_nothing(
+    stations: Stations, small_disk: Path, tmp_path: Path, reserve: str
+) -> None:
+    """With a reserve it is told in time; without one, at the disk's very end."""
+    store = small_disk / "store"
+    ballast = small_disk / "ballast"
+    with stations.running(store, "--reserve-megabytes", reserve) as station:
+        client = station.client()
+        product = client.create_product("bolt", [png(0), png(1)])["id"]
+        left = int(reserve) * 10**6 + 4 * MEGABYTE
+        ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - left))
+        kept: dict[str, bytes] = {}
+        number = 0
+        while True:
+            number += 1
+            assert number < 500
+            name, content = png(number, (300, 300))
+            try:
+                (one,) = client.inspect(product, [(name, content)])["inspections"]
+            except StationError as full:
+                refused = full.status
+                break
+            kept[one["id"]] = content
+        assert kept
+        assert refused == 507
+        if reserve != "0":
+            assert shutil.disk_usage(small_disk).free > 4 * MEGABYTE
+        large = [png(2, (300, 300))]
+        for act in (
+            lambda: client.create_product("nut", large),
+            lambda: client.extend_product(product, large),
+        ):
+            assert refused_with(act) == 507
+        assert {row["id"] for row in client.history()} == set(kept)
+        for inspection, content in kept.items():
+            assert client.picture(inspection, "original") == content
+        assert client.product(product)["good_parts"] == 2
+        ballast.unlink()
+        (one,) = client.inspect(product, [png(2)])["inspections"]  # it goes on by itself
+        assert client.extend_product(product, [png(3)])["good_parts"] == 3
+    with stations.running(store, "--reserve-megabytes", "0") as station:
+        assert one["id"] in {row["id"] for row in station.client().history()}
+    assert_sound(store)
+    assert_tidy(store)
+
+
+def test_every_change_is_in_the_audit_log(stations: Stations, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"inspect: {INSPECT}\nadmin: {ADMIN}\n")
+    with stations.running(tmp_path / "store", "--token", str(tokens)) as station:
+        admin, worker = station.client(ADMIN), station.client(INSPECT)
+        expected: list[tuple[str, str]] = []
+
+        def changed(role: str, action: str) -> None:
+            expected.append((role, action))
+            found = [(one["role"], one["action"]) for one in admin.audit()]
+            assert found == expected[::-1]
+
+        product = admin.create_product("bolt", [png(0), png(1)])["id"]
+        changed("admin", "product created")
+        content = admin.download_product(product)
+        brought = admin.upload_product("brought", ("x.hfsad", content))["id"]
+        changed("admin", "product uploaded")
+        admin.extend_product(product, [png(2)])
+        changed("admin", "product extended")
+        admin.calibrate_product(product, threshold=0.4)
+        changed("admin", "product recalibrated")
+        admin.rename_product(product, "nut")
+        changed("admin", "product renamed")
+        (one,) = worker.inspect(product, [png(3)])["inspections"]
+        worker.label(one["id"], "bad", defect="scratch")
+        changed("inspect", "labelled bad")
+        worker.undo(one["id"])
+        changed("inspect", "label undone")
+        admin.label(one["id"], "fine")
+        changed("admin", "labelled fine")
+        admin.delete_product(brought)
+        changed("admin", "product deleted")
+        assert ask(station, "POST", "/login", {"token": INSPECT})[0] == 200
+        changed("inspect", "signed in")
+        for act in (
+            lambda: worker.rename_product(product, "screw"),
+            lambda: admin.rename_product("0" * 32, "screw"),
+            lambda: admin.extend_product(product, [png(2)]),
+            lambda: admin.create_product("nut", [png(4)]),
+        ):
+            assert refused_with(act) in (403, 404, 409)  # what is refused is no change
+        entries = admin.audit()
+        assert len(entries) == len(expected)
+        assert {entry["client"] for entry in entries} == {"127.0.0.1"}
+        assert len({entry["request"] for entry in entries}) == len(entries)
+        logged = {row.get("request") for row in station.rows()}
+        assert {entry["request"] for entry in entries} <= logged
+
+
+def until(held: object) -> None:
+    """Waits until something holds."""
+    assert callable(held)
+    end = time.monotonic() + PATIENCE
+    while not held():
+        assert time.monotonic() < end
+        time.sleep(0.005)

@@ -1,0 +1,257 @@
+"""Several stations on one PostgreSQL: the same code, nothing lost, nothing doubled."""
+
+import contextlib
+import hashlib
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, inspect, text
+
+from hyperfsad.errors import HyperfsadError, UsageError
+from hyperfsad.serve.client import StationClient, StationError
+from hyperfsad.serve.store.database import Database
+from hyperfsad.serve.store.models import Base
+from hyperfsad.serve.store.store import Store
+from tests.serve import postgres
+from tests.serve.conftest import png
+from tests.serve.postgres import Postgres
+from tests.serve.stations import Running, Stations
+
+pytestmark = pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with postgres.running() as found:
+        yield found
+
+
+@pytest.fixture
+def url(server: Postgres, request: pytest.FixtureRequest) -> str:
+    """A new database."""
+    name: str = request.node.name
+    return server.make(name[:60])
+
+
+@pytest.fixture
+def pair(stations: Stations, url: str, tmp_path: Path) -> Iterator[tuple[Running, Running]]:
+    """Two stations with one database and one folder, started at once."""
+    found = [stations.start(tmp_path / "store", "--database", url) for _ in range(2)]
+    try:
+        yield found[0].wait(), found[1].wait()
+    finally:
+        for one in found:
+            one.stop()
+
+
+def test_migrations_give_the_tables_of_the_models(url: str, tmp_path: Path) -> None:
+    databases = [Database(tmp_path, url) for _ in range(4)]
+    threads = [threading.Thread(target=database.migrate) for database in databases]
+    for thread in threads:  # stations that start at once
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = inspect(databases[0].engine)
+    for table in Base.metadata.tables.values():
+        assert [c["name"] for c in found.get_columns(table.name)] == [c.name for c in table.columns]
+        made = {tuple(index["column_names"]) for index in found.get_indexes(table.name)}
+        assert {tuple(c.name for c in index.columns) for index in table.indexes} <= made
+    with databases[0].engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(HyperfsadError, match="newer hyperfsad"):
+        databases[0].migrate()
+    for database in databases:
+        database.close()
+
+
+def test_one_sees_what_the_other_does(pair: tuple[Running, Running]) -> None:
+    one, other = (station.client() for station in pair)
+    product = one.create_product("bolt", [png(0), png(1)])["id"]
+    assert [found["name"] for found in other.products()] == ["bolt"]
+    (kept,) = other.inspect(product, [png(2)])["inspections"]
+    assert one.inspection(kept["id"]) == kept
+    assert one.picture(kept["id"], "original") == png(2)[1]
+    (before,) = one.inspect(product, [png(3)])["inspections"]
+    other.extend_product(product, [png(3)])
+    (after,) = one.inspect(product, [png(3)])["inspections"]
+    assert after["revision"] == 2
+    assert after["score"] < before["score"]  # it is learnt here, too
+    assert one.label(kept["id"], "fine")["learnt"] is True
+    assert other.product(product)["good_parts"] == 4
+    other.undo(kept["id"])
+    assert one.product(product)["images"] == ["0.png", "1.png", "3.png"]
+    assert one.evidence(after["id"])["layers"]
+    with pytest.raises(StationError) as error:
+        other.create_product("bolt", [png(0)])
+    assert error.value.status == 409
+    other.rename_product(product, "nut")
+    assert one.product(product)["name"] == "nut"
+    one.delete_product(product)
+    with pytest.raises(StationError) as error:
+        other.inspect(product, [png(2)])
+    assert error.value.status == 404
+    assert [row["product"] for row in other.history()] == ["nut"] * 3
+    assert other.export().decode().count("nut") == 3
+    assert one.page(limit=2)["inspections"] == other.page(limit=2)["inspections"]
+    actions = Counter(entry["action"] for entry in one.audit())
+    assert actions["product extended"] == actions["label undone"] == 1
+
+
+class Load:
+    """The same work for each station, and what was acknowledged."""
+
+    def __init__(self, product: str) -> None:
+        self.product = product
+        self.inspections: list[tuple[str, str]] = []
+        self.learnt: list[str] = []
+        self.made: list[str] = []
+        self.refused: Counter[int] = Counter()
+
+    def inspecting(self, client: StationClient, station: int, rounds: int) -> None:
+        for number in range(rounds):
+            # all send the same pictures, each in an order of its own
+            images = [png(100 + (3 * number + place) % 7) for place in range(3)]
+            order = images if station else images[::-1]
+            found = client.inspect(self.product, order)["inspections"]
+            for one, (_, content) in zip(found, order, strict=True):
+                self.inspections.append((one["id"], hashlib.sha256(content).hexdigest()))
+
+    def learning(self, client: StationClient, station: int, rounds: int) -> None:
+        for number in range(rounds):
+            image = png(1000 + 100 * station + number)
+            try:
+                client.extend_product(self.product, [image])
+                self.learnt.append(image[0])
+            except StationError as error:
+                self.refused[error.status] += 1
+
+    def naming(self, client: StationClient, station: int, rounds: int) -> None:
+        """Both want the same names: each is given once."""
+        for number in range(rounds):
+            try:
+                self.made.append(client.create_product(f"p{number}", [png(number)])["name"])
+            except StationError as error:
+                self.refused[error.status] += 1
+
+
+def test_two_stations_under_the_same_load(
+    pair: tuple[Running, Running], url: str, tmp_path: Path
+) -> None:
+    clients = [station.client() for station in pair]
+    load = Load(clients[0].create_product("bolt", [png(0), png(1)])["id"])
+    threads = [
+        threading.Thread(target=job, args=(client, station, rounds))
+        for station, client in enumerate(clients)
+        for job, rounds in ((load.inspecting, 8), (load.inspecting, 8), (load.learning, 4))
+    ] + [threading.Thread(target=load.naming, args=(clients[n], n, 4)) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(load.inspections) == 96
+    rows = list(clients[0].history(limit=20))
+    assert sorted((row["id"], row["image"]) for row in rows) == sorted(load.inspections)
+    product = clients[1].product(load.product)
+    assert load.refused == {409: 4}  # the second of each name, and nothing else
+    assert sorted(load.made) == ["p0", "p1", "p2", "p3"]
+    assert sorted(product["images"]) == sorted(["0.png", "1.png", *load.learnt])
+    assert product["revision"] == 9
+    audit = Counter(entry["action"] for entry in clients[0].audit())
+    assert audit["product extended"] == 8
+    assert audit["product created"] == 5
+    assert_consistent(url, tmp_path / "store")
+
+
+def test_a_station_dies_and_the_other_goes_on(stations: Stations, url: str, tmp_path: Path) -> None:
+    options = (tmp_path / "store", "--database", url)
+    kept: dict[str, str] = {}
+    with stations.running(*options) as stays:
+        client = stays.client()
+        product = client.create_product("bolt", [png(0), png(1)])["id"]
+
+        def work(client: StationClient, start: int) -> None:
+            for number in range(start, start + 200):
+                try:
+                    image = png(number)
+                    (one,) = client.inspect(product, [image])["inspections"]
+                    kept[one["id"]] = hashlib.sha256(image[1]).hexdigest()
+                    client.extend_product(product, [png(10_000 + number)])
+                except StationError:
+                    return
+
+        for turn in range(3):
+            dies = stations.start(*options).wait()
+            thread = threading.Thread(target=work, args=(dies.client(), 1000 * (turn + 1)))
+            thread.start()
+            time.sleep(0.3 + 0.2 * turn)
+            dies.stop(signal.SIGKILL)
+            thread.join()
+            client.extend_product(product, [png(20 + turn)])  # the lock died with its holder
+        rows = {row["id"]: row["image"] for row in client.history()}
+        assert kept.items() <= rows.items()
+        assert kept
+        for inspection, sha256 in kept.items():
+            content = client.picture(inspection, "original")
+            assert hashlib.sha256(content).hexdigest() == sha256
+        assert client.inspect(product, [png(5)])["inspections"]
+    assert_consistent(url, tmp_path / "store", swept=False)
+
+
+def test_the_database_goes_away_and_comes_back(
+    stations: Stations, server: Postgres, url: str, tmp_path: Path
+) -> None:
+    with stations.running(tmp_path / "store", "--database", url) as station:
+        client = station.client()
+        product = client.create_product("bolt", [png(0), png(1)])["id"]
+        (kept,) = client.inspect(product, [png(2)])["inspections"]
+        server.stop()
+        try:
+            for act in (lambda: client.inspect(product, [png(3)]), client.products):
+                with pytest.raises(StationError, match="database does not answer") as error:
+                    act()
+                assert error.value.status == 503
+                assert error.value.retry_after
+            assert not client.ready()
+        finally:
+            server.start()
+        assert client.ready()
+        assert client.inspection(kept["id"]) == kept
+        client.inspect(product, [png(3)])
+        assert [row["name"] for row in client.history()] == ["3.png", "2.png"]
+        assert list((tmp_path / "store" / "incoming").iterdir()) == []
+    (tmp_path / "store").rename(tmp_path / "moved")
+    with pytest.raises(UsageError, match="share one folder"):
+        Store(tmp_path / "other", url).open()
+
+
+def test_addresses_that_cannot_be_used(tmp_path: Path, server: Postgres) -> None:
+    with pytest.raises(UsageError, match="PostgreSQL only"):
+        Database(tmp_path, "mysql://root@localhost/x")
+    with pytest.raises(HyperfsadError, match="cannot be used"):
+        Database(tmp_path, server.url.replace("/postgres?", "/nothing?")).migrate()
+
+
+def assert_consistent(url: str, store: Path, *, swept: bool = True) -> None:
+    """The files are those that the database names."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with contextlib.closing(engine.connect()) as connection:
+        images = set(connection.scalars(text("SELECT sha256 FROM images WHERE kept")))
+        named = text("SELECT detector FROM products WHERE detector IS NOT NULL")
+        detectors = set(connection.scalars(named))
+        double = text("SELECT count(*) FROM details d JOIN inspections i ON i.id = d.inspection_id")
+        rows = text("SELECT count(*) FROM inspections")
+        assert connection.scalar(double) == connection.scalar(rows)
+    engine.dispose()
+    found = {path.stem: path for path in (store / "images").rglob("*.*")}
+    assert images <= set(found)
+    for sha256 in images:
+        assert hashlib.sha256(found[sha256].read_bytes()).hexdigest() == sha256
+    assert detectors <= {path.stem for path in (store / "detectors").iterdir()}
+    if swept:  # after a kill, what the dead station has left waits for its time
+        assert set(found) == images
+        assert list((store / "incoming").iterdir()) == []
