@@ -31,7 +31,7 @@ def here(tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     station = Station(settings, new, {"device": "cpu", "engine": "torch"}).open()
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(make_app(station, {}), log_config=None, access_log=False)
-    server = Server(config, settings, lambda _: None)
+    server = Server(config, station, lambda _: None)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     until(lambda: server.started)

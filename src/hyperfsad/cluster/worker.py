@@ -20,6 +20,7 @@ from .places import Place, contents, is_local, loaded_files
 from .totals import Totals
 
 if TYPE_CHECKING:
+    from ..detector.cascade import CascadeDetector
     from ..detector.hyperfsad import HyperFSAD
     from ..detector.products import ProductDetector
     from ..export.exported import ExportedDetector
@@ -186,7 +187,7 @@ def _stamp(name: str, listed: str | None) -> str | None:
 
 def _loaded(
     job: Job, scratch: str, notes: list[str]
-) -> "HyperFSAD | ProductDetector | ExportedDetector":
+) -> "HyperFSAD | ProductDetector | CascadeDetector | ExportedDetector":
     """The detector, from what the driver has sent or from where it lies."""
     base = os.path.basename(job.detector.rstrip("/")) or "detector"
     target = Path(scratch, base)
