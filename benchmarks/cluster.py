@@ -197,10 +197,12 @@ def together(asked: argparse.Namespace, folder: Path) -> None:
 
     job = Job(str(folder / "out"), str(detector), files={}, heatmaps=False)
     cluster = Cluster(address="local", workers=2, threads=1)
-    detect_on_ray([str(photos)], job, cluster, part_size=1, advance=note)
-    for each in running:
-        each.kill()
-        each.wait()
+    try:
+        detect_on_ray([str(photos)], job, cluster, part_size=1, advance=note)
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
     (start, _, plain_start, ours_start), (end, _, plain_end, ours_end) = answers[1], answers[-1]
     theirs = [float(row) for log in logs for row in log.read_text().split()]
     done = sum(start < moment <= end for moment in theirs)

@@ -64,7 +64,9 @@ def started(cluster: Cluster, notify: Notify = silent, store: int = STORE) -> It
     if not joined:
         try:
             ray.init(address, **options)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        except Exception as error:  # Ray raises what it likes, also a plain Exception
+            if address == "local":
+                raise HyperfsadError(f"Ray does not start here: {first_line(error)}.") from error
             raise HyperfsadError(
                 f"There is no Ray at {address}: {first_line(error)}; give the --address that"
                 " `ray start --head` prints."
