@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,14 @@ def test_a_file_holds_both(fitted: CascadeDetector, tmp_path: Path) -> None:
     assert path.read_bytes() == again.read_bytes()
     single = HyperFSAD.load(path, device="cpu")
     assert single.identity() == fitted.full_.identity()
+
+
+def test_a_copy_judges_as_the_original(fitted: CascadeDetector) -> None:
+    copied = deepcopy(with_limits(fitted, EVERYBODY))
+    image = picture(6, spot=True)
+    found = copied.predict(image)
+    assert (found.score, found.looked) == (fitted.predict(image).score, "fast")
+    assert found.evidence().shown == pytest.approx(float(found.anomaly_map.max()), abs=1e-4)
 
 
 def test_the_limits_belong_to_the_identity(fitted: CascadeDetector) -> None:

@@ -306,6 +306,14 @@ class CascadeDetector(Predictor):
         detector.limits_ = Limits.from_list(stored[1][1]["limits"])
         return detector
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: both detectors; each knows how."""
+        return {name: value for name, value in self.__dict__.items() if name != "_explainer"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._explainer = _FastExplainer(self)
+
     def __repr__(self) -> str:
         return f"CascadeDetector({self.full_!r}, {self.fast_!r})"
 

@@ -28,7 +28,7 @@ from ..images.reading import Images, check_images, distinct_images, single_image
 from ..images.rotation import turned
 from ..messages import Notify, silent
 from ..method.branches import TokenScore, branch_weights
-from ..method.coreset import COMPACT, EXACT, Coreset, check_memory, compact_count, cover
+from ..method.coreset import COMPACT, EXACT, Coreset, compact_count, cover
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling
@@ -39,6 +39,7 @@ from .base import FewShotDetector
 from .calibrating import anomalous_before, calibrated
 from .checks import checked, file_path
 from .closer import BUDGET, TURNING, look_closer
+from .compacting import check_compact
 from .header import header_of, identity_of, restored
 from .orientation import AUTO_ROTATIONS as AUTO_COUNT
 from .orientation import (
@@ -149,30 +150,17 @@ class HyperFSAD(FewShotDetector):
         """Of a tile in pixels of the image; None: images are looked at as a whole."""
         refuse_with_tiles(self.tile_side, rotations, roi)
         self.memory = checked("memory", memory) or EXACT
-        check_memory(self.memory)
+        check_compact(
+            self.memory,
+            tiles=self.tile_side is not None,
+            budget=budget,
+            lookup=self.lookup,
+            scales=self.scales,
+        )
         self.core_: Coreset | None = None
         """What a compact memory compares with; None means all."""
-        self._refuse_compact()
         self.view_ = self._new_view()
         """How images are looked at; after `fit` it knows the memory bank."""
-
-    def _refuse_compact(self) -> None:
-        """Refuses what a compact memory cannot have."""
-        if self.memory == COMPACT and (self.tile_side is not None or self.budget is not None):
-            raise UsageError(
-                "Tiles are compared near their own place, so there is nothing to make compact;"
-                " leave --memory compact, or --tiles and --budget out."
-            )
-        if self.memory == COMPACT and self.lookup != "sparsemax":
-            raise UsageError(
-                "What a compact memory changes is known for sparsemax alone; leave --memory compact"
-                " or --lookup out."
-            )
-        if self.memory == COMPACT and self.scales != (1,):
-            raise UsageError(
-                "A compact memory keeps single patches, and this recipe compares neighbourhoods;"
-                " leave --memory compact out, or take another recipe."
-            )
 
     def _compacted(self) -> "HyperFSAD":
         """Chooses what a compact memory compares with; thresholds come from all of it."""
