@@ -152,3 +152,33 @@ def test_the_keys_are_listed(page: Any) -> None:
     page.keyboard.press("Escape")
     assert page.locator("dialog").count() == 0
     assert page.locator(".labels").get_by_role("button").count() == 2
+
+
+def test_a_full_line_is_waited_for(taught: Running, visit: Opener, pictures: list[Path]) -> None:
+    page = visit(taught.url, allowed=("503",))
+    page.wait_for_selector(".source .drop")
+    asked: list[str] = []
+
+    def busy_once(route: Any) -> None:
+        asked.append(route.request.url)
+        if len(asked) > 1:
+            route.continue_()
+        else:
+            refused = {"retry-after": "1", "content-type": "application/json"}
+            route.fulfill(status=503, headers=refused, body='{"detail": "The line is full."}')
+
+    page.route("**/inspections", busy_once)
+    inspect(page, pictures[6:7])
+    assert len(asked) == 2
+
+
+def test_leaving_tells_what_may_be_missing(
+    taught: Running, visit: Opener, pictures: list[Path]
+) -> None:
+    page = visit(taught.url)
+    page.wait_for_selector(".source .drop")
+    page.route("**/inspections", lambda route: None)  # never answers
+    page.locator(".source .drop input").set_input_files(pictures[4:7])
+    page.wait_for_selector(".verdict[aria-busy=true]")
+    page.get_by_role("link", name="Products").click()
+    page.wait_for_selector(".toast.bad >> text=3 pictures may not have been inspected")

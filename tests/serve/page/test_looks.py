@@ -64,7 +64,9 @@ def test_axe_finds_nothing(
 def test_nothing_is_cut_off(
     taught: Running, visit: Opener, pictures: list[Path], width: int, height: int
 ) -> None:
-    page = inspected(visit(taught.url, width=width, height=height, locale="de-DE"), pictures[5])
+    touch = {"has_touch": width < 900, "is_mobile": width < 900}
+    start = visit(taught.url, width=width, height=height, locale="de-DE", **touch)
+    page = inspected(start, pictures[5])
     product = taught.client().products()[0]["id"]
     for place in ("", "#/products", f"#/products/{product}", "#/new"):
         if place:

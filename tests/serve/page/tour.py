@@ -17,7 +17,7 @@ from tests.browser import started_browser
 from tests.serve.stations import Running
 
 PATIENCE = 600_000
-DESK, PHONE, LARGE = (1280, 900), (390, 844), (3840, 2160)
+DESK, PHONE = (1280, 1080), (390, 844)
 
 
 def parts(folder: Path, size: int = 512) -> tuple[list[Path], list[Path]]:
@@ -46,6 +46,8 @@ class Tour:
             color_scheme=scheme,
             locale=locale,
             device_scale_factor=scale,
+            has_touch=size == PHONE,
+            is_mobile=size == PHONE,
         )
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
@@ -53,11 +55,12 @@ class Tour:
         yield page
         context.close()
 
-    def shoot(self, page: Any, name: str, **options: Any) -> None:
-        """One picture; everything on it has arrived."""
+    def shoot(self, page: Any, name: str, part: str | None = None, **options: Any) -> None:
+        """One picture, of a part or of the whole; everything on it has arrived."""
         page.wait_for_load_state("networkidle")
         path = self._folder / f"station-{name}.jpg"
-        page.screenshot(path=path, type="jpeg", quality=80, **options)
+        shown = page if part is None else page.locator(part)
+        shown.screenshot(path=path, type="jpeg", quality=80, **options)
         self.taken.append(path)
 
     def first(self, good: list[Path], part: Path) -> None:
@@ -95,8 +98,7 @@ class Tour:
             if why:
                 page.keyboard.press("e")
                 page.wait_for_selector(".evidence img")
-                page.locator(".evidence").scroll_into_view_if_needed()
-            self.shoot(page, name)
+            self.shoot(page, name, ".evidence" if why else None)
 
 
 def walk(browser: Any, url: str, files: tuple[list[Path], list[Path]], folder: Path) -> list[Path]:

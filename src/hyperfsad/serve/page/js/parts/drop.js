@@ -3,6 +3,11 @@
 import { h, newId } from "../dom.js";
 import { t } from "../i18n.js";
 
+// Fingers drop nothing.
+export function isTouch() {
+  return matchMedia("(pointer: coarse)").matches;
+}
+
 function pictures(list) {
   return [...list].filter((file) => file.size > 0);
 }

@@ -4,15 +4,20 @@ import { h, replace } from "../dom.js";
 import { t } from "../i18n.js";
 import { wish, wishes } from "../state.js";
 import { Camera } from "./camera.js";
-import { dropZone, phoneCamera } from "./drop.js";
+import { dropZone, isTouch, phoneCamera } from "./drop.js";
 import { Live } from "./live.js";
 
 const KINDS = { drop: "source.drop", camera: "source.camera", live: "source.live" };
 
+// What stands on the place for parts.
+export function partWords() {
+  return isTouch() ? { text: t("inspect.choose") } : { text: t("inspect.drop"), hint: t("inspect.hint") };
+}
+
 export class Sources {
   // `take(files)` inspects pictures, `live(id)` shows an inspection that somebody else made.
   constructor({ product, take, live, context }) {
-    this.zone = dropZone({ text: t("inspect.drop"), hint: t("inspect.hint"), take, whole: true });
+    this.zone = dropZone({ ...partWords(), take, whole: true });
     this.camera = new Camera({
       take: (file) => take([file]), every: wishes.every, onEvery: (every) => wish({ every }),
     });

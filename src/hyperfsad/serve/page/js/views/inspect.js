@@ -42,7 +42,7 @@ class Inspecting {
     this.body = h("div", { class: "inspect-body empty" }, this.viewer.node, h("aside", {}, this.facts, this.sources.node), this.evidence.node);
     this.node = h("div", { class: "inspect" }, this.verdict.node, this.strip.node, this.body);
     this.labelling = false;
-    context.leaving(() => this.evidence.clear());
+    context.leaving(() => this.left());
     if (this.strip.all.length) this.shows(this.strip.all[0]);
     addKeys(
       { key: "f", text: "key.fine", run: () => this.label("fine") },
@@ -55,6 +55,14 @@ class Inspecting {
       { key: "d", text: "key.drop", run: () => this.sources.choose() },
       { key: " ", shown: "key.space", text: "key.shoot", run: () => this.sources.shoot() },
     );
+  }
+
+  // What waits is not inspected any more, and that is said.
+  left() {
+    this.evidence.clear();
+    const count = this.queue.length + this.running;
+    if (count) say(t("inspect.left", { count }), { bad: true });
+    this.queue.length = 0;
   }
 
   // Resolves when all of them have a verdict or an error.

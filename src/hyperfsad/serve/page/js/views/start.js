@@ -7,9 +7,10 @@ import { go } from "../router.js";
 import { say, tell } from "../said.js";
 import { wish } from "../state.js";
 import { Camera } from "../parts/camera.js";
-import { dropZone } from "../parts/drop.js";
+import { dropZone, isTouch } from "../parts/drop.js";
 import { hand } from "../parts/handed.js";
 import { learnt } from "../parts/learnt.js";
+import { partWords } from "../parts/sources.js";
 
 
 function freeName(products) {
@@ -77,7 +78,8 @@ export async function steps(place, context, products) {
     drawTray();
     zone?.close();
     zone = dropZone({
-      text: product ? t("start.dropmore") : t("start.drop"), hint: product ? null : t("start.hint"), take: learn,
+      text: product ? t("start.dropmore") : isTouch() ? t("start.choose") : t("start.drop"),
+      hint: product ? null : isTouch() ? t("start.howmany") : t("start.hint"), take: learn,
       whole: !product,
     });
     replace(first, zone.node, h("details", { class: "more" }, h("summary", {}, t("start.camera")), camera.node, shots));
@@ -87,7 +89,7 @@ export async function steps(place, context, products) {
       return;
     }
     const inspect = (files) => { hand(files); go(`/inspect/${product.id}`); };
-    const parts = dropZone({ text: t("inspect.drop"), hint: t("inspect.hint"), take: inspect });
+    const parts = dropZone({ ...partWords(), hint: null, take: inspect });
     replace(third, parts.node, h("p", {}, h("a", { class: "button main", href: `#/inspect/${product.id}` }, t("start.inspect"))));
     place.querySelector("[data-step='2']").scrollIntoView({ block: "nearest" });
   }
