@@ -44,7 +44,7 @@ def chunks(images: Iterable[Named], size: int) -> Iterator[Chunk]:
     before = ""
     for image in images:
         taken.append(image)
-        cut = _number(image.name) % max(1, size - least) == 0
+        cut = _number(image.name) % (size - least + 1) == 0  # so that the mean is `size`
         if (cut and len(taken) >= least) or len(taken) == most:
             yield Chunk(_key(before), tuple(taken))
             before, taken = image.name, []
