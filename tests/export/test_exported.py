@@ -21,7 +21,7 @@ ALONE = """
 import sys
 from hyperfsad.cli.main import main
 code = main(sys.argv[1:])
-assert not {"torch", "transformers"} & set(sys.modules), "torch was imported"
+assert not {"torch", "transformers", "scipy"} & set(sys.modules), "torch was imported"
 sys.exit(code)
 """
 

@@ -9,7 +9,7 @@ import pytest
 
 from hyperfsad import DetectorFileError, HyperFSAD, ProductDetector, UsageError, __version__
 from hyperfsad.export.runtime import ExportedModel
-from hyperfsad.export.writing import export
+from hyperfsad.export.writing import ROUGH, export
 from tests.conftest import make_picture
 from tests.export.exporting import KINDS, differences, exported, fitted, pixels_of
 
@@ -119,7 +119,8 @@ def test_another_file_than_the_exported_one_is_refused(name: str, model: Path) -
 
 def test_a_damaged_card_is_one_sentence(model: Path) -> None:
     whole = card_of(model)
-    for key in whole.keys() - {"hyperfsad", "encoder", "recipe", "method", "checked"}:
+    not_needed = {"hyperfsad", "encoder", "precision", "recipe", "method", "checked"}
+    for key in whole.keys() - not_needed:
         broken = {name: value for name, value in whole.items() if name != key}
         (model / "model.json").write_text(json.dumps(broken))
         with pytest.raises(DetectorFileError, match=r"model\.json is damaged"):
@@ -157,7 +158,7 @@ def test_8_bits_are_exported_with_all_that_follows_in_float32(tiny: str, tmp_pat
     pictures = [make_picture(seed) for seed in (0, 20, 21)]
     model = exported(detector, tmp_path / "model", "openvino")
     off = differences(detector, model(pixels_of(pictures)), pictures)
-    assert max(off.values()) < 1e-4
+    assert max(off.values()) < ROUGH  # the last bit of a float may decide between two steps
     assert model.card.details["precision"] == "int8"
     graph = (tmp_path / "model" / "model.xml").read_text(encoding="utf-8")
     assert graph.count('type="FakeQuantize"') > 0

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..images.grid import PatchGrid
+from .labelling import labelled, peaks
 
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
@@ -90,15 +91,12 @@ def find_regions(
     heights[~np.isfinite(heights)] = -1.0
     if not (heights > 0).any():
         return ()
-    from scipy import ndimage
-
     contours = _Contours(heights, size)
     patches = contours.labels[2:-2, 2:-2]
-    peaks = ndimage.maximum_position(heights, patches, np.arange(1, contours.count + 1))
     areas = np.maximum(contours.areas().round(3), PIXEL)
     found = sorted(
         (-heights[peak], peak, label)
-        for label, peak in enumerate(peaks, start=1)
+        for label, peak in enumerate(peaks(heights, patches, contours.count), start=1)
         if areas[label] >= min_area
     )
     grid = PatchGrid.of(anomaly_map, size)
@@ -161,8 +159,6 @@ class _Contours:
 
     def _label(self) -> None:
         """Numbers what hangs together, on a lattice with the places between the nodes as well."""
-        from scipy import ndimage
-
         inside, heights = self._inside, self._heights
         a, b, c, d = self._corners()
         first, second = heights[:-1, :-1] * heights[1:, 1:], heights[:-1, 1:] * heights[1:, :-1]
@@ -176,7 +172,7 @@ class _Contours:
         lattice[::2, 1::2] = inside[:, :-1] & inside[:, 1:]
         lattice[1::2, ::2] = inside[:-1] & inside[1:]
         lattice[1::2, 1::2] = self._joined
-        labels, self.count = ndimage.label(lattice, structure=np.ones((3, 3)))
+        labels, self.count = labelled(lattice)
         self.labels = labels[::2, ::2]
         known, topmost = np.unique(self.labels, return_index=True)
         self._topmost = dict(zip(known.tolist(), topmost.tolist(), strict=True))

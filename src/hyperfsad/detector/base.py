@@ -231,7 +231,7 @@ class FewShotDetector(Predictor):
                 f" of {self.settings.name} have {encoder.width}; fit it again."
             )
         self._encoder = encoder
-        if hasattr(self, "memory_"):
+        if hasattr(self, "memory_") and self.memory_.cls.device != encoder.device:
             scale = self._scale
             self.remember(self.memory_)  # on the encoder's device, with all derived from it
             self._scale = scale
