@@ -20,7 +20,7 @@ from ..output.journal import Stamp, stamp_of
 from ..results.result import AnomalyResult
 from ..watch.watcher import Watcher
 from .engine import Engine
-from .faults import BusyError, FullError, TooLargeError, is_full
+from .faults import BusyError, FullError, MissingError, TooLargeError, is_full
 from .inspections import Inspections
 from .pictures import Limits, Picture, Upload, checked_picture, clean_name
 from .products import Products
@@ -29,7 +29,7 @@ from .store.files import Files, file_hash
 LOG = logging.getLogger("hyperfsad.serve")
 FOLDER = "watched"
 """Of the store, for the ledgers."""
-AGAIN = 2.0
+AGAIN, LONGEST = 2.0, 60.0
 """Seconds after which a folder is watched again that could not be: without a product, space or
 database. Nothing is lost meanwhile, as pictures stay where they are."""
 
@@ -79,12 +79,16 @@ class WatchedFolder:
         return {"product": self._product, **self._state, "problem": self._problem}
 
     def _run(self) -> None:
+        pause = AGAIN
         while not self._ending.is_set():
             try:
                 self._follow()
+            except MissingError as error:
+                self._report(error)
             except Exception as error:
                 self._report(error)
-            self._ending.wait(AGAIN)
+                pause = min(2 * pause, LONGEST)
+            self._ending.wait(pause)
 
     def _report(self, error: Exception) -> None:
         known = isinstance(error, HyperfsadError)

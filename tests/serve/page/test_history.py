@@ -1,6 +1,7 @@
 """The views of what was inspected: history, one inspection, trends, live."""
 
 import io
+import re
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
+from PIL import Image
 
 from tests.serve.conftest import png
 from tests.serve.page.conftest import Opener, until
+from tests.serve.page.past import add_past, shoot, taught
 from tests.serve.page.test_looks import complaints
 from tests.serve.stations import Running, Stations
 
@@ -105,6 +108,7 @@ def test_one_inspection_is_a_link_and_a_page_to_print(full: Running, visit: Open
         assert page.locator(shown).is_visible(), shown
     until(page, "document.querySelector('img.print-only').naturalWidth > 100")
     assert bad["image"] in page.locator("footer").inner_text()
+    assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 1
     page.evaluate("window.print = () => { window.printed = true; }")
     page.keyboard.press("p")
     until(page, "window.printed === true")
@@ -125,6 +129,24 @@ def test_trends_have_charts_and_a_table(full: Running, visit: Opener) -> None:
     # the table is where the charts have nothing for a screen reader
     labels = page.locator(".chart svg").evaluate_all("found => found.map(n => n.ariaLabel)")
     assert all("the table below" in label for label in labels)
+
+
+def test_a_moved_normal_is_told(
+    stations: Stations, browser: Any, visit: Opener, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    with stations.running(store) as station:
+        taught(station, tmp_path, size=64)
+    add_past(store, every=600.0)
+    with stations.running(store) as station:
+        page = visit(station.url, "#/trends")
+        page.wait_for_selector(".drift.moved >> text=Normal has moved")
+        assert page.locator(".chart.spread .box").count() > 40
+        page.locator(".drift .goods a").first.click()
+        page.wait_for_selector(".sheet-head.good")  # a part in the middle, not a defect
+        for path in shoot(browser, station.url, tmp_path):
+            with Image.open(path) as picture:
+                assert len(picture.convert("L").resize((64, 64)).getcolors() or []) > 5
 
 
 def test_verdicts_appear_by_themselves(full: Running, visit: Opener) -> None:

@@ -4,8 +4,9 @@ import { h, svg } from "../dom.js";
 import { currentLanguage, number, percent, t } from "../i18n.js";
 
 const LEFT = 64, TOP = 16;
-const MARGIN = 118; // for the threshold's name
+const MARGIN = 142; // for the threshold's name
 const NARROW = 736;
+const CROWD = 3;
 const HOURS = [1, 2, 3, 6, 12, 24];
 const DAYS = [1, 2, 5, 7, 14, 30, 61, 91];
 const LOW = 0, QUARTER = 1, MIDDLE = 2, UPPER = 3, HIGH = 4;
@@ -106,7 +107,9 @@ export function spread(trend, field) {
   const points = trend.points.filter((point) => point[field]);
   const known = field === "strength" ? trend.calibration?.strength : null;
   const line = field === "strength" ? 1 : null;
-  const high = 1.12 * Math.max(line ?? 0, ...points.map((point) => point[field][HIGH]), ...(known ?? []));
+  const most = (place) => Math.max(line ?? 0, ...points.map((point) => point[field][place]), ...(known ?? []));
+  // a few parts that reach very far must not flatten all others: their strokes end at the top
+  const high = 1.12 * Math.min(most(HIGH), CROWD * most(UPPER));
   const y = (value) => axes.up(value, high);
   const content = [];
   if (known) {

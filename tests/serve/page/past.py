@@ -1,0 +1,133 @@
+"""A generated past for a store, and the pictures of docs/station.md that need one.
+
+`python -m tests.serve.page.past docs` makes them: drawn plates, a small random encoder, and scores
+that are drawn by lot. Five hours before now, normal moves.
+"""
+
+import math
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from hyperfsad.demo.drawing import draw
+from hyperfsad.serve.store.models import Detail, Inspection, Product
+from hyperfsad.serve.store.store import Store, now
+from hyperfsad.serve.store.trends import HOUR, count_in
+from tests.browser import started_browser
+from tests.conftest import save_tiny
+from tests.serve.stations import Running, Stations
+
+HOURS, MOVED = 47, 5
+
+
+def add_past(folder: Path, *, every: float = 120.0, seed: int = 1) -> int:
+    """Inspections of two days, each with the pictures of one that is there; returns how many."""
+    rng, store = random.Random(seed), Store(folder, reserve=0).open()
+    made: list[tuple[Inspection, Detail]] = []
+    with store.database.writing() as session:
+        revisions = dict(session.execute(select(Product.id, Product.revision)).all())
+        known = [
+            (one, session.get_one(Detail, one.id)) for one in session.scalars(select(Inspection))
+        ]
+        time, end = now() - HOURS * HOUR, now() - 60_000_000
+        while (time := time + int(rng.expovariate(1 / every) * 1e6)) < end:
+            moved = end - time < MOVED * HOUR
+            bad = rng.random() < 0.03
+            strength = 0.7 * math.exp(rng.gauss(0.2 if moved else 0.0, 0.08)) * (2.2 if bad else 1)
+            one, detail = rng.choice(
+                [row for row in known if (row[0].verdict != "good") == bad] or known
+            )
+            made.append((_copy(one, revisions, rng, time, strength, len(made)), detail))
+        session.add_all([one for one, _ in made])
+        session.flush()
+        for one, detail in made:
+            own = {
+                name: getattr(detail, name) for name in ("record", "drawing", "map", "thumbnail")
+            }
+            session.add(Detail(inspection_id=one.id, **own))
+        session.flush()
+        count_in(session, [one for one, _ in made])
+    store.close()
+    return len(made)
+
+
+def _copy(
+    one: Inspection, revisions: dict[str, int], rng: Any, time: int, strength: float, number: int
+) -> Inspection:
+    threshold = one.threshold or 1.0
+    return Inspection(
+        id=rng.randbytes(16).hex(),
+        time=time,
+        product_id=one.product_id,
+        revision=revisions[one.product_id],
+        image=one.image,
+        name=f"line 1, {number + 1:04d}.png",
+        verdict="anomalous" if strength > 1 else "good",
+        score=strength * threshold,
+        threshold=threshold,
+        strength=strength,
+        p_value=None,
+        regions=one.regions if strength > 1 else 0,
+        label=None,
+    )
+
+
+def taught(station: Running, folder: Path, size: int = 256) -> None:
+    """A product with some inspections, of which the past is made."""
+    paths = []
+    for seed, defect in enumerate([*[None] * 6, "scratch", "stain"]):
+        path = folder / f"plate {seed}.png"
+        draw("plate", seed=seed, defect=defect, size=size).image.save(path)
+        paths.append(path)
+    client = station.client()
+    plate = client.create_product("plate", paths[:3])["id"]
+    client.calibrate_product(plate, threshold=0.1)
+    client.inspect(plate, paths[3:6])
+    client.calibrate_product(plate, threshold=0.03)
+    client.inspect(plate, paths[6:])
+
+
+def shoot(browser: Any, url: str, folder: Path) -> list[Path]:
+    """The pictures."""
+    taken = []
+    for name, place, ready, options in (
+        ("history", "#/history", ".history-table tbody tr", {"locale": "en-US"}),
+        ("trends", "#/trends", ".drift.moved img", {"locale": "en-US"}),
+        (
+            "trends-dark",
+            "#/trends",
+            ".drift.moved img",
+            {"locale": "de-DE", "color_scheme": "dark"},
+        ),
+    ):
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        page = context.new_page()
+        page.goto(f"{url}/{place}")
+        page.wait_for_selector(ready)
+        page.wait_for_load_state("networkidle")
+        taken.append(folder / f"station-{name}.jpg")
+        full = name != "history"
+        page.screenshot(path=taken[-1], type="jpeg", quality=80, full_page=full)
+        context.close()
+    return taken
+
+
+def main(target: str) -> None:
+    with tempfile.TemporaryDirectory() as place, started_browser() as browser:
+        folder = Path(place)
+        save_tiny(folder / "tiny")
+        stations = Stations(str(folder / "tiny"), folder)
+        with stations.running(folder / "store") as station:
+            taught(station, folder)
+        add_past(folder / "store")
+        with stations.running(folder / "store") as station:
+            shoot(browser, station.url, Path(target))
+        stations.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
