@@ -132,7 +132,7 @@ def test_drift_is_found_and_not_invented(tmp_path: Path, detectors: dict[str, Pa
     quiet = filled(tmp_path / "quiet", detectors["support"], normal(2500, seed=1))
     found = Trends(quiet).of(PRODUCT, "hour", None, START + HOUR)["drift"]
     assert (found["moved"], found["reference"]) == (False, "first inspections")
-    assert found["inspections"] == 1460  # the latest one to two thousand after the first 40
+    assert found["inspections"] == 960  # the latest 500 to 1000 after the first 40
     quiet.close()
     values = [*normal(150, seed=2), *normal(60, seed=3, middle=1.2)]
     moved = filled(tmp_path / "moved", detectors["support"], values)

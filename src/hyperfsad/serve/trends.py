@@ -21,8 +21,8 @@ from .store.trends import QUANTILES, SPANS, quantiles, trend
 USUAL = {"hour": 48, "day": 30}
 """Periods of a trend, unless somebody asks for others."""
 MOST = {"hour": 744, "day": 800}
-RUN = 1000
-"""The test looks at the latest one to two thousand inspections since the product changed. Each
+RUN = 500
+"""The test looks at the latest 500 to 1000 inspections since the product changed. Each
 such run has its own chance of a false alarm."""
 REFERENCE = 40
 """Inspections after a change that stand for normal, where the product was calibrated without

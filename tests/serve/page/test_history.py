@@ -1,6 +1,7 @@
 """The views of what was inspected: history, one inspection, trends, live."""
 
 import io
+import re
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -107,6 +108,7 @@ def test_one_inspection_is_a_link_and_a_page_to_print(full: Running, visit: Open
         assert page.locator(shown).is_visible(), shown
     until(page, "document.querySelector('img.print-only').naturalWidth > 100")
     assert bad["image"] in page.locator("footer").inner_text()
+    assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 1
     page.evaluate("window.print = () => { window.printed = true; }")
     page.keyboard.press("p")
     until(page, "window.printed === true")
