@@ -10,6 +10,7 @@ finished image to the last, so that starting up counts for neither. Prints one r
 """
 
 import argparse
+import contextlib
 import hashlib
 import os
 import statistics
@@ -22,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hyperfsad.output.folder import DONE_JOURNAL, JOURNAL
 from hyperfsad.serve.client import StationClient, StationError
 from tests.conftest import save_tiny
 from tests.serve import postgres
@@ -157,7 +159,10 @@ def throughput(options: argparse.Namespace, folder: Path) -> None:
     ratios, costs = [], []
     with stations.running(folder / "store") as station:
         client = _client(station)
-        product = client.create_product("part", good)["id"]
+        if options.detector is None:
+            product = client.create_product("part", good)["id"]
+        else:
+            product = client.upload_product("part", options.detector)["id"]
         (folder / "part.hfsad").write_bytes(client.download_product(product))
         Load().run([(client, product)] * 2, lambda _: sent[:1])
         for turn in range(options.rounds):
@@ -206,8 +211,9 @@ def _detected(out: Path, detector: Path, photos: Sequence[Path]) -> tuple[float,
 
 def _entries(out: Path) -> int:
     """Images that a running `detect` has finished."""
-    for path in out.glob("**/*journal*"):
-        return max(0, path.read_bytes().count(b"\n") - 1)
+    for name in (JOURNAL, DONE_JOURNAL):
+        with contextlib.suppress(FileNotFoundError):
+            return max(0, (out / name).read_bytes().count(b"\n") - 1)
     return 0
 
 
@@ -273,6 +279,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", metavar="ROW", choices=ROWS, action="append")
     parser.add_argument("--data", metavar="DIR", type=Path, help="one product as in MVTec")
+    parser.add_argument("--detector", metavar="FILE", type=Path, help="instead of fitting one")
     parser.add_argument("--kills", metavar="N", type=int, default=200)
     parser.add_argument("--images", metavar="N", type=int, default=24)
     parser.add_argument("--rounds", metavar="N", type=int, default=4)

@@ -107,8 +107,10 @@ def _run(strategy: Any, send: Any) -> None:
 @pytest.mark.parametrize("method", ["PUT", "OPTIONS", "TRACE", "CONNECT", "BREW"])
 def test_methods_that_an_address_has_not(station: Running, method: str) -> None:
     line = http.client.HTTPConnection(urlsplit(station.url).netloc, timeout=60)
-    line.request(method, "/api/v1/products")
-    answer = line.getresponse()
-    assert answer.status == 405
-    assert answer.getheader("allow") == "GET, POST"
+    for path, allowed in (("products", "GET, POST"), ("products/upload", "POST")):
+        line.request(method, f"/api/v1/{path}")
+        answer = line.getresponse()
+        answer.read()
+        assert answer.status == 405
+        assert answer.getheader("allow") == allowed
     line.close()

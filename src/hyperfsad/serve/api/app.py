@@ -99,7 +99,8 @@ def _methods(request: Request) -> set[str]:
     """All methods that an address has, by the OpenAPI document."""
     paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
     here = request.scope["path"]
-    same = (methods for path, methods in paths.items() if compile_path(path)[0].match(here))
+    same = [methods for path, methods in paths.items() if compile_path(path)[0].match(here)]
+    same = [paths[here]] if here in paths else same  # such as /products/upload, which is no id
     return {method.upper() for methods in same for method in methods}
 
 
