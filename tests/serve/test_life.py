@@ -13,7 +13,10 @@ import pytest
 from PIL import Image
 
 from hyperfsad import HyperFSAD
+from hyperfsad.errors import UsageError
 from hyperfsad.serve.client import StationClient, StationError
+from hyperfsad.serve.settings import Settings
+from hyperfsad.serve.station import Station
 from tests.conftest import make_picture, save_tiny
 from tests.serve.conftest import png
 from tests.serve.stations import Running
@@ -130,6 +133,19 @@ def test_places_in_detector_files_are_never_opened(
     with pytest.raises(StationError, match="other weights") as error:
         client.upload_product("other", path)
     assert error.value.status == 422
+
+
+def test_a_graph_in_a_detector_file_is_never_read(
+    client: StationClient, tiny: str, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"recipe": "paper-offline", "resolution": 84, "device": "cpu"}
+    path = tmp_path / "x.hfsad"
+    HyperFSAD(tiny, engine="openvino-int8", **settings).fit([make_picture(0)]).save(path)
+    with pytest.raises(StationError, match=r"computes in int8.*--engine openvino") as error:
+        client.upload_product("eight", path)
+    assert error.value.status == 422
+    with pytest.raises(UsageError, match="a station has many"):
+        Station(Settings(tmp_path / "store"), {}, {"engine": "openvino-int8"})
 
 
 def test_openapi_names_every_answer(station: Running) -> None:

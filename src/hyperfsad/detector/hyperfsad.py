@@ -539,6 +539,8 @@ class HyperFSAD(FewShotDetector):
     ) -> "HyperFSAD":
         """Reads a detector file; safe with files from strangers. Weights load at the first image.
 
+        One of 8 bits holds a graph that OpenVINO reads then: as safe as its reader.
+
         `backbone` names the encoder's folder where it lies elsewhere than on the machine that
         wrote the file; its weights must be the same. `device`, `engine`, `batch_size` and `notify`
         as in `HyperFSAD`.

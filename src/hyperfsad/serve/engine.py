@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from ..detector.hyperfsad import HyperFSAD
 from ..encoders import REGISTRY, EncoderSettings, find_spec
 from ..encoders.encoder import Encoder
+from ..encoders.precisions import engine_in, named_engine, precision_in, precision_of
 from ..encoders.store import cached_folder
 from ..errors import UsageError
 from ..images.loading import LoadedImage
@@ -104,9 +105,14 @@ class Detectors:
         """
         from ..detector.storage import read_header
 
-        header = read_header(path)
-        name = header.get("encoder", {}).get("name")
-        own = self.plain.settings.name
+        encoder = read_header(path).get("encoder", {})
+        name, own = encoder.get("name"), self.plain.settings.name
+        made, here = precision_in(str(encoder.get("fingerprint"))), self._precision()
+        if made != here:  # one encoder serves all, and a graph of 8 bits is a stranger's
+            raise UsageError(
+                f"The detector computes in {made}, and this station in {here}; fit it with"
+                f" --engine {engine_in(here)}."
+            )
         if name in REGISTRY:
             if name != own and cached_folder(find_spec(name)) is None:
                 raise UsageError(
@@ -123,6 +129,9 @@ class Detectors:
             found = HyperFSAD.load(path, **{**self._machine, "backbone": own})
         self._share(found)
         return found
+
+    def _precision(self) -> str:
+        return precision_of(named_engine(self._machine.get("engine", "auto")))
 
     def _share(self, detector: HyperFSAD) -> None:
         """One encoder for all detectors of the same settings."""

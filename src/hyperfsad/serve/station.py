@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ..detector.hyperfsad import HyperFSAD
+from ..encoders.precisions import INT8, named_engine, precision_of
+from ..errors import UsageError
 from ..messages import Notify, silent
 from .coverage import Advisor
 from .engine import Engine
@@ -32,6 +34,11 @@ class Station:
     ) -> None:
         """`detector` holds the arguments of `HyperFSAD` for new products, `machine` those with
         which detector files are loaded."""
+        if precision_of(named_engine(machine.get("engine", "auto"))) == INT8:
+            raise UsageError(
+                "The engine openvino-int8 is calibrated on one product, and a station has many;"
+                " take openvino."
+            )
         self.settings = settings
         self.store = Store(
             settings.store.absolute(),
