@@ -176,18 +176,12 @@ for _ in detector.predict(itertools.cycle(sys.argv[2:])):
 
 def together(asked: argparse.Namespace, folder: Path) -> None:
     from hyperfsad.cluster.run import detect_on_ray
-    from hyperfsad.cluster.started import Cluster
+    from hyperfsad.cluster.started import Cluster, started
     from hyperfsad.cluster.worker import Job
 
     detector, photos = plates(asked, folder)
-    command = [sys.executable, "-W", "ignore", "-c", ENDLESS, str(detector)]
+    running: list[subprocess.Popen[bytes]] = []
     logs = [folder / f"plain{number}" for number in range(2)]
-    running = []
-    for log in logs:
-        with log.open("w") as file:
-            running.append(subprocess.Popen([*command, *map(str, photos.iterdir())], stdout=file))
-    while not all(log.stat().st_size for log in logs):
-        time.sleep(0.1)
     answers: list[tuple[float, int, float, float]] = []
 
     def note(count: int) -> None:
@@ -197,12 +191,20 @@ def together(asked: argparse.Namespace, folder: Path) -> None:
 
     job = Job(str(folder / "out"), str(detector), files={}, heatmaps=False)
     cluster = Cluster(address="local", workers=2, threads=1)
-    try:
-        detect_on_ray([str(photos)], job, cluster, part_size=1, advance=note)
-    finally:
-        for each in running:
-            each.kill()
-            each.wait()
+    command = [sys.executable, "-W", "ignore", "-c", ENDLESS, str(detector)]
+    with started(cluster):  # before the processes take the machine
+        try:
+            for log in logs:
+                with log.open("w") as file:
+                    words = [*command, *map(str, photos.iterdir())]
+                    running.append(subprocess.Popen(words, stdout=file))
+            while not all(log.stat().st_size for log in logs):
+                time.sleep(0.1)
+            detect_on_ray([str(photos)], job, cluster, part_size=1, advance=note)
+        finally:
+            for each in running:
+                each.kill()
+                each.wait()
     (start, _, plain_start, ours_start), (end, _, plain_end, ours_end) = answers[1], answers[-1]
     theirs = [float(row) for log in logs for row in log.read_text().split()]
     done = sum(start < moment <= end for moment in theirs)
