@@ -182,12 +182,14 @@ def together(asked: argparse.Namespace, folder: Path) -> None:
     detector, photos = plates(asked, folder)
     running: list[subprocess.Popen[bytes]] = []
     logs = [folder / f"plain{number}" for number in range(2)]
-    answers: list[tuple[float, int, float, float]] = []
+    answers: list[tuple[float, int, float, float, float]] = []
 
     def note(count: int) -> None:
         plain = sum(map(cpu_seconds, (each.pid for each in running)))
-        ours = cpu_seconds(os.getpid()) + sum(map(cpu_seconds, descendants(os.getpid()))) - plain
-        answers.append((time.perf_counter(), count, plain, ours))
+        below = sum(map(cpu_seconds, descendants(os.getpid())))
+        workers = sum(map(cpu_seconds, inspectors(os.getpid())))
+        rest = cpu_seconds(os.getpid()) + below - plain - workers
+        answers.append((time.perf_counter(), count, plain, workers, rest))
 
     job = Job(str(folder / "out"), str(detector), files={}, heatmaps=False)
     cluster = Cluster(address="local", workers=2, threads=1)
@@ -205,14 +207,17 @@ def together(asked: argparse.Namespace, folder: Path) -> None:
             for each in running:
                 each.kill()
                 each.wait()
-    (start, _, plain_start, ours_start), (end, _, plain_end, ours_end) = answers[1], answers[-1]
+    start, end = answers[1][0], answers[-1][0]
+    seconds = [last - first for first, last in zip(answers[1][2:], answers[-1][2:], strict=True)]
     theirs = [float(row) for log in logs for row in log.read_text().split()]
     done = sum(start < moment <= end for moment in theirs)
-    by_ray = sum(count for _, count, _, _ in answers[2:])
+    by_ray = sum(count for _, count, *_ in answers[2:])
     print(f"{end - start:.0f} seconds: 2 workers {by_ray} images, 2 processes {done}")
-    plain, ours = (plain_end - plain_start) / done, (ours_end - ours_start) / by_ray
-    print(f"CPU seconds an image: processes {plain:.3f}, all of Ray {ours:.3f}")
-    print(f"Ray over plain, by images {by_ray / done:.2f}, by CPU time {plain / ours:.2f}")
+    print(
+        f"CPU seconds an image: processes {seconds[0] / done:.3f}, workers {seconds[1] / by_ray:.3f}"
+    )
+    # Ray's own processes ask and answer all the time, whether images are done or not
+    print(f"Ray's own processes and the driver: {seconds[2] / (end - start):.3f} of a core")
 
 
 def descendants(pid: int) -> list[int]:
