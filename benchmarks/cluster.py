@@ -213,9 +213,8 @@ def together(asked: argparse.Namespace, folder: Path) -> None:
     done = sum(start < moment <= end for moment in theirs)
     by_ray = sum(count for _, count, *_ in answers[2:])
     print(f"{end - start:.0f} seconds: 2 workers {by_ray} images, 2 processes {done}")
-    print(
-        f"CPU seconds an image: processes {seconds[0] / done:.3f}, workers {seconds[1] / by_ray:.3f}"
-    )
+    plain, ours = seconds[0] / done, seconds[1] / by_ray
+    print(f"CPU seconds an image: processes {plain:.3f}, workers {ours:.3f}")
     # Ray's own processes ask and answer all the time, whether images are done or not
     print(f"Ray's own processes and the driver: {seconds[2] / (end - start):.3f} of a core")
 
