@@ -176,41 +176,47 @@ for _ in detector.predict(itertools.cycle(sys.argv[2:])):
 
 def together(asked: argparse.Namespace, folder: Path) -> None:
     from hyperfsad.cluster.run import detect_on_ray
-    from hyperfsad.cluster.started import Cluster
+    from hyperfsad.cluster.started import Cluster, started
     from hyperfsad.cluster.worker import Job
 
     detector, photos = plates(asked, folder)
-    command = [sys.executable, "-W", "ignore", "-c", ENDLESS, str(detector)]
+    running: list[subprocess.Popen[bytes]] = []
     logs = [folder / f"plain{number}" for number in range(2)]
-    running = []
-    for log in logs:
-        with log.open("w") as file:
-            running.append(subprocess.Popen([*command, *map(str, photos.iterdir())], stdout=file))
-    while not all(log.stat().st_size for log in logs):
-        time.sleep(0.1)
-    answers: list[tuple[float, int, float, float]] = []
+    answers: list[tuple[float, int, float, float, float]] = []
 
     def note(count: int) -> None:
         plain = sum(map(cpu_seconds, (each.pid for each in running)))
-        ours = cpu_seconds(os.getpid()) + sum(map(cpu_seconds, descendants(os.getpid()))) - plain
-        answers.append((time.perf_counter(), count, plain, ours))
+        below = sum(map(cpu_seconds, descendants(os.getpid())))
+        workers = sum(map(cpu_seconds, inspectors(os.getpid())))
+        rest = cpu_seconds(os.getpid()) + below - plain - workers
+        answers.append((time.perf_counter(), count, plain, workers, rest))
 
     job = Job(str(folder / "out"), str(detector), files={}, heatmaps=False)
     cluster = Cluster(address="local", workers=2, threads=1)
-    try:
-        detect_on_ray([str(photos)], job, cluster, part_size=1, advance=note)
-    finally:
-        for each in running:
-            each.kill()
-            each.wait()
-    (start, _, plain_start, ours_start), (end, _, plain_end, ours_end) = answers[1], answers[-1]
+    command = [sys.executable, "-W", "ignore", "-c", ENDLESS, str(detector)]
+    with started(cluster):  # before the processes take the machine
+        try:
+            for log in logs:
+                with log.open("w") as file:
+                    words = [*command, *map(str, photos.iterdir())]
+                    running.append(subprocess.Popen(words, stdout=file))
+            while not all(log.stat().st_size for log in logs):
+                time.sleep(0.1)
+            detect_on_ray([str(photos)], job, cluster, part_size=1, advance=note)
+        finally:
+            for each in running:
+                each.kill()
+                each.wait()
+    start, end = answers[1][0], answers[-1][0]
+    seconds = [last - first for first, last in zip(answers[1][2:], answers[-1][2:], strict=True)]
     theirs = [float(row) for log in logs for row in log.read_text().split()]
     done = sum(start < moment <= end for moment in theirs)
-    by_ray = sum(count for _, count, _, _ in answers[2:])
+    by_ray = sum(count for _, count, *_ in answers[2:])
     print(f"{end - start:.0f} seconds: 2 workers {by_ray} images, 2 processes {done}")
-    plain, ours = (plain_end - plain_start) / done, (ours_end - ours_start) / by_ray
-    print(f"CPU seconds an image: processes {plain:.3f}, all of Ray {ours:.3f}")
-    print(f"Ray over plain, by images {by_ray / done:.2f}, by CPU time {plain / ours:.2f}")
+    plain, ours = seconds[0] / done, seconds[1] / by_ray
+    print(f"CPU seconds an image: processes {plain:.3f}, workers {ours:.3f}")
+    # Ray's own processes ask and answer all the time, whether images are done or not
+    print(f"Ray's own processes and the driver: {seconds[2] / (end - start):.3f} of a core")
 
 
 def descendants(pid: int) -> list[int]:

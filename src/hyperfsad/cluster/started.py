@@ -11,6 +11,9 @@ from typing import Any
 from ..errors import HyperfsadError, UsageError, first_line
 from ..messages import Notify, silent
 
+ATTEMPTS = 3
+"""How often a Ray of our own is started until it answers."""
+
 STORE = 256 << 20
 """Bytes of a local Ray's object store: names and answers pass through it, never pictures."""
 
@@ -62,15 +65,7 @@ def started(cluster: Cluster, notify: Notify = silent, store: int = STORE) -> It
         options |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": store}
     joined = ray.is_initialized()
     if not joined:
-        try:
-            ray.init(address, **options)
-        except Exception as error:  # Ray raises what it likes, also a plain Exception
-            if address == "local":
-                raise HyperfsadError(f"Ray does not start here: {first_line(error)}.") from error
-            raise HyperfsadError(
-                f"There is no Ray at {address}: {first_line(error)}; give the --address that"
-                " `ray start --head` prints."
-            ) from error
+        _connect(ray, address, options)
     for name in ("ray.data", "ray"):
         logging.getLogger(name).setLevel(logging.ERROR)
     context = data.DataContext.get_current()
@@ -84,6 +79,25 @@ def started(cluster: Cluster, notify: Notify = silent, store: int = STORE) -> It
     finally:
         if not joined:
             ray.shutdown()
+
+
+def _connect(ray: Any, address: str, options: dict[str, Any]) -> None:
+    """Connects, or says why not; a Ray of our own may need several attempts on a busy machine,
+    since Ray gives its processes half a minute."""
+    for left in reversed(range(ATTEMPTS if address == "local" else 1)):
+        try:
+            ray.init(address, **options)
+            return
+        except Exception as error:  # Ray raises what it likes, also a plain Exception
+            ray.shutdown()
+            if left:
+                continue
+            if address == "local":
+                raise HyperfsadError(f"Ray does not start here: {first_line(error)}.") from error
+            raise HyperfsadError(
+                f"There is no Ray at {address}: {first_line(error)}; give the --address that"
+                " `ray start --head` prints."
+            ) from error
 
 
 def pool_size(ray: Any, cluster: Cluster) -> int:
