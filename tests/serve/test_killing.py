@@ -74,11 +74,11 @@ def test_kill_in_the_middle(stations: Stations, tmp_path: Path) -> None:
             threading.Thread(target=job, args=(client, product))
             for job in (work.inspecting, work.inspecting, work.changing)
         ]
-        known, end = len(work.inspections), time.monotonic() + 60
+        before, end = len(work.inspections), time.monotonic() + 60
         for thread in threads:
             thread.start()
         # a busy machine acknowledges nothing for seconds; every other time something is wanted
-        while number % 2 and len(work.inspections) == known and time.monotonic() < end:
+        while number % 2 and len(work.inspections) == before and time.monotonic() < end:
             time.sleep(0.01)
         time.sleep(rng.uniform(0.05, 0.8))
         station.stop(signal.SIGKILL)
