@@ -52,7 +52,7 @@ def test_three_steps_and_nothing_else(
         assert page.url.endswith(f"#/inspect/{product['id']}")
         page.reload()
         page.wait_for_selector(".source .drop")
-        assert page.locator("nav a").all_inner_texts()[:2] == ["Inspect", "Products"]
+        assert {"Inspect", "Products"} <= set(page.locator("nav a").all_inner_texts())
 
 
 def test_the_name_and_more_good_parts(
