@@ -51,7 +51,7 @@ def visit(browser: Any) -> Iterator[Opener]:
     def load(
         url: str, place: str = "", *, width: int = 1280, height: int = 900, **more: Any
     ) -> Any:
-        allowed = (*more.pop("allowed", ()), "/coverage")
+        allowed = more.pop("allowed", ())
         options = {"color_scheme": "light", "locale": "en-US", **more}
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         page, trouble = context.new_page(), list[str]()

@@ -30,8 +30,9 @@ async function start() {
     tell(error);
   }
   watchStatus();
-  await redraw();
-  addEventListener("hashchange", show);
+  const shown = redraw();
+  addEventListener("hashchange", show); // somebody may be faster than the first view
+  await shown;
   addEventListener("signed-in", redraw);
   addEventListener(SIGNED_OUT, () => {
     if (!who.role) return;

@@ -51,6 +51,7 @@ export async function show() {
   replace(place);
   place.className = `view-${view.name}`;
   setKeys([]);
+  document.title = view.nav ? `${t(view.nav)} · Hyper-FSAD` : "Hyper-FSAD";
   const context = { params, query, signal: controller.signal, leaving: (clean) => cleanups.push(clean) };
   try {
     await view.show(place, context);
@@ -58,7 +59,6 @@ export async function show() {
     if (error.name !== "AbortError" && mine === turn) tell(error);
   }
   if (mine !== turn) return;
-  document.title = view.nav ? `${t(view.nav)} · Hyper-FSAD` : "Hyper-FSAD";
   // screen readers begin where something is new, and nobody's focus is taken that is in the view already
   if (mine > 1 && document.activeElement === document.body) place.focus({ preventScroll: true });
 }

@@ -97,8 +97,6 @@ export default {
         h("button", { type: "button", onclick: () => print() }, t("sheet.print"), h("kbd", {}, "P"))),
       sheet.node);
     sheet.start();
-    const title = document.title;
     document.title = `${found.product} – ${found.name} – ${t(WORDS[found.verdict])}`; // what a PDF is called
-    context.leaving(() => { document.title = title; });
   },
 };
