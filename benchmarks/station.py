@@ -159,10 +159,7 @@ def throughput(options: argparse.Namespace, folder: Path) -> None:
     ratios, costs = [], []
     with stations.running(folder / "store") as station:
         client = _client(station)
-        if options.detector is None:
-            product = client.create_product("part", good)["id"]
-        else:
-            product = client.upload_product("part", options.detector)["id"]
+        product = _product(client, good, options.detector)
         (folder / "part.hfsad").write_bytes(client.download_product(product))
         Load().run([(client, product)] * 2, lambda _: sent[:1])
         for turn in range(options.rounds):
@@ -223,9 +220,10 @@ def latencies(options: argparse.Namespace, folder: Path) -> None:
     stations = DefaultStations("", folder)
     with stations.running(folder / "store") as station:
         client = _client(station)
-        product = client.create_product("part", good)["id"]
+        product = _product(client, good, options.detector)
         Load().run([(client, product)], lambda _: sent[:2])
-        for clients, each in ((1, 16), (8, 4), (64, 2)):
+        for clients in (1, 8, 64):
+            each = max(1, options.images // clients)
             load = Load().run(
                 [(client, product)] * clients,
                 lambda number, each=each: [  # type: ignore[misc]
@@ -239,6 +237,12 @@ def latencies(options: argparse.Namespace, folder: Path) -> None:
         row("memory at most", f"{_memory(station):.0f} MB")
     stations.close()
     row("load of the machine", " ".join(f"{one:.1f}" for one in os.getloadavg()))
+
+
+def _product(client: StationClient, good: Sequence[Path], detector: Path | None) -> str:
+    if detector is not None:
+        return str(client.upload_product("part", detector)["id"])
+    return str(client.create_product("part", good)["id"])
 
 
 def _client(station: Running) -> StationClient:
