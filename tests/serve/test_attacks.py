@@ -62,7 +62,8 @@ def test_no_operation_without_a_role(guarded: Running) -> None:
             assert ask(guarded, method.upper(), there)[0] == 401, (method, path)
             for tried in (f"{there}/", there.upper(), f"/{there}", there.replace("/", "/./")):
                 assert ask(guarded, method.upper(), tried)[0] in (401, 404, 405), tried
-            admins += ask(guarded, method.upper(), there, headers=worker)[0] == 403
+            if not there.endswith("/live"):  # whoever may read it gets no end of it
+                admins += ask(guarded, method.upper(), there, headers=worker)[0] == 403
     assert admins >= 8
     assert ask(guarded, "GET", "/../../metrics")[0] == 401
     for header in ("X-HTTP-Method-Override", "X-Original-URL", "X-Rewrite-URL", "X-Forwarded-For"):

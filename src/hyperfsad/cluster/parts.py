@@ -59,6 +59,7 @@ def schema() -> Any:
             ("product_similarity", number),
             ("product_margin", number),
             ("foreign", truth),
+            ("looked", text),
             ("heatmap", text),
             ("map", text),
             ("error", text),
