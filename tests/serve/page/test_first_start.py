@@ -59,6 +59,7 @@ def test_the_name_and_more_good_parts(
     station: Running, pictures: list[Path], visit: Opener
 ) -> None:
     page = visit(station.url, "#/new")
+    page.wait_for_selector("[data-step='1'] .drop")
     drop(page, "main", pictures[0])  # anywhere
     page.wait_for_selector("[data-step='2'] .fact")
     assert "one good part" in page.locator("[data-step='2']").inner_text()

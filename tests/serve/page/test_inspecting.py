@@ -1,5 +1,6 @@
 """Verdict, map, evidence, labels: with the mouse and with keys alone."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +104,17 @@ def test_several_at_once_and_one_that_is_no_picture(
 ) -> None:
     text = tmp_path / "notes.png"
     text.write_text("no picture")
+    empty = tmp_path / "empty.png"
+    empty.touch()
     page = visit(taught.url, allowed=("422",))
     page.wait_for_selector(".source .drop")
-    page.locator(".source .drop input").set_input_files([*pictures[4:7], text])
+    page.locator(".source .drop input").set_input_files([*pictures[4:7], text, empty])
     page.wait_for_selector(".strip-list li:nth-child(3)")
     page.wait_for_selector(".toast.bad")
-    assert "notes.png" in page.locator(".toast").inner_text()
     until(page, "!document.querySelector('.strip-summary').textContent.includes('to go')")
+    told = page.locator(".toast .line").all_inner_texts()  # each of them
+    assert len(told) == 2
+    assert {line.split()[0] for line in told} == {"notes.png", "empty.png"}
     assert "3 inspected" in page.locator(".strip-summary").inner_text()
     shown = page.locator(".verdict").inner_text()
     page.locator("h1").click()
@@ -117,6 +122,36 @@ def test_several_at_once_and_one_that_is_no_picture(
     assert page.locator(".verdict").inner_text() != shown
     page.keyboard.press("ArrowLeft")
     assert page.locator(".verdict").inner_text() == shown
+
+
+def test_a_folder_is_dropped(
+    taught: Running, visit: Opener, pictures: list[Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "of parts"
+    (folder / "more").mkdir(parents=True)
+    shutil.copy(pictures[4], folder)
+    shutil.copy(pictures[5], folder / "more")
+    (folder / "notes.txt").write_text("no picture, and not meant")
+    page = visit(taught.url)
+    drop_really(page, tmp_path / "of parts")
+    page.wait_for_selector(".strip-list li:nth-child(2)")
+    until(page, "document.querySelector('.strip-summary').textContent.includes('2 inspected')")
+    assert page.locator(".toast").count() == 0
+    (tmp_path / "nothing").mkdir()
+    drop_really(page, tmp_path / "nothing")
+    page.wait_for_selector(".toast.bad >> text=There is no picture in it.")
+
+
+def drop_really(page: Any, path: Path) -> None:
+    """As the browser gets it from the desktop; a script cannot make a folder."""
+    page.wait_for_selector(".source .drop")
+    page.locator(".source .drop").scroll_into_view_if_needed()
+    box = page.locator(".source .drop").bounding_box()
+    where = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    data = {"items": [], "files": [str(path)], "dragOperationsMask": 1}
+    line = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        line.send("Input.dispatchDragEvent", {"type": kind, **where, "data": data})
 
 
 def test_the_camera_by_key_and_by_itself(taught: Running, visit: Opener) -> None:

@@ -19,6 +19,9 @@ function redraw() {
   return show();
 }
 
+// A picture that is dropped beside all places would take the page away.
+for (const kind of ["dragover", "drop"]) addEventListener(kind, (event) => event.preventDefault());
+
 async function start() {
   loadWishes();
   await loadTexts();

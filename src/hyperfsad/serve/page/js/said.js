@@ -24,13 +24,18 @@ export function tell(error) {
   say(sentence(error), { bad: true });
 }
 
+// Several sentences, one below the other; they stay until somebody closes them.
+export function sayAll(sentences) {
+  say(sentences.map((one) => h("span", { class: "line" }, one)), { bad: true, stays: sentences.length > 1 });
+}
+
 // `actions` are buttons that belong to it, such as undo.
-export function say(text, { bad = false, actions = [] } = {}) {
+export function say(text, { bad = false, actions = [], stays = false } = {}) {
   const place = document.getElementById("said");
   clearTimeout(timer);
   const close = h("button", { type: "button", class: "quiet", "aria-label": t("close"), onclick: hush }, "×");
   replace(place, h("div", { class: bad ? "toast bad" : "toast" }, h("span", {}, text), actions, close));
-  timer = setTimeout(hush, bad ? 2 * LONG : LONG);
+  if (!stays) timer = setTimeout(hush, bad ? 2 * LONG : LONG);
 }
 
 export function hush() {

@@ -2,14 +2,12 @@
 
 import { h, newId } from "../dom.js";
 import { t } from "../i18n.js";
+import { say, tell } from "../said.js";
+import { dropped } from "./dropped.js";
 
 // Fingers drop nothing.
 export function isTouch() {
   return matchMedia("(pointer: coarse)").matches;
-}
-
-function pictures(list) {
-  return [...list].filter((file) => file.size > 0);
 }
 
 // `take` gets the files. With `whole`, files may be dropped anywhere on the page, until it is closed.
@@ -21,12 +19,12 @@ export function dropZone({ text, hint = null, take, several = true, accept = "im
     h("strong", {}, text),
     hint && h("span", { class: "pale" }, hint),
     input);
-  const given = (list) => {
-    const files = pictures(list);
+  const given = (files) => {
     if (files.length) take(several ? files : files.slice(0, 1));
+    else say(t("drop.nothing"), { bad: true });
   };
   input.addEventListener("change", () => {
-    given(input.files);
+    if (input.files.length) given([...input.files]);
     input.value = ""; // so that the same file can be chosen again
   });
   const over = (event) => {
@@ -38,7 +36,7 @@ export function dropZone({ text, hint = null, take, several = true, accept = "im
     event.preventDefault();
     event.stopPropagation();
     zone.classList.remove("over");
-    if (!document.querySelector("dialog[open]")) given(event.dataTransfer.files);
+    if (!document.querySelector("dialog[open]")) dropped(event.dataTransfer).then(given).catch(tell);
   };
   const area = whole ? document.body : zone;
   const listeners = { dragover: over, dragleave: over, drop };
@@ -54,8 +52,7 @@ export function phoneCamera(take) {
   const id = newId("phone");
   const input = h("input", { id, type: "file", class: "hidden-text", accept: "image/*", capture: "environment" });
   input.addEventListener("change", () => {
-    const files = pictures(input.files);
-    if (files.length) take(files);
+    if (input.files.length) take([...input.files]);
     input.value = "";
   });
   return h("label", { class: "button", for: id }, t("camera.phone"), input);

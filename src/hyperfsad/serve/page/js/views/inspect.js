@@ -5,7 +5,7 @@ import * as api from "../api.js";
 import { t } from "../i18n.js";
 import { addKeys } from "../keys.js";
 import { go } from "../router.js";
-import { say, tell } from "../said.js";
+import { say, sayAll, sentence, tell } from "../said.js";
 import { isEngineer, mayTeach, wish, wishes } from "../state.js";
 import { EvidencePanel } from "../parts/evidence.js";
 import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
@@ -32,6 +32,7 @@ class Inspecting {
     this.found = null;
     this.queue = [];
     this.running = 0;
+    this.refused = []; // sentences about files of this batch
     this.verdict = new Verdict();
     this.evidence = new EvidencePanel();
     this.viewer = new Viewer((x, y) => this.evidence.shows(this.found, x, y));
@@ -67,6 +68,7 @@ class Inspecting {
 
   // Resolves when all of them have a verdict or an error.
   inspect(files) {
+    if (!this.queue.length && !this.running) this.refused = [];
     return Promise.all(files.map((file) => new Promise((done) => {
       this.queue.push({ file, done });
       this.work();
@@ -78,13 +80,20 @@ class Inspecting {
       const { file, done } = this.queue.shift();
       this.running += 1;
       this.count(file.name);
-      this.judge(file).catch(tell).finally(() => {
+      this.judge(file).catch((error) => this.refuse(error)).finally(() => {
         this.running -= 1;
         this.count("");
         done();
         this.work();
       });
     }
+  }
+
+  // Of several files that were refused, each is told.
+  refuse(error) {
+    if (error.name === "AbortError") return;
+    this.refused.push(sentence(error));
+    sayAll(this.refused);
   }
 
   count(name) {
@@ -142,6 +151,7 @@ class Inspecting {
     this.labelling = true;
     try {
       const learn = kind === "fine" && mayTeach();
+      if (learn) say(t("label.learning"));
       this.changed(await api.label(found.id, kind, kind === "fine" ? { learn } : {}));
       const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
       const undo = h("button", { type: "button", onclick: () => this.undo(found) }, t("label.undo"));

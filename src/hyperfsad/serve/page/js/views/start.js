@@ -34,6 +34,8 @@ export async function steps(place, context, products) {
   const first = h("div", {}), second = h("div", {}), third = h("div", {});
 
   async function learn(files) {
+    zone.close(); // what is dropped meanwhile is not a good part of another product
+    replace(first, h("p", { class: "pale" }, t("start.wait")));
     replace(second, h("p", { class: "busy" }, t("start.learning", { count: files.length })));
     try {
       product = product ? await api.extendProduct(product.id, files) : await api.createProduct(freeName(products), files);
