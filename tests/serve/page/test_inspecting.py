@@ -62,6 +62,27 @@ def test_the_map_fades_and_regions_are_numbered(page: Any) -> None:
     assert "threshold 0.020" in words
 
 
+MEASURED = {"score": 0.472, "threshold": 0.29, "map_threshold": 0.2064, "strength": 0.4995 / 0.2064}
+
+
+def test_score_and_map_are_told_against_their_own_thresholds(page: Any, taught: Running) -> None:
+    (row,) = taught.client().page(limit=1)["inspections"]
+    found = taught.client().inspection(row["id"])
+    own = f"{found['score'] / found['threshold']:.2f}"
+    said = page.locator(".facts-card").inner_text()
+    assert f"Score {found['score']:.3f}, threshold 0.020: {own} times its threshold." in said
+    assert "of the map" not in said  # the score decides
+    place = f"**/api/v1/inspections/{row['id']}"
+    page.route(place, lambda route: route.fulfill(json={**found, **MEASURED}))
+    page.goto(f"{taught.url}/#/inspections/{row['id']}")
+    page.wait_for_selector(".sheet .gauge")
+    said = page.locator(".facts-card").inner_text()
+    assert "Score 0.472, threshold 0.290: 1.63 times its threshold." in said
+    assert "map 0.500, threshold of the map 0.206: 2.42 times its threshold." in said
+    assert "The larger of the two counts: 2.42 times." in said
+    page.wait_for_selector(".evidence img")
+
+
 def test_a_click_on_the_map_shows_the_evidence(page: Any, taught: Running) -> None:
     stage = page.locator(".stage")
     box = stage.bounding_box()
