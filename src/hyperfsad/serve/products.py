@@ -15,7 +15,7 @@ from ..images.loading import LoadedImage
 from ..messages import silent
 from .engine import Detectors
 from .faults import ConflictError, MissingError
-from .notices import gathered
+from .notices import gathered, without_options
 from .pictures import Picture, Upload
 from .store.history import iso
 from .store.models import Product, Support
@@ -252,7 +252,7 @@ class Products:
 def told(detector: HyperFSAD) -> Iterator[list[str]]:
     """What a detector says while it learns, as notes for the answer."""
     with gathered() as notes:
-        detector.notify = notes.append
+        detector.notify = lambda text: notes.append(without_options(text))
         try:
             yield notes
         finally:

@@ -30,6 +30,8 @@ def test_more_good_parts(
     assert "2 photos were learnt." in page.locator(".toast").inner_text()
     assert client.product(product)["good_parts"] == 4
     page.wait_for_selector(".goods li:nth-child(4)")
+    page.wait_for_selector(".advice >> text=few to judge by")  # a chance from four says nothing
+    assert "chance" not in page.locator(".advice").inner_text()
 
 
 def test_thresholds_from_parts_from_what_was_learnt_and_by_hand(

@@ -160,6 +160,9 @@ def test_verdicts_appear_by_themselves(full: Running, visit: Opener) -> None:
     assert page.locator(".wall-list li .wall-name").first.inner_text() == "now.png"
     assert "1 geprüft, 1 auffällig" in page.locator(".wall").inner_text()
     assert page.locator(".wall-list >> text=other.png").count() == 0
+    fits = "(node) => getComputedStyle(node).objectFit"
+    assert page.locator(".wall-list img").first.evaluate(fits) == "contain"  # nothing is cut off
+    assert "Reicht bis" in page.locator(".wall-list li").first.inner_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

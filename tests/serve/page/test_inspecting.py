@@ -63,6 +63,45 @@ def test_the_map_fades_and_regions_are_numbered(page: Any) -> None:
     assert "threshold 0.020" in words
 
 
+MEASURED = {"score": 0.472, "threshold": 0.29, "map_threshold": 0.2064, "strength": 0.4995 / 0.2064}
+
+
+def test_score_and_map_are_told_against_their_own_thresholds(page: Any, taught: Running) -> None:
+    (row,) = taught.client().page(limit=1)["inspections"]
+    found = taught.client().inspection(row["id"])
+    own = f"{found['score'] / found['threshold']:.2f}"
+    said = page.locator(".facts-card").inner_text()
+    assert f"Score {found['score']:.3f}, threshold 0.020: {own} times its threshold." in said
+    assert "of the map" not in said  # the score decides
+    place = f"**/api/v1/inspections/{row['id']}"
+    page.route(place, lambda route: route.fulfill(json={**found, **MEASURED}))
+    page.goto(f"{taught.url}/#/inspections/{row['id']}")
+    page.wait_for_selector(".sheet .gauge")
+    said = page.locator(".facts-card").inner_text()
+    assert "Score 0.472, threshold 0.290: 1.63 times its threshold." in said
+    assert "map 0.500, threshold of the map 0.206: 2.42 times its threshold." in said
+    assert "The larger of the two counts: 2.42 times." in said
+    page.wait_for_selector(".evidence img")
+
+
+def test_the_address_of_a_product_is_a_place_in_the_bar(taught: Running, visit: Opener) -> None:
+    (product,) = taught.client().products()
+    page = visit(taught.url, f"#/inspect/{product['id']}")
+    page.wait_for_selector(".source .drop")
+    assert page.locator("#bar nav [aria-current]").all_inner_texts() == ["Inspect"]
+
+
+def test_what_takes_time_has_a_round_sign(page: Any) -> None:
+    width, height = page.evaluate("""() => {
+      const node = document.querySelector("main").appendChild(document.createElement("p"));
+      node.className = "busy";
+      const style = getComputedStyle(node, "::after");
+      return [style.width, style.height];
+    }""")
+    assert width == height
+    assert width.endswith("px")  # without a box of its own it is auto
+
+
 def test_a_click_on_the_map_shows_the_evidence(page: Any, taught: Running) -> None:
     stage = page.locator(".stage")
     box = stage.bounding_box()

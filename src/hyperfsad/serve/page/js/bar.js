@@ -72,7 +72,7 @@ function mark() {
   const { path } = here();
   for (const link of document.querySelectorAll("#bar nav a")) {
     const to = link.dataset.path;
-    const near = to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`);
+    const near = to === "/" ? path === "/" || path.startsWith("/inspect/") : path === to || path.startsWith(`${to}/`);
     if (near) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }

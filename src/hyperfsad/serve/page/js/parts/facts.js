@@ -5,20 +5,32 @@ import { number, t } from "../i18n.js";
 
 const KINDS = { unexpected: "region.unexpected", missing: "region.missing" };
 
+// Score and map have a threshold each, and the larger of the two ratios decides. Where that is the map's,
+// the peak follows from it; without a region the station cuts the map's ratio at 1.
+function sentences(found, reach) {
+  const own = found.score / found.threshold;
+  const said = [t("score.words", { score: number(found.score, 3), threshold: number(found.threshold, 3), times: number(own, 2) })];
+  if (!found.map_threshold || reach <= own * (1 + 1e-6)) return said;
+  const threshold = number(found.map_threshold, 3);
+  if (reach === 1 && !found.regions.length) return [...said, t("score.maptiny", { threshold })];
+  const times = number(reach, 2);
+  return [...said, t("score.map", { peak: number(reach * found.map_threshold, 3), threshold, times }), t("score.both", { times })];
+}
+
 // How far an image reaches, with the threshold at 1; good parts lie left of it.
 export function gauge(found) {
   if (found.threshold === null) return h("p", {}, t("score.alone", { score: number(found.score, 3) }));
   const reach = found.strength ?? found.score / found.threshold;
   const high = Math.max(2, 1.15 * reach);
   const place = (value) => `${(100 * Math.min(value, high)) / high}%`;
-  const words = t("score.words", { score: number(found.score, 3), threshold: number(found.threshold, 3), times: number(reach, 2) });
-  const drawn = svg("svg", { class: `gauge ${found.verdict}`, role: "img", "aria-label": words, height: "3.2rem", width: "100%" },
+  const said = sentences(found, reach);
+  const drawn = svg("svg", { class: `gauge ${found.verdict}`, role: "img", "aria-label": said.join(" "), height: "3.2rem", width: "100%" },
     svg("rect", { class: "gauge-good", x: 0, y: "1.5rem", width: place(1), height: "1rem" }),
     svg("rect", { class: "gauge-bad", x: place(1), y: "1.5rem", width: place(high - 1), height: "1rem" }),
     svg("line", { class: "gauge-threshold", x1: place(1), x2: place(1), y1: "1.15rem", y2: "2.85rem" }),
     svg("text", { x: place(1), y: ".9rem", "text-anchor": "middle" }, t("score.threshold")),
     svg("circle", { class: "gauge-mark", cx: place(reach), cy: "2rem", r: ".55rem" }));
-  return h("div", {}, drawn, h("p", { class: "number" }, words),
+  return h("div", {}, drawn, said.map((words) => h("p", { class: "number" }, words)),
     found.p_value !== null && h("p", { class: "pale number" }, t("score.pvalue", { value: number(found.p_value, 3) })));
 }
 

@@ -10,6 +10,7 @@ import { histogram } from "./histogram.js";
 const FROM = { support: "threshold.support", conformal: "threshold.conformal", few: "threshold.few", hand: "threshold.hand" };
 const MOST = 24;
 const ENOUGH = 0.99; // above it, nothing stands alone
+const FEW = 10; // below it, a chance that is estimated from the parts says next to nothing
 
 function view(product) {
   if (product.tiles) return t("view.tiles", { side: product.tiles });
@@ -51,6 +52,12 @@ function proposed(row, teach) {
     mayTeach() && action(t("learnt.teach"), () => teach(row), tell));
 }
 
+function resemblance(found, enough) {
+  if (found.covered === null) return t("learnt.toofew");
+  if (found.good_parts < FEW) return t(enough ? "learnt.few" : "learnt.fewalone", { count: found.good_parts });
+  return t("learnt.covered", { count: found.good_parts, share: percent(found.covered) });
+}
+
 // What `coverage` advises: which of the good parts stand alone, and what passed but looks like none of them.
 async function advice(product, signal, changed) {
   const [found, known] = await Promise.all([api.coverage(product.id, signal), api.goodParts(product.id, signal)]);
@@ -62,7 +69,7 @@ async function advice(product, signal, changed) {
   };
   return h("div", { class: "advice" },
     h("h3", {}, t("learnt.more")),
-    found.covered === null ? h("p", {}, t("learnt.toofew")) : h("p", {}, t("learnt.covered", { count: found.good_parts, share: percent(found.covered) })),
+    h("p", {}, resemblance(found, enough)),
     alone.length > 0 && [h("p", {}, t("learnt.likethese")), h("ul", { class: "goods" }, alone.map((part) => h("li", {}, thumbnail(product, part))))],
     found.inspections.length > 0 && [h("p", {}, t("learnt.passed")), h("ul", { class: "goods" }, found.inspections.map((row) => proposed(row, teach)))]);
 }

@@ -37,6 +37,7 @@ class History {
     this.table = h("table", { class: "history-table" },
       h("caption", { class: "hidden-text" }, t("nav.history")),
       h("thead", {}, h("tr", {}, heads.map((name, place) => h("th", { scope: "col" }, place ? t(name) : h("span", { class: "hidden-text" }, t(name)))))), this.body);
+    this.note = h("p", { class: "pale", hidden: true }, t("history.timestext"));
     this.told = h("p", { class: "pale", role: "status" });
     this.newer = h("button", { type: "button", onclick: () => this.move(-1) }, `← ${t("history.newer")}`);
     this.older = h("button", { type: "button", onclick: () => this.move(1) }, `${t("history.older")} →`);
@@ -44,7 +45,7 @@ class History {
     this.parquet = h("a", { class: "button", download: true }, t("history.parquet"));
     this.node = h("div", {},
       h("div", { class: "row history-head" }, h("h1", { class: "grow" }, t("nav.history")), this.csv, this.parquet),
-      this.filters.node, this.told, this.table,
+      this.filters.node, this.told, this.table, this.note,
       h("nav", { class: "row pages no-print", "aria-label": t("history.pages") }, this.newer, this.older));
     addKeys(
       { key: "ArrowLeft", shown: "key.left", text: "key.newer", run: () => this.move(-1) },
@@ -96,6 +97,7 @@ class History {
     const last = first + found.inspections.length - 1;
     this.told.textContent = found.inspections.length ? t("history.rows", { first, last }) : t("history.none");
     this.table.hidden = found.inspections.length === 0;
+    this.note.hidden = this.table.hidden;
     this.newer.disabled = this.before.length === 0;
     this.older.disabled = found.next === null;
   }

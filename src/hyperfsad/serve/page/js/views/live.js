@@ -64,7 +64,7 @@ class Wall {
   }
 
   item(found) {
-    const reach = found.strength === null ? number(found.score, 3) : `${number(found.strength, 2)} ×`;
+    const reach = found.strength === null ? number(found.score, 3) : `${t("history.times")} ${number(found.strength, 2)} ×`;
     return h("li", {}, h("a", { href: `#/inspections/${found.id}`, class: `wall-item ${found.verdict}`, "aria-label": `${found.name}: ${t(WORDS[found.verdict])}` },
       h("img", { src: address(`inspections/${found.id}/thumbnail`), alt: "" }), badge(found.verdict),
       h("span", { class: "wall-name" }, found.name), h("span", { class: "pale number" }, `${reach} · ${when(found.time)}`)));
