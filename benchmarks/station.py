@@ -36,10 +36,19 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class DefaultStations(Stations):
-    """Stations with the recipe `default`."""
+    """Stations with the recipe `default`, started as users do: a fork has one core for torch."""
 
     def command(self, store: Path, *options: str) -> list[str]:
         return ["serve", "--store", str(store), "--port", "0", "--device", "cpu", *options]
+
+    def start(self, store: Path, *options: str) -> Running:
+        self._count += 1
+        log = self._folder / f"station-{self._count}.log"
+        command = [sys.executable, "-m", "hyperfsad", *self.command(store, *options)]
+        with log.open("w") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output)
+        threading.Thread(target=process.wait, daemon=True).start()  # nobody else asks how it ended
+        return Running(process.pid, log)
 
 
 @dataclass
