@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+PATIENCE = 20.0
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -67,3 +69,11 @@ def opener(browser: Any) -> Iterator[Callable[..., Any]]:
     for page, trouble in pages:
         assert trouble == []
         page.context.close()
+
+
+def until(page: Any, expression: str) -> None:
+    """Waits until something holds; the page's policy forbids playwright's own way, which evals."""
+    end = time.monotonic() + PATIENCE
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(20)

@@ -21,6 +21,7 @@ from hyperfsad.method.branches import BranchScores
 from hyperfsad.output.folder import OutputFolder
 from hyperfsad.output.report.page import MOST_POINTS, report_html
 from hyperfsad.results.heatmap import thumbnail
+from tests.browser import until
 from tests.conftest import make_picture
 from tests.output.samples import SIZE, sample_result
 
@@ -269,9 +270,9 @@ def test_the_keyboard_is_enough(write: Write, opened: Callable[..., Any]) -> Non
     page.keyboard.press("Escape")
     assert not detail.is_visible()
     focused = "document.activeElement.querySelector('.name')?.textContent == '{}'"
-    page.wait_for_function(focused.format("part 0.png"))  # a dialog tells later that it closed
+    until(page, focused.format("part 0.png"))  # a dialog tells later that it closed
     page.keyboard.press("End")
-    page.wait_for_function(focused.format("part 1.png"))
+    until(page, focused.format("part 1.png"))
 
 
 def test_the_scores_of_the_branches_are_shown(write: Write, opened: Callable[..., Any]) -> None:

@@ -1,26 +1,17 @@
 """Pages of real stations in a real browser. Nothing may fail, and no other address be asked."""
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.browser import PATIENCE
 from tests.conftest import make_picture
 from tests.serve.conftest import png
 from tests.serve.stations import Running, Stations
 
 Opener = Callable[..., Any]
-PATIENCE = 20.0
-
-
-def until(page: Any, expression: str) -> None:
-    """Waits until something holds; the page's policy forbids playwright's own way, which evals."""
-    end = time.monotonic() + PATIENCE
-    while not page.evaluate(expression):
-        assert time.monotonic() < end, expression
-        page.wait_for_timeout(20)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tests.serve.page.conftest import Opener, until
+from tests.browser import until
+from tests.serve.page.conftest import Opener
 from tests.serve.stations import Running, Stations
 
 DROP = """async ([selector, name, bytes]) => {

@@ -12,8 +12,9 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
+from tests.browser import until
 from tests.serve.conftest import png
-from tests.serve.page.conftest import Opener, until
+from tests.serve.page.conftest import Opener
 from tests.serve.page.past import add_past, shoot, taught
 from tests.serve.page.test_looks import complaints
 from tests.serve.stations import Running, Stations

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.serve.page.conftest import Opener, until
+from tests.browser import until
+from tests.serve.page.conftest import Opener
 from tests.serve.stations import Running
 
 LISTEN = """() => {
