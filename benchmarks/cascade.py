@@ -1,24 +1,25 @@
 """The tables and the plot of docs/cascade.md: what a fast look before the full one is worth.
 
     python benchmarks/cascade.py --suite suite.json -o out/ [--products screw,pill] [--threads 1]
+    python benchmarks/cascade.py --suite suite.json -o out/ --times all   # seconds, in turns
     python benchmarks/cascade.py -o out/ [--plot cascade.png]   # the tables of what is there
-    python benchmarks/cascade.py --suite suite.json -o out/ --times 8   # milliseconds, in turns
 
-The first fits the full detector and each fast one on the same good parts (K = 1 and 4, the first
-draw of the benchmark) and asks all of them about every test image; only encoding is remembered. The
-scores of a product go to one file. From these the tables follow: a cascade does nothing but choose
-whose result it gives. The curve leaves whole products out: for each product, the limits are those
-that ask the full detector least while a share of the other products' images is judged otherwise
-than by it. Times of the curve count the full detector as 1.
+The first fits a cascade of each kind on the same good parts (K = 1 and 4, the first draw of the
+benchmark) and asks both of its detectors about every test image; of the full one, encoding is
+remembered. The scores of a product go to one file. From these the tables follow: a cascade does
+nothing but choose whose result it gives. The curve leaves whole products out: for each product, the
+limits are those that ask the full detector least while a share of the other products' images (of
+both K) is judged otherwise than by it. The second takes the time of cascade and full detector,
+image by image in turns. Times of the curve count the full detector as 1.
 """
 
 import argparse
+import itertools
 import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from hyperfsad.bench.drawing.canvas import new_figure
 from hyperfsad.bench.metrics import image_metrics
 from hyperfsad.bench.run import Suite
 from hyperfsad.decisions.limits import Limits
+from hyperfsad.detector.looks import LOOKS
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import load_encoder, use_threads
 
@@ -38,19 +40,9 @@ Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 SHOTS, DRAW = (1, 4), "0"
 FULL = "full"
-WAYS: dict[str, dict[str, Any]] = {
-    "168 px": {"resolution": 168},
-    "224 px": {"resolution": 224},
-    "280 px": {"resolution": 280},
-    "layer 3": {"layers": (3,)},
-}
-"""The fast detectors that are compared."""
-CHOSEN = "224 px"
-COSTS = {"168 px": 0.12, "224 px": 0.21, "280 px": 0.34, "layer 3": 0.25}
-"""Of one image over the full detector, where no times were measured: operations of the encoder."""
-GOES_ON = ("layer 3",)
-"""Where the full detector could go on from what the fast one has computed."""
-RATES = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08)
+COSTS = {"int8": {1: 0.43, 4: 0.47}, "half": {1: 0.21, 4: 0.20}}
+"""Of a fast look over a full one, where no times were taken."""
+RATES = (0.0, 0.0025, 0.005, 0.01, 0.02, 0.04)
 
 
 @dataclass(frozen=True)
@@ -79,46 +71,51 @@ class Said:
 def measure(category: Category, file: Path) -> None:
     """What the full detector and each fast one say of the test images, with their thresholds."""
     found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"said": {}}
-    for way, settings in {FULL: {}, **WAYS}.items():
-        if way in found["said"]:
+    encoder: Remembering | None = None
+    for look, shots in itertools.product(LOOKS, SHOTS):
+        said = found["said"]
+        if str(shots) in said.setdefault(look, {}):
             continue
-        encoder = Remembering(load_encoder(HyperFSAD(**settings).settings))
-        said = found["said"][way] = {}
-        for shots in SHOTS:
-            detector = HyperFSAD(**settings)
-            detector.use_encoder(encoder)
-            detector.fit(supports(category)[DRAW, shots])
-            results = [detector.predict(image.path) for image in category.test]
-            said[str(shots)] = {
-                "scores": [result.score for result in results],
-                "peaks": [float(result.anomaly_map.max()) for result in results],
-                "threshold": detector.threshold_,
-                "map_threshold": detector.map_threshold_,
-            }
+        cascade = CascadeDetector(fast=look, device="cpu")
+        encoder = encoder or Remembering(load_encoder(cascade.full_.settings, "cpu"))
+        cascade.full_.use_encoder(encoder)
+        cascade.fit(supports(category)[DRAW, shots])
+        for way, detector in ((FULL, cascade.full_), (look, cascade.fast_)):
+            said.setdefault(way, {})[str(shots)] = _said(detector, category)
     found |= {"product": category.name, "anomalous": [one.anomalous for one in category.test]}
     with atomic_path(file) as temporary:
         temporary.write_text(json.dumps(found), encoding="utf-8")
     print(category.name, flush=True)
 
 
-def clock(category: Category, file: Path, count: int) -> None:
-    """Milliseconds of the cascade, of its fast look alone and of the full detector, in turns."""
+def _said(detector: HyperFSAD, category: Category) -> dict[str, Any]:
+    results = [detector.predict(image.path) for image in category.test]
+    return {
+        "scores": [result.score for result in results],
+        "peaks": [float(result.anomaly_map.max()) for result in results],
+        "threshold": detector.threshold_,
+        "map_threshold": detector.map_threshold_,
+    }
+
+
+def clock(category: Category, file: Path, count: str, look: str) -> None:
+    """Seconds of the cascade, of its fast look alone and of the full detector, in turns."""
     rows = []
     for shots in SHOTS:
-        cascade = CascadeDetector().fit(supports(category)[DRAW, shots])
-        step = max(1, len(category.test) // count)
-        images = [image.path for image in category.test[::step]][:count]
-        taken: dict[str, list[float]] = {"cascade": [], "fast": [], "full": []}
+        cascade = CascadeDetector(fast=look).fit(supports(category)[DRAW, shots])
+        some = len(category.test) if count == "all" else int(count)
+        step = max(1, len(category.test) // some)
+        images = [image.path for image in category.test[::step]][:some]
+        ways = {"fast": cascade.fast_, "full": cascade.full_, "cascade": cascade}
+        taken: dict[str, list[float]] = {name: [] for name in ways}
         asked = 0
-        for path in [images[0], *images]:
-            for name, one in (("fast", cascade.fast_), ("full", cascade.full_)):
+        for number, path in enumerate([images[0], *images]):
+            order = list(ways.items())
+            for name, one in order if number % 2 else reversed(order):
                 start = time.perf_counter()
-                one.predict(path)
-                taken[name].append(1000 * (time.perf_counter() - start))
-            start = time.perf_counter()
-            result = cascade.predict(path)
-            taken["cascade"].append(1000 * (time.perf_counter() - start))
-            asked += result.looked == FULL
+                result = one.predict(path)
+                taken[name].append(time.perf_counter() - start)
+                asked += number > 0 and result.looked == FULL
         rows.append({"shots": shots, "asked": asked, **{k: v[1:] for k, v in taken.items()}})
     with atomic_path(file) as temporary:
         temporary.write_text(json.dumps(rows), encoding="utf-8")
@@ -159,19 +156,25 @@ def chosen(others: Sequence[Said], rate: float) -> Limits:
     return best
 
 
-def curve(said: Sequence[Said], cost: float, goes_on: bool) -> Iterator[tuple[float, ...]]:
-    """Rate, agreement, share asked (all, good, bad) and time, each product left out in turn."""
+def curve(said: dict[int, list[Said]], costs: dict[int, float]) -> Iterator[tuple[Any, ...]]:
+    """Rate, number of good parts, agreement, share asked (all, good, bad) and time, each product
+    left out in turn."""
     for rate in RATES:
-        otherwise, asked = 0, []
-        for one in said:
-            limits = chosen([other for other in said if other is not one], rate)
-            otherwise += one.otherwise(limits)
-            asked.append(~one.judged_by_fast(limits))
-        every, bad = np.concatenate(asked), np.concatenate([one.bad for one in said])
-        share = float(every.mean())
-        taken = cost + share * (1 - cost if goes_on else 1)
-        agreement = 1 - otherwise / len(every)
-        yield rate, agreement, share, every[~bad].mean(), every[bad].mean(), taken
+        limits = {
+            one.product: chosen(
+                [other for each in said.values() for other in each if other.product != one.product],
+                rate,
+            )
+            for one in said[SHOTS[0]]
+        }
+        for shots, own in said.items():
+            otherwise = sum(one.otherwise(limits[one.product]) for one in own)
+            every = np.concatenate([~one.judged_by_fast(limits[one.product]) for one in own])
+            bad = np.concatenate([one.bad for one in own])
+            share = float(every.mean())
+            agreement = 1 - otherwise / len(every)
+            asked = share, every[~bad].mean(), every[bad].mean()
+            yield rate, shots, agreement, *asked, costs[shots] + share
 
 
 def auroc(scores: Numbers, bad: Flags) -> float:
@@ -208,48 +211,62 @@ def table(said: Sequence[Said], limits: Limits) -> Iterator[str]:
 
 
 def times(out: Path) -> Iterator[str]:
-    """Milliseconds an image, medians over the images of each product, and their ratios."""
-    yield "| product | K | fast ms | full ms | cascade ms | fast / full | cascade / full |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for file in sorted(out.glob("*.times.json")):
+    """Milliseconds an image, means over the images of each product, and their ratios."""
+    yield "| product | K | asked | full ms | fast ms | cascade ms | fast / full | cascade / full |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    every: dict[int, list[Any]] = {shots: [] for shots in SHOTS}
+    files = sorted(out.glob("*.times.json"))
+    for file in files:
         for row in json.loads(file.read_text(encoding="utf-8")):
-            fast, full = median(row["fast"]), median(row["full"])
-            mean = float(np.mean(row["cascade"]))
-            ratio = mean / float(np.mean(row["full"]))
-            yield (
-                f"| {file.name.partition('.')[0]} | {row['shots']} | {fast:.0f} | {full:.0f}"
-                f" | {mean:.0f} | {fast / full:.2f} | {ratio:.2f} |"
-            )
+            every[row["shots"]].append(row)
+            yield _time_row(file.name.partition(".")[0], row["shots"], [row])
+    for shots, rows in every.items() if files else ():
+        yield _time_row("**all**", shots, rows)
+
+
+def _time_row(name: str, shots: int, rows: Sequence[Any]) -> str:
+    full, fast, cascade = (
+        1000 * float(np.mean(np.concatenate([row[way] for row in rows])))
+        for way in (FULL, "fast", "cascade")
+    )
+    asked, images = (
+        sum(each) for each in zip(*((r["asked"], len(r[FULL])) for r in rows), strict=True)
+    )
+    return (
+        f"| {name} | {shots} | {asked} of {images} | {full:.0f} | {fast:.0f} | {cascade:.0f}"
+        f" | {fast / full:.2f} | {cascade / full:.2f} |"
+    )
 
 
 def tables(out: Path, plot: Path | None) -> None:
     """Everything that docs/cascade.md shows."""
     figure = new_figure(6.4, 2.8, layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    for shots, axes in zip(SHOTS, panels, strict=True):
-        print(f"\nK = {shots}\n\n| fast look | allowed % | agree % | asked % (good, bad) | time |")
-        print("| --- | ---: | ---: | ---: | ---: |")
-        for way in WAYS:
-            said = read(out, way, shots)
-            if len(said) < 2:
-                continue
-            rows = list(curve(said, COSTS[way], way in GOES_ON))
-            for rate, agreement, share, good, bad, taken in rows:
-                print(
-                    f"| {way} | {100 * rate:g} | {100 * agreement:.1f} | {100 * share:.0f}"
-                    f" ({100 * good:.0f}, {100 * bad:.0f}) | {taken:.2f} |"
-                )
-            points = [(row[5], 100 * row[1]) for row in rows]
-            axes.plot(*zip(*points, strict=True), "o-", markersize=3, label=f"{way} ({len(said)})")
+    panels = dict(zip(SHOTS, figure.subplots(1, 2, sharey=True), strict=True))
+    for look in LOOKS:
+        said = {shots: read(out, look, shots) for shots in SHOTS}
+        if len(said[SHOTS[0]]) < 2:
+            continue
+        print(f"\n{look}\n\n| allowed % | K | agree % | asked % (good, bad) | time |")
+        print("| ---: | ---: | ---: | ---: | ---: |")
+        points: dict[int, list[tuple[float, float]]] = {shots: [] for shots in SHOTS}
+        for rate, shots, agreement, share, good, bad, taken in curve(said, COSTS[look]):
+            points[shots].append((taken, 100 * agreement))
+            print(
+                f"| {100 * rate:g} | {shots} | {100 * agreement:.1f} | {100 * share:.0f}"
+                f" ({100 * good:.0f}, {100 * bad:.0f}) | {taken:.2f} |"
+            )
+        for shots, axes in panels.items():
+            axes.plot(*zip(*points[shots], strict=True), "o-", markersize=3, label=look)
+            limits = LOOKS[look].limits
+            print(f"\n{look}, K = {shots}, limits {limits.low:g} and {limits.high:g}\n")
+            print("\n".join(table(said[shots], limits)))
+    for shots, axes in panels.items():
         axes.axhline(99.5, color="#999999", linestyle=":")
         axes.axvline(0.5, color="#999999", linestyle=":")
         axes.set(xlabel="time over the full detector", title=f"K = {shots}")
         axes.grid(True)
-        if said := read(out, CHOSEN, shots):
-            print(f"\n{CHOSEN} with the limits of fit --fast\n")
-            print("\n".join(table(said, Limits())))
-    panels[0].set_ylabel("verdicts that agree, %")
-    panels[0].legend(fontsize=6)
+    panels[SHOTS[0]].set_ylabel("verdicts that agree, %")
+    panels[SHOTS[0]].legend(fontsize=6)
     if plot is not None:
         figure.savefig(plot, dpi=150)
     print()
@@ -262,7 +279,8 @@ def main() -> None:
     parser.add_argument("-o", "--output", required=True)
     parser.add_argument("--products", default="")
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--times", type=int, metavar="IMAGES")
+    parser.add_argument("--times", metavar="IMAGES", help="of each product; all: every one")
+    parser.add_argument("--look", default="int8", choices=tuple(LOOKS), help="whose times")
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     use_threads(options.threads)
@@ -272,7 +290,7 @@ def main() -> None:
         if options.products and category.name not in options.products.split(","):
             continue
         if options.times:
-            clock(category, out / f"{category.name}.times.json", options.times)
+            clock(category, out / f"{category.name}.times.json", options.times, options.look)
         else:
             measure(category, out / f"{category.name}.said.json")
     tables(out, options.plot)

@@ -36,7 +36,7 @@ def test_a_fast_detector_from_fit_to_verdicts(
     assert main(learn) == DONE
     assert main(["info", file]) == DONE
     told = capsys.readouterr().out
-    assert "fast look   56 px" in told
+    assert "fast look   112 px, int8" in told
     assert "clearly good below" in told
     assert main(["detect", str(parts / "test"), "--detector", file, "-o", str(out)]) == DONE
     records = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]

@@ -18,6 +18,7 @@ from hyperfsad.decisions.limits import Limits
 from hyperfsad.detector.storage import KEY
 from hyperfsad.export.writing import require_exportable
 
+SETTINGS: dict[str, Any] = {"recipe": "paper-offline", "resolution": 112, "device": "cpu"}
 NOBODY, EVERYBODY = Limits(0.0, 1e6), Limits(1.0, 1.0)
 """Nobody is clear enough for the fast detector; and everybody is, but for a strength of just 1."""
 
@@ -33,12 +34,21 @@ def picture(seed: int, spot: bool = False) -> Image.Image:
     return image
 
 
+@pytest.fixture(scope="module", params=["int8", "half"])
+def look(request: pytest.FixtureRequest) -> str:
+    if request.param == "int8":
+        pytest.importorskip("nncf")
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def fresh(tiny: str) -> Callable[..., CascadeDetector]:
+def fresh(tiny: str, look: str) -> Callable[..., CascadeDetector]:
     """Makes unfitted detectors on the small model."""
-    return lambda **more: CascadeDetector(
-        tiny, recipe="paper-offline", resolution=112, device="cpu", **more
-    )
+
+    def make(**more: Any) -> CascadeDetector:
+        return CascadeDetector(tiny, fast=look, **SETTINGS | more)
+
+    return make
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +60,15 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def fitted(fresh: Callable[..., CascadeDetector], parts: Path) -> CascadeDetector:
+@pytest.fixture(scope="module")
+def learnt(fresh: Callable[..., CascadeDetector], parts: Path) -> CascadeDetector:
     return fresh().fit(parts)
+
+
+@pytest.fixture
+def fitted(learnt: CascadeDetector) -> CascadeDetector:
+    """One that a test may change."""
+    return deepcopy(learnt)
 
 
 def with_limits(detector: CascadeDetector, limits: Limits) -> CascadeDetector:
@@ -60,11 +76,13 @@ def with_limits(detector: CascadeDetector, limits: Limits) -> CascadeDetector:
     return detector
 
 
-def test_the_fast_detector_sees_half_as_many_pixels_of_the_same_parts(
-    fitted: CascadeDetector,
+def test_the_fast_detector_knows_the_same_parts_in_another_way(
+    fitted: CascadeDetector, look: str
 ) -> None:
     full, fast = fitted.full_, fitted.fast_
-    assert (full.settings.resolution, fast.settings.resolution) == (112, 56)
+    sides, engine = (full.settings.resolution, fast.settings.resolution), fast.encoder_.engine
+    assert sides == ((112, 112) if look == "int8" else (112, 56))
+    assert (engine == "openvino-int8") == (look == "int8")
     assert [image.sha256 for image in full.support_] == [image.sha256 for image in fast.support_]
     assert fitted.limits_.low <= 1 <= fitted.limits_.high
 
@@ -90,7 +108,7 @@ def test_beyond_them_the_fast_one_does_in_the_units_of_the_full(
     assert found.strength == pytest.approx(own.strength)
     assert found.anomalous == own.anomalous
     assert found.foreign == own.foreign
-    assert found.anomaly_map.shape == (4, 4)
+    assert found.anomaly_map.shape == own.anomaly_map.shape
     assert own.threshold is not None
     assert found.score / fitted.threshold_ == pytest.approx(own.score / own.threshold)  # type: ignore[operator]
     assert len(found.regions) == len(own.regions)
@@ -139,6 +157,38 @@ def test_thresholds_move_together(fitted: CascadeDetector) -> None:
 def test_both_learn_what_is_added(fitted: CascadeDetector) -> None:
     fitted.extend([picture(30)])
     assert len(fitted.full_.support_) == len(fitted.fast_.support_) == 4
+
+
+def test_in_8_bits_the_full_detector_decides_for_both(tiny: str) -> None:
+    """Orientations and thresholds are its choice, at first and when parts are added."""
+    pytest.importorskip("nncf")
+
+    def agree() -> None:
+        full, fast = detector.full_, detector.fast_
+        assert (fast.rotations_, fast.tentative_) == (full.rotations_, full.tentative_)
+        assert len(fast.memory_) == len(full.memory_)
+        assert (fast.threshold_, fast.map_threshold_) == (full.threshold_, full.map_threshold_)
+        assert fast.calibration_ == full.calibration_
+
+    detector = CascadeDetector(tiny, **SETTINGS, rotations="auto").fit([picture(0)])
+    assert (detector.rotations_, detector.full_.tentative_) == (8, True)
+    agree()
+    detector.extend([picture(1), picture(2)])  # they lie alike, which three parts can tell
+    assert (detector.rotations_, detector.full_.tentative_) == (1, False)
+    agree()
+    before = detector.threshold_
+    detector.calibrate([picture(seed) for seed in range(20, 24)])
+    assert detector.threshold_ != before
+    agree()
+
+
+def test_the_engine_of_a_file_is_that_of_its_full_detector(
+    fitted: CascadeDetector, tmp_path: Path, look: str
+) -> None:
+    fitted.save(tmp_path / "part.hfsad")
+    loaded = CascadeDetector.load(tmp_path / "part.hfsad", engine="torch")
+    assert loaded.full_.encoder_.engine == "torch"
+    assert loaded.fast_.encoder_.engine == ("openvino-int8" if look == "int8" else "torch")
 
 
 def test_a_fast_result_is_explained_by_the_fast_detector(fitted: CascadeDetector) -> None:
@@ -230,8 +280,10 @@ def test_a_plain_file_holds_no_cascade(fitted: CascadeDetector, tmp_path: Path) 
         ({"tiles": 56}, "tiles are there to see more"),
         ({"budget": 4.0}, "tiles are there to see more"),
         ({"roi": "auto"}, "knows no region of interest"),
-        ({"engine": "openvino-int8"}, "one size of pictures"),
-        ({"resolution": 14}, "nothing faster"),
+        ({"engine": "openvino-int8"}, "in 8 bits, and so is the engine"),
+        ({"engine": "openvino-int8", "fast": "half"}, "one size of pictures"),
+        ({"resolution": 14, "fast": "half"}, "nothing faster"),
+        ({"fast": "quarter"}, "one of int8, half"),
     ],
 )
 def test_what_does_not_go_together_is_refused(

@@ -22,11 +22,28 @@ from hyperfsad.method.missing import (
     SPREAD,
     Missing,
     MissingPieces,
+    _median_around,
     missing_weight,
 )
 
 GRID = 12
 WIDTH = 24
+
+
+@pytest.mark.parametrize("grid", [1, 2, 5, 32])
+def test_the_median_around_a_patch_is_torchs(grid: int) -> None:
+    """Of whole numbers, mirrored at the borders."""
+    moves = torch.randint(
+        -grid, grid + 1, (grid * grid,), generator=torch.Generator().manual_seed(3)
+    )
+    reach = min(AROUND // 2, grid - 1)
+    wide = torch.nn.functional.pad(moves.float().reshape(1, 1, grid, grid), [reach] * 4, "reflect")
+    expected = [
+        wide[0, 0, row : row + 2 * reach + 1, column : column + 2 * reach + 1].flatten().median()
+        for row in range(grid)
+        for column in range(grid)
+    ]
+    assert _median_around(moves, grid).tolist() == [int(each) for each in expected]
 
 
 def unit(rows: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ def new_cascade(options: argparse.Namespace) -> "CascadeDetector":
     _prepare(options)
     from ..detector.cascade import CascadeDetector
 
-    return CascadeDetector(**_settings(options))
+    return CascadeDetector(fast=options.fast, **_settings(options))
 
 
 def saved_detector(

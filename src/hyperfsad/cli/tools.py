@@ -9,6 +9,7 @@ from typing import Any
 from ..decisions.thresholds import Calibration
 from ..detector.recipes import PAPER_OFFLINE, stored_recipe
 from ..encoders import REGISTRY, EncoderSpec
+from ..encoders.precisions import precision_in
 from ..encoders.specs import Hub, Source
 from ..errors import DetectorFileError, UsageError
 from ..messages import as_rows
@@ -203,9 +204,13 @@ def _fast(header: dict[str, Any]) -> list[str]:
     """What looks before the full detector."""
     low, high = header["limits"]
     threshold, of_map = (_score(header.get(name)) for name in ("threshold", "map_threshold"))
+    side, precision = (
+        header["encoder"]["resolution"],
+        precision_in(header["encoder"]["fingerprint"]),
+    )
     return [
-        f"fast look   {header['encoder']['resolution']} px, threshold {threshold} (map {of_map})",
-        f"limits      clearly good below {low:g}, clearly bad above {high:g} times its thresholds",
+        f"fast look   {side} px, {precision}, threshold {threshold} (map {of_map})",
+        f"limits      clearly good below {low:g}, clearly bad above {high:g} times the threshold",
     ]
 
 

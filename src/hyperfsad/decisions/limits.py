@@ -1,22 +1,19 @@
 """The limits between which a fast detector is not sure, and the full one must be asked.
 
-A limit is a strength: how far an image reaches against the fast detector's own thresholds, which
-come from the good parts; above 1 it would call the image anomalous.
+A limit is a strength: how far an image reaches against the thresholds that the fast detector is
+held against; above 1 it would call the image anomalous.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-CLEARLY_GOOD, CLEARLY_BAD = 0.64, 1.12
-"""Measured on nine products (docs/cascade.md)."""
 
 
 @dataclass(frozen=True)
 class Limits:
     """Below `low` an image is clearly good, above `high` clearly bad."""
 
-    low: float = CLEARLY_GOOD
-    high: float = CLEARLY_BAD
+    low: float
+    high: float
 
     def are_clear(self, strength: float | None) -> bool:
         """Whether an image of a strength lies beyond either."""
@@ -31,3 +28,8 @@ class Limits:
         """What `to_list` gave."""
         low, high = stored
         return cls(float(low), float(high))
+
+
+EIGHT_BITS_LIMITS, HALF_LIMITS = Limits(0.96, 1.065), Limits(0.64, 1.12)
+"""For a fast look in 8 bits and for one at half the resolution, measured on nine products
+(docs/cascade.md)."""

@@ -1,16 +1,16 @@
 """A fast detector before the full one: it judges parts that are clearly good or clearly bad.
 
-Both have learnt the same good parts; the fast one looks at them with fewer pixels. How far an image
-reaches against the thresholds of the fast one decides who judges it (`decisions.limits`): beyond
-either limit the fast one does, between them the full one. Whoever looked, scores and maps are in
-the units of the full detector, so that one threshold holds for all images of a run.
+Both have learnt the same good parts; the fast one encodes them in 8 bits, or looks at them with
+fewer pixels (`looks`). How far an image reaches against the thresholds decides who judges it
+(`decisions.limits`): beyond either limit the fast one does, between them the full one. Whoever
+looked, scores and maps are in the units of the full detector, so that one threshold holds for all
+images of a run.
 """
 
 import hashlib
 import itertools
 import json
 import os
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -22,37 +22,35 @@ from ..decisions.limits import Limits
 from ..decisions.roi import Roi
 from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration
 from ..encoders.encoder import Encoder, PreparedImage, prepare, prepared
-from ..encoders.precisions import INT8, named_engine, precision_of
+from ..encoders.precisions import INT8, precision_in
 from ..errors import ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
 from ..images.loading import ImageSource, LoadedImage, NormalImage
 from ..images.reading import Images, check_images, single_images
 from ..messages import Progress, silent
-from ..method.branches import TokenScore
 from ..method.coreset import COMPACT
-from ..results.levels import Levels
 from ..results.result import FAST, FULL, AnomalyResult, Explainer
 from . import storage
 from .checks import file_path
 from .hyperfsad import HyperFSAD
+from .looks import Look, find_look, look_between
 from .predictor import Predictor
-
-FEWER = 2
-"""The fast detector sees this part of the pixels along a side (docs/cascade.md)."""
+from .quantised import tensors_of
+from .units import FastExplainer, Units
 
 
 @dataclass(frozen=True)
 class TwicePrepared(PreparedImage):
     """An image as both encoders take it."""
 
-    fewer: NDArray[np.float32] | None = None
+    for_fast: NDArray[np.float32] | None = None
     """The fast encoder's input."""
 
-    def for_fast(self) -> PreparedImage:
+    def fast(self) -> PreparedImage:
         """The image as the fast detector takes it."""
-        assert self.fewer is not None
-        return PreparedImage(self.source, self.name, self.size, self.fewer, self.picture)
+        assert self.for_fast is not None
+        return PreparedImage(self.source, self.name, self.size, self.for_fast, self.picture)
 
 
 class CascadeDetector(Predictor):
@@ -65,25 +63,24 @@ class CascadeDetector(Predictor):
     limits_: Limits
     """Between them the full detector is asked; there after `fit` or `load`."""
 
-    def __init__(self, backbone: str | None = None, **settings: Any) -> None:
-        """All that `HyperFSAD` takes but tiles, a budget and a region of interest."""
+    def __init__(self, backbone: str | None = None, *, fast: str = "int8", **settings: Any) -> None:
+        """All that `HyperFSAD` takes but tiles, a budget and a region of interest.
+
+        `fast` is how it looks first: `int8` encodes in 8 bits (it needs the extra
+        `hyperfsad[int8]` and a CPU), `half` looks with half as many pixels along a side.
+        """
+        look = find_look(fast)
         full = HyperFSAD(backbone, **settings)
         _refuse(full)
         full.keep_plain()
-        side = full.settings.grid // FEWER * full.settings.patch
-        if side < full.settings.patch:
-            raise UsageError(
-                f"At {full.settings.resolution} pixels there is nothing faster to look with; leave"
-                " --fast out, or take a higher --resolution."
-            )
-        fast = HyperFSAD(backbone, **{**settings, "resolution": side, "notify": silent})
-        fast.keep_plain()
-        self._begin(full, fast)
+        own = HyperFSAD(backbone, **{**settings, **look.settings(full), "notify": silent})
+        own.keep_plain()
+        self._begin(full, own, look)
 
-    def _begin(self, full: HyperFSAD, fast: HyperFSAD) -> None:
-        self.full_, self.fast_ = full, fast
+    def _begin(self, full: HyperFSAD, fast: HyperFSAD, look: Look) -> None:
+        self.full_, self.fast_, self._look = full, fast, look
         self.settings, self.batch_size = full.settings, full.batch_size
-        self._explainer: Explainer = _FastExplainer(self)
+        self._explainer: Explainer = FastExplainer(self)
 
     def fit(
         self, images: Images, *, threshold: bool = True, false_alarm_rate: float = FALSE_ALARM_RATE
@@ -93,8 +90,9 @@ class CascadeDetector(Predictor):
         check_images(images)
         first, second = itertools.tee(single_images(images))
         self.full_.fit(first, threshold=threshold, false_alarm_rate=false_alarm_rate)
-        self.fast_.fit(second, threshold=threshold, false_alarm_rate=false_alarm_rate)
-        return self._settle()
+        self._look.fit(self.fast_, self.full_, second)
+        self.limits_ = self._look.limits
+        return self
 
     def extend(self, images: Images) -> "CascadeDetector":
         """Remembers more good parts in both detectors."""
@@ -102,8 +100,8 @@ class CascadeDetector(Predictor):
         check_images(images)
         first, second = itertools.tee(single_images(images))
         self.full_.extend(first)
-        self.fast_.extend(second)
-        return self._settle()
+        self._look.extend(self.fast_, self.full_, second)
+        return self
 
     def calibrate(
         self,
@@ -112,15 +110,15 @@ class CascadeDetector(Predictor):
         false_alarm_rate: float = FALSE_ALARM_RATE,
         keep_odd: bool = False,
     ) -> "CascadeDetector":
-        """Sets the thresholds of both detectors, each from its own scores of the same parts."""
+        """Sets the thresholds."""
         self.require_fitted()
         parts: list[Images | None] = [None, None]
         if images is not None:
             check_images(images)
             parts = list(itertools.tee(single_images(images)))
-        for detector, own in zip((self.full_, self.fast_), parts, strict=True):
-            detector.calibrate(own, false_alarm_rate=false_alarm_rate, keep_odd=keep_odd)
-        return self._settle()
+        self.full_.calibrate(parts[0], false_alarm_rate=false_alarm_rate, keep_odd=keep_odd)
+        self._look.calibrate(self.fast_, self.full_, parts[1], keep_odd)
+        return self
 
     def move_threshold(self, threshold: float) -> None:
         """Sets the threshold by hand; all others move by the same factor."""
@@ -130,10 +128,6 @@ class CascadeDetector(Predictor):
         own = self.fast_.threshold_ * threshold / before
         self.full_.move_threshold(threshold)
         self.fast_.move_threshold(own)
-
-    def _settle(self) -> "CascadeDetector":
-        self.limits_ = Limits()
-        return self
 
     @property
     def encoder_(self) -> Encoder:
@@ -153,9 +147,11 @@ class CascadeDetector(Predictor):
             source, full.settings, full.view_.visible, keep_picture=keep_picture, keep_whole=True
         )
         assert found.whole is not None
-        fewer = prepare(fast.view_.visible(found.whole), fast.settings)
+        pixels = found.pixels
+        if fast.settings.resolution != full.settings.resolution:
+            pixels = prepare(fast.view_.visible(found.whole), fast.settings)
         own = {each.name: getattr(found, each.name) for each in fields(PreparedImage)}
-        return TwicePrepared(**{**own, "whole": None}, fewer=fewer)
+        return TwicePrepared(**{**own, "whole": None}, for_fast=pixels)
 
     def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
         asked: list[PreparedImage] = []
@@ -169,10 +165,10 @@ class CascadeDetector(Predictor):
 
     def _first_looks(self, images: Sequence[PreparedImage]) -> list[AnomalyResult | None]:
         """What the fast detector says; None where the full one must be asked."""
-        units = self._units()
+        units = self.units()
         if units is None:
             return [None] * len(images)
-        small = [image.for_fast() for image in images if isinstance(image, TwicePrepared)]
+        small = [image.fast() for image in images if isinstance(image, TwicePrepared)]
         results = []
         for image, scored in zip(images, self.fast_.score_images(small), strict=True):
             result = units.result(image, scored, self._explainer)
@@ -189,19 +185,9 @@ class CascadeDetector(Predictor):
             for image, scored in zip(images, scores, strict=True)
         ]
 
-    def _units(self) -> "_Units | None":
-        """How scores of the fast detector are read; None where one of them has no thresholds."""
-        levels = self.full_.levels()
-        full, fast = (
-            (one.threshold_, one.map_threshold_) if one.threshold_ and one.map_threshold_ else None
-            for one in (self.full_, self.fast_)
-        )
-        if full is None or fast is None:
-            return None
-        of_score, of_map = (own / other for own, other in zip(full, fast, strict=True))
-        foreign = self.fast_.foreign_
-        levels = replace(levels, foreign=None if foreign is None else foreign * of_score)
-        return _Units(levels, of_score, of_map)
+    def units(self) -> Units | None:
+        """How scores of the fast detector are read; None where there are no thresholds."""
+        return Units.between(self.full_, self.fast_)
 
     @property
     def threshold_(self) -> float | None:
@@ -283,9 +269,8 @@ class CascadeDetector(Predictor):
         self.require_fitted()
         full, fast = self.full_, self.fast_
         own = {**fast.header(), "limits": self.limits_.to_list()}
-        storage.write_cascade(
-            file_path(path), full.memory_, full.header(), full.view_, (fast.memory_, own)
-        )
+        first = fast.memory_, own, tensors_of(fast.quantised_)
+        storage.write_cascade(file_path(path), full.memory_, full.header(), full.view_, first)
 
     @classmethod
     def load(
@@ -295,15 +280,18 @@ class CascadeDetector(Predictor):
 
         `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
         """
-        stored = storage.read_cascade(file_path(path))
-        full, fast = (
-            HyperFSAD.restored(bank, header, os.fspath(path), backbone=backbone, **machine)
-            for bank, header in stored
+        (bank, header), (own, fast_header) = storage.read_cascade(file_path(path))
+        name = os.fspath(path)
+        full = HyperFSAD.restored(bank, header, name, backbone=backbone, **machine)
+        if precision_in(fast_header["encoder"]["fingerprint"]) == INT8:
+            machine = {**machine, "engine": "auto", "device": "cpu"}
+        fast = HyperFSAD.restored(
+            own, fast_header, name, backbone=backbone, prefix=storage.FAST, **machine
         )
         fast.notify = silent
         detector = cls.__new__(cls)
-        detector._begin(full, fast)
-        detector.limits_ = Limits.from_list(stored[1][1]["limits"])
+        detector._begin(full, fast, look_between(full, fast))
+        detector.limits_ = Limits.from_list(fast_header["limits"])
         return detector
 
     def __getstate__(self) -> dict[str, Any]:
@@ -312,69 +300,23 @@ class CascadeDetector(Predictor):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._explainer = _FastExplainer(self)
+        self._explainer = FastExplainer(self)
 
     def __repr__(self) -> str:
         return f"CascadeDetector({self.full_!r}, {self.fast_!r})"
-
-
-@dataclass(frozen=True)
-class _Units:
-    """Scores of the fast detector in the units of the full one."""
-
-    levels: Levels
-    of_score: float
-    of_map: float
-
-    def result(
-        self, image: PreparedImage, scored: TokenScore, explainer: Explainer
-    ) -> AnomalyResult:
-        """What is said of an image."""
-        values = {name: self.of_score * value for name, value in scored.branches.values.items()}
-        factor = np.float32(self.of_map)
-        lacking = None if scored.missing is None else factor * scored.missing
-        told = TokenScore(
-            factor * scored.anomaly_map,
-            scored.branches.with_values(**values),
-            scored.inside,
-            lacking,
-        )
-        link = weakref.ref(explainer)
-        return self.levels.result(image.name, image.size, image.source, image.picture, told, link)
-
-
-class _FastExplainer:
-    """Explains results of the fast detector, in the units of the full one."""
-
-    def __init__(self, cascade: CascadeDetector) -> None:
-        self._cascade = weakref.ref(cascade)
-
-    def evidence(
-        self, image: ImageSource | LoadedImage, x: float | None = None, y: float | None = None
-    ) -> Evidence:
-        """The evidence at x, y of an image."""
-        cascade = self._cascade()
-        assert cascade is not None  # which owns this explainer
-        found, units = cascade.fast_.evidence(image, x, y), cascade._units()
-        return found if units is None else replace(found, shown=units.of_map * found.shown)
 
 
 def _refuse(full: HyperFSAD) -> None:
     """Refuses what a cascade cannot have."""
     if full.tile_side is not None or full.budget is not None:
         raise UsageError(
-            "A fast look sees whole pictures with fewer pixels, and tiles are there to see more;"
-            " leave --fast, or --tiles and --budget out."
+            "A fast look sees whole pictures, and tiles are there to see more; leave --fast, or"
+            " --tiles and --budget out."
         )
     if full.memory == COMPACT:
         raise UsageError(
             "A fast look and a compact memory are two ways to the same end; leave --fast or"
             " --memory compact out."
-        )
-    if precision_of(named_engine(full.engine)) == INT8:
-        raise UsageError(
-            "The engine openvino-int8 is calibrated for one size of pictures, and a fast look needs"
-            " two; leave --fast out, or take openvino."
         )
     if full.roi is not None:
         raise UsageError("A fast look knows no region of interest; leave --fast or --roi out.")

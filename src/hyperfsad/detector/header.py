@@ -74,8 +74,10 @@ def restored(
     path: str,
     backbone: str | None,
     machine: dict[str, Any],
+    prefix: str = "",
 ) -> Detector:
-    """A detector from its memory bank and what `header` said of it; `path` names the file."""
+    """A detector from its memory bank and what `header` said of it; `path` names the file, in which
+    its further tensors have names that begin with a prefix."""
     try:
         settings, fingerprint = storage.stored_encoder(header, path, backbone)
         engine = engine_for(machine.get("engine", "auto"), fingerprint, path)
@@ -102,7 +104,7 @@ def restored(
         if precision_in(fingerprint) == INT8:
             from .quantised import read_quantised
 
-            detector.quantised_ = read_quantised(path, header)
+            detector.quantised_ = read_quantised(path, header, prefix)
         if detector.settings.patch != settings.patch:
             raise ValueError(f"its encoder has patches of {detector.settings.patch}")
         detector.rotations_, detector.tentative_ = rotations, tentative

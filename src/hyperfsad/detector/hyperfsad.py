@@ -556,10 +556,12 @@ class HyperFSAD(FewShotDetector):
         path: str,
         *,
         backbone: str | None,
+        prefix: str = "",
         **machine: Any,
     ) -> "HyperFSAD":
-        """A detector from its memory bank and what `header` said of it; `path` names the file."""
-        detector: HyperFSAD = restored(cls, bank, header, path, backbone, machine)
+        """A detector from its memory bank and what `header` said of it; `path` names the file, and
+        `prefix` begins the names of its further tensors there."""
+        detector: HyperFSAD = restored(cls, bank, header, path, backbone, machine, prefix)
         return detector
 
     def __repr__(self) -> str:

@@ -52,10 +52,12 @@ def tensors_of(quantised: Quantised | None) -> dict[str, torch.Tensor]:
     return {name: torch.tensor(np.frombuffer(part, np.uint8)) for name, part in content.items()}
 
 
-def read_quantised(path: str, header: Mapping[str, Any]) -> Quantised:
-    """What the file of an 8-bit detector keeps of it."""
+def read_quantised(path: str, header: Mapping[str, Any], prefix: str = "") -> Quantised:
+    """What the file of an 8-bit detector keeps of it, under names that begin with a prefix."""
     fingerprint = str(header["encoder"]["fingerprint"])
-    parts = [storage.read_tensor(Path(path), dict(header), name) for name in (GRAPH, CONSTANTS)]
+    parts = [
+        storage.read_tensor(Path(path), dict(header), name, prefix) for name in (GRAPH, CONSTANTS)
+    ]
     graph, constants = (part.numpy().tobytes() for part in parts)
     found = Quantised(weights_in(fingerprint), graph, constants)
     if found.fingerprint != fingerprint:

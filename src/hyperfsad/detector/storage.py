@@ -93,11 +93,11 @@ def write_cascade(
     bank: MemoryBank,
     settings: dict[str, Any],
     view: View,
-    fast: tuple[MemoryBank, dict[str, Any]],
+    fast: tuple[MemoryBank, dict[str, Any], Mapping[str, torch.Tensor]],
 ) -> None:
     """Writes a detector, and the fast one that looks before it."""
     tensors, description = _described(bank, settings, _viewed(view))
-    found, own = _described(*fast, {})
+    found, own = _described(*fast)
     tensors |= {f"{FAST}{key}": tensor for key, tensor in found.items()}
     _write(path, tensors, {"format": FORMAT, **description, "fast": own})
 
@@ -325,11 +325,11 @@ def _prefix(number: int) -> str:
     return f"products.{number}."
 
 
-def read_tensor(path: Path, header: dict[str, Any], name: str) -> torch.Tensor:
-    """A further tensor of a detector file, checked."""
+def read_tensor(path: Path, header: dict[str, Any], name: str, prefix: str = "") -> torch.Tensor:
+    """A further tensor of a detector file, checked; the header is that of its detector."""
     try:
         with safe_open(path, framework="pt") as file:
-            tensor: torch.Tensor = file.get_tensor(name)
+            tensor: torch.Tensor = file.get_tensor(f"{prefix}{name}")
         if _crc32(tensor.contiguous()) != header["crc32"][name]:
             raise ValueError(_MISMATCH)
     except _DAMAGES as error:

@@ -35,7 +35,7 @@ from . import store
 from .engines import TorchEngine
 from .folders import quiet_transformers, weight_files
 from .positions import constant_positions
-from .precisions import FULL, HINTS, engine_in, fingerprint_in
+from .precisions import FULL, engine_in, fingerprint_in, hint_for
 from .quiet_openvino import ConversionError, import_openvino, last_line
 from .specs import FAMILIES, EncoderSettings
 
@@ -107,11 +107,16 @@ def _refuse_after_fork() -> None:
 
 def _require_precision(core: Any, precision: str) -> None:
     """A CPU without fast half precision would compute in float32, under the name of another."""
-    found = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    if precision != FULL and precision.upper() not in found:
+    if precision != FULL and precision.upper() not in _capabilities(core):
         raise UsageError(
             f"This CPU does not compute in {precision}; take --engine openvino, which is float32."
         )
+
+
+def _capabilities(core: Any) -> list[str]:
+    """What this CPU computes in: FP32, perhaps BF16, FP16, INT8."""
+    found: list[str] = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return found
 
 
 class OpenVINOEngine:
@@ -131,10 +136,11 @@ class OpenVINOEngine:
         _process = self._process = os.getpid()
         _engines.add(self)
         threads = torch.get_num_threads()
+        hint = hint_for(precision, _capabilities(core))
         options = {
             # a CPU with fast half precision would take it by default
-            "INFERENCE_PRECISION_HINT": HINTS[precision],
-            "EXECUTION_MODE_HINT": "ACCURACY" if HINTS[precision] == "f32" else "PERFORMANCE",
+            "INFERENCE_PRECISION_HINT": hint,
+            "EXECUTION_MODE_HINT": "ACCURACY" if hint == "f32" else "PERFORMANCE",
             "PERFORMANCE_HINT": "THROUGHPUT" if parallel else "LATENCY",
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": threads if parallel else 1,

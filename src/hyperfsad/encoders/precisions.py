@@ -7,13 +7,14 @@ Nothing here needs torch.
 """
 
 import os
+from collections.abc import Collection
 
 from ..errors import UsageError
 from .specs import ENGINES
 
 FULL, INT8 = "f32", "int8"
-HINTS = {FULL: "f32", "bf16": "bf16", "fp16": "f16", INT8: "f32"}
-"""What OpenVINO shall compute in; a quantised graph says itself where it is 8 bits."""
+HALF = {"bf16": "bf16", "fp16": "f16"}
+"""Half precisions as OpenVINO calls them."""
 _PREFIX = "openvino-"
 
 
@@ -36,6 +37,17 @@ def engine_in(precision: str) -> str:
     return "openvino" if precision == FULL else _PREFIX + precision
 
 
+def hint_for(precision: str, capabilities: Collection[str]) -> str:
+    """What OpenVINO shall compute in on a CPU with these capabilities.
+
+    A quantised graph says itself where it is 8 bits; the rest, mostly attention, may be half
+    precision, whose error is a fraction of that.
+    """
+    if precision == INT8:
+        return "bf16" if "BF16" in capabilities else "f32"
+    return HALF.get(precision, "f32")
+
+
 def fingerprint_in(weights: str, precision: str, graph: str = "") -> str:
     """The fingerprint of weights that compute in a precision."""
     detail = f":{graph}" if graph else ""
@@ -56,7 +68,7 @@ def engine_for(engine: str, fingerprint: str, path: str) -> str:
     """The engine for a saved detector: its own precision, whatever auto means; another is refused,
     since memory and thresholds were made by that one."""
     own = precision_in(fingerprint)
-    if own not in HINTS:
+    if own not in (FULL, INT8, *HALF):
         raise UsageError(
             f"{path} was fitted in {own}, which this version does not know; update hyperfsad."
         )

@@ -14,6 +14,7 @@ is asked about the good parts that it resembles most, and the one of which it la
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
@@ -172,7 +173,12 @@ def _median_around(moves: Tensor, grid: int) -> Tensor:
     wide = pad(maps, [min(AROUND // 2, grid - 1)] * 4, mode="reflect")
     side = wide.shape[-1] - grid + 1
     around = wide.unfold(2, side, 1).unfold(3, side, 1).reshape(len(moves), -1)
-    return around.median(dim=1).values.long()
+    if around.device.type != "cpu":
+        return around.median(dim=1).values.long()
+    # whole numbers below 2^15, and an odd number of them: numpy is ten times as fast with these
+    middle = around.shape[1] // 2
+    found = np.partition(around.numpy().astype(np.int16), middle, axis=1)[:, middle]
+    return torch.from_numpy(found.astype(np.int64))
 
 
 def missing_weight(most: float, images: int, difference: float = DIFFERENT) -> float:

@@ -5,8 +5,8 @@ A row p of the memory cannot be active for a query q unless ⟨q, p⟩ exceeds t
 
     ⟨q, p⟩ ≤ ⟨q_head, p_head⟩ + ‖q_tail‖·‖p_tail‖
 
-which is one matrix product of a third of the full width, with the tails' norms as one more
-column. The threshold of any subset of the candidates is a lower bound of τ, so whatever has an
+which is one matrix product of an eighth to a third of the full width, with the tails' norms as one
+more column. The threshold of any subset of the candidates is a lower bound of τ, so whatever has an
 upper bound below it may go: the result is exact. The rest is done row by row in `_kernel.c`.
 """
 
@@ -28,11 +28,13 @@ try:
 except ImportError:  # there was no compiler when this was installed
     kernel = None
 
-WORTHWHILE = 2048
-"""Rows of memory from which the bound pays; one image's 1,024 are faster compared outright."""
+WORTHWHILE = 1024
+"""Rows of memory from which the bound pays."""
 
-HEAD_SHARE = 3
-"""The head is this part of the width: a wider one costs more in the product than it saves after."""
+HEAD_SHARES, HELD = (8, 6, 4, 3), 0.93
+"""The head is the narrowest of these parts of the width that holds so much of the squared length of
+the memory: a wider one costs more in the product than it saves after, a narrower one leaves more
+rows to compare one by one. Textures need a wide one (docs/speed.md)."""
 
 AXES_FROM = 4096
 """Rows that the axes are taken from; any orthonormal axes are right, good ones prune more."""
@@ -40,8 +42,8 @@ AXES_FROM = 4096
 SLACK = 1e-5
 """Rounding of a bound: far above what float32 sums of unit vectors can lose."""
 
-TOGETHER, TILE = 512, 4096
-"""Queries and rows of memory whose bounds a thread holds at once: 8 MB, which stay in the cache.
+TOGETHER, TILE = 256, 2048
+"""Queries and rows of memory whose bounds a thread holds at once: 2 MB, which stay in the cache.
 Whole rows of bounds would pass through main memory: twice the time at 256 images."""
 
 
@@ -116,9 +118,11 @@ class Bound:
 
     def __init__(self, tokens: Tensor) -> None:
         sample = tokens[:: -(-len(tokens) // AXES_FROM)].double()
-        axes: Tensor = torch.linalg.eigh(sample.T @ sample).eigenvectors
-        head = max(1, len(axes) // HEAD_SHARE)
-        self._axes = axes.flip(1)[:, :head].float().contiguous()
+        found = torch.linalg.eigh(sample.T @ sample)
+        held = found.eigenvalues.flip(0).cumsum(0) / found.eigenvalues.sum()
+        heads = [max(1, len(held) // share) for share in HEAD_SHARES]
+        head = next((each for each in heads if held[each - 1] >= HELD), heads[-1])
+        self._axes = found.eigenvectors.flip(1)[:, :head].float().contiguous()
 
     def __call__(self, tokens: Tensor) -> Tensor:
         """Head and norm of the tail; what rounding may have taken from the tail is added."""
