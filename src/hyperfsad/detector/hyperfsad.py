@@ -1,7 +1,6 @@
 """HyperFSAD: the only class most users meet. Show it good parts, then ask about others."""
 
 import itertools
-import math
 import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -10,21 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..decisions.interest import make_interest
 from ..decisions.roi import Roi, RoiSource
-from ..decisions.routing import foreign_distance, strangers
-from ..decisions.thresholds import (
-    FALSE_ALARM_RATE,
-    Calibration,
-    check_rate,
-    from_support,
-)
+from ..decisions.routing import strangers
+from ..decisions.thresholds import FALSE_ALARM_RATE, check_rate
 from ..encoders.encoder import PreparedImage
 from ..encoders.precisions import INT8, named_engine, precision_of
 from ..encoders.tokens import Tokens
-from ..errors import ImageError, NotFiniteError, UsageError
+from ..errors import ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
 from ..images.loading import ImageSource, LoadedImage, load_image
-from ..images.reading import Images, check_images, distinct_images, single_images
+from ..images.reading import Images, check_images, single_images
 from ..images.rotation import turned
 from ..messages import Notify, silent
 from ..method.branches import TokenScore, branch_weights
@@ -32,15 +26,14 @@ from ..method.coreset import COMPACT, EXACT, Coreset, compact_count, cover
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling
-from ..results.answering import unjudged
 from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
-from .base import FewShotDetector
-from .calibrating import anomalous_before, calibrated
+from .calibrating import anomalous_before
 from .checks import checked, file_path
 from .closer import BUDGET, TURNING, look_closer
 from .compacting import check_compact
 from .header import header_of, identity_of, restored
+from .judging import JudgingDetector
 from .orientation import AUTO_ROTATIONS as AUTO_COUNT
 from .orientation import (
     Read,
@@ -51,14 +44,14 @@ from .orientation import (
     read_in_orientations,
 )
 from .recipes import DEFAULT_RECIPE, find_recipe
-from .remarks import about_anomalous, about_learnt, about_strangers, about_support
+from .remarks import about_anomalous, about_strangers
 from .support import SupportReader
 
 if TYPE_CHECKING:
     import torch
 
 
-class HyperFSAD(FewShotDetector):
+class HyperFSAD(JudgingDetector):
     """Few-shot anomaly detector: frozen tokens, sparse reconstruction, two branches.
 
     >>> detector = HyperFSAD().fit("good/")
@@ -383,92 +376,6 @@ class HyperFSAD(FewShotDetector):
         self._know_strangers()
         self._decided_again(calibration)
         return self._compacted()
-
-    def _decided_again(self, calibration: Calibration | None) -> "HyperFSAD":
-        """After the memory has changed: an estimate is made again, a calibration is stale."""
-        if calibration is None:
-            return self
-        if calibration.method == "support":
-            return self.calibrate(false_alarm_rate=calibration.rate)
-        self.calibration_ = calibration.outdated()
-        return self
-
-    def _know_strangers(self) -> None:
-        """Finds out how far an image may be from the good parts before it shows another product."""
-        share = find_recipe(self.recipe).foreign
-        self.foreign_ = foreign_distance(self.memory_, self.encoder_.empty_cls, share)
-
-    def _tell(self, note: str | None) -> None:
-        if note:
-            self.notify(note)
-
-    def calibrate(
-        self,
-        images: "Images | None" = None,
-        *,
-        false_alarm_rate: float = FALSE_ALARM_RATE,
-        keep_odd: bool = False,
-    ) -> "HyperFSAD":
-        """Sets the thresholds between good and anomalous.
-
-        `images` are good parts that were not learnt: with 1/α − 1 of them or more (19 for 5 %) at
-        most a share α of good parts is called anomalous, on average over the draw of these images.
-        One that stands far apart from all others is left out and named, unless `keep_odd`: it would
-        set the threshold alone. Without images the thresholds are an estimate from the normal ones.
-        """
-        self.require_fitted()
-        check_rate(false_alarm_rate)
-        if images is not None:
-            check_images(images)
-        found = self.view_.leave_one_out(self.progress)
-        support = from_support(found, false_alarm_rate, find_recipe(self.recipe).lone)
-        self._tell(about_learnt(found, [image.name for image in self.support_]))
-        if images is not None:
-            further = self._further(images)
-            reach = [(name, support.strength(one.score, one.peak)) for name, one in further]
-            limit = math.inf if self.foreign_ is None else self.foreign_
-            foreign = [name for name, one in further if one.branches.values["cls"] > limit]
-            self._tell(about_strangers(foreign))
-            self._decide(calibrated(reach, false_alarm_rate, support, keep_odd, self.notify))
-            return self
-        self._tell(about_support(found))
-        self._decide(support)
-        return self
-
-    def move_threshold(self, threshold: float) -> None:
-        """Sets the threshold by hand; that of the map moves by the same factor, since the verdict
-        comes from both."""
-        if not 0 < threshold < math.inf:
-            raise UsageError(f"The threshold is above 0, not {threshold:g}.")
-        before = self.threshold_
-        if self.map_threshold_ is not None and before is not None and before > 0:
-            self.map_threshold_ *= threshold / before
-        self.threshold_ = threshold
-
-    def _further(self, images: Images) -> list[tuple[str, TokenScore]]:
-        """The scores of good parts; a learnt one is left out with a warning."""
-        known = {image.sha256: image.name for image in self.memory_.images}
-        found = distinct_images(
-            images,
-            self._prepared,
-            self.skipped_,
-            known,
-            kind="A good part",
-            count=self._read_ahead,
-        )
-        scores: list[tuple[str, TokenScore]] = []
-        for _, image in found:
-            try:
-                scores += [(image.name, one) for one in self.score_images([image])]
-            except NotFiniteError as error:
-                raise unjudged(image.name, error) from error
-            del image  # a large picture goes before the next is read
-        return scores
-
-    def _decide(self, calibration: Calibration | None) -> None:
-        self.calibration_ = calibration
-        self.threshold_ = None if calibration is None else calibration.threshold
-        self.map_threshold_ = None if calibration is None else calibration.map_threshold
 
     def score_images(self, images: Sequence[PreparedImage]) -> list[TokenScore]:
         """The scores of a few images that were read, as one batch."""
