@@ -40,7 +40,7 @@ Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 SHOTS, DRAW = (1, 4), "0"
 FULL = "full"
-COSTS = {"int8": {1: 0.43, 4: 0.47}, "half": {1: 0.21, 4: 0.20}}
+COSTS = {"int8": {1: 0.46, 4: 0.52}, "half": {1: 0.21, 4: 0.20}}
 """Of a fast look over a full one, where no times were taken."""
 RATES = (0.0, 0.0025, 0.005, 0.01, 0.02, 0.04)
 

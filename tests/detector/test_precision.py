@@ -8,7 +8,14 @@ import pytest
 
 from hyperfsad import HyperFSAD, ProductDetector
 from hyperfsad.encoders import openvino as room
-from hyperfsad.encoders.precisions import engine_in, precision_in, precision_of, weights_in
+from hyperfsad.encoders.precisions import (
+    engine_in,
+    hint_for,
+    precision_in,
+    precision_of,
+    weights_in,
+)
+from hyperfsad.encoders.quiet_openvino import import_openvino
 from hyperfsad.encoders.specs import ENGINES
 from hyperfsad.errors import DetectorFileError, UsageError
 from tests.conftest import make_picture
@@ -72,6 +79,43 @@ def test_tokens_come_from_8_bit_products(eight: HyperFSAD) -> None:
         for operation in compiled.get_runtime_model().get_ops()
     }
     assert kinds & {"i8", "u8"}
+
+
+def test_what_suffers_most_is_not_quantised(eight: HyperFSAD) -> None:
+    """The second products of the MLPs in the first three blocks, and no other ones."""
+    assert eight.quantised_ is not None
+    graph = (
+        import_openvino()
+        .Core()
+        .read_model(
+            eight.quantised_.graph,
+            import_openvino().Tensor(np.frombuffer(eight.quantised_.constants, dtype=np.uint8)),
+        )
+    )
+    quantised = {
+        operation.get_friendly_name().partition(".layer.")[2].partition("/")[0]
+        for operation in graph.get_ops()
+        if operation.get_type_name() == "MatMul"
+        and operation.input_value(0).get_node().get_type_name() == "FakeQuantize"
+    }
+    depth = eight.settings.layers[-1]
+    assert depth > 3
+    assert {name for name in quantised if name.endswith("fc1")} == {
+        f"{block}.mlp.fc1" for block in range(depth)
+    }
+    assert {name for name in quantised if name.endswith("fc2")} == {
+        f"{block}.mlp.fc2" for block in range(3, depth)
+    }
+
+
+def test_the_rest_of_8_bits_is_half_precision_where_the_machine_has_it() -> None:
+    assert hint_for("int8", ["FP32", "INT8", "BF16"]) == "bf16"
+    assert hint_for("int8", ["FP32", "INT8"]) == "f32"
+    assert [hint_for(one, ["FP32", "BF16"]) for one in ("f32", "bf16", "fp16")] == [
+        "f32",
+        "bf16",
+        "f16",
+    ]
 
 
 def test_the_file_holds_all_that_is_needed(
