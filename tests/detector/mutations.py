@@ -22,8 +22,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from hyperfsad.detector.keys import KEY
 from hyperfsad.detector.products import load_detector
-from hyperfsad.detector.storage import KEY
 from hyperfsad.disk.tensors import sealed
 from hyperfsad.encoders.encoder import Encoder
 from hyperfsad.errors import HyperfsadError

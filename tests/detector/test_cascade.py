@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import CascadeDetector, DetectorFileError, HyperFSAD, UsageError, load_detector
 from hyperfsad.decisions.limits import Limits
-from hyperfsad.detector.storage import KEY
+from hyperfsad.detector.keys import KEY
 from hyperfsad.export.writing import require_exportable
 
 SETTINGS: dict[str, Any] = {"recipe": "paper-offline", "resolution": 112, "device": "cpu"}

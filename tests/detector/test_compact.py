@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import CascadeDetector, DetectorFileError, HyperFSAD, ProductDetector, UsageError
 from hyperfsad.cli import main
-from hyperfsad.detector.storage import KEY
+from hyperfsad.detector.keys import KEY
 from hyperfsad.export.writing import require_exportable
 from hyperfsad.method import coreset
 

@@ -22,7 +22,8 @@ from hyperfsad import (
 )
 from hyperfsad.decisions.routing import Router, least_similarities, look_alikes
 from hyperfsad.demo.drawing import PRODUCTS, draw
-from hyperfsad.detector.storage import FORMAT, KEY, read_header
+from hyperfsad.detector.keys import KEY
+from hyperfsad.detector.storage import FORMAT, read_header
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.images.finding import product_folders

@@ -11,8 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
+from hyperfsad.detector.keys import KEY
 from hyperfsad.detector.schema import check_header
-from hyperfsad.detector.storage import KEY, read_detector, read_header
+from hyperfsad.detector.storage import read_detector, read_header
 from hyperfsad.disk.tensors import read_head, sealed
 from hyperfsad.errors import DetectorFileError, UsageError
 from tests.conftest import make_picture

@@ -14,7 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
-from hyperfsad.detector.storage import FORMAT, KEY
+from hyperfsad.detector.keys import KEY
+from hyperfsad.detector.storage import FORMAT
 from hyperfsad.errors import DetectorFileError, UsageError
 from tests.conftest import make_picture
 from tests.encoders.test_encoder import saved_model

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
 from hyperfsad.demo.drawing import draw
-from hyperfsad.encoders import find_spec, positions
+from hyperfsad.encoders import find_spec, kept, positions
 from hyperfsad.encoders import openvino as room
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.encoders.specs import FAMILIES
@@ -129,6 +129,42 @@ def test_tokens_depend_neither_on_company_nor_on_threads(tiny: str) -> None:
 
 
 @pytest.mark.usefixtures("cache")
+def test_a_model_that_was_begun_is_taken_once(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = find_spec(tiny).settings(resolution=84)
+    how = kept.Compiling(torch.get_num_threads())
+    kept.begin(settings, how)  # there is nothing to compile yet
+    assert not kept._begun
+    expected = tokens_of(loaded(tiny))
+    kept.begin(settings, how)
+    ((_, compiling),) = kept._begun.values()
+    assert compiling.result() is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(kept, "_read", lambda *_: pytest.fail("it was read again"))
+        assert equal(tokens_of(loaded(tiny)), expected)
+    assert not kept._begun
+    assert equal(tokens_of(loaded(tiny)), expected)
+
+
+@pytest.mark.usefixtures("cache")
+def test_what_was_begun_in_another_way_is_left(tiny: str) -> None:
+    expected = loaded(tiny)
+    settings = find_spec(tiny).settings(resolution=84)
+    kept.begin(settings, kept.Compiling(torch.get_num_threads() + 1))
+    again = loaded(tiny)
+    assert equal(tokens_of(again), tokens_of(expected))
+    threads = again._engine.compiled.get_property("INFERENCE_NUM_THREADS")  # type: ignore[attr-defined]
+    assert threads == torch.get_num_threads()
+
+
+def test_a_model_that_was_begun_and_is_damaged_is_made_again(tiny: str, cache: Path) -> None:
+    expected = tokens_of(loaded(tiny))
+    (entry,) = entries(cache)
+    (entry / kept.CONSTANTS).write_bytes(b"")
+    kept.begin(find_spec(tiny).settings(resolution=84), kept.Compiling(torch.get_num_threads()))
+    assert equal(tokens_of(loaded(tiny)), expected)
+
+
+@pytest.mark.usefixtures("cache")
 def test_everything_runs_in_float32(tiny: str) -> None:
     loaded(tiny)  # converts it, so that torch's model is not asked for again
     settings = find_spec(tiny).settings(resolution=84)
@@ -189,7 +225,7 @@ def _replace(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [_cut, _flip, _empty, _replace, Path.unlink])
-@pytest.mark.parametrize("name", [room.GRAPH, room.CONSTANTS, room.NOTES])
+@pytest.mark.parametrize("name", [kept.GRAPH, kept.CONSTANTS, kept.NOTES])
 def test_a_damaged_cache_is_made_again(
     tiny: str, cache: Path, name: str, harm: Callable[[Path], None]
 ) -> None:
@@ -200,7 +236,7 @@ def test_a_damaged_cache_is_made_again(
     assert second.fingerprint == first.fingerprint
     assert equal(tokens_of(second), tokens_of(first))
     assert [path.name for path in entries(cache)] == [entry.name]
-    notes = json.loads((entry / room.NOTES).read_text())
+    notes = json.loads((entry / kept.NOTES).read_text())
     assert notes["fingerprint"] == first.fingerprint
     said: list[str] = []
     loaded(tiny, notify=said.append)

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
-from hyperfsad.detector.storage import KEY
+from hyperfsad.detector.keys import KEY
 from hyperfsad.encoders.encoder import PreparedImage, prepared
 from hyperfsad.errors import DetectorFileError, HyperfsadError, HyperfsadWarning, UsageError
 from hyperfsad.images.loading import load_image

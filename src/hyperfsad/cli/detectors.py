@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..decisions.thresholds import FALSE_ALARM_RATE
+from ..detector.ahead import begin_encoder
 from ..errors import UsageError
 from ..messages import silent
 from .arguments import chosen
@@ -72,6 +73,9 @@ def saved_detector(
 ) -> "HyperFSAD | ProductDetector | CascadeDetector":
     """A saved detector of one product or of several."""
     _refuse_fixed(options)
+    begin_encoder(
+        options.detector, device=options.device, engine=options.engine, threads=options.threads
+    )
     _prepare(options)
     from ..detector.products import load_detector
 

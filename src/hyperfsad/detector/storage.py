@@ -41,12 +41,12 @@ from ..errors import DetectorFileError, UsageError, first_line
 from ..images.loading import NormalImage
 from ..method.memory import MemoryBank
 from ..views import View, stored_extras
+from .keys import KEY
 from .schema import check_header
 
 FORMAT = 3
 """1 had no recipe, sharpness or scales: all were the paper's. 2 had one product, one orientation of
 each image, and no tiles."""
-KEY = "hyperfsad"
 FAST = "fast."
 """Before the names of a fast detector's tensors."""
 

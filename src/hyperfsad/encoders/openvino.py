@@ -10,8 +10,6 @@ In half precision, where a CPU has it, the same kept model gives other tokens (`
 """
 
 import contextlib
-import hashlib
-import importlib.metadata
 import json
 import os
 import shutil
@@ -20,6 +18,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,18 +27,17 @@ import torch
 from numpy.typing import NDArray
 
 from ..disk.files import atomic_folder
-from ..errors import EncoderError, HyperfsadError, UsageError, first_line
+from ..errors import HyperfsadError, UsageError, first_line
 from ..messages import Notify, silent
-from ..version import __version__
 from . import store
 from .engines import TorchEngine
-from .folders import quiet_transformers, weight_files
+from .folders import quiet_transformers
+from .kept import GRAPH, NOTES, Compiling, capabilities, home_of, read, seal
 from .positions import constant_positions
-from .precisions import FULL, engine_in, fingerprint_in, hint_for
+from .precisions import FULL, engine_in, fingerprint_in
 from .quiet_openvino import ConversionError, import_openvino, last_line
-from .specs import FAMILIES, EncoderSettings
+from .specs import EncoderSettings
 
-GRAPH, CONSTANTS, NOTES = "model.xml", "model.bin", "notes.json"
 TOLERANCE = 3e-4
 """How far a token's entries may be from those of torch; half precision is worse than that."""
 UNUSED_DAYS = 30
@@ -58,12 +56,14 @@ def load_engine(
     core = import_openvino().Core()
     _require_precision(core, precision)
     weights = store.weights_folder(store.find_spec(settings.name), notify)
-    home = store.cache_root() / "openvino" / _key(settings, weights, core)
-    kept = _read(core, home, parallel, precision)
+    home = home_of(settings, weights, core)
+    how = Compiling(torch.get_num_threads(), parallel, precision)
+    kept = read(core, home, how)
     if kept is not None:
         with contextlib.suppress(OSError):
             os.utime(home)  # what is not used for long is removed
-        return kept
+        own = fingerprint_in(kept.weights, precision)
+        return OpenVINOEngine(kept.compiled, own, precision)
     notify(f"Preparing {os.path.basename(settings.name)} for OpenVINO (once).")
     graph = convert(load_torch())
     core.set_property({"ENABLE_MMAP": False})  # or Windows would not rename what was read
@@ -72,16 +72,16 @@ def load_engine(
         store.remove_old(home.parent.glob("*"), UNUSED_DAYS * 86400)
         shutil.rmtree(home, ignore_errors=True)  # damaged, or it would have been read
         with atomic_folder(home) as temporary:
-            engine = _write(core, graph, temporary, parallel)
-        return engine if precision == FULL else _in(core, graph, parallel, precision)
+            engine = _write(core, graph, temporary, how)
+        return engine if precision == FULL else _in(core, graph, how)
     except ConversionError:
         raise
     except (HyperfsadError, OSError) as error:
         notify(f"The model for OpenVINO is not kept, and is prepared at every start: {error}")
     try:
         with tempfile.TemporaryDirectory() as elsewhere:
-            engine = _write(core, graph, Path(elsewhere), parallel)
-        return engine if precision == FULL else _in(core, graph, parallel, precision)
+            engine = _write(core, graph, Path(elsewhere), how)
+        return engine if precision == FULL else _in(core, graph, how)
     except OSError as error:
         raise ConversionError(f"OpenVINO needs room for a file: {first_line(error)}.") from error
 
@@ -107,47 +107,23 @@ def _refuse_after_fork() -> None:
 
 def _require_precision(core: Any, precision: str) -> None:
     """A CPU without fast half precision would compute in float32, under the name of another."""
-    if precision != FULL and precision.upper() not in _capabilities(core):
+    if precision != FULL and precision.upper() not in capabilities(core):
         raise UsageError(
             f"This CPU does not compute in {precision}; take --engine openvino, which is float32."
         )
 
 
-def _capabilities(core: Any) -> list[str]:
-    """What this CPU computes in: FP32, perhaps BF16, FP16, INT8."""
-    found: list[str] = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    return found
-
-
 class OpenVINOEngine:
-    """Runs a converted model, one image after the other.
+    """Runs a compiled model, one image after the other; in parallel, each caller gets a thread."""
 
-    It takes as many threads as torch has when it is made; in parallel, each caller gets one of
-    them.
-    """
-
-    def __init__(
-        self, core: Any, model: Any, fingerprint: str, parallel: bool, precision: str = FULL
-    ) -> None:
-        """`model` is OpenVINO's own object, and the fingerprint names the precision too."""
+    def __init__(self, compiled: Any, fingerprint: str, precision: str = FULL) -> None:
+        """`compiled` is OpenVINO's own object, and the fingerprint names the precision too."""
         self.name = engine_in(precision)
         self.fingerprint = fingerprint
         global _process
         _process = self._process = os.getpid()
         _engines.add(self)
-        threads = torch.get_num_threads()
-        hint = hint_for(precision, _capabilities(core))
-        options = {
-            # a CPU with fast half precision would take it by default
-            "INFERENCE_PRECISION_HINT": hint,
-            "EXECUTION_MODE_HINT": "ACCURACY" if hint == "f32" else "PERFORMANCE",
-            "PERFORMANCE_HINT": "THROUGHPUT" if parallel else "LATENCY",
-            "INFERENCE_NUM_THREADS": threads,
-            "NUM_STREAMS": threads if parallel else 1,
-            # two processes would be pinned to the same cores
-            "ENABLE_CPU_PINNING": False,
-        }
-        self.compiled = core.compile_model(model, "CPU", options)
+        self.compiled = compiled
         """OpenVINO's own object, to profile or inspect."""
         self._own = threading.local()
 
@@ -171,47 +147,6 @@ class OpenVINOEngine:
         return torch.from_numpy(patches), torch.from_numpy(cls)
 
 
-def _key(settings: EncoderSettings, folder: Path, core: Any) -> str:
-    """Names a kept model after all that it depends on; a changed file gives another key."""
-    family = FAMILIES[store.find_spec(settings.name).family]
-    depends_on = [
-        [_stamp(path) for path in (folder / "config.json", *weight_files(folder))],
-        [settings.layers, settings.resolution, settings.final_norm, settings.last_norm],
-        [getattr(family.resize_positions, "__name__", None), family.unused_in_fingerprint],
-        [__version__, import_openvino().get_version(), torch.__version__],
-        [importlib.metadata.version("transformers"), core.get_property("CPU", "FULL_DEVICE_NAME")],
-    ]
-    digest = hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()
-    return f"{os.path.basename(settings.name)[:60]}-{settings.resolution}-{digest[:16]}"
-
-
-def _stamp(path: Path) -> list[str | int]:
-    """Name, size, time and some of the content of a file, since a copy may keep its time."""
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            for place in range(0, status.st_size, max(status.st_size // 64, 1)):
-                file.seek(place)
-                digest.update(file.read(4096))
-    except OSError as error:
-        raise EncoderError(f"{path} cannot be read: {first_line(error)}.") from error
-    return [path.name, status.st_size, status.st_mtime_ns, digest.hexdigest()]
-
-
-def _read(core: Any, home: Path, parallel: bool, precision: str) -> OpenVINOEngine | None:
-    """The engine of a kept model; none where it is damaged."""
-    try:
-        notes = json.loads((home / NOTES).read_text(encoding="utf-8"))
-        fingerprint = str(notes["fingerprint"])
-        if notes["seal"] != _seal(home, fingerprint):
-            return None
-        own = fingerprint_in(fingerprint, precision)
-        return OpenVINOEngine(core, core.read_model(home / GRAPH), own, parallel, precision)
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError):
-        return None
-
-
 class Graph(NamedTuple):
     """A converted model, with a picture of noise and torch's tokens of it to check it by."""
 
@@ -221,17 +156,18 @@ class Graph(NamedTuple):
     tokens: tuple[torch.Tensor, torch.Tensor]
 
 
-def _write(core: Any, graph: Graph, folder: Path, parallel: bool) -> OpenVINOEngine:
+def _write(core: Any, graph: Graph, folder: Path, how: Compiling) -> OpenVINOEngine:
     """Writes a converted model, reads it as later starts will, and checks its tokens."""
     name, fingerprint = graph.source.model.settings.name, graph.source.fingerprint
     try:
         import_openvino().save_model(graph.model, folder / GRAPH, compress_to_fp16=False)
     except RuntimeError as error:
         raise OSError(f"{folder} cannot be written, perhaps the disk is full.") from error
-    notes = {"fingerprint": fingerprint, "seal": _seal(folder, fingerprint)}
+    notes = {"fingerprint": fingerprint, "seal": seal(folder, fingerprint)}
     (folder / NOTES).write_text(json.dumps(notes) + "\n", encoding="utf-8")
     try:
-        engine = OpenVINOEngine(core, core.read_model(folder / GRAPH), fingerprint, parallel)
+        exactly = replace(how, precision=FULL)
+        engine = OpenVINOEngine(exactly(core, core.read_model(folder / GRAPH)), fingerprint)
         pairs = zip(engine.tokens(graph.pixels), graph.tokens, strict=True)
         off = max(float((ours - theirs).abs().max()) for ours, theirs in pairs)
     except RuntimeError as error:
@@ -244,16 +180,10 @@ def _write(core: Any, graph: Graph, folder: Path, parallel: bool) -> OpenVINOEng
     return engine
 
 
-def _in(core: Any, graph: Graph, parallel: bool, precision: str) -> OpenVINOEngine:
+def _in(core: Any, graph: Graph, how: Compiling) -> OpenVINOEngine:
     """A model that was found to be exact, in another precision."""
-    own = fingerprint_in(graph.source.fingerprint, precision)
-    return OpenVINOEngine(core, graph.model, own, parallel, precision)
-
-
-def _seal(home: Path, fingerprint: str) -> str:
-    """A hash over all that is kept, so that damage is noticed rather than computed with."""
-    hashes = [fingerprint, *(store.file_sha256(home / name) for name in (GRAPH, CONSTANTS))]
-    return hashlib.sha256(" ".join(hashes).encode()).hexdigest()
+    own = fingerprint_in(graph.source.fingerprint, how.precision)
+    return OpenVINOEngine(how(core, graph.model), own, how.precision)
 
 
 @torch.no_grad()

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ..errors import DetectorFileError, UsageError
 from ..messages import Notify, silent
 from .engines import TorchEngine
+from .kept import Compiling
 from .openvino import OpenVINOEngine, convert
 from .precisions import INT8, fingerprint_in
 from .quiet_openvino import ConversionError, import_openvino, last_line, without_telemetry
@@ -68,7 +70,8 @@ def load_quantised(quantised: Quantised, side: int, parallel: bool) -> OpenVINOE
     try:
         model = quantised.model(core)
         model.reshape([1, 3, side, side])
-        return OpenVINOEngine(core, model, quantised.fingerprint, parallel, INT8)
+        how = Compiling(torch.get_num_threads(), parallel, INT8)
+        return OpenVINOEngine(how(core, model), quantised.fingerprint, INT8)
     except RuntimeError as error:
         raise ConversionError(
             f"The quantised encoder of the detector cannot be run: {last_line(error)}."
