@@ -293,6 +293,14 @@ def test_what_does_not_go_together_is_refused(
         CascadeDetector(tiny, **{"recipe": "paper-offline", "resolution": 112, **settings})
 
 
+def test_without_nncf_it_is_refused_before_anything_is_learnt(
+    tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"hyperfsad\[int8\].*--fast-half"):
+        CascadeDetector(tiny, **SETTINGS)
+
+
 def test_a_graph_holds_one_detector(fitted: CascadeDetector) -> None:
     with pytest.raises(UsageError, match="without --fast"):
         require_exportable(fitted)

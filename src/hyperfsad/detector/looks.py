@@ -5,6 +5,7 @@ the full detector's thresholds, and hardly ever lie on another side of them. Wit
 another detector, with thresholds of its own.
 """
 
+import importlib.util
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -55,6 +56,11 @@ class EightBits:
 
     def settings(self, full: HyperFSAD) -> dict[str, Any]:
         """The engine, on the CPU."""
+        if importlib.util.find_spec("nncf") is None:  # rather than after the full detector's fit
+            raise UsageError(
+                "A fast look in 8 bits needs NNCF, which is not installed; install it with"
+                " `pip install 'hyperfsad[int8]'`, or take --fast-half."
+            )
         if precision_of(named_engine(full.engine)) == INT8:
             raise UsageError(
                 "A fast look is in 8 bits, and so is the engine openvino-int8; leave --fast out, or"
