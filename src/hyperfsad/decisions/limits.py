@@ -30,6 +30,6 @@ class Limits:
         return cls(float(low), float(high))
 
 
-EIGHT_BITS_LIMITS, HALF_LIMITS = Limits(0.96, 1.065), Limits(0.64, 1.12)
+EIGHT_BITS_LIMITS, HALF_LIMITS = Limits(0.96, 1.1), Limits(0.64, 1.12)
 """For a fast look in 8 bits and for one at half the resolution, measured on nine products
 (docs/cascade.md)."""
