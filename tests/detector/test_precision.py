@@ -167,8 +167,9 @@ def test_a_damaged_graph_is_refused(saved: Path, tmp_path: Path) -> None:
     place = content.index(b"<?xml") + 40
     content[place] ^= 1
     (tmp_path / "bad.hfsad").write_bytes(content)
-    with pytest.raises(DetectorFileError, match="is damaged"):
+    with pytest.raises(DetectorFileError, match="is damaged") as refused:
         HyperFSAD.load(tmp_path / "bad.hfsad")
+    assert str(refused.value).count("is damaged:") == 1
 
 
 def test_what_8_bits_cannot_do_is_refused(tiny: str) -> None:

@@ -184,7 +184,7 @@ def add_fitting(command: Parser) -> None:
     fast = memory.add_mutually_exclusive_group()
     text = (
         "also learn the good parts in 8 bits: images that are clearly good or clearly bad are"
-        " judged by this fast look alone, for about two thirds of the time on a CPU (needs"
+        " judged by this fast look alone, for 0.6 to 0.7 of the time on a CPU (needs"
         " hyperfsad[int8])"
     )
     fast.add_argument("--fast", action="store_const", const="int8", help=text)

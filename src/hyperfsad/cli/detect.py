@@ -109,6 +109,7 @@ def detect(options: argparse.Namespace) -> int:
 def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     """Prints the most anomalous images and the counts; returns the exit code."""
     from ..output.exports import all_anomalous, look_foreign, severity
+    from ..results.result import FAST
 
     failed = [record for record in records if record["error"] is not None]
     scored = [record for record in records if record["error"] is None]
@@ -120,7 +121,9 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
         say(f"hyperfsad: {record['error']}")
     judged = [record for record in scored if record["anomalous"] is not None]
     anomalous = f", {sum(record['anomalous'] for record in judged)} anomalous" if judged else ""
-    scores = f"{count(len(scored), 'image')} scored{anomalous}"
+    looked = [record["looked"] for record in scored if record.get("looked")]
+    fast = f", {looked.count(FAST)} by the fast look alone" if looked else ""
+    scores = f"{count(len(scored), 'image')} scored{anomalous}{fast}"
     for note in (all_anomalous([record["anomalous"] for record in judged]), look_foreign(scored)):
         if note:
             say(f"hyperfsad: {note}")

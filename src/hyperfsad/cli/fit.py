@@ -58,7 +58,8 @@ def _fitted_products(options: argparse.Namespace) -> "tuple[ProductDetector, boo
         raise UsageError("With --categories, --calibrate takes one folder of folders as well.")
     if options.fast:
         raise UsageError(
-            "A fast look is for a detector of one product; leave --fast or --categories out."
+            "A fast look is for a detector of one product; leave --categories out, or --fast or"
+            " --fast-half."
         )
     folders = product_folders(options.categories)
     detector = new_products(options)
@@ -247,3 +248,5 @@ def _save(detector: "HyperFSAD | ProductDetector | CascadeDetector", path: str) 
             of_map = "" if one.map_threshold_ is None else f" (map {one.map_threshold_:.3f})"
             origin = one.threshold_from_
             print(printable(f"{lead}threshold {one.threshold_:.3f}{of_map}, {origin}"))
+    if first := getattr(detector, "described", None):
+        print(first)

@@ -130,6 +130,15 @@ class CascadeDetector(Predictor):
         self.fast_.move_threshold(own)
 
     @property
+    def described(self) -> str:
+        """What looks first, and when the full detector is asked; for a row of text."""
+        fast, limits = self.fast_, self.limits_
+        kind = f"{fast.settings.resolution} px, {precision_in(fast.encoder_.fingerprint)}"
+        return (
+            f"fast look {kind}; asked again from {limits.low:g} to {limits.high:g} of the threshold"
+        )
+
+    @property
     def encoder_(self) -> Encoder:
         """The encoder of the full detector, loaded when it is first needed."""
         return self.full_.encoder_
@@ -310,13 +319,15 @@ def _refuse(full: HyperFSAD) -> None:
     """Refuses what a cascade cannot have."""
     if full.tile_side is not None or full.budget is not None:
         raise UsageError(
-            "A fast look sees whole pictures, and tiles are there to see more; leave --fast, or"
-            " --tiles and --budget out."
+            "A fast look sees whole pictures, and tiles are there to see more; leave --fast or"
+            " --fast-half out, or --tiles and --budget."
         )
     if full.memory == COMPACT:
         raise UsageError(
-            "A fast look and a compact memory are two ways to the same end; leave --fast or"
-            " --memory compact out."
+            "A fast look and a compact memory are two ways to the same end; leave --memory compact"
+            " out, or --fast or --fast-half."
         )
     if full.roi is not None:
-        raise UsageError("A fast look knows no region of interest; leave --fast or --roi out.")
+        raise UsageError(
+            "A fast look knows no region of interest; leave --roi out, or --fast or --fast-half."
+        )

@@ -119,7 +119,7 @@ def restored(
         stored = header.get("calibration")
         detector.calibration_ = None if stored is None else Calibration.from_dict(stored)
     except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, UsageError):
+        if isinstance(error, UsageError | DetectorFileError):
             raise
         raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
     detector.settings = settings

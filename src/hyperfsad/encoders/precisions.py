@@ -40,8 +40,8 @@ def engine_in(precision: str) -> str:
 def hint_for(precision: str, capabilities: Collection[str]) -> str:
     """What OpenVINO shall compute in on a CPU with these capabilities.
 
-    A quantised graph says itself where it is 8 bits; the rest, mostly attention, may be half
-    precision, whose error is a fraction of that.
+    A quantised graph says itself where it is 8 bits; the rest may be half precision, whose error
+    is a fraction of that.
     """
     if precision == INT8:
         return "bf16" if "BF16" in capabilities else "f32"

@@ -118,7 +118,7 @@ def require_exportable(
     if isinstance(detector, CascadeDetector):
         raise UsageError(
             "A graph holds one detector, and this file holds a fast one and a full one; fit it"
-            " without --fast."
+            " without --fast or --fast-half."
         )
     if not isinstance(detector, HyperFSAD):
         raise UsageError(
