@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from ..errors import DetectorFileError, ImageError, UsageError, brief
+from ..errors import ImageError, UsageError, brief
 from ..images.arrays import array_of, is_tensor
 from ..images.loading import ImageSource, LoadedImage, load_image, opened_picture
 from ..images.rotation import angle_of, turn
@@ -109,7 +109,7 @@ class Roi:
         aspect = float(described["aspect"])
         fits = tensor.ndim == 2 and tensor.dtype == torch.uint8 and 0 < aspect < 1e4
         if not fits or not 1 <= max(tensor.shape) <= LONGEST or not tensor.any():
-            raise DetectorFileError("its region of interest is no mask")
+            raise ValueError("its region of interest is no mask")
         return cls(tensor.numpy() > 0, aspect)
 
 
