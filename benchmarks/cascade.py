@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 from ranking import Remembering, supports
 
 from hyperfsad import CascadeDetector, HyperFSAD
-from hyperfsad.bench.datasets import Category
-from hyperfsad.bench.drawing.canvas import new_figure
-from hyperfsad.bench.metrics import image_metrics
-from hyperfsad.bench.run import Suite
 from hyperfsad.decisions.limits import Limits
 from hyperfsad.detector.looks import LOOKS
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import load_encoder, use_threads
+from hyperfsad.lab.run import Suite
+from hyperfsad.quality.datasets import Category
+from hyperfsad.quality.metrics import image_metrics
+from hyperfsad.report.canvas import new_figure
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -16,12 +16,12 @@ from PIL import Image
 from sklearn.metrics import roc_auc_score
 
 from hyperfsad import HyperFSAD
-from hyperfsad.bench.datasets import Category
-from hyperfsad.bench.run import Suite
-from hyperfsad.bench.supports import support_order
-from hyperfsad.bench.token_cache import TokenCache
 from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.images.loading import LoadedImage, load_image
+from hyperfsad.lab.run import Suite
+from hyperfsad.lab.supports import support_order
+from hyperfsad.lab.token_cache import TokenCache
+from hyperfsad.quality.datasets import Category
 
 WAYS = ("whole", "tiles")
 

@@ -31,14 +31,14 @@ import numpy as np
 import torch
 
 from hyperfsad import HyperFSAD
-from hyperfsad.bench.datasets import Category
-from hyperfsad.bench.run import Suite
-from hyperfsad.bench.token_cache import TokenCache
 from hyperfsad.encoders.encoder import use_threads
 from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.export.exported import ExportedDetector
 from hyperfsad.export.writing import export
 from hyperfsad.images.loading import load_image
+from hyperfsad.lab.run import Suite
+from hyperfsad.lab.token_cache import TokenCache
+from hyperfsad.quality.datasets import Category
 
 EXPORTED = ("onnx", "openvino")
 FORMS = ("detector, torch", "detector, openvino", *EXPORTED)

@@ -40,7 +40,7 @@ def draw(images: int, size: int, defects: float) -> tuple[NDArray[np.float32], N
 
 
 def ours(maps: NDArray[np.float32], masks: NDArray[np.bool_]) -> dict[str, Any]:
-    from hyperfsad.bench.metrics import pixel_metrics
+    from hyperfsad.quality.metrics import pixel_metrics
 
     return pixel_metrics(maps, masks)
 

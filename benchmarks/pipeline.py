@@ -17,7 +17,7 @@ from pathlib import Path
 from hyperfsad import HyperFSAD
 from hyperfsad.demo.drawing import draw
 from hyperfsad.images.reading import Behind
-from hyperfsad.output.folder import OutputFolder
+from hyperfsad.report.folder import OutputFolder
 
 SIZES = {"png": 512, "jpg": 3464}
 Way = Callable[[HyperFSAD, list[str], OutputFolder, bool], None]

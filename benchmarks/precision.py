@@ -28,14 +28,14 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from hyperfsad import HyperFSAD
-from hyperfsad.bench.datasets import Category, TestImage
-from hyperfsad.bench.run import Suite
 from hyperfsad.encoders.encoder import Encoder, load_encoder, prepare, torch_engine, use_threads
 from hyperfsad.encoders.engines import Engine
 from hyperfsad.encoders.openvino import load_engine
 from hyperfsad.encoders.precisions import INT8, engine_in, precision_of
 from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.images.loading import load_image
+from hyperfsad.lab.run import Suite
+from hyperfsad.quality.datasets import Category, TestImage
 
 CPU = torch.device("cpu")
 Row = dict[str, Any]

@@ -26,19 +26,18 @@ import torch
 from numpy.typing import NDArray
 
 from hyperfsad import HyperFSAD
-from hyperfsad.bench.datasets import Category, load_mask
-from hyperfsad.bench.metrics import image_metrics, pixel_metrics
-from hyperfsad.bench.protocol import upsampled
-from hyperfsad.bench.run import Suite
 from hyperfsad.detector.base import FewShotDetector
 from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import Encoder, load_encoder, use_threads
 from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.lab.peers import SAME_TOKENS as PEERS
+from hyperfsad.lab.peers import make_peer
+from hyperfsad.lab.run import Suite
 from hyperfsad.method.missing import missing_weight
 from hyperfsad.method.scoring import Pooling
-from hyperfsad.peers import SAME_TOKENS as PEERS
-from hyperfsad.peers import make_peer
+from hyperfsad.quality.datasets import Category, load_mask
+from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
 
 SHOTS, RUNS, SIZE = (1, 2, 4), 5, 256
 BEFORE, OURS, ANOMALYDINO = "clip (default before)", "default", "AnomalyDINO (authors' settings)"

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hyperfsad.output.folder import DONE_JOURNAL, JOURNAL
+from hyperfsad.report.folder import DONE_JOURNAL, JOURNAL
 from hyperfsad.serve.client import StationClient, StationError
 from tests.conftest import save_tiny
 from tests.serve import postgres

@@ -18,23 +18,29 @@ import numpy as np
 from PIL import Image, ImageEnhance
 
 from hyperfsad import HyperFSAD
-from hyperfsad.bench.drawing.canvas import save_figure
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.images.finding import find_images
-from hyperfsad.method.memory import MemoryBank
-from hyperfsad.theory.certificates import Certificates, certify_tokens
-from hyperfsad.theory.coverage import cover_tokens
-from hyperfsad.theory.covering import left_out_scores, token_distances
-from hyperfsad.theory.drift import monitor_drift
-from hyperfsad.theory.layerwise import Discrepancies, LayerwiseMatcher, encoded, numbers
-from hyperfsad.theory.plots import (
+from hyperfsad.lab.theorems.certificates import Certificates, certify_tokens
+from hyperfsad.lab.theorems.plots import (
     certificate_figure,
     coverage_figure,
     drift_figure,
     stability_figure,
 )
-from hyperfsad.theory.ranking import LayerReport, cantelli, layer_margins, rank_layers, score_gaps
-from hyperfsad.theory.stability import check_tokens, quantiles, unaffected_patches
+from hyperfsad.lab.theorems.ranking import (
+    LayerReport,
+    cantelli,
+    layer_margins,
+    rank_layers,
+    score_gaps,
+)
+from hyperfsad.lab.theorems.stability import check_tokens, quantiles, unaffected_patches
+from hyperfsad.method.memory import MemoryBank
+from hyperfsad.quality.coverage import cover_tokens
+from hyperfsad.quality.covering import left_out_scores, token_distances
+from hyperfsad.quality.drift import monitor_drift
+from hyperfsad.quality.layerwise import Discrepancies, LayerwiseMatcher, encoded, numbers
+from hyperfsad.report.canvas import save_figure
 
 BACKBONE = "dinov2-vits14-reg"
 SHOTS = (1, 2, 4)

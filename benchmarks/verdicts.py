@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 from ranking import SHOTS, Remembering, arguments, supports
 
 from hyperfsad import HyperFSAD
-from hyperfsad.bench.datasets import Category
-from hyperfsad.bench.run import Suite
 from hyperfsad.decisions import thresholds
 from hyperfsad.decisions.odd import odd_learnt, odd_parts
 from hyperfsad.decisions.thresholds import LeaveOneOut, conformal_threshold, from_support
 from hyperfsad.demo.drawing import PRODUCTS, draw
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import load_encoder, use_threads
+from hyperfsad.lab.run import Suite
+from hyperfsad.quality.datasets import Category
 
 Scores = NDArray[np.float64]
 Row = tuple[float, float, float, float]

@@ -1,10 +1,36 @@
-"""What can go wrong, each told in one sentence: what was wrong, with which file, what to do."""
+"""What can go wrong: an error carries a code and facts, and `wording` has the sentence for it."""
 
 import reprlib
+from collections.abc import Mapping
+from typing import Any
+
+from .wording import Options, worded
 
 
 class HyperfsadError(Exception):
-    """The root of all errors that hyperfsad raises on purpose; its text is meant for the user."""
+    """The root of all errors that hyperfsad raises on purpose.
+
+    `code` names what went wrong, `facts` what it concerns; `str` says it in one sentence.
+    """
+
+    def __init__(self, code: str, /, **facts: Any) -> None:
+        super().__init__(code)
+        self.code = code
+        self.facts: Mapping[str, Any] = facts
+
+    def __str__(self) -> str:
+        return worded(self.code, self.facts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.code, dict(self.facts))
+
+    def worded(self, options: Options) -> str:
+        """The sentence for another surface than that of this process."""
+        return worded(self.code, self.facts, options)
+
+
+def _restored(kind: type[HyperfsadError], code: str, facts: dict[str, Any]) -> HyperfsadError:
+    return kind(code, **facts)
 
 
 class UsageError(HyperfsadError, ValueError):

@@ -1,12 +1,31 @@
-"""How long work speaks to whoever started it: a sentence, or how far it is."""
+"""What work tells whoever started it: notices, progress, and text that is safe to print."""
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from .wording import Options, worded
+
+
+class Notice(str):
+    """Something worth telling while work goes on: a sentence that keeps its code and facts."""
+
+    code: str
+    facts: Mapping[str, Any]
+
+    def __new__(cls, code: str, /, **facts: Any) -> "Notice":
+        made = super().__new__(cls, worded(code, facts))
+        made.code, made.facts = code, facts
+        return made
+
+    def worded(self, options: Options) -> str:
+        """The sentence for another surface than that of this process."""
+        return worded(self.code, self.facts, options)
+
+
 Notify: TypeAlias = Callable[[str], None]
-"""Takes one sentence."""
+"""Takes one sentence, mostly a `Notice`."""
 
 Progress: TypeAlias = Callable[[Sequence[Any], str], Iterable[Any]]
 """Passes items on, and may show how far it is; the text says what is being done."""

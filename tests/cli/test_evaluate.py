@@ -11,7 +11,7 @@ import pytest
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.console import DONE, NOTHING, SOME_FAILED
 from hyperfsad.cli.main import main
-from tests.bench.trees import mvtec_tree
+from tests.lab.trees import mvtec_tree
 
 
 @pytest.fixture(scope="module")

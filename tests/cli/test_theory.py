@@ -8,7 +8,7 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
-from tests.theory.blending import blended
+from tests.lab.theorems.blending import blended
 
 
 @pytest.fixture

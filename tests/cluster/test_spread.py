@@ -6,7 +6,7 @@ import pytest
 
 from hyperfsad.cli.console import DONE
 from hyperfsad.cli.main import main
-from tests.bench.trees import mvtec_tree
+from tests.lab.trees import mvtec_tree
 
 
 def test_a_benchmark_on_ray_writes_the_same_bytes(

@@ -16,7 +16,7 @@ from hyperfsad.cluster.worker import Inspector, Job
 from hyperfsad.errors import HyperfsadError, UsageError
 from hyperfsad.export import export
 from hyperfsad.images.finding import find_images
-from hyperfsad.output.exports import make_record
+from hyperfsad.report.exports import make_record
 from hyperfsad.results.result import AnomalyResult
 from tests.cluster.conftest import make_photos, rows_of
 from tests.conftest import make_picture

@@ -16,9 +16,9 @@ from hyperfsad.decisions.interest import PartItself
 from hyperfsad.decisions.roi import LONGEST, Roi, make_roi
 from hyperfsad.errors import DetectorFileError, HyperfsadWarning, ImageError
 from hyperfsad.images.loading import LoadedImage, NormalImage
+from hyperfsad.lab.theorems.stability import check_stability
 from hyperfsad.method.matching import at_scale
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.theory.stability import check_stability
 from tests.conftest import make_picture, read_results
 
 SIZE = (96, 80)

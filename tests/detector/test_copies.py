@@ -25,7 +25,7 @@ def used(kind: str, tiny: str, tmp_path: Path) -> Any:
         products = ProductDetector(tiny, recipe="paper-offline", **common)
         detector: Any = products.fit({"a": [product_picture(0, 1)], "b": [product_picture(1, 1)]})
     elif kind == "peer":
-        from hyperfsad.peers import make_peer
+        from hyperfsad.lab.peers import make_peer
 
         detector = make_peer("patchcore", tiny, **common).fit(good)
     elif kind == "default":

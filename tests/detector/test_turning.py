@@ -16,7 +16,7 @@ from hyperfsad.detector.storage import read_detector
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.images.loading import LoadedImage
 from hyperfsad.images.rotation import turn, turned, turned_back
-from hyperfsad.theory.coverage import cover_normal
+from hyperfsad.quality.coverage import cover_normal
 from tests.conftest import make_picture, read_results
 
 

@@ -15,11 +15,11 @@ from hyperfsad.encoders.specs import Hub, Wheel, WindowSettings
 from hyperfsad.encoders.windows import can_read
 from hyperfsad.errors import EncoderError
 from hyperfsad.images.loading import load_image
-from hyperfsad.peers import WinCLIP
+from hyperfsad.lab.peers import WinCLIP
 from tests.conftest import make_picture
 from tests.encoders.conftest import HubServer, hub_snapshot
 from tests.encoders.test_encoder import saved_model
-from tests.peers.clip import save_clip
+from tests.lab.peers.clip import save_clip
 
 EITHER = REGISTRY["dinov2-vits14"]
 

@@ -17,11 +17,11 @@ from hyperfsad.evidence.active import MOST_NEIGHBOURS
 from hyperfsad.evidence.evidence import Evidence
 from hyperfsad.evidence.patch import against
 from hyperfsad.images.loading import LoadedImage, load_image
+from hyperfsad.lab.peers.nearest import NearestNeighbour
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.matching import at_scale
 from hyperfsad.method.missing import NEAR
 from hyperfsad.method.pruning import WORTHWHILE
-from hyperfsad.peers.nearest import NearestNeighbour
 from tests.conftest import make_picture
 
 

@@ -16,7 +16,7 @@ from hyperfsad.errors import ImageError
 from hyperfsad.images import reading
 from hyperfsad.images.loading import load_image
 from hyperfsad.images.reading import AHEAD, BEHIND, Behind, ahead
-from hyperfsad.output.folder import JOURNAL
+from hyperfsad.report.folder import JOURNAL
 from tests.conftest import make_picture, read_results
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperfsad.output.journal import Stamp, stamp_of
+from hyperfsad.report.journal import Stamp, stamp_of
 from hyperfsad.watch.arrivals import Arrivals, is_picture, is_temporary, scan_folder
 
 

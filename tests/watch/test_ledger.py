@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hyperfsad.errors import HyperfsadError, UsageError
-from hyperfsad.output.journal import Stamp
+from hyperfsad.report.journal import Stamp
 from hyperfsad.watch.ledger import CUT_OFF, Digests, Ledger
 
 

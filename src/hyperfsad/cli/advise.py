@@ -34,7 +34,7 @@ def advise(options: argparse.Namespace) -> int:
     good = found_images(options.good)
     bad = found_images(options.bad) if options.bad else None
     make = maker(options)
-    from .. import advice
+    from ..quality import advice
 
     words = [*options.good]
     for name in ("recipe", "backbone"):

@@ -24,8 +24,8 @@ from .cluster import add_cluster, cluster_of, refuse_cluster_options
 from .console import DONE, later_bar, printable, printable_rows, say
 
 if TYPE_CHECKING:
-    from ..bench.run import Suite
-    from ..cluster.spread import SpreadOnRay
+    from ..lab.run import Suite
+    from ..lab.spread import SpreadOnRay
 
 
 def add_protocol(command: argparse.ArgumentParser) -> None:
@@ -74,8 +74,8 @@ def add_benchmark(command: argparse.ArgumentParser) -> None:
 
 def benchmark(options: argparse.Namespace) -> int:
     """Runs a preset on one data set, or on those of a suite, and prints its tables."""
-    from ..bench.run import Source, Suite
     from ..encoders.encoder import use_threads
+    from ..lab.run import Source, Suite
 
     if not options.on:
         refuse_cluster_options(options)
@@ -94,10 +94,10 @@ def benchmark(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
-    from ..bench.drawing.illustrate import Drawn
-    from ..bench.efficiency import efficiency_table
-    from ..bench.run import run_benchmark
-    from ..bench.tables import to_markdown, write_table
+    from ..lab.drawing.illustrate import Drawn
+    from ..lab.efficiency import efficiency_table
+    from ..lab.run import run_benchmark
+    from ..lab.tables import to_markdown, write_table
 
     settings = chosen(options, "shots", "resolution", "recipe", "device", "engine")
     if options.preset == "efficiency":
@@ -129,7 +129,7 @@ def _run(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
 
 
 def _spread(options: argparse.Namespace, settings: dict[str, Any]) -> "SpreadOnRay":
-    from ..cluster.spread import SpreadOnRay
+    from ..lab.spread import SpreadOnRay
 
     machine = {**chosen(options, "device", "engine"), "limit": settings["cache_limit"]}
     return SpreadOnRay(cluster_of(options), notify=say, **machine)

@@ -80,7 +80,7 @@ def detect_on_cluster(options: argparse.Namespace) -> int:
 
 
 def _summarise(totals: "Totals", out: str, complete: bool) -> int:
-    from ..output.exports import foreign_note, none_good
+    from ..report.exports import foreign_note, none_good
 
     if totals.worst:
         print_worst(totals.worst, totals.scored, f"{out}/results")

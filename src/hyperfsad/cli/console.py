@@ -86,8 +86,8 @@ def show_status(text: str) -> None:
 
 def write_figures(options: argparse.Namespace, content: Any, draw: "Callable[[], Figure]") -> None:
     """Writes figures to the files that --json and --plot name."""
-    from ..bench.drawing.canvas import save_figure
     from ..disk.files import encoded, write_file
+    from ..report.canvas import save_figure
 
     if options.json:
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)

@@ -45,8 +45,8 @@ def detect(options: argparse.Namespace) -> int:
     """Scores images and writes the results; what is done survives an interruption."""
     from ..images.finding import lies_in
     from ..images.reading import Behind
-    from ..output.folder import OutputFolder
-    from ..output.report.overview import ProductSummary
+    from ..report.folder import OutputFolder
+    from ..report.overview import ProductSummary
 
     if not options.on:
         refuse_cluster_options(options)
@@ -108,7 +108,7 @@ def detect(options: argparse.Namespace) -> int:
 
 def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     """Prints the most anomalous images and the counts; returns the exit code."""
-    from ..output.exports import all_anomalous, look_foreign, severity
+    from ..report.exports import all_anomalous, look_foreign, severity
     from ..results.result import FAST
 
     failed = [record for record in records if record["error"] is not None]

@@ -39,8 +39,8 @@ def evaluate(options: argparse.Namespace) -> int:
     if bool(options.tree) == bool(options.good or options.bad):
         raise UsageError("Give either TREE, or --good and --bad.")
     detector = saved_detector(options)
-    from ..evaluation.evaluation import PAGE
-    from ..evaluation.run import evaluate as run
+    from ..quality.evaluation.evaluation import PAGE
+    from ..quality.evaluation.run import evaluate as run
 
     with occupied(Path(options.output), wait=options.wait, notify=say):
         found = run(

@@ -136,7 +136,7 @@ def _extend(options: argparse.Namespace) -> int:
         print(f"before: threshold {threshold:.3f}")
     if options.check:
         from ..detector.cascade import CascadeDetector
-        from ..theory.stability import check_extension
+        from ..lab.theorems.stability import check_extension
 
         one = by_product(detector)[product]
         extended = one.full_ if isinstance(one, CascadeDetector) else one

@@ -28,10 +28,10 @@ def add_reproduce(command: argparse.ArgumentParser) -> None:
 
 def reproduce(options: argparse.Namespace) -> int:
     """Runs everything that can be run, and says what cannot."""
-    from ..bench.reproduce.plan import PAPER_PRESETS, Request
-    from ..bench.reproduce.run import reproduce as run
-    from ..bench.run import Suite
     from ..encoders.encoder import use_threads
+    from ..lab.reproduce.plan import PAPER_PRESETS, Request
+    from ..lab.reproduce.run import reproduce as run
+    from ..lab.run import Suite
 
     use_threads(options.threads)
     out = Path(options.output)

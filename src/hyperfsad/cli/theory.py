@@ -32,7 +32,7 @@ def add_coverage(command: argparse.ArgumentParser) -> None:
 
 def coverage(options: argparse.Namespace) -> int:
     """Prints how many good images cover a new good part, and which to take."""
-    from ..theory import cover_normal, plots, text
+    from ..lab.theorems import cover_normal, plots, text
 
     found = found_images(options.normal)
     detector = (saved_single if options.detector else new_detector)(options)
@@ -61,8 +61,8 @@ def add_certify(command: argparse.ArgumentParser) -> None:
 
 def certify(options: argparse.Namespace) -> int:
     """Prints the certificates of Theorem 1 and the ranking bound of Theorem 2."""
-    from .. import theory
-    from ..theory import plots, text
+    from ..lab import theorems as theory
+    from ..lab.theorems import plots, text
 
     good, bad = found_images(options.good), found_images(options.bad)
     detector = _detector(options)
@@ -101,7 +101,7 @@ def add_stability(command: argparse.ArgumentParser) -> None:
 
 def stability(options: argparse.Namespace) -> int:
     """Prints how far noise and more memory can change scores."""
-    from ..theory import check_stability, plots, text
+    from ..lab.theorems import check_stability, plots, text
 
     found = found_images(options.images)
     detector = _detector(options)
@@ -126,8 +126,8 @@ def add_drift(command: argparse.ArgumentParser) -> None:
 
 def drift(options: argparse.Namespace) -> int:
     """Prints whether good parts have changed over a stream of inspections."""
-    from ..theory import plots
-    from ..theory.drift import is_results, monitor_drift, monitor_scores, read_stream
+    from ..lab.theorems import plots
+    from ..quality.drift import is_results, monitor_drift, monitor_scores, read_stream
 
     settings = {"false_alarms": options.false_alarms, "defects": options.defects}
     are_results = [is_results(source) for source in [*options.calibration, *options.stream]]

@@ -79,8 +79,8 @@ def add_speed(command: argparse.ArgumentParser) -> None:
 
 def speed(options: argparse.Namespace) -> int:
     """Measures each stage and prints the table."""
-    from ..bench.drawing.figures import cost_against_shots
-    from ..bench.speed import measure
+    from ..lab.drawing.figures import cost_against_shots
+    from ..lab.speed import measure
 
     peers = [] if options.peers == "none" else options.peers.split(",")
     report = measure(new_detector(options), options.shots, options.rounds, show_status, peers)

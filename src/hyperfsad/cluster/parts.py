@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ..output.exports import Record
+from ..report.exports import Record
 from .places import Place
 
 FOLDER = "results"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from ..output.exports import Record, severity
+from ..report.exports import Record, severity
 
 SHOWN = 10
 """Images that are kept by name: the most anomalous, and those that failed."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import HyperfsadError, ImageError, first_line, reason
 from ..images.loading import LoadedImage, batched, read_image
 from ..images.reading import Behind
-from ..output.exports import Record, make_record
-from ..output.folder import file_name, files_of
-from ..output.journal import stamp_of
+from ..report.exports import Record, make_record
+from ..report.folder import file_name, files_of
+from ..report.journal import stamp_of
 from ..results.result import AnomalyResult
 from .parts import STAMP, files_named, part_file, part_name, plain_name, read_part
 from .places import Place, contents, is_local, loaded_files

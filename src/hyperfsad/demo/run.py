@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..detector.hyperfsad import HyperFSAD
 from ..images.loading import save_picture
-from ..output.folder import OutputFolder
+from ..report.folder import OutputFolder
 from ..results.result import AnomalyResult
 from .drawing import PRODUCTS, draw
 

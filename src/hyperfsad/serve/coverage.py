@@ -7,9 +7,9 @@ from sqlalchemy import select
 
 from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError
-from ..theory.coverage import Coverage, cover_learnt
-from ..theory.covering import left_out_scores, token_distances
-from ..theory.layerwise import numbers
+from ..quality.coverage import Coverage, cover_learnt
+from ..quality.covering import left_out_scores, token_distances
+from ..quality.layerwise import numbers
 from .engine import Detectors
 from .products import Products
 from .store.history import row_of

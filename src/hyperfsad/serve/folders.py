@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import HyperfsadError, ImageError
-from ..output.journal import Stamp, stamp_of
+from ..report.journal import Stamp, stamp_of
 from ..results.result import AnomalyResult
 from ..watch.watcher import Watcher
 from .engine import Engine

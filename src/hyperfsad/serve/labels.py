@@ -7,13 +7,13 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from ..bench.datasets import TestImage
-from ..bench.layouts import GOOD
 from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError
-from ..evaluation.run import evaluate
-from ..evaluation.truth import Truth
 from ..images.loading import load_image
+from ..quality.datasets import TestImage
+from ..quality.evaluation.run import evaluate
+from ..quality.evaluation.truth import Truth
+from ..quality.layouts import GOOD
 from .engine import Detectors
 from .faults import ConflictError, MissingError
 from .inspections import Inspections

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from ..decisions.thresholds import Calibration
 from ..detector.storage import read_header
 from ..errors import UsageError
-from ..theory.drift import FEWEST, DriftReport, monitor_scores
+from ..quality.drift import FEWEST, DriftReport, monitor_scores
 from .store.history import iso
 from .store.models import Inspection, Product
 from .store.store import Store, now, product_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..errors import reason
 from ..images.finding import has_image_suffix, walk
-from ..output.journal import Stamp, stamp_of
+from ..report.journal import Stamp, stamp_of
 
 TEMPORARY = (".tmp", ".part", ".partial", "~")
 """How names end, before the suffix, while a file is being written; it is renamed afterwards."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from ..output.journal import Stamp
+from ..report.journal import Stamp
 from ..results.result import AnomalyResult
 
 Keep: TypeAlias = Callable[[AnomalyResult, Stamp], None]

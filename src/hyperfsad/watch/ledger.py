@@ -19,8 +19,8 @@ from ..disk.files import append_object, atomic_path, check_target, explain_os_er
 from ..disk.locks import folder_lock
 from ..errors import HyperfsadError, UsageError
 from ..messages import Notify, silent
-from ..output.exports import Record
-from ..output.journal import Stamp
+from ..report.exports import Record
+from ..report.journal import Stamp
 
 RESULTS = "results.jsonl"
 CUT_OFF = "results.cut.jsonl"

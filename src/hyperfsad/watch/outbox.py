@@ -15,7 +15,7 @@ from pathlib import Path
 from ..disk.files import append_object, atomic_path
 from ..errors import HyperfsadError, reason
 from ..messages import Notify, silent
-from ..output.exports import Record
+from ..report.exports import Record
 from .webhook import Webhook
 
 STATE = ".webhook.json"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ImageError, UsageError, reason
 from ..messages import Notify, silent
-from ..output.exports import Record, make_record
-from ..output.folder import file_name, write_files
-from ..output.journal import Stamp, stamp_of
+from ..report.exports import Record, make_record
+from ..report.folder import file_name, write_files
+from ..report.journal import Stamp, stamp_of
 from ..results.result import AnomalyResult
 from .arrivals import Arrivals, FolderScan, scan_folder
 from .judge import Judge, Keep

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ..errors import UsageError, reason
-from ..output.exports import Record
+from ..report.exports import Record
 from ..version import __version__
 
 OCCASIONS = ("anomalous", "error", "all")

@@ -1,0 +1,58 @@
+"""Other training-free few-shot detectors, behind the same fit and predict, on the same tokens
+unless they need their own."""
+
+from inspect import signature
+from typing import Any
+
+from ...detector.base import FewShotDetector
+from ...encoders import SUBSTITUTE
+from ...errors import UsageError
+from .authors import FastReconAuthors, SubspaceADAuthors
+from .fastrecon import FastRecon
+from .nearest import NearestNeighbour
+from .patchcore import PatchCore
+from .peer import OwnTokens, Peer
+from .rad import RAD
+from .subspace import SubspaceAD
+from .winclip import WinCLIP
+
+PEERS: dict[str, type[Peer]] = {
+    "nearest": NearestNeighbour,
+    "patchcore": PatchCore,
+    "subspace": SubspaceAD,
+    "fastrecon": FastRecon,
+    "rad": RAD,
+    "subspace-authors": SubspaceADAuthors,
+    "fastrecon-authors": FastReconAuthors,
+    "winclip": WinCLIP,
+}
+SAME_TOKENS = tuple(name for name, kind in PEERS.items() if not issubclass(kind, OwnTokens))
+"""Those that read the tokens that all methods share."""
+
+
+def make_peer(name: str, backbone: str = SUBSTITUTE, **options: Any) -> Peer:
+    """The peer of that name; the options are its own and those of every detector."""
+    if name not in PEERS:
+        raise UsageError(f"The peer is one of {', '.join(PEERS)}, not {name!r}.")
+    own = {*signature(PEERS[name]).parameters} - {"backbone", "common"}
+    shared = {*signature(FewShotDetector).parameters} - {"backbone"}
+    unknown = sorted({*options} - own - shared)
+    if unknown:
+        known = ", ".join(sorted(own | shared))
+        raise UsageError(f"{name} has no option {unknown[0]}; it has {known}.")
+    return PEERS[name](backbone, **options)
+
+
+__all__ = [
+    "PEERS",
+    "RAD",
+    "SAME_TOKENS",
+    "FastRecon",
+    "FastReconAuthors",
+    "NearestNeighbour",
+    "PatchCore",
+    "SubspaceAD",
+    "SubspaceADAuthors",
+    "WinCLIP",
+    "make_peer",
+]

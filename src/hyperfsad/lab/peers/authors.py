@@ -1,0 +1,140 @@
+"""SubspaceAD and FastRecon with their authors' own settings, on whichever encoder is at hand.
+
+The other peers read the tokens that all methods share, so that nothing but the method differs.
+Here each method has the layers, resolution, preparation and scoring that its authors gave it, as
+far as the encoder permits. What still differs stands in the label of its row.
+
+SubspaceAD, from the authors' README (CLendering/SubspaceAD) and copies of their code:
+DINOv2 giant with registers, 672 px; the mean of raw hidden states −12 to −18, which are blocks 23
+to 29 of 40; each support image and 30 copies turned by random angles from 0 to 345 degrees; 99 % of
+the variance; the map at 672 px, blurred over 3×3 pixels with σ = 4; the mean of its largest
+hundredth as the score of the image. On another encoder: the blocks at the same depth. Different
+here: turned corners are mirrored, theirs are black; the angles are drawn once, with a fixed seed,
+for all images; every category is turned, theirs leave `transistor` out.
+
+FastRecon, from the authors' code (FzJun26th/FastRecon): WideResNet-50, the last blocks of stages 2
+and 3 of 4, raw, each averaged over 3×3 places with zeros beyond the border; 224 px cut from 256,
+which makes 28×28 features; λ = 2. Their coreset is not clear. 15 % stands in their main program but
+is not used there; 0.1 % is the default beside an input of 7200×2400; 1 % stands in the command of
+their README, which is that of the PatchCore project on which their code rests. 15 % is taken: 1 %
+of one support image would be 7 features. On a vision transformer: the blocks at half and three
+quarters of the depth, and the resolution that makes 28×28 patches, whole images instead of the cut.
+"""
+
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import conv2d, interpolate, pad
+
+from ...encoders import SUBSTITUTE, EncoderSpec, find_spec
+from ...encoders.specs import MeanSettings, RawSettings
+from ...encoders.tokens import ImageTokens
+from .fastrecon import FastRecon
+from .peer import OwnTokens, local_features, top_percent
+from .subspace import SubspaceAD
+
+_random = random.Random(0)
+
+
+def at_same_depth(blocks: tuple[int, ...], of: int, depth: int) -> tuple[int, ...]:
+    """The blocks of a model that lie as deep as theirs in one of `of` blocks."""
+    return tuple(sorted({max(1, round(block * depth / of)) for block in blocks}))
+
+
+class SubspaceADAuthors(OwnTokens, SubspaceAD):
+    """SubspaceAD as published, but for the encoder."""
+
+    settings: MeanSettings
+    smoothing = 0.31
+    """The deviation of their 3×3 kernel, 0.81 pixels of 672, in pixels of 256."""
+    BLOCKS, DEPTH = tuple(range(23, 30)), 40
+    RESOLUTION = 672
+    angles = (0.0, *(_random.uniform(0, 345) for _ in range(30)))
+
+    def __init__(
+        self,
+        backbone: str = SUBSTITUTE,
+        *,
+        variance: float = 0.99,
+        layers: tuple[int, ...] | None = None,
+        resolution: int | None = None,
+        **common: Any,
+    ) -> None:
+        """Layers and resolution are the authors' unless they are given."""
+        spec = find_spec(backbone)
+        layers = at_same_depth(self.BLOCKS, self.DEPTH, spec.depth) if layers is None else layers
+        size = _whole_patches(self.RESOLUTION, spec) if resolution is None else resolution
+        SubspaceAD.__init__(
+            self, backbone, variance=variance, layers=layers, resolution=size, **common
+        )
+        chosen = self.settings
+        self.settings = spec.settings_of(MeanSettings, chosen.layers, chosen.resolution)
+
+    @classmethod
+    def rows(cls, backbone: str) -> dict[str, dict[str, Any]]:
+        """One row; on their own encoder nothing differs but what the module says."""
+        spec = find_spec(backbone)
+        theirs = (spec.family, spec.depth) == ("dinov2_with_registers", cls.DEPTH)
+        return {f"subspace, authors' settings{'' if theirs else ' on another encoder'}": {}}
+
+    def forget(self) -> None:
+        """The memory: 31 views of 48×48 patches are 100 MB for each support image."""
+        del self.memory_
+
+    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
+        """The mean of the largest hundredth of the map at the input's size, blurred."""
+        return top_percent(blurred(anomaly_map, self.settings.resolution))
+
+
+class FastReconAuthors(OwnTokens, FastRecon):
+    """FastRecon as published, but for the encoder."""
+
+    settings: RawSettings
+    BLOCKS, DEPTH = (2, 3), 4
+    GRID = 28
+
+    def __init__(
+        self,
+        backbone: str = SUBSTITUTE,
+        *,
+        fraction: float = 0.15,
+        regularisation: float = 2.0,
+        layers: tuple[int, ...] | None = None,
+        resolution: int | None = None,
+        **common: Any,
+    ) -> None:
+        """Layers and resolution are the authors' unless they are given."""
+        spec = find_spec(backbone)
+        layers = at_same_depth(self.BLOCKS, self.DEPTH, spec.depth) if layers is None else layers
+        size = self.GRID * spec.patch if resolution is None else resolution
+        common |= {"layers": layers, "resolution": size}
+        FastRecon.__init__(
+            self, backbone, fraction=fraction, regularisation=regularisation, **common
+        )
+        chosen = self.settings
+        self.settings = spec.settings_of(RawSettings, chosen.layers, chosen.resolution)
+
+    @classmethod
+    def rows(cls, backbone: str) -> dict[str, dict[str, Any]]:
+        """One row; their encoder is no vision transformer, so it is always another."""
+        return {"fastrecon, authors' settings on another encoder": {}}
+
+    def features(self, layers: tuple[Tensor, ...]) -> Tensor:
+        """Means of 3×3 places with zeros beyond the border, layers side by side."""
+        return local_features(layers, self.settings.grid, zeros=True)
+
+
+def blurred(anomaly_map: Tensor, size: int) -> Tensor:
+    """A map at `size` pixels a side, bilinear, under a Gaussian of σ = 4 cut off at 3×3 pixels."""
+    large = interpolate(anomaly_map[None, None], size=(size, size), mode="bilinear")
+    line = torch.exp(-torch.tensor([1.0, 0.0, 1.0], device=large.device) / (2 * 4.0**2))
+    line /= line.sum()
+    kernel = torch.outer(line, line)[None, None].to(large)
+    return conv2d(pad(large, (1, 1, 1, 1), mode="reflect"), kernel)[0, 0]
+
+
+def _whole_patches(resolution: int, spec: EncoderSpec) -> int:
+    """The nearest resolution that the patches divide."""
+    return max(1, round(resolution / spec.patch)) * spec.patch

@@ -1,0 +1,78 @@
+"""PatchCore (Roth et al., "Towards Total Recall in Industrial Anomaly Detection", CVPR 2022).
+
+Locally aware patch features (Equations 1 to 3: the mean of a 3×3 neighbourhood in each layer,
+layers side by side), a greedy coreset of them as the memory (Equation 5, Algorithm 1), and the
+Euclidean distance to its nearest member as a patch's score. The image's score is the largest
+distance s* (Equation 6), weighted by Equation 7:
+
+    s = (1 − exp‖q* − m*‖ / Σ_{m ∈ N_b(m*)} exp‖q* − m‖) · s*
+
+with q* the patch of s*, m* its nearest member and N_b(m*) the b members nearest to m*, itself
+among them. The few-shot table of the supplement (Table S5) uses a coreset of 25 %, so that is the
+default. The paper states neither b nor the projection's size: b = 9 is that of
+anomalib's configuration, 128 dimensions are those of the authors' code
+(amazon-science/patchcore-inspection), which leaves Equation 7 out.
+Equations were read in summaries of the paper, the settings in that code.
+
+Different here: unit tokens of the selected layers instead of blocks 2 and 3 of a WideResNet-50, all
+on one grid, so that no layer is resized; features are not reduced to a fixed size; at the border
+only patches that exist are averaged; the first pick and the projection are fixed, never random.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...encoders import SUBSTITUTE
+from ...encoders.tokens import ImageTokens
+from ...errors import UsageError
+from .coreset import greedy_coreset
+from .peer import Peer, check_fraction, local_features, nearest
+
+
+class PatchCore(Peer):
+    """Distance to a coreset of locally aware patch features."""
+
+    smoothing = 4.0
+
+    coreset_: Tensor
+    """M_C, (members, layers·D)."""
+
+    def __init__(
+        self,
+        backbone: str = SUBSTITUTE,
+        *,
+        fraction: float = 0.25,
+        neighbours: int = 9,
+        **common: Any,
+    ) -> None:
+        """`fraction` of the patches is kept; `neighbours` is b of Equation 7."""
+        super().__init__(backbone, **common)
+        check_fraction(fraction)
+        if neighbours < 2:
+            raise UsageError(f"PatchCore weighs with at least 2 neighbours, not {neighbours}.")
+        self.fraction = fraction
+        self.neighbours = neighbours
+
+    def learn(self) -> None:
+        """Keeps the coreset; never fewer members than Equation 7 asks for."""
+        features = local_features(self.memory_.patches, self.settings.grid)
+        count = max(int(self.fraction * len(features)), self.neighbours)
+        self.coreset_ = features[greedy_coreset(features, count)]
+
+    def patch_scores(self, image: ImageTokens) -> Tensor:
+        """min_m‖q − m‖ over the coreset."""
+        return nearest(local_features(image.patches, self.settings.grid), self.coreset_)[0]
+
+    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
+        """The largest distance, lower where its nearest member has close neighbours."""
+        features = local_features(image.patches, self.settings.grid)
+        query = features[anomaly_map.flatten().argmax()]
+        distances = torch.linalg.vector_norm(self.coreset_ - query, dim=1)
+        closest = distances.argmin()
+        around = torch.linalg.vector_norm(self.coreset_ - self.coreset_[closest], dim=1)
+        count = min(self.neighbours, len(around))
+        crowd = distances[around.topk(count, largest=False).indices]
+        weight = 1 - torch.exp(distances[closest] - crowd.logsumexp(dim=0))
+        return float(weight * distances[closest])

@@ -1,0 +1,165 @@
+"""What the peers share besides fitting and predicting."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+from ...detector.base import FewShotDetector
+from ...encoders.tokens import ImageTokens, Tokens
+from ...errors import UsageError
+from ...images.loading import LoadedImage
+from ...images.rotation import turn, turned
+from ...method.branches import BranchScores, TokenScore
+from ...method.lookups import in_chunks
+from ...method.memory import MemoryBank
+from ...method.scoring import Pooling
+from ...views.view import LEVEL_IMAGES, scale_of
+
+ROTATIONS = (1, 8)
+"""Peers remember a support image as it is, or in steps of 45 degrees, as their authors do."""
+
+
+class Peer(FewShotDetector):
+    """Another training-free few-shot detector on the same frozen tokens; none scores the CLS."""
+
+    rotations = 1
+
+    @abstractmethod
+    def patch_scores(self, image: ImageTokens) -> Tensor:
+        """The score of each patch, (N,), higher is more anomalous."""
+
+    def orientations(self, image: LoadedImage) -> list[LoadedImage]:
+        """The image in each orientation."""
+        return turned(image, self.rotations)
+
+    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
+        """The mean of the largest hundredth of the map, unless a method says otherwise."""
+        return top_percent(anomaly_map)
+
+    def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
+        """The map and the score of each image; all of the score is the map's."""
+        grid, scores = self.settings.grid, []
+        for image in tokens.images():
+            anomaly_map = self.patch_scores(image).reshape(grid, grid)
+            branches = BranchScores.of_map(self.image_score(anomaly_map, image))
+            scores.append(TokenScore(anomaly_map.cpu().numpy(), branches))
+        return scores
+
+    def colour_scale(self) -> tuple[float, float]:
+        """From the score that 99 % of the patches of unseen good parts stay below."""
+        return scale_of(good_scores(self))
+
+
+class OwnTokens(Peer):
+    """A peer that reads other tokens than the rest, so it cannot share theirs."""
+
+    angles: ClassVar[tuple[float, ...]] = (0.0,)
+    """Degrees by which what it remembers of a support image is turned, the image itself first."""
+
+    @classmethod
+    @abstractmethod
+    def rows(cls, backbone: str) -> dict[str, dict[str, Any]]:
+        """The labels of its rows in a table on that encoder, each with the options that make it;
+        none where it cannot run there."""
+
+    def orientations(self, image: LoadedImage) -> list[LoadedImage]:
+        """The image in each orientation."""
+        return [turn(image, angle) for angle in self.angles]
+
+    def forget(self) -> None:  # most need their memory
+        """Lets go of what scoring needs no more; after that it can only score tokens."""
+
+
+def check_peer_rotations(rotations: int) -> None:
+    """Refuses a number of orientations that no peer has."""
+    if rotations not in ROTATIONS:
+        raise UsageError(f"The number of rotations is 1 or 8, not {rotations}.")
+
+
+def check_fraction(fraction: float) -> None:
+    """Refuses what is no share of the normal patches to keep as a coreset."""
+    if not 0 < fraction <= 1:
+        raise UsageError(f"The coreset is a fraction above 0 and up to 1, not {fraction}.")
+
+
+def top_percent(anomaly_map: Tensor) -> float:
+    """The mean of the largest hundredth, rounded down as in the authors' code, at least one."""
+    return float(Pooling("top-1%", count=max(1, anomaly_map.numel() // 100))(anomaly_map))
+
+
+def local_features(layers: Sequence[Tensor], grid: int, *, zeros: bool = False) -> Tensor:
+    """Locally aware patch features: the mean of each 3×3 neighbourhood, layers side by side.
+
+    Takes one (K·N, D) a layer with N = grid² patches an image, gives (K·N, layers·D). At the
+    border only the patches that exist are averaged, or `zeros` beyond it count too.
+    """
+    pooled = []
+    for layer in layers:
+        maps = layer.reshape(-1, grid, grid, layer.shape[1]).permute(0, 3, 1, 2)
+        means = avg_pool2d(maps, 3, stride=1, padding=1, count_include_pad=zeros)
+        pooled.append(means.permute(0, 2, 3, 1).reshape(layer.shape))
+    return torch.cat(pooled, dim=1)
+
+
+def best_similarity(queries: Tensor, memory: Tensor) -> Tensor:
+    """max_m⟨q, m⟩ for each row of `queries` (N, D) over the rows of `memory` (M, D), (N,)."""
+    return torch.cat([(chunk @ memory.T).amax(dim=1) for chunk in in_chunks(queries, memory)])
+
+
+def nearest(queries: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """The Euclidean distance of each query to its nearest row of the memory, and that row's index.
+
+    The row is found by ‖m‖² − 2⟨q, m⟩, but the distance is taken from the difference itself: the
+    expanded square would give a patch a distance of about 10⁻³ to itself.
+    """
+    squares = memory.square().sum(dim=1)
+    found = [
+        torch.addmm(squares, chunk, memory.T, alpha=-2).argmin(dim=1)
+        for chunk in in_chunks(queries, memory)
+    ]
+    index = torch.cat(found)
+    return torch.linalg.vector_norm(queries - memory[index], dim=1), index
+
+
+def good_scores(detector: Peer) -> Tensor:
+    """The scores of patches of good parts.
+
+    Each normal image is scored by a copy of the method that has never seen it, nor any turned copy
+    of it; of a lone image, one half of its patches by a copy that knows the other half.
+    """
+    bank, entries = detector.memory_, detector.memory_.entries
+    if len(entries) == 1:
+        return _half_by_half(detector)
+    return torch.cat(
+        [
+            detector.leaving_out(places).patch_scores(
+                ImageTokens(bank.patches_of(places[0]), bank.cls[places[0]])
+            )
+            for places in entries[:LEVEL_IMAGES]
+        ]
+    )
+
+
+def _half_by_half(detector: Peer) -> Tensor:
+    """The white squares of a chessboard scored by what is known of the black ones.
+
+    Methods may expect whole grids, so each half fills the places of the other with the patch next
+    to them.
+    """
+    bank, grid = detector.memory_, detector.settings.grid
+    if grid == 1:
+        return torch.zeros(1)
+    places = torch.arange(grid * grid, device=bank.cls.device).reshape(grid, grid)
+    columns = torch.arange(grid, device=places.device)
+    beside = places[:, torch.where((columns ^ 1) < grid, columns ^ 1, columns - 1)]
+    white = (columns[:, None] + columns) % 2 == 1
+    known = torch.where(white, beside, places).flatten()
+    asked = torch.where(white, places, beside).flatten()
+    half = MemoryBank(tuple(layer[known] for layer in bank.patches), bank.cls[:1], bank.images[:1])
+    image = ImageTokens(tuple(layer[asked] for layer in bank.patches), bank.cls[0])
+    return copy(detector).remember(half).patch_scores(image)[white.flatten()]

@@ -1,0 +1,172 @@
+"""WinCLIP and WinCLIP+ (Jeong et al., "WinCLIP: Zero-/Few-Shot Anomaly Classification and
+Segmentation", CVPR 2023, arXiv 2303.14814).
+
+Zero-shot. The text score of an embedding x is the share that a softmax gives to what anomalous
+prompts say of it,
+
+    t(x) = exp(⟨x, a⟩/τ) / (exp(⟨x, n⟩/τ) + exp(⟨x, a⟩/τ)),
+
+with n and a the mean embeddings of the normal and the anomalous prompts (`prompts.py`). Windows of
+2×2 and 3×3 patches are embedded one at a time (`encoders/windows.py`). A patch gets the harmonic
+mean of the scores of all windows that cover it; the map is the harmonic mean of both scales and of
+the whole image's score, which is also the score of the image.
+
+Few-shot. At each scale the reference association is the least (1 − cos)/2 to the windows of the
+normal images, harmonically averaged in the same way; of single patches, as the last block leaves
+them, it is their own. M is the mean of the three. The map is the mean of M and the zero-shot map,
+the score of the image half of t of the image plus max M.
+
+The method was read in public reimplementations (anomalib; caoyunkang/WinClip; zqhang's
+Accurate-WinCLIP-pytorch), the paper itself was not at hand; they differ in some points. Here τ is
+the one that the CLIP has learnt (0.01 for OpenAI's; anomalib takes 0.07), prompts are averaged at
+length 1, and the windows of references are averaged harmonically as anomalib does.
+
+Different here: any CLIP in Hugging Face's format instead of ViT-B/16+ of LAION-400M at 240 px; the
+encoder's square input; a category is called by its own name, never by a better one.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ...encoders import SUBSTITUTE, find_spec
+from ...encoders.encoder import WindowEncoder
+from ...encoders.specs import WindowSettings
+from ...encoders.tokens import ImageTokens
+from ...encoders.windows import can_read, require_text, window_patches
+from ...errors import UsageError
+from .peer import OwnTokens, best_similarity
+from .prompts import ANOMALOUS, NORMAL, class_words, prompts
+
+
+class WinCLIP(OwnTokens):
+    """Windows against text and, once it has seen normal images, against their windows.
+
+    Before `fit` it answers too: zero-shot.
+    """
+
+    settings: WindowSettings
+    smoothing = 0.0
+    ZERO_SHOT_SCALE: ClassVar[tuple[float, float]] = (0.5, 1.0)
+    """Colours of a zero-shot map: from where the anomalous prompts fit better."""
+
+    def __init__(
+        self,
+        backbone: str = SUBSTITUTE,
+        *,
+        class_name: str = "object",
+        references: bool = True,
+        **common: Any,
+    ) -> None:
+        """`class_name` is what prompts call the part; without `references` it stays zero-shot."""
+        spec = find_spec(backbone)
+        require_text(spec)
+        super().__init__(backbone, **common)
+        layers = (spec.depth,)  # the windows pass all blocks
+        self.settings = spec.settings_of(WindowSettings, layers, self.settings.resolution)
+        if self.settings.grid < max(self.settings.scales):
+            least = max(self.settings.scales) * self.settings.patch
+            raise UsageError(
+                f"WinCLIP needs 3×3 patches; with {spec.name} that is a resolution of {least} or"
+                f" more, not {self.settings.resolution}."
+            )
+        if not class_name.strip():
+            raise UsageError("The class name is what prompts call the part; it cannot be empty.")
+        self.class_name = class_words(class_name)
+        self.references = references
+        self._text: tuple[Tensor, float] | None = None
+
+    @classmethod
+    def rows(cls, backbone: str) -> dict[str, dict[str, Any]]:
+        """Few-shot and zero-shot, on a CLIP that reads."""
+        if not can_read(find_spec(backbone)):
+            return {}
+        return {"winclip": {}, "winclip, zero-shot": {"references": False}}
+
+    def learn(self) -> None:
+        """Reads the prompts, so that nothing is left to do for the first image."""
+        self.text_  # noqa: B018
+
+    def require_fitted(self) -> None:
+        """It answers before it has seen a normal image."""
+
+    @property
+    def text_(self) -> tuple[Tensor, float]:
+        """The normal and the anomalous embedding, (2, D), and 1/τ."""
+        if self._text is None:
+            encoder = self.encoder_
+            assert isinstance(encoder, WindowEncoder)
+            means = [
+                encoder.text(prompts(states, self.class_name)).mean(dim=0)
+                for states in (NORMAL, ANOMALOUS)
+            ]
+            self._text = normalize(torch.stack(means), dim=-1), encoder.sharpness
+        return self._text
+
+    def patch_scores(self, image: ImageTokens) -> Tensor:
+        """The zero-shot map, or its mean with the reference association."""
+        grid, scales = self.settings.grid, self.settings.scales
+        maps = [self.text_scores(image.cls[:1]).expand(grid * grid)]
+        for scale, plane in zip(scales, image.patches[1:], strict=True):
+            maps.append(covering_mean(self.text_scores(plane), there(plane), grid, scale))
+        zero_shot = harmonic_mean(torch.stack(maps))
+        return (zero_shot + self.association(image)) / 2 if self._knows else zero_shot
+
+    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
+        """The text score of the image, or half of it and of the largest association."""
+        text = float(self.text_scores(image.cls[:1]))
+        return (text + float(self.association(image).max())) / 2 if self._knows else text
+
+    def text_scores(self, embeddings: Tensor) -> Tensor:
+        """t of each row."""
+        text, sharpness = self.text_
+        logits = sharpness * (embeddings[:, : text.shape[1]] @ text.T)
+        return logits.softmax(dim=-1)[:, 1]
+
+    def association(self, image: ImageTokens) -> Tensor:
+        """M: the distance to the normal images of each patch, (N,), mean over patches and scales.
+
+        A plane holds zeros where no window fits; those are no references.
+        """
+        grid = self.settings.grid
+        planes = zip((1, *self.settings.scales), image.patches, self.memory_.patches, strict=True)
+        maps = []
+        for scale, query, known in planes:
+            distances = ((1 - best_similarity(query, known[there(known)])) / 2).clamp(min=0)
+            maps.append(covering_mean(distances, there(query), grid, scale))
+        return torch.stack(maps).mean(dim=0)
+
+    def colour_scale(self) -> tuple[float, float]:
+        """As for every peer, once it has seen normal images."""
+        return super().colour_scale() if self._knows else self.ZERO_SHOT_SCALE
+
+    @property
+    def _knows(self) -> bool:
+        return self.references and hasattr(self, "memory_")
+
+
+def there(plane: Tensor) -> Tensor:
+    """At which places of a plane an embedding stands."""
+    return plane.square().sum(dim=-1) > 0
+
+
+def covering_mean(scores: Tensor, exists: Tensor, grid: int, scale: int) -> Tensor:
+    """For each patch the harmonic mean of the scores of all windows that cover it, (N,).
+
+    `scores` (N,) stand at the upper left patch of each window that `exists`. A window without any
+    distance leaves none to what it covers.
+    """
+    index = window_patches(grid, scale).to(scores.device)
+    index = index[exists[index[:, 0]]]
+    inverse = (1 / scores[index[:, 0]])[:, None].expand(index.shape).flatten()
+    total, count = torch.zeros_like(scores), torch.zeros_like(scores)
+    total.index_add_(0, index.flatten(), inverse)
+    count.index_add_(0, index.flatten(), torch.ones_like(inverse))
+    return torch.where(count > 0, count / total, 0)
+
+
+def harmonic_mean(maps: Tensor) -> Tensor:
+    """Over the first dimension; 0 where one of them is."""
+    return len(maps) / (1 / maps).sum(dim=0)

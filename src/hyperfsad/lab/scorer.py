@@ -1,0 +1,228 @@
+"""Scores of images against all support sets with all methods at once, kept on disk in blocks."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from inspect import signature
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..detector.base import FewShotDetector
+from ..detector.hyperfsad import HyperFSAD
+from ..detector.recipes import PAPER_OFFLINE
+from ..disk.files import atomic_path
+from ..encoders import EncoderSettings
+from ..encoders.tokens import ImageTokens, Tokens
+from ..images.loading import NormalImage
+from ..method.branches import BranchScores, branch_weights
+from ..method.memory import MemoryBank
+from ..method.scoring import Pooling
+from ..version import __version__
+from .peers import PEERS
+from .peers.peer import OwnTokens
+from .sharing import SharedMatcher
+from .token_cache import TokenCache
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+ScoresAndMaps: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float32]]
+"""Scores (variants, subsets, images) and maps (…, grid, grid)."""
+
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, BadZipFile)
+"""What numpy raises on a block that is not there, or damaged."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method of a table: the paper's algorithm with some settings, our recipe, or a peer."""
+
+    label: str
+    lookup: str = "sparsemax"
+    layers: tuple[int, ...] | None = None
+    pooling: str = "max"
+    lam: float = 0.5
+    peer: str | None = None
+    recipe: str | None = None
+    """Ours, by one of its recipes; the other settings are then the recipe's."""
+    rotations: int = 1
+    """Orientations in which a peer remembers each support image."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """A peer's own, by name."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether it can share its similarities with others: the paper's algorithm can."""
+        return self.peer is None and self.recipe is None
+
+    @property
+    def angles(self) -> tuple[float, ...]:
+        """Degrees by which what it remembers of a support image is turned, 0 first."""
+        kind = PEERS[self.peer] if self.peer is not None else None
+        if kind is not None and issubclass(kind, OwnTokens):
+            return kind.angles
+        return tuple(360 * turn / self.rotations for turn in range(self.rotations))
+
+    def named(self, category: str) -> "Variant":
+        """The variant for a category, where a peer asks what the part is called."""
+        if self.peer is None or "class_name" not in signature(PEERS[self.peer]).parameters:
+            return self
+        return replace(self, options=(*self.options, ("class_name", category)))
+
+    def detector(self, settings: EncoderSettings) -> FewShotDetector:
+        """The method by itself."""
+        common: dict[str, Any] = {"layers": settings.layers, "resolution": settings.resolution}
+        common["last_norm"] = settings.last_norm
+        if self.peer is not None:
+            return PEERS[self.peer](settings.name, **common, **dict(self.options))
+        return HyperFSAD(settings.name, recipe=self.recipe or PAPER_OFFLINE, **common)
+
+
+class Scorer:
+    """Scores images with all variants against subsets of a pool of support images."""
+
+    def __init__(
+        self,
+        variants: Sequence[Variant],
+        pool: Sequence[str],
+        subsets: Sequence[tuple[int, ...]],
+        cache: TokenCache,
+    ) -> None:
+        self._variants, self._pool, self._subsets, self._cache = variants, pool, subsets, cache
+        self._lookups = sorted({variant.lookup for variant in variants if variant.shared})
+
+    def stored(self, paths: Sequence[str], file: Path) -> ScoresAndMaps:
+        """As `scores`, from the file if it holds just these; otherwise it is written."""
+        if kept := self.kept(paths, file):
+            return kept
+        scores, maps = self.scores(paths)
+        identity = np.array(self.identity(paths))
+        with atomic_path(file, parents=True) as temporary, temporary.open("wb") as opened:
+            np.savez(opened, identity=identity, scores=scores, maps=maps)
+        return scores, maps
+
+    def kept(self, paths: Sequence[str], file: Path) -> ScoresAndMaps | None:
+        """What the file holds, if it holds just these."""
+        with suppress(*UNREADABLE), np.load(file, allow_pickle=False) as block:
+            if str(block["identity"]) == self.identity(paths):
+                return block["scores"], block["maps"]
+        return None
+
+    def identity(self, paths: Sequence[str]) -> str:
+        """A hash of all that the scores of a block depend on."""
+        cache = self._cache
+        values = {
+            "version": __version__,
+            "encoder": cache.encoder.fingerprint,
+            "engine": cache.encoder.engine,
+            "settings": {**asdict(cache.settings), "form": cache.settings.form},
+            "variants": [asdict(variant) for variant in self._variants],
+            "subsets": self._subsets,
+            "pool": [cache.content_hash(path) for path in self._pool],
+            "images": [cache.content_hash(path) for path in paths],
+        }
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+    def scores(self, paths: Sequence[str]) -> ScoresAndMaps:
+        """The scores and maps of some images."""
+        grid = self._cache.settings.grid
+        shape = (len(self._variants), len(self._subsets), len(paths))
+        scores = np.zeros(shape)
+        maps = np.zeros((*shape, grid, grid), dtype=np.float32)
+        matcher, others = self._prepared
+
+        def fill(column: int) -> None:
+            image = self._cache.tokens(paths[column])
+            distances = (
+                matcher.distances(image, self._subsets, self._lookups) if self._lookups else {}
+            )
+            for row, variant in enumerate(self._variants):
+                for place, subset in enumerate(self._subsets):
+                    if variant.shared:
+                        layers = distances[variant.lookup][place]
+                        found = self._scored(variant, layers, matcher.cls_distances(image, subset))
+                    else:
+                        scored = others[variant, place].score_tokens(_batch(image))[0]
+                        found = scored.score, scored.anomaly_map
+                    scores[row, place, column], maps[row, place, column] = found
+
+        in_parallel(fill, range(len(paths)), self._cache.encoder.device)
+        return scores, maps
+
+    @cached_property
+    def _prepared(self) -> tuple[SharedMatcher, dict[tuple[Variant, int], FewShotDetector]]:
+        """The matcher that variants share, and each other variant fitted on each subset."""
+        turns = {(0.0,), *(variant.angles for variant in self._variants)}
+        banks = {angles: self._banks(angles) for angles in sorted(turns)}
+        others = {}
+        for variant in (variant for variant in self._variants if not variant.shared):
+            for place, subset in enumerate(self._subsets):
+                views = [
+                    MemoryBank.of(_batch(view), [NormalImage(str(index), str(index))])
+                    for index in subset
+                    for view in banks[variant.angles][index]
+                ]
+                detector = variant.detector(self._cache.settings)
+                if isinstance(detector, OwnTokens):
+                    detector.use_encoder(self._cache.encoder)  # it may have more to ask of it
+                others[variant, place] = detector.remember(MemoryBank.joined(views))
+                if isinstance(detector, OwnTokens):
+                    detector.forget()
+        return SharedMatcher([images[0] for images in banks[0.0,]]), others
+
+    def _banks(self, angles: tuple[float, ...]) -> list[list[ImageTokens]]:
+        """The tokens of each image of the pool, turned by each of the angles."""
+        views = in_parallel(
+            lambda view: self._cache.tokens(*view),
+            [(path, angle) for path in self._pool for angle in angles],
+            self._cache.encoder.device,
+        )
+        count = len(angles)
+        return [views[first : first + count] for first in range(0, len(views), count)]
+
+    def _scored(
+        self, variant: Variant, distances: torch.Tensor, cls_distances: torch.Tensor
+    ) -> tuple[float, NDArray[np.float32]]:
+        """The paper's score and map, from the distances of an image in all layers."""
+        available = self._cache.settings.layers
+        places = [available.index(layer) for layer in variant.layers or available]
+        grid = self._cache.settings.grid
+        anomaly_map = distances[places].mean(dim=0).clamp(min=0).reshape(grid, grid)
+        values = {
+            "map": float(Pooling.parse(variant.pooling)(anomaly_map)),
+            "cls": float(cls_distances[places].mean()),
+        }
+        branches = BranchScores(values, branch_weights(variant.lam))
+        return branches.total, anomaly_map.cpu().numpy()
+
+
+def in_parallel(
+    work: Callable[[Item], Result], items: Iterable[Item], device: torch.device
+) -> list[Result]:
+    """One image a core, each on one thread: faster than all cores on one image, and the figures
+    do not depend on how many cores there are. A GPU takes one image after the other.
+
+    The cores are those that torch was given; an engine that is loaded `parallel` knows them.
+    """
+    if device.type != "cpu":
+        return [work(item) for item in items]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(max_workers=threads) as pool:
+            return list(pool.map(work, items))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _batch(image: ImageTokens) -> Tokens:
+    return Tokens(torch.stack(image.patches)[None], image.cls[None])

@@ -1,0 +1,1 @@
+"""Can I trust it: metrics, evaluate, advise, coverage, drift."""

@@ -1,0 +1,59 @@
+"""The sentence for each error and notice: a code and facts in, words for one kind of reader out.
+
+Code raises codes and facts; it never writes a sentence itself. One file here holds the sentences of
+one package. A template names facts in braces and settings as `{option[rotations]}`, which each
+surface spells its own way. What a template cannot say is a function of the facts.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, TypeAlias
+
+Sentence: TypeAlias = "str | Callable[..., str]"
+Sentences: TypeAlias = Mapping[str, Sentence]
+
+
+class Options:
+    """How a surface spells the name of a setting: `option[rotations]` in a template."""
+
+    def __init__(self, spell: Callable[[str], str]) -> None:
+        self._spell = spell
+
+    def __getitem__(self, name: str) -> str:
+        return self._spell(name)
+
+
+PYTHON = Options(lambda name: f"`{name}`")
+COMMAND_LINE = Options(lambda name: f"--{name.replace('_', '-')}")
+STATION = Options(lambda name: f"“{name.replace('_', ' ')}”")
+
+_surface = PYTHON
+
+
+def speak_as(options: Options) -> None:
+    """Sets how `str` of an error spells settings in this process; the command line calls it."""
+    global _surface
+    _surface = options
+
+
+@cache
+def sentences() -> dict[str, Sentence]:
+    """Every sentence by its code."""
+    found: dict[str, Sentence] = {}
+    for module in iter_modules(__path__):
+        source = import_module(f".{module.name}", __name__)
+        own: Sentences = getattr(source, f"{module.name.upper()}_SENTENCES")
+        assert not found.keys() & own.keys(), f"{module.name} repeats a code"
+        found.update(own)
+    return found
+
+
+def worded(code: str, facts: Mapping[str, Any], options: Options | None = None) -> str:
+    """The sentence of a code with its facts, for the surface of this process or another one."""
+    sentence = sentences().get(code)
+    if sentence is None:
+        return code
+    spelled = {"option": options or _surface, **facts}
+    return sentence(**spelled) if callable(sentence) else sentence.format_map(spelled)

@@ -1,0 +1,5 @@
+"""Sentences about `cli`."""
+
+from . import Sentences
+
+CLI_SENTENCES: Sentences = {}

@@ -1,0 +1,5 @@
+"""Sentences about `cluster`."""
+
+from . import Sentences
+
+CLUSTER_SENTENCES: Sentences = {}

@@ -1,0 +1,5 @@
+"""Sentences about `decisions`."""
+
+from . import Sentences
+
+DECISIONS_SENTENCES: Sentences = {}

@@ -1,0 +1,5 @@
+"""Sentences about `detector`."""
+
+from . import Sentences
+
+DETECTOR_SENTENCES: Sentences = {}

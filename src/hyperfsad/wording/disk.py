@@ -1,0 +1,5 @@
+"""Sentences about `disk`."""
+
+from . import Sentences
+
+DISK_SENTENCES: Sentences = {}

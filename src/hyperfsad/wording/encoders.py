@@ -1,0 +1,5 @@
+"""Sentences about `encoders`."""
+
+from . import Sentences
+
+ENCODERS_SENTENCES: Sentences = {}

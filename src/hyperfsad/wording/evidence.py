@@ -1,0 +1,5 @@
+"""Sentences about `evidence`."""
+
+from . import Sentences
+
+EVIDENCE_SENTENCES: Sentences = {}

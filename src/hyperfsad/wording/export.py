@@ -1,0 +1,5 @@
+"""Sentences about `export`."""
+
+from . import Sentences
+
+EXPORT_SENTENCES: Sentences = {}

@@ -1,0 +1,5 @@
+"""Sentences about `images`."""
+
+from . import Sentences
+
+IMAGES_SENTENCES: Sentences = {}

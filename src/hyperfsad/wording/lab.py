@@ -1,0 +1,5 @@
+"""Sentences about `lab`."""
+
+from . import Sentences
+
+LAB_SENTENCES: Sentences = {}

@@ -1,0 +1,5 @@
+"""Sentences about `method`."""
+
+from . import Sentences
+
+METHOD_SENTENCES: Sentences = {}

@@ -1,0 +1,5 @@
+"""Sentences about `quality`."""
+
+from . import Sentences
+
+QUALITY_SENTENCES: Sentences = {}

@@ -1,0 +1,5 @@
+"""Sentences about `report`."""
+
+from . import Sentences
+
+REPORT_SENTENCES: Sentences = {}

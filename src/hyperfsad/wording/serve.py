@@ -1,0 +1,5 @@
+"""Sentences about `serve`."""
+
+from . import Sentences
+
+SERVE_SENTENCES: Sentences = {}

@@ -1,0 +1,5 @@
+"""Sentences about `views`."""
+
+from . import Sentences
+
+VIEWS_SENTENCES: Sentences = {}

@@ -1,0 +1,5 @@
+"""Sentences about `watch`."""
+
+from . import Sentences
+
+WATCH_SENTENCES: Sentences = {}

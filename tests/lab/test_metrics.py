@@ -1,0 +1,292 @@
+"""The metrics against their plain definitions, threshold by threshold, and scikit-learn's."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import ndimage
+from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
+
+from hyperfsad.errors import UsageError
+from hyperfsad.quality.metrics import METRICS, image_metrics, pixel_metrics
+
+Maps = NDArray[np.float32]
+Masks = NDArray[np.bool_]
+
+seeds = st.integers(0, 2**32 - 1)
+levels = st.integers(1, 6) | st.just(10**6)
+
+
+def drawn(seed: int, level: int, images: int = 3, size: int = 7) -> tuple[Maps, Masks]:
+    """Maps of at most `level` + 1 distinct scores, masks of scattered pixels; one image is good."""
+    generator = np.random.default_rng(seed)
+    masks = generator.random((images, size, size)) < generator.uniform(0.02, 0.6)
+    masks[0] = False
+    masks[-1, 0, 0] = True
+    maps = generator.integers(0, level + 1, masks.shape) / level + 0.3 * masks * (level > 6)
+    return maps.astype(np.float32), masks
+
+
+def regions_of(masks: Masks) -> list[Masks]:
+    """One mask of all pixels for each 8-connected region."""
+    regions = []
+    for index, mask in enumerate(masks):
+        labels, count = ndimage.label(mask, structure=np.ones((3, 3)))
+        for label in range(1, count + 1):
+            region = np.zeros_like(masks)
+            region[index] = labels == label
+            regions.append(region)
+    return regions
+
+
+def curve_point(admitted: Masks, masks: Masks) -> tuple[float, float]:
+    """The false-positive rate and the mean overlap of the regions."""
+    overlaps = [float(admitted[region].mean()) for region in regions_of(masks)]
+    return float(admitted[~masks].mean()), sum(overlaps) / len(overlaps)
+
+
+def plain_auroc(maps: Maps, masks: Masks) -> float:
+    pairs = maps[masks][:, None].astype(float) - maps[~masks][None].astype(float)
+    return float(((pairs > 0) + 0.5 * (pairs == 0)).mean())
+
+
+def plain_average_precision(maps: Maps, masks: Masks) -> float:
+    total, recall = 0.0, 0.0
+    for threshold in np.unique(maps)[::-1]:
+        admitted = maps >= threshold
+        found = (admitted & masks).sum() / masks.sum()
+        total += (found - recall) * float(masks[admitted].mean())
+        recall = found
+    return total
+
+
+def plain_pro(maps: Maps, masks: Masks, limit: float) -> float:
+    points = [(0.0, 0.0)]
+    points += [curve_point(maps >= threshold, masks) for threshold in np.unique(maps)[::-1]]
+    area = 0.0
+    for (start, low), (end, high) in pairwise(points):
+        stop = min(end, limit)
+        if stop > start:
+            reached = low + (high - low) * (stop - start) / (end - start)
+            area += (stop - start) * (low + reached) / 2
+    return area / limit
+
+
+def plain_pro_200(maps: Maps, masks: Masks, limit: float) -> float:
+    low, high = float(maps.min()), float(maps.max())
+    thresholds = [np.float32(low + (high - low) * step / 200) for step in range(200)]
+    points = [curve_point(maps > threshold, masks) for threshold in reversed(thresholds)]
+    kept = [(rate, overlap) for rate, overlap in points if rate < limit]
+    if len({rate for rate, _ in kept}) < 2:
+        return max((overlap for _, overlap in kept), default=0.0)
+    greatest = max(rate for rate, _ in kept)
+    return sum(
+        (end - start) / greatest * (low + high) / 2 for (start, low), (end, high) in pairwise(kept)
+    )
+
+
+def assert_plain(maps: Maps, masks: Masks, limit: float = 0.3) -> None:
+    values = pixel_metrics(maps, masks, pro_limit=limit)
+    assert values["P-AUROC"] == pytest.approx(plain_auroc(maps, masks), abs=1e-9)
+    assert values["P-AP"] == pytest.approx(plain_average_precision(maps, masks), abs=1e-9)
+    assert values["PRO"] == pytest.approx(plain_pro(maps, masks, limit), abs=1e-9)
+    assert values["PRO-200"] == pytest.approx(plain_pro_200(maps, masks, limit), abs=1e-9)
+
+
+def maps_of(*rows: list[float]) -> Maps:
+    """Images of one row each."""
+    return np.array(rows, dtype=np.float32)[:, None]
+
+
+def masks_of(*rows: str) -> Masks:
+    """Images of one row each, x where there is a defect."""
+    return np.array([[[pixel == "x" for pixel in row]] for row in rows])
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, levels, st.sampled_from([0.05, 0.3, 0.77, 1.0]))
+def test_pixel_metrics_are_their_definitions(seed: int, level: int, limit: float) -> None:
+    assert_plain(*drawn(seed, level), limit)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, levels)
+def test_pixel_metrics_are_scikit_learns(seed: int, level: int) -> None:
+    maps, masks = drawn(seed, level, images=4, size=20)
+    values = pixel_metrics(maps, masks)
+    labels, scores = masks.ravel(), maps.ravel()
+    assert values["P-AUROC"] == pytest.approx(roc_auc_score(labels, scores), abs=1e-9)
+    assert values["P-AP"] == pytest.approx(average_precision_score(labels, scores), abs=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5) | st.floats(-9, 9)), min_size=1))
+def test_image_metrics_are_scikit_learns(images: list[tuple[bool, float]]) -> None:
+    labels = [label for label, _ in images] + [True, False]
+    scores = np.array([score for _, score in images] + [3.0, 3.0])
+    values = image_metrics(labels, scores)
+    precision, recall, _ = precision_recall_curve(labels, scores)
+    best = max(2 * p * r / (p + r) for p, r in zip(precision, recall, strict=True) if p + r)
+    assert values["I-AUROC"] == pytest.approx(roc_auc_score(labels, scores), abs=1e-9)
+    assert values["I-AP"] == pytest.approx(average_precision_score(labels, scores), abs=1e-9)
+    assert values["I-F1"] == pytest.approx(best, abs=1e-9)
+
+
+def test_the_names_are_the_keys_in_order() -> None:
+    images = image_metrics([True, False], np.array([1.0, 0.0]))
+    pixels = pixel_metrics(maps_of([1.0, 0.0]), masks_of("x."))
+    assert (*images, *pixels) == METRICS
+    assert METRICS == ("I-AUROC", "I-F1", "I-AP", "P-AUROC", "PRO", "PRO-200", "P-AP")
+    assert all(value == 1 for value in (images | pixels).values())
+
+
+def test_equal_scores_tell_nothing() -> None:
+    maps, masks = maps_of([0.5] * 4, [0.5] * 4), masks_of("xx..", "....")
+    values = pixel_metrics(maps, masks)
+    assert values["P-AUROC"] == 0.5
+    assert values["P-AP"] == 0.25
+    assert values["PRO"] == pytest.approx(0.15)  # the diagonal up to 0.3
+    assert values["PRO-200"] == 0  # nothing is above the only score
+    images = image_metrics(np.array([True, False, False]), np.ones(3))
+    assert images == pytest.approx({"I-AUROC": 0.5, "I-F1": 0.5, "I-AP": 1 / 3})
+
+
+@pytest.mark.parametrize("labels", [[], [False, False], [True, True]])
+def test_one_kind_of_image_defines_no_metric(labels: list[bool]) -> None:
+    values = image_metrics(labels, np.arange(len(labels)))
+    assert values == {"I-AUROC": None, "I-F1": None, "I-AP": None}
+
+
+@pytest.mark.parametrize("rows", [["..", ".."], ["xx", "xx"]])
+def test_one_kind_of_pixel_defines_no_metric(rows: list[str]) -> None:
+    values = pixel_metrics(maps_of([0.1, 0.2], [0.3, 0.4]), masks_of(*rows))
+    assert values == {"P-AUROC": None, "PRO": None, "PRO-200": None, "P-AP": None}
+
+
+def test_no_image_defines_no_metric() -> None:
+    values = pixel_metrics(np.zeros((0, 4, 4), dtype=np.float32), np.zeros((0, 4, 4), dtype=bool))
+    assert set(values.values()) == {None}
+
+
+def test_a_single_region() -> None:
+    """Of ten normal pixels one outscores half the region: 0.5 up to a rate of 0.1, then 1."""
+    maps = maps_of([0.9, 0.7, 0.8, *[0.1] * 9])
+    masks = masks_of("xx..........")
+    assert pixel_metrics(maps, masks)["PRO"] == pytest.approx((0.1 * 0.5 + 0.2 * 1) / 0.3)
+    assert_plain(maps, masks)
+
+
+def test_a_small_region_counts_as_much_as_a_large_one() -> None:
+    masks = masks_of("xxxxxxxx.x..........")
+    large_found = maps_of([1.0] * 8 + [0.5, 0.0] + [0.5] * 10)
+    small_found = maps_of([0.0] * 8 + [0.5, 1.0] + [0.5] * 10)
+    first, second = pixel_metrics(large_found, masks), pixel_metrics(small_found, masks)
+    assert first["PRO"] == pytest.approx(0.5)
+    assert second["PRO"] == pytest.approx(0.5)
+    assert (first["P-AUROC"], second["P-AUROC"]) == pytest.approx((8 / 9, 1 / 9))
+
+
+def test_regions_that_touch_at_a_corner_are_one() -> None:
+    """A found pixel and a missed one: half of one region, where the third is found."""
+    masks = np.zeros((1, 5, 20), dtype=bool)
+    masks[0, [0, 1, 4], [0, 1, 19]] = True
+    maps = np.full(masks.shape, 0.5, dtype=np.float32)
+    maps[0, [0, 1, 4], [0, 1, 19]] = [1.0, 0.0, 1.0]
+    assert pixel_metrics(maps, masks)["PRO"] == pytest.approx((1 / 2 + 1) / 2)
+    assert_plain(maps, masks)
+
+
+def test_regions_of_neighbouring_images_stay_apart() -> None:
+    """The pixel of one is found, the two of the other are not: a half, where joined a third."""
+    maps, masks = maps_of([1.0, 0.5, 0.5], [0.0, 0.0, 0.5]), masks_of("x..", "xx.")
+    assert pixel_metrics(maps, masks)["PRO"] == pytest.approx(1 / 2)
+
+
+def test_good_images_count_in_the_false_positive_rate() -> None:
+    """A normal pixel above the defect is a rate of 1/2 alone, of 1/5 beside a good image."""
+    maps, masks = maps_of([0.5, 0.9, 0.1], [0.1, 0.1, 0.1]), masks_of("x..", "...")
+    assert pixel_metrics(maps[:1], masks[:1])["PRO"] == 0
+    assert pixel_metrics(maps, masks)["PRO"] == pytest.approx((0.3 - 1 / 5) / 0.3)
+
+
+def test_a_step_that_crosses_the_limit_is_interpolated() -> None:
+    """A defect ties with 6 of 10 normal pixels: 0.5 at the rate 0.3, the middle of its climb."""
+    maps, masks = maps_of([0.5] * 7 + [0.1] * 4), masks_of("x..........")
+    assert pixel_metrics(maps, masks)["PRO"] == pytest.approx(0.3 * 0.5 / 2 / 0.3)
+    assert pixel_metrics(maps, masks, pro_limit=0.6)["PRO"] == pytest.approx(0.5)
+    assert pixel_metrics(maps, masks, pro_limit=1)["PRO"] == pytest.approx(0.6 * 0.5 + 0.4)
+
+
+def test_pro_200_stops_at_the_last_rate_below_the_limit() -> None:
+    """Half is found at rates of 0.1 to 0.2, all from there on; the next rate, 0.9, is past 0.3."""
+    maps = maps_of([0.97, 0.53, 1.0, 0.553, *[0.503] * 7, 0.0])
+    values = pixel_metrics(maps, masks_of("xx.........."))
+    assert values["PRO-200"] == pytest.approx((0.2 - 0.1) * 0.5 / 0.2)
+    assert values["PRO"] == pytest.approx(((0.2 - 0.1) * 0.5 + (0.3 - 0.2) * 1) / 0.3)
+
+
+def test_pro_200_leaves_out_the_limit_itself() -> None:
+    """The defect is found at a rate of 1/4 and not before."""
+    maps, masks = maps_of([0.5, 1.0, 0.0, 0.0, 0.0]), masks_of("x....")
+    assert pixel_metrics(maps, masks, pro_limit=0.25)["PRO-200"] == 0
+    assert pixel_metrics(maps, masks, pro_limit=0.26)["PRO-200"] == 1
+
+
+def test_pro_200_of_a_single_rate_is_the_overlap_there() -> None:
+    perfect = pixel_metrics(maps_of([1.0, 1.0, 0.0, 0.0]), masks_of("xx.."))
+    half = pixel_metrics(maps_of([1.0, 0.0, 0.0, 0.0]), masks_of("xx.."))
+    hopeless = pixel_metrics(maps_of([0.0, 0.0, 1.0, 1.0]), masks_of("xx.."))
+    assert [values["PRO-200"] for values in (perfect, half, hopeless)] == [1, 0.5, 0]
+
+
+def test_images_in_any_order_and_layout_give_the_same() -> None:
+    maps, masks = drawn(5, 10**6, images=6, size=16)
+    values = pixel_metrics(maps, masks)
+    assert pixel_metrics(maps[::-1, :, ::-1], masks[::-1, :, ::-1]) == pytest.approx(values)
+    assert pixel_metrics(maps, masks.astype(np.uint8) * 255) == values  # type: ignore[arg-type]
+
+
+def test_the_inputs_are_left_alone() -> None:
+    maps, masks = drawn(6, 3)
+    kept_maps, kept_masks = maps.copy(), masks.copy()
+    pixel_metrics(maps, masks)
+    assert np.array_equal(maps, kept_maps)
+    assert np.array_equal(masks, kept_masks)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_scores_that_are_no_numbers_are_refused(value: float) -> None:
+    maps, masks = drawn(7, 3)
+    maps[1, 2, 3] = value
+    with pytest.raises(UsageError, match=r"^The maps hold NaN or infinity[^.]*\.$"):
+        pixel_metrics(maps, masks)
+    with pytest.raises(UsageError, match=r"^The maps hold NaN or infinity[^.]*\.$"):
+        pixel_metrics(maps, np.zeros_like(masks))
+    with pytest.raises(UsageError, match=r"^The image scores hold NaN or infinity[^.]*\.$"):
+        image_metrics([True, False], np.array([0.5, value]))
+
+
+@pytest.mark.parametrize(
+    ("maps", "masks"),
+    [((2, 4, 4), (2, 4, 5)), ((2, 4, 4), (1, 4, 4)), ((4, 4), (4, 4))],
+)
+def test_shapes_that_do_not_fit_are_refused(maps: Any, masks: Any) -> None:
+    with pytest.raises(UsageError, match=r"shape.*\(images, height, width\)\.$"):
+        pixel_metrics(np.zeros(maps, dtype=np.float32), np.zeros(masks, dtype=bool))
+
+
+def test_labels_that_do_not_fit_the_scores_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"\(2,\).*\(3,\)"):
+        image_metrics([True, False], np.zeros(3))
+    with pytest.raises(UsageError, match="one of each"):
+        image_metrics(np.zeros((2, 2), dtype=bool), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("limit", [0.0, -0.1, 1.5, float("nan")])
+def test_a_limit_outside_of_0_to_1_is_refused(limit: float) -> None:
+    with pytest.raises(UsageError, match="limit of PRO"):
+        pixel_metrics(*drawn(8, 3), pro_limit=limit)

@@ -1,0 +1,452 @@
+"""A whole benchmark run through the command line, on a small data set in MVTec's layout."""
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from hyperfsad.cli.main import main
+from hyperfsad.detector.recipes import find_recipe
+from hyperfsad.errors import UsageError
+from hyperfsad.lab.drawing import illustrate
+from hyperfsad.lab.drawing.figures import Point, accuracy_efficiency
+from hyperfsad.lab.drawing.illustrate import draw_curves, measured_points, published_points
+from hyperfsad.lab.peers import SAME_TOKENS, FastReconAuthors, SubspaceADAuthors, make_peer
+from hyperfsad.lab.peers.peer import Peer
+from hyperfsad.lab.presets import PRESETS, build_tables
+from hyperfsad.lab.protocol import Record
+from hyperfsad.lab.run import Source, Suite, run_benchmark
+from hyperfsad.lab.timing import RunTimes, Timing
+from hyperfsad.lab.token_cache import TokenCaches
+from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
+from tests.lab.peers.clip import save_clip
+from tests.lab.trees import mvtec_tree
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
+    mvtec_tree(tmp_path / "data", ["bolt", "nut"])
+    return tmp_path / "data"
+
+
+def benchmark(root: Path, tiny: str, out: Path, *more: str) -> int:
+    command = ["benchmark", "--dataset", "mvtec", "--root", str(root), "--backbone", tiny]
+    return main([*command, "--shots", "1,2", "--runs", "2", "-o", str(out), *more])
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records that a run has written."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    fields = [json.loads(line) for line in lines]
+    return [Record(**{**record, "support": tuple(record["support"])}) for record in fields]
+
+
+@pytest.fixture
+def small_authors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The authors' settings at a fraction of their cost."""
+    monkeypatch.setattr(SubspaceADAuthors, "RESOLUTION", 84)
+    monkeypatch.setattr(SubspaceADAuthors, "angles", (0.0, 40.0, 170.0))
+    monkeypatch.setattr(FastReconAuthors, "GRID", 5)
+
+
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name != "resolution"])
+@pytest.mark.usefixtures("small_authors")
+def test_every_preset_writes_records_and_tables(
+    root: Path, tiny: str, tmp_path: Path, preset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", preset) == 0
+    records = read_records(out / "records.jsonl")
+    methods = {record.method for record in records}
+    assert len(records) == len(methods) * 2 * 2 * 2
+    assert all(len(record.support) == record.shots for record in records)
+    printed = capsys.readouterr().out
+    for stem in build_tables(preset, records):
+        for suffix in (".md", ".csv", ".json", ".tex"):
+            assert (out / f"{stem}{suffix}").stat().st_size > 100
+        assert (out / f"{stem}.md").read_text(encoding="utf-8").strip() in printed
+    assert "(published)" in printed
+
+
+def test_either_engine_finds_the_same_on_any_number_of_threads(
+    root: Path, tiny: str, tmp_path: Path
+) -> None:
+    before = torch.get_num_threads()
+    found = {}
+    try:
+        for engine, threads in (("torch", 2), ("openvino", 1), ("openvino", 2)):
+            out = tmp_path / f"{engine}-{threads}"
+            more = ["--engine", engine, "--threads", str(threads), "--cache-limit", "0"]
+            assert benchmark(root, tiny, out, *more) == 0
+            found[engine, threads] = read_records(out / "records.jsonl")
+    finally:
+        torch.set_num_threads(before)
+    assert found["openvino", 1] == found["openvino", 2]
+    for ours, theirs in zip(found["openvino", 1], found["torch", 2], strict=True):
+        assert ours.metrics == pytest.approx(theirs.metrics, abs=0.01)
+
+
+def test_resolutions_are_rows_of_one_table_and_one_curve(
+    root: Path, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = replace(PRESETS["resolution"], resolutions=(56, 84))
+    monkeypatch.setitem(PRESETS, "resolution", small)
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "resolution") == 0
+    records = read_records(out / "records.jsonl")
+    assert {record.resolution for record in records} == {56, 84}
+    file = out / "resolution-i-auroc-p-auroc.json"
+    written = file.read_bytes()
+    table = json.loads(written)
+    assert table["columns"][-1]["name"] == "ms"
+    times = {(row["group"], row["label"]): row["cells"][-1]["mean"] for row in table["rows"]}
+    assert times["1-shot", "448 (DINOv3 ViT-B/16)"] == 52.6
+    assert times["2-shot", "672 (DINOv3 ViT-B/16)"] == 195.1
+    for shots in (1, 2):
+        for side in (56, 84):
+            assert times[f"{shots}-shot, cut", f"{side} ({tiny})"] > 0
+    assert "CPU with torch, batches of 1" in table["notes"][-1]
+    assert benchmark(root, tiny, out, "--preset", "resolution") == 0  # times are kept
+    assert file.read_bytes() == written
+    damaged = next((out / "work").glob("*-84/times.json"))
+    damaged.write_text("{")
+    assert benchmark(root, tiny, out, "--preset", "resolution") == 0  # and measured again
+    assert json.loads(damaged.read_text(encoding="utf-8"))["timings"]
+    curves = [path.name for path in draw_curves("resolution", records, tmp_path / "figures")]
+    metrics = ("i-auroc", "p-auroc")
+    assert curves == [
+        f"resolution-tiny-{m}{suffix}" for m in metrics for suffix in (".png", ".pdf")
+    ]
+    twins = [replace(record, encoder=f"elsewhere/{Path(tiny).name}") for record in records]
+    both = draw_curves("resolution", records + twins, tmp_path / "twins")
+    assert len(set(both)) == 2 * len(curves)  # two folders of one name are told apart
+
+
+def test_turned_support_is_a_row_of_its_own(
+    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "peers", "--rotations", "8") == 0
+    methods = {record.method for record in read_records(out / "records.jsonl")}
+    assert {"nearest", "nearest, 8 rotations", "subspace, 8 rotations"} < methods
+    assert benchmark(root, tiny, out, "--rotations", "8") == 1
+    assert "--preset peers" in capsys.readouterr().err
+
+
+def assert_same(record: Record, detector: Peer, root: Path) -> None:
+    """The record is what the detector finds, fitted and asked on its own."""
+    place = root / record.category
+    detector.fit([place / "train" / "good" / name for name in record.support])
+    images = sorted(place.glob("test/*/*.png"))
+    results = list(detector.predict(images))
+    anomalous = np.array([image.parent.name != "good" for image in images])
+    expected = image_metrics(anomalous, np.array([result.score for result in results]))
+    masks = np.zeros((len(images), 256, 256), dtype=bool)
+    for index, image in enumerate(images):
+        if anomalous[index]:
+            mask = place / "ground_truth" / image.parent.name / f"{image.stem}_mask.png"
+            masks[index] = np.asarray(Image.open(mask).resize((256, 256), 0)) > 0
+    maps = upsampled(np.stack([result.anomaly_map for result in results]), 256, detector.smoothing)
+    assert record.metrics == pytest.approx(expected | pixel_metrics(maps, masks), abs=1e-6)
+
+
+def test_winclip_calls_every_category_by_its_own_name(root: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "tiny-clip"
+    save_clip(folder)
+    out = tmp_path / "out"
+    assert benchmark(root, str(folder), out, "--preset", "peers", "--runs", "1") == 0
+    records = [r for r in read_records(out / "records.jsonl") if r.method.startswith("winclip")]
+    assert {record.category for record in records} == {"bolt", "nut"}
+    assert {record.method for record in records} == {"winclip", "winclip, zero-shot"}
+    for record in records:
+        options = {"class_name": record.category, "references": record.method == "winclip"}
+        assert_same(record, make_peer("winclip", str(folder), device="cpu", **options), root)
+
+
+@pytest.mark.usefixtures("small_authors")
+def test_authors_settings_are_those_of_the_peers(root: Path, tiny: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "authors", "--runs", "1") == 0
+    records = read_records(out / "records.jsonl")
+    apart = [record for record in records if "authors' settings" in record.method]
+    assert {(r.method.partition(",")[0], r.resolution) for r in apart} == {
+        ("subspace", 84),
+        ("fastrecon", 70),
+    }
+    for record in apart:
+        name = f"{record.method.partition(',')[0]}-authors"
+        assert_same(record, make_peer(name, tiny, device="cpu"), root)
+
+
+def test_figures_are_drawn(root: Path, tiny: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "lambda", "--figures") == 0
+    folder = out / "figures" / "tiny-56"
+    stems = {path.stem for path in folder.glob("*.png")}
+    assert stems == {path.stem for path in folder.glob("*.pdf")}
+    assert stems == {
+        *("lambda-qualitative", "lambda-truth-over-map-1", "tsne-cls", "accuracy-efficiency"),
+    }
+    curves = {path.name for path in (out / "figures").glob("lambda-*")}
+    metrics = ("i-auroc", "i-f1", "i-ap")
+    assert curves == {f"lambda-tiny-{m}{suffix}" for m in metrics for suffix in (".png", ".pdf")}
+
+
+def test_efficiency_times_every_stage_of_every_method(
+    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert benchmark(root, tiny, tmp_path / "out", "--preset", "efficiency") == 0
+    table = json.loads((tmp_path / "out" / "efficiency.json").read_text(encoding="utf-8"))
+    here = [row for row in table["rows"] if not row["published"]]
+    groups = dict.fromkeys(row["group"] for row in here)
+    assert list(groups) == [
+        f"CPU with torch, {shots}-shot, batch {batch}, here" for shots in (1, 2) for batch in (1, 8)
+    ]
+    for group in groups:
+        rows = [row for row in here if row["group"] == group]
+        assert [row["label"] for row in rows] == ["Hyper-FSAD", *SAME_TOKENS]
+        assert [row["ours"] for row in rows] == [True, *[False] * len(SAME_TOKENS)]
+        for row in rows:
+            decode, encode, match, total = (cell["mean"] for cell in row["cells"][2:6])
+            assert 0 < max(decode, encode, match) < total
+        assert rows[0]["cells"][6]["mean"] > 0.01
+        assert [row["cells"][6] for row in rows[1:]] == [None] * len(SAME_TOKENS)  # nobody's own
+        shared = [[cell["mean"] for cell in row["cells"][2:4]] for row in rows]
+        assert all(each == shared[0] for each in shared)  # the same images, the same tokens
+    printed = capsys.readouterr().out
+    assert "RTX 3090" in printed
+    assert "the whole process so far" in printed
+
+
+def test_figure_1_shows_the_ten_timed_methods() -> None:
+    points = published_points()
+    assert len(points) == 10
+    ours = next(point for point in points if point.ours)
+    assert (ours.i_auroc, ours.p_auroc) == pytest.approx((89.95, 97.0), abs=0.01)
+    assert ours.milliseconds == 52.6
+
+
+def test_figure_1_shows_what_was_measured_beside_it(
+    root: Path, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[list[Point], str]] = []
+
+    def drawn(points: list[Point], note: str) -> object:
+        seen.append((points, note))
+        return accuracy_efficiency(points, note)
+
+    monkeypatch.setattr(illustrate, "accuracy_efficiency", drawn)
+    assert benchmark(root, tiny, tmp_path / "out", "--preset", "peers", "--figures") == 0
+    ((points, note),) = seen
+    published, here = (
+        [p for p in points if not p.measured],
+        [p for p in points if p.measured],
+    )
+    assert published == published_points()
+    assert [point.name for point in here] == ["Hyper-FSAD", *SAME_TOKENS]
+    assert [point.ours for point in here] == [True, *[False] * len(SAME_TOKENS)]
+    assert all(point.milliseconds > 0 for point in here)
+    assert note == "1-shot, 2 draws, on mvtec (bolt, nut); tiny, 56 px; CPU with torch"
+    records = read_records(tmp_path / "out" / "records.jsonl")
+    mine = [r for r in records if r.method == "nearest" and r.shots == 1]
+    mean = 100 * sum(r.metrics["I-AUROC"] or 0 for r in mine) / len(mine)
+    assert here[1].i_auroc == pytest.approx(mean)
+
+
+def test_a_method_without_masks_has_no_place_in_figure_1() -> None:
+    record = Record("a", "x", "e", 56, "nearest", 1, 0, ("0.png",), {"I-AUROC": 0.9})
+    timing = Timing("nearest", 1, 1, 1.0, 2.0, 3.0, 6.0, 0)
+    times = RunTimes("e", 56, "CPU with torch", (timing,))
+    assert measured_points([record], times) == []
+    whole = replace(record, metrics={"I-AUROC": 0.9, "P-AUROC": 0.8})
+    other = replace(whole, dataset="b", metrics={"I-AUROC": 0.7, "P-AUROC": None})
+    (point,) = measured_points([whole, other], times)
+    assert (point.i_auroc, point.p_auroc) == pytest.approx((80, 80))  # of the sets that have it
+    assert point.milliseconds == 6
+
+
+def test_the_same_command_gives_the_same_bytes(root: Path, tiny: str, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        assert benchmark(root, tiny, tmp_path / name) == 0
+    for path in (tmp_path / "a").glob("*.*"):
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+
+
+def test_a_run_goes_on_from_what_is_there_and_writes_the_same_bytes(
+    root: Path, tiny: str, tmp_path: Path
+) -> None:
+    assert benchmark(root, tiny, tmp_path / "a", "--preset", "peers") == 0
+    shutil.copytree(tmp_path / "a" / "work", tmp_path / "b" / "work")
+    blocks = sorted((tmp_path / "b" / "work").rglob("*.npz"))
+    blocks[0].unlink()
+    blocks[1].write_bytes(blocks[1].read_bytes()[:100])
+    assert benchmark(root, tiny, tmp_path / "b", "--preset", "peers") == 0
+    files = [path.name for path in (tmp_path / "a").iterdir() if path.is_file()]
+    expected = {"records.jsonl", "provenance.json", "supports.json", "scores.csv"}
+    assert expected < set(files)
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_written_supports_replay_with_the_same_bytes(
+    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert benchmark(root, tiny, tmp_path / "a", "--seed", "3") == 0
+    written = tmp_path / "a" / "supports.json"
+    assert benchmark(root, tiny, tmp_path / "b", "--supports", str(written), "--shots", "4") == 0
+    for name in ("records.jsonl", "supports.json", "scores.csv", "provenance.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    records = read_records(tmp_path / "a" / "records.jsonl")
+    entries = json.loads(written.read_text(encoding="utf-8"))["supports"]
+    of_file = {(e["category"], e["run"], e["shots"]): tuple(e["images"]) for e in entries}
+    assert of_file == {(r.category, r.run, r.shots): r.support for r in records}
+    written.write_text(written.read_text().replace("000.png", "gone.png"))
+    assert benchmark(root, tiny, tmp_path / "c", "--supports", str(written)) == 1
+    assert "has no good image named gone.png" in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+
+
+def test_every_record_can_be_traced(root: Path, tiny: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "lookup", "--seed", "5") == 0
+    entries = json.loads((out / "provenance.json").read_text(encoding="utf-8"))
+    for record in read_records(out / "records.jsonl"):
+        entry = entries[record.provenance]
+        assert record.method in entry["methods"]
+        assert (entry["encoder"], entry["resolution"]) == (record.encoder, record.resolution)
+        assert record.counts == {"normal": 4, "good": 4, "bad": 4, "masks": 4}
+    (entry,) = entries.values()
+    assert (entry["preset"], entry["recipe"], entry["seed"]) == ("lookup", "paper-offline", 5)
+    assert (entry["engine"], entry["eval_size"], len(entry["weights"])) == ("torch", 256, 64)
+    assert entry["layers"] == [1, 2, 3, 4]
+    assert {"hyperfsad", "torch", "numpy", "python"} <= set(entry["versions"])
+    assert entry["versions"]["torch"] == torch.__version__
+
+
+def test_scores_have_names_and_give_the_metrics_back(root: Path, tiny: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert benchmark(root, tiny, out, "--preset", "peers") == 0
+    with (out / "scores.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    records = read_records(out / "records.jsonl")
+    assert len(rows) == sum(record.counts["good"] + record.counts["bad"] for record in records)
+    assert all((root / row["image"]).is_file() for row in rows)
+    for record in records:
+        mine = [
+            row
+            for row in rows
+            if (row["category"], row["method"], row["shots"], row["run"], row["encoder"])
+            == (record.category, record.method, str(record.shots), str(record.run), tiny)
+        ]
+        truth = [row["anomalous"] == "true" for row in mine]
+        found = image_metrics(truth, np.array([float(row["score"]) for row in mine]))
+        assert {name: record.metrics[name] for name in found} == found
+
+
+def test_scores_of_one_method_can_be_imported_again(
+    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert benchmark(root, tiny, tmp_path / "a") == 0
+    more = ["--import", f"Again={tmp_path / 'a'}", "--import", f"Same={tmp_path / 'a'}"]
+    assert benchmark(root, tiny, tmp_path / "b", *more) == 0
+    records = read_records(tmp_path / "b" / "records.jsonl")
+    ours = [record for record in records if not record.imported]
+    again = [record for record in records if record.method == "Again"]
+    assert len(ours) == len(again) == len(records) / 3
+    by_place = {(r.category, r.shots, r.run): r for r in ours}
+    for record in again:
+        original = by_place[record.category, record.shots, record.run]
+        assert record.metrics == {name: original.metrics[name] for name in record.metrics}
+    printed = capsys.readouterr().out
+    assert "Again (imported)" in printed
+    assert "no maps, so no pixel metrics" in printed
+    table = (tmp_path / "b" / "differences.md").read_text(encoding="utf-8")
+    assert "Again (imported) against Same (imported)" in table
+    assert "no difference can be told" in table
+    assert "One pair needs 6 categories" in table
+    with pytest.raises(SystemExit):
+        benchmark(root, tiny, tmp_path / "c", "--import", "Nobody")
+    assert benchmark(root, tiny, tmp_path / "c", "--import", f"No={tmp_path}") == 1
+    twice = ["--import", f"A={tmp_path / 'a'}", "--import", f"A={tmp_path / 'b'}"]
+    assert benchmark(root, tiny, tmp_path / "c", *twice) == 1
+    errors = capsys.readouterr().err
+    assert "such as PatchCore=scores/" in errors
+    assert "scores.csv cannot be read" in errors
+    assert "A is imported twice" in errors
+
+
+def test_a_cut_is_marked_wherever_it_is_shown(root: Path, tiny: str, tmp_path: Path) -> None:
+    cut = root.parent / "cut"
+    mvtec_tree(cut, ["bottle", "tile"], normal=2, test=2)
+    out = tmp_path / "out"
+    assert benchmark(cut, tiny, out, "--preset", "lambda", "--figures") == 0
+    told = "cut: 2 of 15 categories, 8 of 1,725 images"
+    for stem in ("lambda-i-auroc-i-f1-i-ap", "differences"):
+        for suffix in (".md", ".tex", ".json"):
+            assert told in (out / f"{stem}{suffix}").read_text(encoding="utf-8")
+    for stem in ("lambda-i-auroc-i-f1-i-ap", "differences", "categories-i-auroc"):
+        assert "1-shot, cut" in (out / f"{stem}.csv").read_text(encoding="utf-8")
+    by_category = (out / "categories-i-auroc.md").read_text(encoding="utf-8")
+    assert "mvtec bottle: cut: 4 of 83 images." in by_category
+
+
+def test_runs_may_share_their_encoders(root: Path, tiny: str, tmp_path: Path) -> None:
+    caches = TokenCaches(device="cpu")
+    suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
+    for preset in ("lookup", "pooling"):
+        run_benchmark(suite, preset, tmp_path / preset, shots=(1,), runs=1, caches=caches)
+    settings = find_recipe("paper-offline").settings(tiny, None)
+    assert caches.of(settings) is caches.of(settings)
+    first, second = (
+        read_records(tmp_path / preset / "records.jsonl")[0] for preset in ("lookup", "pooling")
+    )
+    assert first.support == second.support
+
+
+def test_two_encoders_of_one_name_are_told_apart(root: Path, tiny: str, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "tiny"
+    shutil.copytree(tiny, other)
+    more = ["--backbone", str(other), "--shots", "1", "--runs", "1"]
+    assert benchmark(root, tiny, tmp_path / "out", *more) == 0
+    assert len(list((tmp_path / "out" / "work").iterdir())) == 2
+
+
+def test_a_suite_names_several_data_sets(root: Path, tiny: str, tmp_path: Path) -> None:
+    file = root.parent / "suite.json"
+    sources = {"mvtec": "data", "mine": {"layout": "folder", "root": "data/nut"}}
+    file.write_text(json.dumps({"datasets": sources, "encoders": [tiny]}))
+    out = tmp_path / "out"
+    assert (
+        main(["benchmark", "--suite", str(file), "--shots", "1", "--runs", "1", "-o", str(out)])
+        == 0
+    )
+    found = {(record.dataset, record.category) for record in read_records(out / "records.jsonl")}
+    assert found == {("mvtec", "bolt"), ("mvtec", "nut"), ("mine", "nut")}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"datasets": 3}', '{"datasets": {"a": {}}}'])
+def test_a_bad_suite_is_one_sentence(tmp_path: Path, content: str) -> None:
+    (tmp_path / "suite.json").write_text(content)
+    with pytest.raises(UsageError, match="should be JSON such as"):
+        Suite.read(tmp_path / "suite.json", ())
+
+
+def test_bad_arguments_are_one_sentence(
+    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["benchmark", "--dataset", "mvtec"]) == 1
+    assert benchmark(root / "nowhere", tiny, tmp_path / "out") == 1
+    assert benchmark(root, tiny, tmp_path / "out", "--preset", "magic") == 1
+    assert benchmark(root, tiny, tmp_path / "out", "--runs", "0") == 1
+    assert benchmark(root, tiny, tmp_path / "out", "--shots", "99") == 1
+    errors = capsys.readouterr().err
+    assert errors.count("hyperfsad: ") == 5
+    assert "Traceback" not in errors
+    assert not (tmp_path / "out" / "records.jsonl").exists()

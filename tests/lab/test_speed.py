@@ -1,0 +1,93 @@
+"""The command `speed`: real stages on real files, and figures that fit together."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from hyperfsad import HyperFSAD
+from hyperfsad.cli.main import main
+from hyperfsad.demo.drawing import draw
+from hyperfsad.errors import UsageError
+from hyperfsad.lab import speed_peers
+from hyperfsad.lab.speed import IMAGES, encoder_gflop, measure, textbook_distances
+from hyperfsad.method.pruning import MemoryLayer
+
+
+def test_the_report_holds_every_stage_and_ratio(
+    tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, picture = tmp_path / "speed.json", tmp_path / "cost.png"
+    command = ["speed", "--backbone", tiny, "--shots", "3,1", "--rounds", "1", "--engine", "torch"]
+    assert main([*command, "--json", str(path), "--plot", str(picture)]) == 0
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert [cost["shots"] for cost in report["costs"]] == [1, 3]
+    for cost in report["costs"]:
+        assert min(cost["match"], cost["textbook"], cost["encode"], cost["end_to_end"]) > 0
+        assert cost["over_encoder"] == pytest.approx(cost["end_to_end"] / cost["encode"])
+        assert cost["textbook_over_ours"] == pytest.approx(cost["textbook"] / cost["match"])
+    small, large = report["costs"]
+    assert large["bank_bytes"] == 3 * small["bank_bytes"]
+    assert large["peak_bytes"] >= small["peak_bytes"] > 10_000_000
+    assert report["engine"] == "torch"
+    assert min(report["decode"], report["prepare"], report["peak_gflops"]) > 0
+    printed = capsys.readouterr().out
+    assert "end to end ms" in printed
+    assert len(printed.strip().splitlines()) == 7 + 2 + 2 * 4
+    for cost in report["costs"]:
+        assert [peer["name"] for peer in cost["peers"]] == [
+            *("ours", "nearest", "patchcore", "subspace")
+        ]
+        assert min(peer["match"] for peer in cost["peers"]) > 0
+    assert picture.stat().st_size > 1000
+    assert picture.with_suffix(".pdf").stat().st_size > 1000
+
+
+def test_peers_are_those_that_are_named(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["speed", "--backbone", tiny, "--shots", "1", "--rounds", "1", "--engine", "torch"]
+    assert main([*command, "--peers", "none"]) == 0
+    assert "over ours" not in capsys.readouterr().out
+    assert main([*command, "--peers", "winclip"]) == 1
+    assert "not 'winclip'" in capsys.readouterr().err
+
+
+def test_a_large_memory_is_too_much_for_peers(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed_peers, "LARGEST", 10)
+    report = measure(HyperFSAD(tiny, device="cpu", engine="torch", rotations=1), [1], rounds=1)
+    assert report.costs[0].peers == ()
+
+
+def test_the_bank_is_that_of_a_fitted_detector(tiny: str) -> None:
+    """What is timed is the real thing: two drawn parts learnt in place, as by `fit`."""
+    timed = HyperFSAD(tiny, device="cpu", engine="torch", rotations=1)
+    measure(timed, [2], rounds=1)
+    fitted = HyperFSAD(tiny, device="cpu", engine="torch", rotations=1)
+    fitted.fit([draw("plate", seed=IMAGES + place).image for place in range(2)], threshold=False)
+    for ours, expected in zip(timed.memory_.patches, fitted.memory_.patches, strict=True):
+        assert torch.equal(ours, expected)
+    assert torch.equal(timed.memory_.cls, fitted.memory_.cls)
+
+
+def test_the_textbook_gives_the_same_distances() -> None:
+    random = torch.Generator().manual_seed(0)
+    tokens = torch.nn.functional.normalize(torch.randn(900, 48, generator=random), dim=1)
+    expected = textbook_distances(tokens[:100], tokens[100:])
+    assert torch.allclose(MemoryLayer(tokens[100:]).distances(tokens[:100]), expected, atol=1e-5)
+
+
+def test_the_work_of_an_encoder_is_that_of_its_products() -> None:
+    """A block of ViT-S, whose products torch counts while it runs."""
+    patches, width = 256, 384
+    block = torch.nn.TransformerEncoderLayer(width, 6, 4 * width, batch_first=True)
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        block(torch.zeros(1, patches, width))
+    counted = counter.get_total_flops() / 1e9
+    assert encoder_gflop(8, patches, width) == pytest.approx(8 * counted)
+
+
+def test_no_shots_are_refused(tiny: str) -> None:
+    with pytest.raises(UsageError, match="at least 1"):
+        measure(HyperFSAD(tiny), [0])

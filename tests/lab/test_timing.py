@@ -1,0 +1,79 @@
+"""Timing: every method on the same tokens, memory without that of its neighbours."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hyperfsad import HyperFSAD
+from hyperfsad.detector.base import FewShotDetector
+from hyperfsad.lab import timing
+from hyperfsad.lab.meters import Meter
+from hyperfsad.lab.peers import make_peer
+from hyperfsad.lab.timing import time_methods
+
+
+class Ledger(Meter):
+    """Memory on a device that holds what detectors remember; each clock reading is a second."""
+
+    banks: list[int]
+    seconds = 0.0
+
+    def now(self) -> float:
+        Ledger.seconds += 1
+        return Ledger.seconds
+
+    def held(self) -> int:
+        return sum(Ledger.banks)
+
+    def peak(self) -> int:
+        return sum(Ledger.banks) + 7
+
+
+def test_a_method_is_not_charged_for_others(
+    tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Ledger.banks = [1000]  # the encoder's weights
+    monkeypatch.setattr(timing, "meter_of", lambda device: Ledger(device))
+    ours = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
+    encoder = ours.encoder_
+
+    def own() -> FewShotDetector:
+        Ledger.banks.append(50)
+        return ours.fit([photos / "0.png"], threshold=False)
+
+    def peer() -> FewShotDetector:
+        Ledger.banks.append(300)
+        found = make_peer("nearest", tiny, resolution=84, device="cpu")
+        found.use_encoder(encoder)
+        return found.fit([photos / "0.png", photos / "1.png"])
+
+    paths = [str(photos / f"{n}.png") for n in range(2, 5)]
+    found = time_methods({("a", 1): own, ("b", 2): peer}, encoder, paths, (1, 4), images=8)
+    assert [(t.method, t.shots, t.batch) for t in found] == [
+        *(("a", 1, 1), ("b", 2, 1)),
+        *(("a", 1, 4), ("b", 2, 4)),
+    ]
+    assert [t.peak_bytes for t in found] == [1057, 1307] * 2  # the encoder and this method alone
+    for each in found:  # one second a stage, shared by the images of a batch
+        assert (each.decode, each.encode, each.match) == (1000 / each.batch,) * 3
+        assert each.total == pytest.approx(3000 / each.batch)
+
+
+def test_batches_hold_as_many_images_as_they_say(tiny: str, photos: Path) -> None:
+    detector = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
+    seen: list[int] = []
+    whole = detector.encoder_.encode_prepared
+
+    def counted(images: list[np.ndarray]) -> object:
+        seen.append(len(images))
+        return whole(images)
+
+    detector.encoder_.encode_prepared = counted  # type: ignore[method-assign, assignment]
+    detector.fit([photos / "0.png"], threshold=False)
+    seen.clear()
+    paths = [str(photos / f"{n}.png") for n in (1, 2, 3)]
+    (found,) = time_methods({("a", 1): lambda: detector}, detector.encoder_, paths, [8], images=16)
+    assert seen == [8, 8, 8]  # one to warm up, two that count, although there are three images
+    assert min(found.decode, found.encode, found.match) > 0
+    assert found.total >= max(found.decode, found.encode, found.match)

@@ -1,0 +1,163 @@
+"""The cache of tokens: used, ignored when it must be, bounded, and safe to delete."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from hyperfsad.encoders import find_spec
+from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.images.loading import LoadedImage, load_image
+from hyperfsad.images.rotation import turn
+from hyperfsad.lab.token_cache import TokenCache
+from tests.conftest import make_picture
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
+
+
+def cache_of(tiny: str, layers: tuple[int, ...] = (2, 4), limit: int = 1 << 30) -> TokenCache:
+    return TokenCache(find_spec(tiny).settings(layers), device="cpu", limit=limit)
+
+
+def encoded(cache: TokenCache, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all images that are encoded from now on."""
+    names: list[str] = []
+    original = cache.encoder.encode
+
+    def counted(images: Sequence[LoadedImage]) -> Tokens:
+        names.extend(image.name for image in images)
+        return original(images)
+
+    monkeypatch.setattr(cache.encoder, "encode", counted)
+    return names
+
+
+def test_a_turned_image_has_tokens_of_its_own(
+    tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(photos / "0.png")
+    cache = cache_of(tiny)
+    upright, turned = cache.tokens(path), cache.tokens(path, 90.0)
+    expected = cache.encoder.encode([turn(load_image(path), 90.0)])
+    assert torch.equal(turned.cls, expected.cls[0])
+    assert not torch.equal(turned.cls, upright.cls)
+    again = cache_of(tiny)
+    calls = encoded(again, monkeypatch)
+    assert torch.equal(again.tokens(path, 90.0).cls, turned.cls)
+    assert torch.equal(again.tokens(path).cls, upright.cls)
+    assert calls == []
+
+
+def test_engines_share_no_tokens(tiny: str, photos: Path) -> None:
+    path = str(photos / "0.png")
+    ours = cache_of(tiny)
+    others = TokenCache(find_spec(tiny).settings((2, 4)), device="cpu", engine="openvino")
+    assert (ours.encoder.engine, others.encoder.engine) == ("torch", "openvino")
+    first, second = ours.tokens(path), others.tokens(path)
+    assert ours.folder != others.folder
+    assert [len(list(cache.folder.iterdir())) for cache in (ours, others)] == [1, 1]
+    assert torch.allclose(first.cls, second.cls, atol=1e-5)
+
+
+def test_tokens_are_those_of_the_encoder_and_are_made_once(
+    tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(photos / "0.png")
+    first = cache_of(tiny).tokens(path)
+    again = cache_of(tiny)
+    calls = encoded(again, monkeypatch)
+    second = again.tokens(path)
+    assert calls == []
+    expected = again.encoder.encode([load_image(path)])
+    for tokens in (first, second):
+        assert torch.equal(torch.stack(tokens.patches), expected.patches[0])
+        assert torch.equal(tokens.cls, expected.cls[0])
+
+
+def test_a_subset_of_the_layers_is_read_and_a_new_layer_is_encoded(
+    tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(photos / "0.png")
+    whole = cache_of(tiny, (2, 4)).tokens(path)
+    part = cache_of(tiny, (4,))
+    calls = encoded(part, monkeypatch)
+    assert torch.equal(part.tokens(path).patches[0], whole.patches[1])
+    assert calls == []
+    more = cache_of(tiny, (3, 4))
+    calls = encoded(more, monkeypatch)
+    more.tokens(path)
+    assert calls == [path]
+
+
+def test_a_changed_image_is_encoded_again(tiny: str, photos: Path) -> None:
+    path = photos / "0.png"
+    before = cache_of(tiny).tokens(str(path))
+    make_picture(99).save(path)
+    after = cache_of(tiny).tokens(str(path))
+    assert not torch.equal(before.patches[0], after.patches[0])
+
+
+def test_a_copy_under_another_name_is_not_encoded(
+    tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache_of(tiny).tokens(str(photos / "0.png"))
+    shutil.copy(photos / "0.png", photos / "copy.png")
+    cache = cache_of(tiny)
+    calls = encoded(cache, monkeypatch)
+    cache.tokens(str(photos / "copy.png"))
+    assert calls == []
+
+
+def test_damage_and_deletion_cost_only_time(tiny: str, photos: Path) -> None:
+    cache = cache_of(tiny)
+    expected = cache.tokens(str(photos / "0.png"))
+    file = next(cache.folder.glob("*.safetensors"))
+    file.write_bytes(file.read_bytes()[:100])
+    assert torch.equal(cache_of(tiny).tokens(str(photos / "0.png")).cls, expected.cls)
+    shutil.rmtree(cache.folder)
+    assert torch.equal(cache.tokens(str(photos / "0.png")).cls, expected.cls)
+
+
+def test_the_cache_stays_below_its_limit_and_keeps_what_was_used_last(
+    tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = cache_of(tiny)
+    paths = [str(photos / f"{index}.png") for index in range(5)]
+    cache.tokens(paths[0])
+    size = next(cache.folder.glob("*.safetensors")).stat().st_size
+    bounded = cache_of(tiny, limit=int(3.5 * size))
+    for place, path in enumerate(paths):
+        bounded.tokens(path)
+        for file in bounded.folder.glob("*.safetensors"):
+            if cache.content_hash(path)[:32] == file.stem:
+                os.utime(file, (place + 1, place + 1))
+    kept = sum(file.stat().st_size for file in bounded.folder.glob("*.safetensors"))
+    assert kept <= 3.5 * size
+    last = cache_of(tiny)
+    calls = encoded(last, monkeypatch)
+    last.tokens(paths[4])
+    assert calls == []
+
+
+def test_a_limit_of_zero_keeps_nothing(tiny: str, photos: Path) -> None:
+    cache = cache_of(tiny, limit=0)
+    cache.tokens(str(photos / "0.png"))
+    assert not cache.folder.exists()
+
+
+def test_a_cache_that_cannot_be_written_is_told_once(
+    tiny: str, photos: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    said: list[str] = []
+    cache = TokenCache(find_spec(tiny).settings((2,)), device="cpu", notify=said.append)
+    cache.tokens(str(photos / "0.png"))
+    cache.tokens(str(photos / "1.png"))
+    assert len(said) == 1
+    assert "not kept on disk" in said[0]

@@ -1,0 +1,188 @@
+"""Formulas of coverage: counted miss rates, Jensen, the union bound, intervals, greedy covers."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hyperfsad.errors import UsageError
+from hyperfsad.quality.covering import (
+    Flags,
+    budget_of_threshold,
+    curve,
+    divergence,
+    exponential,
+    greedy_cover,
+    held_out_share,
+    jensen_curve,
+    joint_miss,
+    left_out_scores,
+    measured_miss,
+    neighbour_shares,
+    neighbours,
+    radii_for_budget,
+    share_interval,
+    token_distances,
+)
+
+from .samples import cls_tokens
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def flags(seed: int, images: int, layers: int, radius: float) -> Flags:
+    return neighbours(token_distances(cls_tokens(seed, images, layers)), np.full(layers, radius))
+
+
+def counted(near: Flags, shots: int) -> tuple[list[float], float]:
+    """The miss rates by going through every support of every image."""
+    layers, images, _ = near.shape
+    missed, anywhere, total = np.zeros(layers), 0, 0
+    for image in range(images):
+        others = [other for other in range(images) if other != image]
+        for support in combinations(others, shots):
+            open_layers = ~near[:, image, list(support)].any(axis=1)
+            missed += open_layers
+            anywhere += bool(open_layers.any())
+            total += 1
+    return (missed / total).tolist(), anywhere / total
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.integers(3, 7), st.integers(1, 3), st.floats(0.1, 1.5))
+def test_miss_rates_are_those_of_all_supports(
+    seed: int, images: int, layers: int, radius: float
+) -> None:
+    near = flags(seed, images, layers, radius)
+    shots = np.arange(1, images)
+    measured, joint = measured_miss(near, shots), joint_miss(near, shots)
+    assert joint is not None
+    for shot in shots:
+        each, anywhere = counted(near, int(shot))
+        assert measured[:, shot - 1] == pytest.approx(each)
+        assert joint[shot - 1] == pytest.approx(anywhere, abs=1e-12)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(seeds, st.integers(3, 30), st.integers(1, 4), st.floats(0.05, 1.8))
+def test_the_curves_are_ordered(seed: int, images: int, layers: int, radius: float) -> None:
+    near = flags(seed, images, layers, radius)
+    shots = np.arange(1, images)
+    shares, measured = neighbour_shares(near), measured_miss(near, shots)
+    for share, missed in zip(shares, measured, strict=True):
+        averaged = curve(float(share.mean()), shots)
+        assert (averaged <= jensen_curve(share, shots) + 1e-12).all()  # Jensen
+        assert (averaged <= exponential(float(share.mean()), shots) + 1e-12).all()
+        assert (missed <= jensen_curve(share, shots) + 1e-12).all()  # drawn without replacement
+        # the paper's own statement, with an α that every image has
+        assert (missed <= curve(float(share.min()), shots) + 1e-12).all()
+        assert missed[0] == pytest.approx(averaged[0])
+        assert (np.diff(missed) <= 1e-12).all()
+    joint = joint_miss(near, shots)
+    assert joint is not None
+    assert (joint <= measured.sum(axis=0) + 1e-12).all()  # union bound
+    assert (joint >= measured.max(axis=0) - 1e-12).all()
+
+
+def test_each_bound_can_be_met() -> None:
+    shots = np.arange(1, 6)
+    alike = np.full(7, 0.3)
+    assert jensen_curve(alike, shots) == pytest.approx(curve(0.3, shots))
+    assert curve(0.0, shots) == pytest.approx(exponential(0.0, shots))
+    # one layer misses, the other never does: nothing is lost by adding up
+    near = flags(0, 6, 2, 0.6)
+    near[1] = ~np.eye(6, dtype=bool)
+    joint = joint_miss(near, shots)
+    assert joint == pytest.approx(measured_miss(near, shots).sum(axis=0))
+    # two layers that miss exclusive images add up as well
+    one, other = np.zeros((2, 4, 4), dtype=bool)
+    one[:2], other[2:] = True, True
+    both = np.stack([one, other]) & ~np.eye(4, dtype=bool)
+    few = np.arange(1, 4)
+    assert joint_miss(both, few) == pytest.approx(measured_miss(both, few).sum(axis=0))
+
+
+def test_the_true_miss_rate_lies_above_the_averaged_curve() -> None:
+    """A fifth of the parts is like no other: α promises far too much."""
+    random = np.random.default_rng(0)
+    common = random.random(400) < 0.8
+    near = np.equal.outer(common, common)[None] & common[None, :, None]
+    np.fill_diagonal(near[0], False)
+    share = neighbour_shares(near)[0]
+    shots = np.array([8])
+    missed = measured_miss(near, shots)[0, 0]
+    assert missed == pytest.approx(1 - common.mean(), abs=0.01)  # the rare ones are never covered
+    assert curve(float(share.mean()), shots)[0] < 0.01
+    assert exponential(float(share.mean()), shots)[0] < 0.02
+
+
+def test_the_interval_holds_as_often_as_it_says() -> None:
+    """The average over all pairs of 20 images on a line; truth 0.36 for a radius of 0.2."""
+    random = np.random.default_rng(1)
+    truth, held = 1 - 0.8**2, 0
+    for _ in range(400):
+        places = random.random(20)
+        near = np.abs(places[:, None] - places[None]) <= 0.2
+        share = (near.sum() - 20) / (20 * 19)
+        low, high = share_interval(float(share), 10, 0.9)
+        assert low <= share <= high
+        held += low <= truth <= high
+    assert held >= 0.9 * 400
+
+
+def test_the_interval_is_the_one_of_the_divergence() -> None:
+    low, high = share_interval(0.5, 12, 0.95)
+    for edge in (low, high):
+        assert 12 * divergence(0.5, edge) == pytest.approx(math.log(2 / 0.05))
+    assert share_interval(0.0, 12)[0] == 0
+    assert share_interval(1.0, 12)[1] == 1
+    assert 12 * divergence(1.0, share_interval(1.0, 12)[0]) == pytest.approx(math.log(40))
+    narrow, wide = share_interval(0.5, 1000), share_interval(0.5, 10)
+    assert narrow[1] - narrow[0] < 0.2 * (wide[1] - wide[0])
+
+
+@settings(max_examples=200, deadline=None)
+@given(seeds, st.integers(2, 9), st.integers(1, 3), st.floats(0.1, 1.8))
+def test_a_greedy_cover_covers_with_few(seed: int, images: int, layers: int, radius: float) -> None:
+    near = flags(seed, images, layers, radius)
+    chosen = greedy_cover(near)
+    itself = near | np.eye(images, dtype=bool)
+    assert len(set(chosen)) == len(chosen)
+    assert itself[:, :, chosen].any(axis=2).all()
+    best = next(
+        size
+        for size in range(1, images + 1)
+        for some in combinations(range(images), size)
+        if itself[:, :, list(some)].any(axis=2).all()
+    )
+    assert best <= len(chosen) <= best * (1 + math.log(layers * images))
+
+
+def test_a_greedy_cover_takes_the_centre() -> None:
+    near = np.zeros((1, 5, 5), dtype=bool)
+    near[0, :, 2] = near[0, 2, :] = True
+    assert greedy_cover(near) == [2]
+    assert greedy_cover(near, most=0) == []
+    # without the centre each of the others stands alone, with it all of them are covered
+    assert held_out_share(near, 1) == pytest.approx(0.8 + 0.2)
+    assert held_out_share(np.zeros((1, 5, 5), dtype=bool), 2) == 0
+    many = ~np.eye(300, dtype=bool)[None]
+    assert held_out_share(many, 1) == 1
+
+
+def test_radii_use_up_what_the_threshold_leaves() -> None:
+    distances = token_distances(cls_tokens(0, 8, 3))
+    radii = radii_for_budget(distances, 0.04)
+    assert (radii**2 / 2).mean() == pytest.approx(0.04)
+    levels = left_out_scores(distances).max(axis=1)
+    assert radii**2 / levels == pytest.approx((radii**2 / levels)[0])
+    assert radii_for_budget(np.zeros((2, 3, 3)), 0.02) == pytest.approx(0.2)
+    # a part at the very edge in all layers, with an ordinary map, scores the threshold
+    assert 0.5 * 0.3 + 0.5 * budget_of_threshold(0.2, 0.5, 0.3) == pytest.approx(0.2)
+    with pytest.raises(UsageError, match="map of an ordinary good part alone"):
+        budget_of_threshold(0.1, 0.5, 0.3)
+    with pytest.raises(UsageError, match="λ = 1"):
+        budget_of_threshold(0.1, 1.0, 0.3)

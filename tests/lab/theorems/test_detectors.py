@@ -1,0 +1,132 @@
+"""The theory asks detectors about real files, and refuses what it does not speak of."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hyperfsad import HyperFSAD
+from hyperfsad.errors import UsageError
+from hyperfsad.lab.theorems import (
+    certify,
+    check_extension,
+    check_stability,
+    cover_normal,
+    monitor_drift,
+)
+from tests.lab.theorems.blending import blended
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    """Twelve pictures of one kind: a base and a little of something else."""
+    return blended(tmp_path / "good", range(1, 13), 0.1)
+
+
+def test_unaffected_patches_keep_their_place_in_the_map(
+    detector: HyperFSAD, good: Path, tmp_path: Path
+) -> None:
+    queries = sorted(good.glob("*"))
+    detector.fit(queries[:3])
+    before = [result.anomaly_map for result in detector.predict(queries)]
+    detector.extend(blended(tmp_path / "bad", range(20, 21), 0.9))
+    after = [result.anomaly_map for result in detector.predict(queries)]
+    report = check_extension(detector, 3, queries)
+    same = int((np.abs(np.array(after) - np.array(before)) < 1e-6).sum())
+    assert 0 < report.everywhere <= same
+    assert report.everywhere <= min(report.layers) <= report.patches == 12 * 36
+    with pytest.raises(UsageError, match="some are new"):
+        check_extension(detector, len(detector.memory_), queries)
+
+
+def test_what_the_theory_does_not_speak_of_is_refused(detector: HyperFSAD, good: Path) -> None:
+    with pytest.raises(UsageError, match="call fit first"):
+        certify(detector, good, good)
+    top = HyperFSAD(
+        detector.backbone, recipe="paper-offline", pooling="top-10", resolution=84, device="cpu"
+    )
+    with pytest.raises(UsageError, match="max pooling"):
+        certify(top.fit(good / "01.png"), good, good)
+    dense = HyperFSAD(
+        detector.backbone, recipe="paper-offline", lookup="softmax", resolution=84, device="cpu"
+    )
+    dense.fit([good / "01.png", good / "02.png"])
+    with pytest.raises(UsageError, match="sparsemax"):
+        check_stability(dense, good)
+    with pytest.raises(UsageError, match="sparsemax"):
+        check_extension(dense, 1, good)
+    with pytest.warns(UserWarning, match="learnt already"):  # Theorem 1 takes any lookup
+        assert certify(dense, good, good).margin.shape == (10, 12)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"recipe": "default"}, "not for the recipe default; take --recipe paper-offline"),
+        ({"tiles": 84}, "use a detector without tiles"),
+        ({"roi": "auto"}, "has a region of interest; use one that was fitted without --roi"),
+    ],
+)
+def test_departures_from_the_paper_are_refused(
+    options: dict[str, object], text: str, tiny: str, good: Path
+) -> None:
+    settings: dict[str, Any] = {"recipe": "paper-offline", "layers": (2, 4), "rotations": 1}
+    settings |= options
+    detector = HyperFSAD(tiny, resolution=84, device="cpu", **settings)
+    assert len(detector.departures()) == 1
+    detector.fit([good / "01.png", good / "02.png"], threshold=False)
+    for ask in (
+        lambda: certify(detector, good, good),
+        lambda: check_stability(detector, good),
+        lambda: check_extension(detector, 1, good),
+        lambda: cover_normal(detector, good, threshold=0.9),
+    ):
+        with pytest.raises(UsageError, match=text):
+            ask()
+    if detector.departures(patches=False):
+        with pytest.raises(UsageError, match=text):
+            cover_normal(detector, good)
+    else:  # without a threshold coverage asks the CLS tokens alone
+        assert len(cover_normal(detector, good).names) == 12
+
+
+def test_the_papers_algorithm_has_no_departures(detector: HyperFSAD) -> None:
+    assert detector.departures() == []
+
+
+def test_copies_do_not_cover_each_other(detector: HyperFSAD, good: Path) -> None:
+    files = sorted(good.glob("*"))[:4]
+    with pytest.warns(UserWarning, match="same picture"):
+        report = cover_normal(detector, [*files, files[0]])
+    assert len(report.names) == 4
+    with (
+        pytest.warns(UserWarning, match="same picture"),
+        pytest.raises(UsageError, match="at least 3 different"),
+    ):
+        cover_normal(detector, [files[0]] * 5)
+    with pytest.raises(UsageError, match="radius"):
+        cover_normal(detector, files, radius=0)
+
+
+def test_radii_come_from_the_detectors_own_threshold(detector: HyperFSAD, good: Path) -> None:
+    free = cover_normal(detector, good)
+    assert free.origin.startswith("the largest leave-one-out")
+    assert free.missed[-1] == 0  # all images together cover each one
+    detector.threshold_ = 0.9
+    tied = cover_normal(detector, good)
+    assert "threshold 0.9000" in tied.origin
+    assert tied.layers[0].radius > free.layers[0].radius
+
+
+def test_watching_leaves_out_what_was_learnt(detector: HyperFSAD, good: Path) -> None:
+    files = sorted(good.glob("*"))
+    detector.fit(files[:2])
+    with pytest.warns(UserWarning, match="learnt already"):
+        report = monitor_drift(detector, files[:7], files[7:])
+    assert len(report.names) == 5
+    with (
+        pytest.warns(UserWarning, match="learnt already"),
+        pytest.raises(UsageError, match="at least 4 calibration images, not 3"),
+    ):
+        monitor_drift(detector, files[:5], files[5:])

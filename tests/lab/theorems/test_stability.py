@@ -1,0 +1,172 @@
+"""Proposition 1 and Appendix A: limits are kept, each can be met, quiet rows change nothing."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.lab.theorems import active
+from hyperfsad.lab.theorems.active import active_sets, softmax_mass, spectral_gain
+from hyperfsad.lab.theorems.stability import (
+    check_tokens,
+    cls_distance,
+    moved_by,
+    perturb,
+    unaffected_patches,
+)
+from hyperfsad.method import lookups
+from hyperfsad.method.lookups import reconstruct, softmax, sparsemax
+
+from .samples import World, unit
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def crowd(seed: int, count: int, width: int, spread: float) -> Tensor:
+    random = torch.Generator().manual_seed(seed)
+    rows = torch.randn(count, width, generator=random, dtype=torch.float64)
+    return unit(torch.eye(width, dtype=torch.float64)[0] + spread * rows)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(seeds, st.integers(1, 60), st.integers(2, 8), st.floats(0.05, 2), st.floats(1e-3, 0.8))
+def test_no_noise_breaks_a_limit(
+    seed: int, count: int, width: int, spread: float, noise: float
+) -> None:
+    memory = crowd(seed, count, width, spread)
+    queries, tokens = crowd(seed + 1, 6, width, spread), crowd(seed + 2, 3, width, spread)
+    found = perturb(queries, memory, tokens[0], tokens[1:], noise, seed % 1000)
+    assert found.weights <= 1 + 1e-9
+    assert found.rebuilt <= spectral_gain(memory) * (1 + 1e-9)
+    assert found.cls <= 1 + 1e-9
+
+
+@settings(max_examples=500, deadline=None)
+@given(seeds, st.integers(1, 60), st.integers(2, 8), st.floats(0.05, 1))
+def test_inside_its_room_the_reconstruction_is_affine(
+    seed: int, count: int, width: int, spread: float
+) -> None:
+    memory, query = crowd(seed, count, width, spread), crowd(seed + 1, 1, width, spread)
+    sets = active_sets(query, memory)
+    step = torch.randn(width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    step = 0.99 * float(sets.room[0]) * unit(step)
+    before, after = sparsemax(query @ memory.T)[0], sparsemax((query + step) @ memory.T)[0]
+    chosen = before > 0
+    assert int(chosen.sum()) == sets.size[0]
+    if float(sets.room[0]) > 1e-9:
+        assert torch.equal(chosen, after > 0)
+        rows = memory[chosen] - memory[chosen].mean(dim=0)
+        gained = (after - before) @ memory
+        assert (gained - rows.T @ rows @ step).abs().max() < 1e-9
+        assert float(gained.norm()) <= sets.gain[0] * float(step.norm()) + 1e-9
+    norm = float(torch.linalg.matrix_norm(rows.T @ rows, 2)) if sets.room[0] > 1e-9 else None
+    assert norm is None or sets.gain[0] == pytest.approx(norm, abs=1e-9)
+    assert sets.gain[0] <= spectral_gain(memory) + 1e-9
+
+
+def test_each_limit_can_be_met() -> None:
+    # ‖P‖²: two opposite rows, both active, rebuild 2·⟨q, e⟩·e
+    memory = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=torch.float64)
+    first, second = (torch.tensor([[x, 1.0]], dtype=torch.float64) for x in (0.1, 0.2))
+    apart = (reconstruct(second, memory) - reconstruct(first, memory)).norm()
+    assert float(apart) == pytest.approx(spectral_gain(memory) * float((second - first).norm()))
+    assert spectral_gain(memory) == pytest.approx(2.0)
+    assert active_sets(first, memory).gain[0] == pytest.approx(2.0)
+    # ‖Δw‖ = ‖Δz‖: similarities that move against each other inside one active set
+    z = torch.tensor([[0.5, 0.4, 0.3]], dtype=torch.float64)
+    moved = z + torch.tensor([[0.02, -0.01, -0.01]], dtype=torch.float64)
+    gained = sparsemax(moved) - sparsemax(z)
+    assert float(gained.norm()) == pytest.approx(float((moved - z).norm()))
+    # |Δs| = ‖Δc‖: a normal token along the very step
+    u, v = unit(torch.tensor([[1.0, 0.3], [1.0, -0.2]], dtype=torch.float64))
+    normal = unit(u - v)
+    assert abs(float(normal @ u - normal @ v)) == pytest.approx(float((u - v).norm()))
+
+
+def test_the_cls_distance_is_the_distance() -> None:
+    tokens, normal = crowd(0, 7, 5, 0.5), crowd(1, 4, 5, 0.5)
+    nearest = torch.cdist(tokens, normal).amin(dim=1)
+    assert cls_distance(tokens, normal) == pytest.approx(nearest.numpy())
+    assert cls_distance(normal, normal) == pytest.approx(0, abs=1e-7)
+
+
+@settings(max_examples=300, deadline=None)
+@given(seeds, st.integers(1, 40), st.integers(0, 200), st.floats(0.0, 1.0))
+def test_sparsemax_ignores_what_softmax_does_not(
+    seed: int, count: int, more: int, below: float
+) -> None:
+    memory, query = crowd(seed, count, 6, 0.5), crowd(seed + 1, 1, 6, 0.5)
+    z = query @ memory.T
+    sets = active_sets(query, memory)
+    value = float(sets.tau[0]) - below
+    grown = torch.cat([z, torch.full((1, more), value, dtype=z.dtype)], dim=1)
+    mass = softmax_mass(sets.log_mass, np.array([value]), more)[0]
+    assert mass == pytest.approx(float(softmax(grown)[0, count:].sum()), abs=1e-9)
+    weights = sparsemax(grown)
+    assert float(weights[0, count:].sum()) == pytest.approx(0, abs=1e-12)
+    assert weights[0, :count].numpy() == pytest.approx(sparsemax(z)[0].numpy(), abs=1e-12)
+
+
+@settings(max_examples=500, deadline=None)
+@given(seeds, st.integers(1, 40), st.integers(1, 40), st.floats(0.05, 1.5))
+def test_unaffected_patches_are_rebuilt_as_before(
+    seed: int, count: int, more: int, spread: float
+) -> None:
+    memory, new = crowd(seed, count, 6, spread), crowd(seed + 1, more, 6, 3 * spread)
+    queries = crowd(seed + 2, 12, 6, spread)
+    quiet = unaffected_patches(queries, memory, new)
+    before = reconstruct(queries, memory)
+    after = reconstruct(queries, torch.cat([memory, new]))
+    moved = (after - before).norm(dim=1).numpy()
+    assert (moved[quiet] < 1e-12).all()
+    tau = active_sets(queries, memory).tau
+    reached = (queries @ new.T).amax(dim=1).numpy() > tau + 1e-9
+    assert not (reached & quiet).any()
+    assert (reached | quiet | (np.abs((queries @ new.T).amax(dim=1).numpy() - tau) < 2e-5)).all()
+
+
+def test_some_patches_are_quiet_and_some_are_not() -> None:
+    memory = crowd(0, 30, 6, 0.2)
+    queries = torch.cat([memory[:5], -memory[:5]])
+    quiet = unaffected_patches(queries, memory, -memory[5:10])
+    assert quiet[:5].all()
+    assert not quiet[5:].any()
+
+
+def test_parts_of_the_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, queries = crowd(0, 300, 6, 0.4), crowd(1, 50, 6, 0.4)
+    whole = active_sets(queries, memory)
+    monkeypatch.setattr(lookups, "CHUNK", 2100)
+    monkeypatch.setattr(active, "PATCHES_AT_ONCE", 3)
+    parts = active_sets(queries, memory)
+    for name in ("size", "tau", "gain", "room", "log_mass"):
+        assert getattr(parts, name) == pytest.approx(getattr(whole, name), abs=1e-12)
+
+
+def test_moved_tokens_have_length_one_and_stay_near() -> None:
+    tokens = crowd(0, 20, 8, 0.5)
+    moved = moved_by(tokens, 0.1, torch.Generator().manual_seed(0))
+    assert moved.norm(dim=1).numpy() == pytest.approx(1)
+    apart = (moved - tokens).norm(dim=1)
+    assert 0.01 < float(apart.min()) <= float(apart.max()) < 0.12
+
+
+def test_the_report_tells_all_layers() -> None:
+    world = World(0, layers=2, width=8, images=3, spread=0.4)
+    images: list[tuple[str, ImageTokens]] = [("good", world.good()), ("bad", world.bad())]
+    report = check_tokens(world.bank(), images, [2, 4], noise=0.1)
+    assert report.holds
+    assert report.names == ("good", "bad")
+    assert report.distractors == (4, 40, 400)
+    for layer in report.layers:
+        assert len(layer.sets.size) == 2 * 4
+        assert 0 < layer.softmax[0] < layer.softmax[1] < layer.softmax[2] < 1
+        assert len(layer.cls_distance) == 2
+        assert 0 < layer.largest.rebuilt <= layer.bound
+    told = report.to_json()
+    assert json.loads(json.dumps(told, allow_nan=False)) == told

@@ -1,0 +1,171 @@
+"""Tables and COCO: what other programs read must say what results.jsonl says."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from hyperfsad.report.exports import (
+    all_anomalous,
+    coco_json,
+    guarded,
+    regions_csv,
+    results_csv,
+    severity,
+)
+
+REGION = {
+    "bbox": [1, 2, 30, 40],
+    "area": 500.5,
+    "score": 0.7,
+    "peak": {"x": 10.5, "y": 20.5, "value": 0.7},
+    "polygon": [[1.0, 2.0], [31.0, 2.0], [31.0, 42.0]],
+}
+
+
+def record(image: str, **fields: Any) -> dict[str, Any]:
+    plain = {
+        "image": image,
+        "score": 0.5,
+        "score_map": 0.6,
+        "score_cls": 0.4,
+        "threshold": None,
+        "anomalous": None,
+        "size": [100, 80],
+        "map_threshold": 0.5,
+        "regions": [],
+        "heatmap": None,
+        "map": None,
+        "error": None,
+    }
+    return {**plain, **fields}
+
+
+FAILED = record("bad.png", score=None, size=None, map_threshold=None, error="bad.png is empty.")
+
+
+def test_columns_keep_their_order() -> None:
+    """Programs read the tables by position, too; later fields come last."""
+    (header,) = "".join(results_csv([])).splitlines()
+    assert header == (
+        "image,score,score_map,score_cls,threshold,anomalous,map_threshold,regions,heatmap,map,"
+        "error,product,unknown_product,nearest_product,product_similarity,product_margin,p_value,"
+        "threshold_from,score_missing,foreign,looked"
+    )
+    (header,) = "".join(regions_csv([])).splitlines()
+    assert header == (
+        "image,region,score,x,y,width,height,area,peak_x,peak_y,anomalous,kind,map_threshold"
+    )
+
+
+def rows(chunks: Any) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO("".join(chunks), newline="")))
+
+
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r", "\n", "'", "＝"])
+def test_no_cell_is_a_formula_and_the_name_comes_back(first: str) -> None:
+    name = f'{first}HYPERLINK("http://a",1)\r.png'
+    made = record(name, score=-0.5, regions=[REGION], error=f"{name} is odd.", product="-1")
+    for table in (results_csv([made]), regions_csv([made])):
+        (row,) = rows(table)
+        assert row["image"] == f"'{name}"
+        assert row["image"].removeprefix("'") == name
+    (row,) = rows(results_csv([made]))
+    assert row["score"] == "-0.5"
+    assert row["error"].startswith("'")
+    assert row["product"] == "'-1"
+
+
+def test_only_text_is_guarded() -> None:
+    assert [guarded(value) for value in (-0.5, None, True, "a=b", "")] == [
+        -0.5,
+        None,
+        True,
+        "a=b",
+        "",
+    ]
+
+
+def test_the_worst_is_furthest_above_its_own_threshold() -> None:
+    cookie, bottle = (
+        record("a", score=0.26, threshold=0.262),
+        record("b", score=0.226, threshold=0.2),
+    )
+    assert severity(cookie) < 1 < severity(bottle)
+    assert severity(record("c", score=0.3)) == severity(record("d", score=0.3, threshold=0)) == 0.3
+
+
+def test_a_row_for_each_image() -> None:
+    records = [record('a,"b".png', regions=[REGION, REGION]), FAILED, record("c.png")]
+    table = rows(results_csv(records))
+    assert [row["image"] for row in table] == ['a,"b".png', "bad.png", "c.png"]
+    assert [row["regions"] for row in table] == ["2", "", "0"]  # not sought is not none
+    assert table[1]["error"] == "bad.png is empty."
+    assert rows(results_csv([])) == []
+
+
+def test_a_row_for_each_region() -> None:
+    bad = record("a.png", regions=[REGION, REGION], anomalous=True)
+    table = rows(regions_csv([bad, FAILED, record("b.png", regions=[REGION], anomalous=False)]))
+    assert [row["region"] for row in table] == ["1", "2", "1"]
+    numbers = [table[0][name] for name in ("x", "y", "width", "height", "area", "score")]
+    assert numbers == ["1", "2", "30", "40", "500.5", "0.7"]
+    assert (table[0]["peak_x"], table[0]["peak_y"]) == ("10.5", "20.5")
+    assert [row["anomalous"] for row in table] == ["True", "True", "False"]
+    assert [row["map_threshold"] for row in table] == ["0.5"] * 3
+
+
+def test_tables_tell_what_is_missing() -> None:
+    """Results of earlier versions do not say it."""
+    lacking = record("a.png", score_missing=1.25, regions=[{**REGION, "kind": "missing"}])
+    earlier = record("b.png", regions=[REGION])
+    assert [row["score_missing"] for row in rows(results_csv([lacking, earlier]))] == ["1.25", ""]
+    assert [row["kind"] for row in rows(regions_csv([lacking, earlier]))] == ["missing", ""]
+    coco = json.loads("".join(coco_json(lambda: [lacking, earlier])))
+    assert [note["kind"] for note in coco["annotations"]] == ["missing", None]
+
+
+def test_coco_holds_all_that_its_readers_need() -> None:
+    records = [
+        FAILED,
+        record("<ä>.png", regions=[REGION]),
+        record("b.png"),
+        record("c.png", regions=[REGION]),
+    ]
+    coco = json.loads("".join(coco_json(lambda: records)))
+    assert {"info", "licenses", "categories", "images", "annotations"} == set(coco)
+    images = {image["id"]: image for image in coco["images"]}
+    assert [image["file_name"] for image in coco["images"]] == ["<ä>.png", "b.png", "c.png"]
+    assert all((image["width"], image["height"]) == (100, 80) for image in images.values())
+    categories = {category["id"] for category in coco["categories"]}
+    assert len({note["id"] for note in coco["annotations"]}) == 2
+    first, second = coco["annotations"]
+    assert images[first["image_id"]]["file_name"] == "<ä>.png"
+    assert images[second["image_id"]]["file_name"] == "c.png"
+    assert first["category_id"] in categories
+    assert first["bbox"] == [1, 2, 30, 40]
+    assert first["segmentation"] == [[1.0, 2.0, 31.0, 2.0, 31.0, 42.0]]
+    assert (first["area"], first["score"], first["iscrowd"]) == (500.5, 0.7, 0)
+    empty = json.loads("".join(coco_json(list)))
+    assert (empty["images"], empty["annotations"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "told"),
+    [([True] * 10, True), ([True] * 9, False), ([True] * 20 + [False], False), ([], False)],
+)
+def test_a_run_without_a_good_image_is_told(verdicts: list[bool], told: bool) -> None:
+    note = all_anomalous(verdicts)
+    assert (note is not None) == told
+    if note is not None:
+        assert "All 10 images are anomalous: is this the right product" in note
+
+
+def test_images_that_are_anomalous_by_a_region_come_before_good_ones() -> None:
+    by_region = record("a.png", score=0.4, threshold=0.5, anomalous=True)
+    good = record("b.png", score=0.49, threshold=0.5, anomalous=False)
+    by_score = record("c.png", score=0.6, threshold=0.5, anomalous=True)
+    ordered = sorted([good, by_region, by_score], key=severity, reverse=True)
+    assert ordered == [by_score, by_region, good]

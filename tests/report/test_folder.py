@@ -1,0 +1,247 @@
+"""The output folder: the contract's files, runs that stop half way, and runs that come again."""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hyperfsad import AnomalyResult, HyperFSAD
+from hyperfsad.errors import HyperfsadError
+from hyperfsad.report.folder import JOURNAL, OutputFolder
+from tests.conftest import make_picture, read_results
+from tests.report.samples import sample_result
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> list[AnomalyResult]:
+    """Five images, of which the fourth could not be read."""
+    (tmp_path / "photos").mkdir()
+    paths = [str(tmp_path / "photos" / f"{seed}.png") for seed in range(5)]
+    made = [sample_result(path, n, peak=0.5, map_threshold=None) for n, path in enumerate(paths)]
+    return [*made[:3], AnomalyResult.failed(paths[3], f"{paths[3]} is damaged."), made[4]]
+
+
+def finished(
+    folder: Path, results: list[AnomalyResult], maps: bool = False
+) -> list[dict[str, object]]:
+    images = [result.image for result in results]
+    with OutputFolder(folder, run="r", maps=maps).open() as output:
+        for result in results:
+            output.add(result)
+        output.finish(images)
+    return read_results(folder)
+
+
+def test_the_records_of_the_contract(detector: HyperFSAD, photos: Path, tmp_path: Path) -> None:
+    (photos / "3.png").write_bytes(b"broken")
+    detector.fit(photos / "0.png", threshold=False)
+    results = list(detector.predict(photos))
+    records = finished(tmp_path / "out", results, maps=True)
+    assert [record["image"] for record in records] == [result.image for result in results]
+    assert list(records[0]) == [
+        *("image", "score", "score_map", "score_cls", "score_missing", "threshold"),
+        *("anomalous", "size"),
+        *("map_threshold", "threshold_from", "p_value", "regions"),
+        *("product", "unknown_product", "nearest_product", "product_similarity"),
+        *("product_margin", "foreign", "looked", "heatmap", "map", "error"),
+    ]
+    assert records[0]["threshold"] is None
+    assert records[0]["size"] == [96, 80]
+    assert records[0]["anomalous"] is None
+    stored = np.load(tmp_path / "out" / str(records[0]["map"]))
+    assert stored.dtype == np.float32
+    assert (stored == results[0].anomaly_map).all()
+    assert (tmp_path / "out" / str(records[0]["heatmap"])).is_file()
+    bad = records[3]
+    assert "3.png is not an image" in str(bad["error"])
+    assert [bad[name] for name in ("score", "heatmap", "map")] == [None, None, None]
+
+
+def test_the_table_says_the_same(results: list[AnomalyResult], tmp_path: Path) -> None:
+    records = finished(tmp_path, results)
+    with (tmp_path / "results.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["image"] for row in rows] == [record["image"] for record in records]
+    assert float(rows[0]["score"]) == records[0]["score"]
+    assert rows[3]["score"] == ""
+    assert rows[0]["regions"] == ""  # no threshold yet, so none was looked for
+
+
+def test_regions_go_to_every_file(detector: HyperFSAD, photos: Path, tmp_path: Path) -> None:
+    detector.fit(photos / "0.png")
+    detector.map_threshold_ = 0.3
+    results = list(detector.predict(photos))
+    records = finished(tmp_path / "out", results)
+    count = sum(len(result.regions) for result in results)
+    assert count > len(results)
+    assert records[1]["regions"] == [region.to_dict() for region in results[1].regions]
+    assert records[1]["map_threshold"] == 0.3
+    assert len((tmp_path / "out" / "regions.csv").read_text().splitlines()) == 1 + count
+    coco = json.loads((tmp_path / "out" / "coco.json").read_text())
+    assert len(coco["annotations"]) == count
+
+    detector.map_threshold_ = None  # what the run before has left is no longer true
+    finished(tmp_path / "out", list(detector.predict(photos)))
+    assert not (tmp_path / "out" / "coco.json").exists()
+    assert not (tmp_path / "out" / "regions.csv").exists()
+
+
+def test_equal_names_never_collide(detector: HyperFSAD, tmp_path: Path) -> None:
+    paths = [tmp_path / part for part in ("a/x.png", "b/x.png", "a/x.bmp")]
+    for seed, path in enumerate(paths):
+        path.parent.mkdir(exist_ok=True)
+        make_picture(seed).save(path)
+    detector.fit(make_picture(9))
+    records = finished(tmp_path / "out", list(detector.predict(paths)), maps=True)
+    assert len({record["heatmap"] for record in records}) == 3
+    assert len(os.listdir(tmp_path / "out" / "maps")) == 3
+
+
+def test_a_name_that_is_no_unicode_and_a_very_long_one(detector: HyperFSAD, tmp_path: Path) -> None:
+    names = [os.fsdecode(b"caf\xe9.png"), "ä" * 120 + ".png"]
+    for name in names:
+        make_picture(1).save(tmp_path / name)
+    detector.fit(make_picture(2))
+    records = finished(tmp_path / "out", list(detector.predict(tmp_path)))
+    assert sorted(str(record["image"]) for record in records) == sorted(
+        str(tmp_path / n) for n in names
+    )
+    assert all((tmp_path / "out" / str(record["heatmap"])).is_file() for record in records)
+
+
+def test_an_interrupted_run_is_resumed(results: list[AnomalyResult], tmp_path: Path) -> None:
+    whole = finished(tmp_path / "whole", results)
+    images = [result.image for result in results]
+    with OutputFolder(tmp_path / "out", run="r").open() as output:
+        output.add(results[0])
+        output.add(results[1])
+    assert not (tmp_path / "out" / "results.jsonl").exists()
+    with (tmp_path / "out" / JOURNAL).open("a") as file:
+        file.write('{"line": {"image": "cut o')  # killed while writing
+
+    with OutputFolder(tmp_path / "out", run="r").open(resume=True) as output:
+        assert [image in output for image in images] == [True, True, False, False, False]
+        for result in results[2:]:
+            output.add(result)
+        output.finish(images)
+    assert read_results(tmp_path / "out") == whole
+    assert not (tmp_path / "out" / JOURNAL).exists()
+
+
+def test_a_finished_run_has_nothing_to_do_again(
+    results: list[AnomalyResult], tmp_path: Path
+) -> None:
+    finished(tmp_path, results[:2])
+    with OutputFolder(tmp_path, run="r").open(resume=True) as output:
+        assert results[0].image in output
+        assert results[1].image in output
+        assert results[2].image not in output
+
+
+def test_what_is_replaced_is_told(results: list[AnomalyResult], tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("mine")
+    said: list[str] = []
+    with OutputFolder(tmp_path, run="r").open(notify=said.append) as output:
+        output.add(results[0])
+    assert said == [f"{tmp_path} holds report.html already; they will be replaced."]
+    with OutputFolder(tmp_path, run="r").open(notify=said.append) as output:
+        output.finish([])
+    assert "holds an unfinished run" in said[1]
+    assert os.listdir(tmp_path / "heatmaps") == []  # nothing is left of the run that was replaced
+
+
+def test_another_detector_or_a_changed_image_is_not_resumed(
+    results: list[AnomalyResult], tmp_path: Path
+) -> None:
+    with OutputFolder(tmp_path / "out", run="r").open() as output:
+        output.add(results[0])
+    with OutputFolder(tmp_path / "out", run="other").open(resume=True) as output:
+        assert results[0].image not in output
+    with OutputFolder(tmp_path / "out", run="r").open() as output:
+        output.add(results[0])
+        output.add(results[1])
+    make_picture(77).save(results[0].image)
+    os.utime(results[0].image, (1, 1))
+    with OutputFolder(tmp_path / "out", run="r").open(resume=True) as output:
+        assert results[0].image not in output
+        assert results[1].image in output
+
+
+def test_a_new_run_replaces_the_old_one_and_nothing_else(
+    results: list[AnomalyResult], tmp_path: Path
+) -> None:
+    finished(tmp_path, results)
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "heatmaps" / "mine.jpg").write_text("mine")
+    records = finished(tmp_path, results[:1])
+    assert len(records) == 1
+    left = sorted(os.listdir(tmp_path / "heatmaps"))
+    assert left == sorted([os.path.basename(str(records[0]["heatmap"])), "mine.jpg"])
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_the_same_results_give_the_same_bytes(results: list[AnomalyResult], tmp_path: Path) -> None:
+    contents = []
+    for name in ("a", "b"):
+        finished(tmp_path / name, results, maps=True)
+        files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+        contents.append([(str(f.relative_to(tmp_path / name)), f.read_bytes()) for f in files])
+    assert contents[0] == contents[1]
+    assert len(contents[0]) == 4 + 4 + 4
+
+
+@pytest.mark.parametrize("name", ["file", "file/out"])
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(HyperfsadError, match="is a file, not a folder"):
+        OutputFolder(tmp_path / name, run="r").open()
+
+
+def test_a_full_disk_keeps_what_is_done(results: list[AnomalyResult], tmp_path: Path) -> None:
+    """A limit on the size of files lets a part of the entry through, as a full disk does."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with OutputFolder(tmp_path, run="r", heatmaps=False).open() as output:
+        output.add(results[0])
+        size = os.path.getsize(tmp_path / JOURNAL)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, limits[1]))
+        try:
+            with pytest.raises(HyperfsadError, match="larger than files may be"):
+                output.add(results[1])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.path.getsize(tmp_path / JOURNAL) == size + 10
+    with OutputFolder(tmp_path, run="r", heatmaps=False).open(resume=True) as output:
+        assert [result.image in output for result in results[:2]] == [True, False]
+
+
+def test_a_journal_of_an_earlier_version_is_resumed(
+    results: list[AnomalyResult], tmp_path: Path
+) -> None:
+    """Its keys, and fields that its records do not have yet."""
+    status = os.stat(results[0].image)
+    record = {
+        "image": results[0].image,
+        "score": 0.5,
+        "score_map": 0.5,
+        "score_cls": 0.5,
+        "threshold": None,
+        "anomalous": None,
+        "size": [96, 80],
+        "map_threshold": None,
+        "regions": [],
+        "heatmap": None,
+        "map": None,
+        "error": None,
+    }
+    header = {"run": "r", "heatmaps": True, "maps": False}
+    entry = {"stamp": [status.st_size, status.st_mtime_ns], "line": record}
+    (tmp_path / JOURNAL).write_text(f"{json.dumps(header)}\n{json.dumps(entry)}\n")
+    with OutputFolder(tmp_path, run="r").open(resume=True) as output:
+        assert results[0].image in output
+        output.finish([results[0].image])
+    assert read_results(tmp_path) == [record]
+    assert (tmp_path / "report.html").is_file()

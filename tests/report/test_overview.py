@@ -1,0 +1,213 @@
+"""The overview of a report, most of all of a detector that knows several products."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hyperfsad import AnomalyResult
+from hyperfsad.decisions.route import Route
+from hyperfsad.images.loading import NormalImage, load_image
+from hyperfsad.report.folder import OutputFolder
+from hyperfsad.report.overview import NO_REGION, Overview, ProductSummary
+from tests.conftest import make_picture
+from tests.report.samples import sample_result
+
+THRESHOLDS = {"bolt": 0.2, "Ölring <b>": 0.4}
+FITS, STRANGE = 0.95, 0.5
+
+
+def result(name: str, product: str, score: float, peak: float, similarity: float) -> AnomalyResult:
+    return sample_result(
+        name,
+        len(name),
+        score=score,
+        peak=peak,
+        map_threshold=0.5,
+        threshold=THRESHOLDS[product],
+        threshold_from=f"estimate for {product}",
+        route=Route(product, similarity, 0.9, None, None),
+    )
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """Two products and one image that fits neither; one good image has a region."""
+    products = []
+    for seed, (product, threshold) in enumerate(THRESHOLDS.items()):
+        folder = tmp_path / f"good {seed}"
+        folder.mkdir()
+        make_picture(seed).save(folder / "000.png")
+        good = load_image(str(folder / "000.png"))
+        images = (NormalImage(good.name, good.sha256()),)
+        products.append(ProductSummary(images, product, threshold, f"estimate for {product}"))
+    results = [
+        result(str(tmp_path / "a.png"), "bolt", 0.3, 0.9, FITS),
+        result(str(tmp_path / "bb.png"), "bolt", 0.1, 0.9, FITS),
+        result(str(tmp_path / "ccc.png"), "Ölring <b>", 0.3, 0.2, FITS),
+        result(str(tmp_path / "dddd.png"), "Ölring <b>", 0.5, 0.2, FITS),
+        result(str(tmp_path / "eeeee.png"), "bolt", 0.6, 0.9, STRANGE),
+    ]
+    with OutputFolder(tmp_path / "out", run="r", products=products).open() as output:
+        for each in results:
+            output.add(each)
+        output.finish([each.image for each in results])
+    return tmp_path / "out" / "report.html"
+
+
+def test_each_product_shows_its_threshold_and_its_good_parts(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "Thresholds of 2 products" in text
+    rows = re.findall(
+        r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td>', text
+    )
+    assert rows == [
+        ("bolt", "1", "0.200", "estimate for bolt"),
+        ("Ölring &lt;b&gt;", "1", "0.400", "estimate for Ölring &lt;b&gt;"),
+    ]
+    assert "Learnt from 2 good parts of 2 products" in text
+    assert re.findall(r"<section data-product=\"(.*?)\"><h2>(.*?)</h2>", text) == [
+        ("bolt", "bolt"),
+        ("Ölring &lt;b&gt;", "Ölring &lt;b&gt;"),
+    ]
+    assert ">bolt 0.200</text>" in text
+    assert "its score lies above the threshold of its product. All maps of a product" in text
+    assert NO_REGION in text
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "sentence"),
+    [
+        ([], None),
+        ([True], "The image that fits no product is judged by the nearest one, and counted as"),
+        ([None], "The image that fits no product is judged by the nearest one; its score"),
+        (
+            [True, True, False],
+            "The 3 images .*, and counted there too, 2 as anomalous and 1 as good;",
+        ),
+    ],
+)
+def test_images_counted_twice_are_mentioned(
+    verdicts: list[bool | None], sentence: str | None
+) -> None:
+    known = record(anomalous=True, product="bolt", unknown_product=False)
+    unknown = [record(anomalous=verdict, unknown_product=True) for verdict in verdicts]
+    text = " ".join(Overview([known, *unknown], 0, []).sentences)
+    assert ("no product" in text) == (sentence is not None)
+    assert sentence is None or re.search(sentence, text)
+
+
+@pytest.mark.parametrize(
+    ("records", "sentence"),
+    [
+        ([{}], "if its score lies above 0.200."),
+        ([{"threshold_from": "set by hand"}], "if its score lies above 0.200 (set by hand)."),
+        (
+            [{"map_threshold": 0.4, "regions": 1, "threshold_from": "set by hand"}],
+            "if its score lies above 0.200, or its map has a region, a place above 0.400 (both"
+            " thresholds: set by hand).",
+        ),
+        (
+            [{"map_threshold": 0.4, "regions": 1}, {"map_threshold": 0.5, "threshold": 0.3}],
+            "if its score lies above the threshold of its product, or its map has a region, a place"
+            " above the product's threshold of the map.",
+        ),
+        (  # as detectors of earlier versions judge
+            [{"map_threshold": 0.4, "regions": 2, "anomalous": False}],
+            "if its score lies above 0.200.",
+        ),
+    ],
+)
+def test_one_sentence_says_which_images_are_anomalous(
+    records: list[dict[str, Any]], sentence: str
+) -> None:
+    told = Overview([record(**fields) for fields in records], 0, []).sentences
+    assert told[0].startswith(f"An image is called anomalous {sentence} All maps")
+    assert sum("anomalous if" in other for other in told) == 1
+
+
+@pytest.mark.parametrize(
+    ("map_threshold", "regions", "mentioned"), [(None, 0, False), (0.4, 1, False), (0.4, 0, True)]
+)
+def test_an_anomalous_image_without_a_region_is_explained(
+    map_threshold: float | None, regions: int, mentioned: bool
+) -> None:
+    only = record(map_threshold=map_threshold, regions=regions)
+    assert (NO_REGION in Overview([only], 0, []).sentences) == mentioned
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    usual = {"score": 0.3, "threshold": 0.2, "anomalous": True, "nearest_product": "bolt"}
+    return {**usual, "map_threshold": None, "threshold_from": None, **fields}
+
+
+@pytest.fixture
+def opened(browser: Any, page: Path) -> Iterator[Callable[[int], Any]]:
+    trouble: list[str] = []
+
+    def load(width: int) -> Any:
+        found = browser.new_page(viewport={"width": width, "height": 900})
+        found.on("pageerror", lambda error: trouble.append(str(error)))
+        found.on("console", lambda message: trouble.append(message.text))
+        found.goto(page.as_uri())
+        return found
+
+    yield load
+    assert trouble == []
+
+
+def names(page: Any) -> list[str]:
+    texts: list[str] = page.locator(".card .name").all_text_contents()
+    return texts
+
+
+def test_images_are_chosen_by_product_and_those_that_fit_none(opened: Callable[[int], Any]) -> None:
+    page = opened(1200)
+    page.get_by_role("radio", name="Fits no product 1").check()
+    assert names(page) == ["eeeee.png"]
+    page.locator("#product").select_option("Ölring <b>")
+    assert names(page) == ["dddd.png", "ccc.png"]  # the others' filter has nothing to show here
+    assert page.get_by_role("radio", name="Anomalous 1").is_enabled()
+    assert page.get_by_role("radio", name="Fits no product 0").is_disabled()
+    (shown,) = [node for node in page.locator("svg.histogram").all() if node.is_visible()]
+    assert "Scores of 2 images" in shown.get_attribute("aria-label")
+    assert "threshold 0.400" in shown.get_attribute("aria-label")
+    page.locator("#product").select_option("bolt")
+    assert names(page) == ["a.png", "bb.png"]
+
+
+def test_an_image_is_compared_with_the_good_parts_of_its_product(
+    opened: Callable[[int], Any],
+) -> None:
+    page = opened(1200)
+    page.get_by_role("button", name="dddd.png").click()
+    assert page.locator("#compare h2").all_text_contents() == ["Ölring <b>"]
+    assert "no place stands out enough" in page.locator("#beside").inner_text()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="bb.png").click()
+    assert page.locator("#compare h2").all_text_contents() == ["bolt"]
+    assert "worth a look" in page.locator("#beside").inner_text()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="a.png").first.click()
+    assert page.locator("#beside").inner_text() == ""
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_nothing_of_a_card_is_cut_off(opened: Callable[[int], Any], width: int) -> None:
+    page = opened(width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for card in page.locator(".card").all():
+        box = card.bounding_box()
+        for part in card.locator(".meta > *").all():
+            # a piece that breaks inside reports the hull of its lines, so look at each line
+            for left, right in part.evaluate(
+                "(node) => [...node.getClientRects()].map((box) => [box.left, box.right])"
+            ):
+                assert box["x"] < left
+                assert right <= box["x"] + box["width"]
+    lines = "(node) => { const range = document.createRange(); range.selectNodeContents(node);"
+    lines += " return new Set([...range.getClientRects()].map((box) => box.top)).size; }"
+    for regions in page.locator(".card .regions").all():
+        assert regions.evaluate(lines) == 1  # the number stays with its word
