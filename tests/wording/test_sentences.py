@@ -18,7 +18,7 @@ KINDS = {
     name
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, errors.HyperfsadError)
-} | {"Notice"}
+} | {"Notice", "Conflict"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def uses() -> Iterator[Use]:
                     f"{file.relative_to(SOURCE)}:{node.lineno}",
                     first.value,
                     frozenset(name for name in given if name is not None),
-                    None in given,
+                    None in given or name == "Conflict",  # which is told its settings
                 )
 
 

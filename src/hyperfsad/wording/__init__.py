@@ -26,7 +26,7 @@ class Options:
 
 
 PYTHON = Options(lambda name: f"`{name}`")
-COMMAND_LINE = Options(lambda name: f"--{name.replace('_', '-')}")
+COMMAND_LINE = Options(lambda name: f"--{'lambda' if name == 'lam' else name.replace('_', '-')}")
 STATION = Options(lambda name: f"“{name.replace('_', ' ')}”")
 
 _surface = PYTHON

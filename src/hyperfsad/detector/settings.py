@@ -1,0 +1,422 @@
+"""Every choice of a detector: its type and range, its default, and what it goes together with.
+
+`Settings` is what Python takes, what a detector file stores, what `info` prints, what the station
+edits and what the options of the command line are made from. It is a plain dataclass with metadata
+for each field: pydantic is a dependency of the station alone. Nothing here needs torch.
+
+A recipe sets every choice that is not given. `paper` is the paper's configuration, exactly; its
+weights come from the model hub. `paper-offline` is the paper's algorithm on an encoder that needs
+no hub, so its figures are not the paper's. `default` is ours: what measurements on real parts led
+to (docs/accuracy.md). Nothing in a recipe depends on the product.
+"""
+
+import math
+import numbers
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from ..decisions.thresholds import Lone
+from ..encoders import ENGINES, SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
+from ..encoders.precisions import INT8, named_engine, precision_of
+from ..errors import UsageError, brief
+
+DEFAULT_RECIPE, PAPER, PAPER_OFFLINE = "default", "paper", "paper-offline"
+EXACT, COMPACT = "exact", "compact"
+MAX_ROTATIONS = 72
+"""Every 5 degrees; memory and time grow with the number."""
+LOOKUP_NAMES = ("sparsemax", "softmax", "top-1", "top-p", "entmax-1.5")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The default of each choice, and what no user chooses."""
+
+    backbone: str
+    lookup: str = "sparsemax"
+    pooling: str = "max"
+    lam: float = 0.5
+    sharpness: float = 1.0
+    smooth: bool = False
+    last_norm: bool = False
+    missing: float = 0.0
+    rotations: int | str = 1
+    quarters: tuple[int, ...] = (1, 2, 3, 4)
+    """Which of the encoder's four layers are used."""
+    lone: Lone = (0.94, 1.78)
+    """The thresholds of score and map for one good part, relative to its self-distance."""
+    foreign: float = 0.5
+    """How far the CLS tokens of an image may be from those of the good parts before it looks like
+    another product, relative to their distance from empty pictures."""
+
+    def layers(self, spec: EncoderSpec) -> tuple[int, ...]:
+        """The layers of an encoder that the recipe uses."""
+        return tuple(layer for n, layer in enumerate(spec.layers, 1) if n in self.quarters)
+
+    def settings(self, backbone: str | None = None, size: int | None = None) -> EncoderSettings:
+        """How the recipe's encoder, or another, computes tokens."""
+        spec = find_spec(self.backbone if backbone is None else backbone)
+        return spec.settings(self.layers(spec), size, last_norm=self.last_norm)
+
+
+RECIPES: dict[str, Recipe] = {
+    DEFAULT_RECIPE: Recipe(
+        "dinov2-vits14",
+        pooling="top-0.5%",
+        lam=1.0,
+        sharpness=64.0,
+        smooth=True,
+        last_norm=True,
+        missing=0.15,
+        rotations="auto",
+        quarters=(1, 3, 4),
+        lone=(1.58, 1.43),
+        foreign=0.55,
+    ),
+    PAPER: Recipe("dinov3-vitb16"),
+    PAPER_OFFLINE: Recipe(SUBSTITUTE),
+}
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of a name."""
+    if name not in RECIPES:
+        raise UsageError("setting-invalid", name="recipe", given=name, choices=tuple(RECIPES))
+    return RECIPES[name]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one choice may be, and how it is explained."""
+
+    name: str
+    kind: str
+    """`text`, `whole`, `number`, `wholes`, `flag`, `tiles` or `roi`."""
+    help: str
+    group: str
+    """`memory`, `recipe` or `machine`; the choices of the machine are not saved."""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    """All that it may be; of a whole number, names that may stand instead."""
+    pattern: str = ""
+    metavar: str | None = None
+
+    def checked(self, value: Any) -> Any:
+        """The value as its kind; None stands for the default."""
+        if value is None:
+            return None
+        try:
+            found = _CONVERTERS[self.kind](value, self)
+        except (TypeError, ValueError):
+            found = None
+        if found is None:
+            facts = {"low": self.low, "high": self.high, "choices": self.choices}
+            given = brief(value)
+            raise UsageError(
+                "setting-invalid", name=self.name, given=given, kind=self.kind, **facts
+            )
+        return found
+
+
+def _text(value: Any, setting: Setting) -> str | None:
+    text = os.fspath(value)
+    if not isinstance(text, str) or not text or "\0" in text:
+        return None
+    wrong = setting.choices and text not in setting.choices
+    return None if wrong or not re.fullmatch(setting.pattern or "(?s:.*)", text) else text
+
+
+def _number(value: Any, setting: Setting) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return None
+    number = value if isinstance(value, int) else float(value)
+    low, high = (setting.low, setting.high)
+    in_range = (low is None or number >= low) and (high is None or number <= high)
+    return number if math.isfinite(number) and in_range else None
+
+
+def _whole(value: Any, setting: Setting) -> int | str | None:
+    if isinstance(value, str) and value in setting.choices:
+        return value
+    number = _number(value, setting) if isinstance(value, numbers.Integral) else None
+    return None if number is None else int(number)
+
+
+def _wholes(value: Iterable[Any], setting: Setting) -> tuple[Any, ...] | None:
+    found = tuple(_whole(each, setting) for each in value)
+    return None if None in found else found
+
+
+_CONVERTERS: dict[str, Callable[[Any, Setting], Any]] = {
+    "text": _text,
+    "whole": _whole,
+    "number": _number,
+    "wholes": _wholes,
+    "flag": lambda value, _: value if isinstance(value, bool) else None,
+    "tiles": lambda value, setting: value if isinstance(value, bool) else _whole(value, setting),
+    "roi": lambda value, _: value,  # checked where it is drawn: `decisions.roi`
+}
+
+
+def _choice(kind: str, group: str, help: str, **more: Any) -> Any:
+    """A field of `Settings`, which takes its default from the recipe, or has none."""
+    return field(default=None, metadata={"kind": kind, "group": group, "help": help, **more})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every choice of a detector as given; what is not given is the recipe's, or None where `fit`
+    decides. What `fit` learns never changes them."""
+
+    recipe: str = _choice(
+        "text",
+        "recipe",
+        "default is ours; paper is the paper's configuration (DINOv3 ViT-B/16, needs weights from"
+        " the model hub); paper-offline is the paper's algorithm on an encoder that needs no hub,"
+        " so its figures are not the paper's",
+        choices=tuple(RECIPES),
+    )
+    backbone: str = _choice(
+        "text",
+        "recipe",
+        "encoder, as `hyperfsad encoders` lists them, or a folder",
+        metavar="NAME",
+    )
+    layers: tuple[int, ...] = _choice(
+        "wholes", "recipe", "transformer blocks to compare, counted from 1", metavar="3,6,9"
+    )
+    resolution: int | None = _choice(
+        "whole",
+        "recipe",
+        "side of the encoder's square input in pixels, a multiple of its patch size",
+        low=1,
+        high=65_536,
+        metavar="PX",
+    )
+    lookup: str = _choice(
+        "text",
+        "recipe",
+        "how to weight normal patches: sparsemax, softmax, top-1, top-p or entmax-1.5",
+        choices=LOOKUP_NAMES,
+        metavar="RULE",
+    )
+    pooling: str = _choice(
+        "text",
+        "recipe",
+        "how the map becomes a score: max, or the mean of its highest patches: top-10, top-1%",
+        pattern=r"max|top-[0-9]{1,9}(\.[0-9]{1,9})?%?",
+        metavar="RULE",
+    )
+    lam: float = _choice(
+        "number",
+        "recipe",
+        "weight of the map in the image score, 0 to 1; the CLS token has the rest",
+        low=0,
+        high=1,
+        metavar="WEIGHT",
+    )
+    sharpness: float = _choice(
+        "number",
+        "recipe",
+        "similarities are multiplied by it before the lookup; the paper has 1",
+        low=1e-6,
+        high=1000,
+        metavar="FACTOR",
+    )
+    smooth: bool = _choice(
+        "flag", "recipe", "average the map with its neighbours; its score is never smoothed"
+    )
+    last_norm: bool = _choice(
+        "flag", "recipe", "apply the encoder's final norm to its last block, if that is used"
+    )
+    missing: float = _choice(
+        "number",
+        "recipe",
+        "weight of pieces that good parts have and an image lacks; 0: do not look for them",
+        low=0,
+        high=10,
+        metavar="WEIGHT",
+    )
+    rotations: int | str = _choice(
+        "whole",
+        "memory",
+        "remember each good part in N orientations (1 to 72), for parts that lie at any angle;"
+        " auto: choose N from the good parts (default: auto with the recipe default and without"
+        " tiles, otherwise 1)",
+        low=1,
+        high=MAX_ROTATIONS,
+        choices=("auto",),
+        metavar="N",
+    )
+    roi: Any = _choice(  # noqa: RUF009 (which makes a field)
+        "roi",
+        "memory",
+        "region of interest: a mask image (bright: inspect), a polygon 'x,y x,y x,y' in pixels of"
+        " the first good part, or auto (find the part in each image) (default: the whole image)",
+        metavar="MASK",
+    )
+    tiles: int | bool | None = _choice(
+        "tiles",
+        "memory",
+        "cut images into tiles with sides of PX pixels, to find small defects in large images;"
+        " without PX: the encoder's resolution; no: never (default: no tiles, unless --max-cost"
+        " allows them)",
+        low=1,
+        high=1_000_000,
+        metavar="PX",
+    )
+    max_cost: float | None = _choice(
+        "number",
+        "memory",
+        "what an image may cost, as a multiple of the plain cost: `fit` chooses tiles or a higher"
+        " resolution within it (default: 2, for rotated copies alone)",
+        low=1,
+        metavar="TIMES",
+    )
+    memory: str = _choice(
+        "text",
+        "memory",
+        "exact: compare with every patch of the good parts; compact: of a large memory (more than"
+        " about 16 good parts) compare with a quarter of the patches that leaves none of the others"
+        " far away, for less time (default: exact)",
+        choices=(EXACT, COMPACT),
+    )
+    device: str = _choice(
+        "text", "machine", "auto, cpu, cuda or mps", pattern=r"(auto|cpu|cuda|mps)(:\d+)?"
+    )
+    engine: str = _choice("text", "machine", "library that runs the encoder", choices=ENGINES)
+    batch_size: int | None = _choice(
+        "whole",
+        "machine",
+        "images to encode at once (default: 1 on a CPU, otherwise 8)",
+        low=1,
+        metavar="N",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks each choice, fills in the recipe's, and refuses what does not go together."""
+        usual: dict[str, Any] = {"recipe": DEFAULT_RECIPE, "memory": EXACT}
+        usual |= {"device": "auto", "engine": "auto"}
+        chosen = {name: one.checked(getattr(self, name)) for name, one in SETTINGS.items()}
+        recipe = find_recipe(chosen["recipe"] or DEFAULT_RECIPE)
+        usual |= {name: value for name, value in vars(recipe).items() if name in SETTINGS}
+        if chosen["tiles"]:
+            usual["rotations"] = 1
+        chosen = {
+            name: usual.get(name) if value is None else value for name, value in chosen.items()
+        }
+        if chosen["layers"] is None:
+            chosen["layers"] = recipe.layers(find_spec(chosen["backbone"]))
+        for name, value in chosen.items():
+            object.__setattr__(self, name, value)
+        named_engine(self.engine)
+        self.check()
+
+    @property
+    def encoding(self) -> EncoderSettings:
+        """How tokens are computed, unless `fit` chooses another resolution."""
+        spec = find_spec(self.backbone)
+        return spec.settings(self.layers, self.resolution, last_norm=self.last_norm)
+
+    @property
+    def tile_side(self) -> int | None:
+        """Of a tile in pixels of the image; None: images are seen as a whole."""
+        if not self.tiles:
+            return None
+        encoding = self.encoding
+        side = encoding.resolution if self.tiles is True else self.tiles
+        if side < encoding.grid:
+            raise UsageError(
+                "setting-invalid", name="tiles", given=side, kind="tiles", low=encoding.grid
+            )
+        return side
+
+    @property
+    def finds_part(self) -> bool:
+        """Whether the region of interest is the part itself, found in each image."""
+        return isinstance(self.roi, str) and self.roi == "auto"
+
+    @property
+    def precision(self) -> str:
+        """What the engine computes in."""
+        return precision_of(named_engine(self.engine))
+
+    def check(self, use: str = "") -> None:
+        """Refuses choices that do not go together, or not with a use such as `products`."""
+        for conflict in CONFLICTS:
+            if conflict.use == use and conflict.holds(self):
+                raise UsageError(conflict.code, lookup=self.lookup, recipe=self.recipe)
+
+    def conflicts(self, use: str) -> list[str]:
+        """The codes of all that does not go with a use."""
+        return [each.code for each in CONFLICTS if each.use == use and each.holds(self)]
+
+    def changed(self, **choices: Any) -> "Settings":
+        """The same with other choices."""
+        return replace(self, **choices)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a detector file stores: all but the machine; a region is a tensor of its own."""
+        kept = {name: getattr(self, name) for name, one in SETTINGS.items() if one.group != MACHINE}
+        return {**kept, "layers": list(self.layers), "roi": "auto" if self.finds_part else None}
+
+
+MACHINE = "machine"
+SETTINGS: dict[str, Setting] = {
+    each.name: Setting(each.name, **each.metadata) for each in fields(Settings)
+}
+"""What each choice may be, by name."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Choices that do not go together."""
+
+    code: str
+    use: str
+    """What they are wanted for; empty: they never go together."""
+    holds: Callable[[Settings], bool]
+
+
+def _departs(settings: Settings) -> bool:
+    return settings.sharpness != 1 or settings.smooth or bool(settings.missing)
+
+
+CONFLICTS = (
+    Conflict("tiles-with-rotations", "", lambda s: bool(s.tiles) and s.rotations != 1),
+    Conflict("tiles-with-roi", "", lambda s: bool(s.tiles) and s.roi is not None),
+    Conflict("tiles-with-int8", "", lambda s: bool(s.tiles) and s.precision == INT8),
+    Conflict(
+        "compact-with-tiles",
+        "",
+        lambda s: s.memory == COMPACT and (bool(s.tiles) or s.max_cost is not None),
+    ),
+    Conflict("compact-with-lookup", "", lambda s: s.memory == COMPACT and s.lookup != "sparsemax"),
+    Conflict("products-with-roi", "products", lambda s: s.roi is not None and not s.finds_part),
+    Conflict("products-with-tiles", "products", lambda s: bool(s.tiles)),
+    Conflict("products-with-max-cost", "products", lambda s: s.max_cost is not None),
+    Conflict("products-with-compact", "products", lambda s: s.memory == COMPACT),
+    Conflict("products-with-int8", "products", lambda s: s.precision == INT8),
+    Conflict("cascade-with-tiles", "cascade", lambda s: bool(s.tiles) or s.max_cost is not None),
+    Conflict("cascade-with-compact", "cascade", lambda s: s.memory == COMPACT),
+    Conflict("cascade-with-roi", "cascade", lambda s: s.roi is not None),
+    Conflict("cascade-with-int8", "cascade", lambda s: s.precision == INT8),
+    Conflict("export-with-tiles", "export", lambda s: bool(s.tiles)),
+    Conflict("export-with-roi", "export", lambda s: s.roi is not None),
+    Conflict("export-with-compact", "export", lambda s: s.memory == COMPACT),
+    Conflict("export-with-lookup", "export", lambda s: s.lookup != "sparsemax"),
+    Conflict("theory-with-recipe", "theory", _departs),
+    Conflict("theory-with-tiles", "theory", lambda s: bool(s.tiles)),
+    Conflict("theory-with-compact", "theory", lambda s: s.memory == COMPACT),
+    Conflict("theory-with-roi", "theory", lambda s: s.roi is not None),
+    Conflict("theory-with-roi", "theory of the CLS token", lambda s: s.roi is not None),
+)
+"""Which choices do not go together: the one place that knows."""
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings among options of other kinds, such as those of a command line."""
+    return {name: options[name] for name in SETTINGS if options.get(name) is not None}
