@@ -2,7 +2,9 @@
 
 import logging
 import os
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from tests.conftest import make_picture
+from tests.waiting import DEADLINE
 
 BUCKET = "parts"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
@@ -23,8 +26,46 @@ def _needed() -> None:
             pytest.skip(f"work on a cluster is not tested: there is no {name} here")
 
 
+class Gate:
+    """Lets an S3 server answer at once, except for one object: that waits until it is released."""
+
+    def __init__(self) -> None:
+        self.asked, self._released, self._held = threading.Event(), threading.Event(), ""
+
+    @contextmanager
+    def holding(self, name: str) -> Iterator[None]:
+        """Holds objects whose key ends with `name`."""
+        self.asked.clear()
+        self._released.clear()
+        self._held = name
+        try:
+            yield
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        self._held = ""
+        self._released.set()
+
+    def before(self, application: Any) -> Any:
+        """The application behind the gate."""
+
+        def answer(environ: dict[str, Any], start: Any) -> Any:
+            if self._held and environ["PATH_INFO"].endswith(self._held):
+                self.asked.set()
+                self._released.wait(DEADLINE)
+            return application(environ, start)
+
+        return answer
+
+
 @pytest.fixture(scope="session")
-def store() -> Iterator[Any]:
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture(scope="session")
+def store(gate: Gate) -> Iterator[Any]:
     """A client of an S3 server on this machine; its address is in the environment, where s3fs
     looks for it."""
     from moto.server import ThreadedMotoServer
@@ -32,6 +73,8 @@ def store() -> Iterator[Any]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     running = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     running.start()
+    server: Any = running._server
+    server.app = gate.before(server.app)
     host, port = running.get_host_and_port()
     settings = {**CREDENTIALS, "AWS_DEFAULT_REGION": "us-east-1"}
     settings["AWS_ENDPOINT_URL"] = f"http://{host}:{port}"

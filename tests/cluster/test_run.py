@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +15,13 @@ import pytest
 
 from hyperfsad.cli.console import SOME_FAILED
 from hyperfsad.cli.main import main
-from tests.cluster.conftest import BUCKET, make_photos, rows_of
-from tests.conftest import read_results
-
-PATIENCE = 300.0
-"""Seconds after which something has gone wrong."""
+from tests.cluster.conftest import BUCKET, Gate, make_photos, rows_of
+from tests.conftest import make_picture, read_results
+from tests.waiting import until
 
 
 def on_ray(*words: object) -> list[str]:
     return ["detect", *map(str, words), "--on", "ray", "--workers", "2"]
-
-
-def until(found: Callable[[], Any]) -> Any:
-    """Waits for something that has to come."""
-    end = time.monotonic() + PATIENCE
-    while not (value := found()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return value
 
 
 def inspectors() -> list[int]:
@@ -58,26 +45,36 @@ without_proc = pytest.mark.skipif(not Path("/proc").is_dir(), reason="no process
 
 
 @without_proc
-def test_rows_are_those_of_a_local_run_even_if_a_worker_is_killed(
-    cluster: str, part: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_rows_are_those_of_a_local_run_even_if_workers_are_killed(
+    cluster: str,
+    store: Any,
+    gate: Gate,
+    part: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make_photos(tmp_path / "photos", 60)
     monkeypatch.chdir(tmp_path)
-    words = ["photos", "--detector", str(part), "--save-maps"]
-    assert main(["detect", *words, "-o", "here"]) == SOME_FAILED
-    seen: list[int] = []
+    last = io.BytesIO()
+    make_picture(60).save(last, "PNG")
+    store.put_object(Bucket=BUCKET, Key="last.png", Body=last.getvalue())
+    words = ["--detector", str(part), "--save-maps"]
+    assert main(["detect", "photos", *words, "-o", "here"]) == SOME_FAILED
+    sources = ["photos", f"s3://{BUCKET}/last.png"]
 
     def kill() -> None:
-        until(lambda: list(Path("there").glob("results/*.parquet")))
-        os.kill(until(inspectors)[0], signal.SIGKILL)
-        seen.append(len(rows_of("there")))
+        until(lambda: gate.asked.is_set() and list(Path("there").glob("results/*.parquet")))
+        for inspector in until(inspectors):
+            os.kill(inspector, signal.SIGKILL)
+        gate.release()
 
     killer = threading.Thread(target=kill)
-    killer.start()
-    assert main(on_ray(*words, "-o", "there", "--part-size", 2)) == SOME_FAILED
-    killer.join()
-    assert 0 < seen[0] < 62
-    rows = rows_of("there")
+    with gate.holding("last.png"):
+        killer.start()
+        assert main(on_ray(*sources, *words, "-o", "there", "--part-size", 2)) == SOME_FAILED
+        killer.join()
+    rows = [row for row in rows_of("there") if "last.png" not in row["image"]]
+    assert len(rows_of("there")) == 63
     assert rows == sorted(read_results(Path("here")), key=lambda row: str(row["image"]))
     for row in rows:
         for kind in ("heatmap", "map"):
@@ -85,12 +82,17 @@ def test_rows_are_those_of_a_local_run_even_if_a_worker_is_killed(
                 here, there = Path("here", row[kind]), Path("there", row[kind])
                 assert here.read_bytes() == there.read_bytes()
     totals = json.loads(Path("there/cluster.json").read_text())["totals"]
-    assert (totals["images"], totals["failed"]) == (62, 2)
+    assert (totals["images"], totals["failed"]) == (63, 2)
 
 
 @without_proc
 def test_from_a_bucket_to_a_bucket_though_the_driver_is_killed(
-    cluster: str, store: Any, part: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: str,
+    store: Any,
+    gate: Gate,
+    part: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     photos = make_photos(tmp_path / "photos", 40)
     for path in photos.rglob("*.*"):
@@ -102,13 +104,14 @@ def test_from_a_bucket_to_a_bucket_though_the_driver_is_killed(
     words = on_ray(source, "--detector", f"s3://{BUCKET}/part.hfsad", "-o", f"s3://{BUCKET}/out")
     words += ["--part-size", "2"]
     command = [sys.executable, "-m", "hyperfsad", *words, "--address", cluster]
-    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        until(lambda: driver.poll() is not None or bucket_rows(store))
-    finally:
-        driver.kill()
-        driver.wait()
-    until(lambda: not inspectors())  # Ray ends what the driver has started
+    with gate.holding("empty.jpg"):  # of the last chunk
+        driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            until(lambda: driver.poll() is not None or (gate.asked.is_set() and bucket_rows(store)))
+        finally:
+            driver.kill()
+            driver.wait()
+        until(lambda: not inspectors())  # Ray ends what the driver has started
     before = bucket_rows(store)
     assert 0 < len(before) < 42
     assert main(words) == SOME_FAILED

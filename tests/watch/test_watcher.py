@@ -23,8 +23,9 @@ from hyperfsad.report.exports import results_csv
 from hyperfsad.watch import Watcher, watch
 from hyperfsad.watch.ledger import Ledger
 from tests.conftest import make_picture, read_results
+from tests.waiting import DEADLINE, until
 
-QUICK: dict[str, Any] = {"interval": 0.02, "settle": 0.05, "patience": 60.0}
+QUICK: dict[str, Any] = {"interval": 0.02, "settle": 0.05, "patience": DEADLINE}
 """Short waits; the long patience keeps a busy machine from giving a slow writer up."""
 
 
@@ -83,15 +84,12 @@ class Beside:
 
     def __exit__(self, *_: object) -> None:
         self.watcher.stop()
-        self._thread.join(30)
+        self._thread.join(DEADLINE)
         assert not self._thread.is_alive()
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 60
-        while not condition():
-            assert self._thread.is_alive(), self.said
-            assert time.monotonic() < end, (self.said, self.results)
-            time.sleep(0.01)
+        until(lambda: condition() or not self._thread.is_alive())
+        assert condition(), self.said
 
 
 def test_each_image_gets_one_record(fitted: HyperFSAD, folder: Path, out: Path) -> None:
@@ -449,14 +447,24 @@ def start(command: list[str]) -> "subprocess.Popen[str]":
 
 
 def stopped(command: list[str], out: Path, number: int, kind: int) -> tuple[int, str]:
-    """Exit code and words of the command, stopped by a signal after so many records in all."""
+    """Exit code and messages of the command, stopped by a signal after `number` records in all.
+
+    An earlier run may have written more than `number`, so the signal waits until this one watches.
+    """
     process = start(command)
-    while records_in(out) < number:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.005)
+    assert process.stderr is not None
+    overdue = threading.Timer(DEADLINE, process.kill)
+    overdue.start()
+    said = ""
+    while "Watching" not in said:
+        row = process.stderr.readline()
+        assert row, said
+        said += row
+    overdue.cancel()
+    until(lambda: records_in(out) >= number or process.poll() is not None)
     process.send_signal(kind)
-    _, errors = process.communicate(timeout=120)
-    return process.returncode, errors
+    _, errors = process.communicate(timeout=DEADLINE)
+    return process.returncode, said + errors
 
 
 @pytest.fixture
@@ -481,13 +489,7 @@ def camera(folder: Path) -> Iterator[None]:
 def test_killed_cut_off_and_stopped_nothing_is_lost_or_done_twice(
     command: list[str], folder: Path, out: Path
 ) -> None:
-    process = start(command)
-    while records_in(out) < 5:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.005)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    assert stopped(command, out, 5, signal.SIGKILL)[0] == -signal.SIGKILL
     with (out / "results.jsonl").open("ab") as file:
         file.write(b'{"image": "cut o')  # as if the power had failed
     before = (out / "results.jsonl").read_bytes()
@@ -542,7 +544,7 @@ def test_a_second_ctrl_c_does_not_wait(
     saved = tmp_path / "twice.hfsad"
     fitted.save(saved)
     command = [sys.executable, "-c", TWICE, str(saved), str(folder), str(out)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert ended.returncode == 0, ended.stderr
     assert len(once(fitted, folder, out)) == 1
 
@@ -550,7 +552,7 @@ def test_a_second_ctrl_c_does_not_wait(
 def test_two_processes_in_one_output_folder_are_refused(command: list[str], out: Path) -> None:
     with Ledger(out):
         process = start(command)
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == 1
     assert f"Another process ({os.getpid()} on " in errors
     assert "Traceback" not in errors
