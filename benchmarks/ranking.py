@@ -40,7 +40,7 @@ from hyperfsad.quality.datasets import Category, load_mask
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
 
 SHOTS, RUNS, SIZE = (1, 2, 4), 5, 256
-BEFORE, OURS, ANOMALYDINO = "clip (default before)", "default", "AnomalyDINO (authors' settings)"
+OURS, ANOMALYDINO = "default", "AnomalyDINO (authors' settings)"
 METRICS = ("I-AUROC", "P-AUROC", "PRO", "P-AP")
 POOLINGS = ("max", "top-0.2%", "top-0.5%", "top-1%", "top-2%")
 WEIGHTS = (0.0, 0.1, 0.15, 0.2, 0.3)
@@ -107,7 +107,6 @@ def methods() -> dict[str, Callable[[], FewShotDetector]]:
     common: dict[str, Any] = {"layers": ours.layers, "last_norm": True}
     found: dict[str, Callable[[], FewShotDetector]] = {
         OURS: HyperFSAD,
-        BEFORE: lambda: HyperFSAD(recipe="clip"),
         ANOMALYDINO: lambda: make_peer(
             "nearest", ours.name, layers=ours.layers[-1:], last_norm=True
         ),

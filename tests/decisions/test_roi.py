@@ -17,7 +17,6 @@ from hyperfsad.decisions.roi import LONGEST, Roi, make_roi
 from hyperfsad.errors import DetectorFileError, HyperfsadWarning, ImageError
 from hyperfsad.images.loading import LoadedImage, NormalImage
 from hyperfsad.lab.theorems.stability import check_stability
-from hyperfsad.method.matching import at_scale
 from hyperfsad.method.memory import MemoryBank
 from tests.conftest import make_picture, read_results
 
@@ -105,17 +104,13 @@ def test_only_patches_inside_are_matched(tiny: str) -> None:
     assert torch.equal(rows, kept.repeat(2))
     image = detector.encoder_.encode([detector.view_.visible(LoadedImage("q", make_picture(5)))])
     found = detector.score_tokens(image)[0]
-    expected_map = []
-    for scale in how.scales:
-        expected = []
-        for query, memory in zip(image.patches[0], detector.memory_.patches, strict=True):
-            q = at_scale(query, GRID, scale, kept)[kept]
-            m = at_scale(memory, GRID, scale, rows)[rows]
-            weights = _sparsemax(how.sharpness * q @ m.T)
-            expected.append(1 - torch.cosine_similarity(q, weights @ m, dim=-1))
-        expected_map.append(torch.stack(expected).mean(dim=0))
+    expected = []
+    for query, memory in zip(image.patches[0], detector.memory_.patches, strict=True):
+        q, m = query[kept], memory[rows]
+        weights = _sparsemax(how.sharpness * q @ m.T)
+        expected.append(1 - torch.cosine_similarity(q, weights @ m, dim=-1))
     shown = torch.from_numpy(found.anomaly_map).flatten()
-    assert torch.allclose(shown[kept], torch.stack(expected_map).mean(dim=0), atol=1e-5)
+    assert torch.allclose(shown[kept], torch.stack(expected).mean(dim=0), atol=1e-5)
     assert (shown[~kept] == 0).all()
 
 
@@ -126,17 +121,6 @@ def _sparsemax(z: torch.Tensor) -> torch.Tensor:
     size = (1 + count * ordered > sums).sum(dim=-1, keepdim=True)
     tau = (sums.gather(-1, size - 1) - 1) / size
     return (z.double() - tau).clamp(min=0).float()
-
-
-def test_neighbourhoods_average_only_what_is_inside() -> None:
-    tokens = torch.nn.functional.normalize(torch.randn(36, 5), dim=-1)
-    inside = torch.from_numpy(inside_grid().flatten())
-    other = torch.where(inside[:, None], tokens, torch.randn(36, 5))
-    assert torch.equal(
-        at_scale(tokens, 6, 3, inside)[inside], at_scale(other, 6, 3, inside)[inside]
-    )
-    everything = torch.ones(36, dtype=torch.bool)
-    assert torch.allclose(at_scale(tokens, 6, 3, everything), at_scale(tokens, 6, 3), atol=1e-6)
 
 
 def test_the_colour_scale_is_that_of_the_inside(tiny: str) -> None:

@@ -29,8 +29,6 @@ WRONG: list[tuple[str, Any]] = [
     ("lam", "x"),
     ("lam", NAN),
     ("sharpness", "x"),
-    ("scales", 3),
-    ("scales", [1.5]),
     ("smooth", "x"),
     ("last_norm", 1),
     ("missing", "x"),

@@ -107,7 +107,6 @@ def test_what_is_added_is_covered_too(tiny: str) -> None:
     ("settings", "words"),
     [
         ({"tiles": 84}, "nothing to make compact"),
-        ({"scales": (1, 3)}, "compares neighbourhoods"),
         ({"lookup": "softmax"}, "known for sparsemax alone"),
         ({"memory": "small"}, "one of exact, compact"),
     ],

@@ -13,7 +13,6 @@ from hyperfsad.cli.main import main
 from hyperfsad.detector.recipes import RECIPES
 from hyperfsad.encoders import REGISTRY
 from hyperfsad.errors import UsageError
-from hyperfsad.method.scoring import Pooling
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ def test_both_recipes_of_the_paper_have_its_algorithm(
     assert detector.settings.layers == layers
     assert detector.settings.resolution == 448
     assert (detector.lookup, detector.pooling, detector.lam) == ("sparsemax", "max", 0.5)
-    assert (detector.sharpness, detector.scales) == (1.0, (1,))
+    assert detector.sharpness == 1.0
     assert (detector.missing, detector.rotations) == (0.0, 1)
     assert not detector.settings.last_norm
 
@@ -45,15 +44,6 @@ def test_the_default_needs_no_hub_and_has_the_last_block_as_its_authors_use_it()
     assert detector.settings.resolution == 448
     assert (detector.pooling, detector.lam, detector.missing) == ("top-0.5%", 1.0, 0.15)
     assert detector.rotations == "auto"
-
-
-def test_what_was_the_default_is_called_clip() -> None:
-    detector = HyperFSAD(recipe="clip")
-    assert detector.backbone == "clip-vitb16"
-    assert (detector.settings.layers, detector.settings.resolution) == ((3, 6, 9), 320)
-    assert not detector.settings.last_norm
-    assert (detector.pooling, detector.lam, detector.sharpness) == ("top-2%", 0.5, 64.0)
-    assert (detector.scales, detector.missing, detector.rotations) == ((1, 3), 0.0, 1)
 
 
 def test_the_final_norm_is_only_for_the_last_block_of_the_model() -> None:
@@ -86,42 +76,6 @@ def test_every_recipe_fits_every_encoder(name: str, backbone: str) -> None:
 def test_an_unknown_recipe_is_refused() -> None:
     with pytest.raises(UsageError, match="default, paper"):
         HyperFSAD(recipe="soup")
-
-
-def test_the_map_has_both_scales_and_the_score_the_finest(tiny: str, photos: Path) -> None:
-    """On pictures the score pools the patches themselves; the map averages both scales."""
-    both, fine, coarse = (
-        HyperFSAD(tiny, resolution=84, scales=scales, smooth=False, device="cpu")
-        for scales in ((1, 3), (1,), (3,))
-    )
-    for detector in (both, fine, coarse):
-        detector.fit(photos / "0.png")
-    found, first, second = (d.predict(str(photos / "1.png")) for d in (both, fine, coarse))
-    expected = (first.anomaly_map + second.anomaly_map) / 2
-    assert found.anomaly_map == pytest.approx(expected, abs=1e-6)
-    assert found.score == first.score
-    import torch
-
-    pooled = Pooling.parse(both.pooling)(torch.from_numpy(first.anomaly_map))
-    assert found.score_map == pytest.approx(float(pooled))
-
-
-def test_detectors_of_format_1_are_the_papers(
-    detector: HyperFSAD, photos: Path, tmp_path: Path
-) -> None:
-    """Files from before there were recipes give the same scores as then."""
-    path = tmp_path / "part.hfsad"
-    detector.fit(photos / "0.png").save(path)
-    with safe_open(path, framework="pt") as file:
-        header = json.loads(file.metadata()["hyperfsad"])
-    for name in ("recipe", "sharpness", "scales"):
-        del header[name]
-    header["format"] = 1
-    save_file(load_file(path), path, metadata={"hyperfsad": json.dumps(header)})
-    old = HyperFSAD.load(path, device="cpu")
-    assert (old.recipe, old.sharpness, old.scales) == ("paper-offline", 1.0, (1,))
-    image = str(photos / "1.png")
-    assert old.predict(image).score == detector.predict(image).score
 
 
 @pytest.mark.parametrize("stored", ["paper", None])

@@ -187,7 +187,7 @@ def test_files_of_all_earlier_formats_are_read(
     detector.fit([make_picture(1), make_picture(2)]).save(path)
     expected = detector.predict(make_picture(3)).score
     whole = stored_header(path)
-    names = [*FORMAT_1, "crc32", *(("recipe", "sharpness", "scales") if version > 1 else ())]
+    names = [*FORMAT_1, "crc32", *(("recipe", "sharpness") if version > 1 else ())]
     header = {"format": version, **{name: whole[name] for name in names}}
     del header["encoder"]["last_norm"]
     for image in header["normal_images"]:

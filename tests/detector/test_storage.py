@@ -13,12 +13,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.main import main
 from hyperfsad.detector.keys import KEY
 from hyperfsad.detector.storage import FORMAT
 from hyperfsad.errors import DetectorFileError, UsageError
 from tests.conftest import make_picture
-from tests.encoders.test_encoder import saved_model
 
 
 @pytest.fixture
@@ -66,14 +64,13 @@ def test_every_setting_is_kept(tiny: str, tmp_path: Path) -> None:
         pooling="top-5%",
         lam=0.3,
         sharpness=4.0,
-        scales=(3,),
         device="cpu",
     )
     detector.fit(make_picture(1)).save(tmp_path / "a.hfsad")
     loaded = HyperFSAD.load(tmp_path / "a.hfsad", device="cpu")
     assert loaded.settings == detector.settings
     assert (loaded.lookup, loaded.pooling, loaded.lam) == ("top-p", "top-5%", 0.3)
-    assert (loaded.recipe, loaded.sharpness, loaded.scales) == ("paper-offline", 4.0, (3,))
+    assert (loaded.recipe, loaded.sharpness) == ("paper-offline", 4.0)
     assert loaded.identity() == detector.identity()
 
 
@@ -109,39 +106,11 @@ def earlier_header(path: Path, recipe: str) -> dict[str, Any]:
 
 def earlier_identity(header: dict[str, Any]) -> str:
     """The hash that the version before missing pieces has in its journals."""
-    names = ["encoder", "recipe", "lookup", "sharpness", "scales", "pooling", "lambda"]
+    names = ["encoder", "recipe", "lookup", "sharpness", "pooling", "lambda"]
     names += ["rotations", "roi", "tiles", "scale", "threshold", "map_threshold", "calibration"]
     hashes = [image["sha256"] for image in header["normal_images"]]
     text = json.dumps([{name: header[name] for name in names}, hashes], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-@pytest.fixture
-def clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A small model in the place of clip-vitb16."""
-    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
-    saved_model("clip_vision_model", tmp_path / "clip", depth=12)
-    folder = tmp_path / "clip"
-    monkeypatch.setattr("hyperfsad.encoders.store.weights_folder", lambda *_, **__: folder)
-    return "clip-vitb16"
-
-
-def test_a_file_of_the_former_default_is_one_of_the_recipe_clip(
-    clip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "part.hfsad"
-    detector = HyperFSAD(clip, recipe="clip", resolution=96, device="cpu")
-    detector.fit([make_picture(1), make_picture(2)]).save(path)
-    header = earlier_header(path, recipe="default")
-    save_file(load_file(path), path, metadata={KEY: json.dumps(header)})
-    old = HyperFSAD.load(path, device="cpu")
-    assert (old.recipe, old.missing, old.tentative_) == ("clip", 0.0, False)
-    assert (old.rotations, old.settings.last_norm) == (1, False)
-    assert old.settings == detector.settings
-    assert old.identity() == detector.identity() == earlier_identity(header)
-    assert old.predict(make_picture(3)).branches == detector.predict(make_picture(3)).branches
-    assert main(["info", str(path)]) == 0
-    assert "recipe      clip (called default when it was saved)" in capsys.readouterr().out
 
 
 def test_a_file_of_an_earlier_version_goes_on_where_it_was(saved: Path) -> None:

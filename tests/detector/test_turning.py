@@ -161,10 +161,8 @@ def test_auto_leaves_parts_that_lie_alike(tiny: str) -> None:
 def test_auto_is_what_the_default_recipe_does_but_not_with_tiles(tiny: str) -> None:
     assert small(tiny).rotations == "auto"
     assert small(tiny, tiles=40).rotations == 1
-    assert (
-        small(tiny, recipe="clip").rotations == small(tiny, recipe="paper-offline").rotations == 1
-    )
-    assert small(tiny, recipe="clip", rotations="auto").rotations == "auto"
+    assert small(tiny, recipe="paper-offline").rotations == 1
+    assert small(tiny, recipe="paper-offline", rotations="auto").rotations == "auto"
 
 
 def test_auto_with_one_part_takes_turned_copies_for_what_they_fit(

@@ -19,7 +19,6 @@ from hyperfsad.evidence.patch import against
 from hyperfsad.images.loading import LoadedImage, load_image
 from hyperfsad.lab.peers.nearest import NearestNeighbour
 from hyperfsad.method.lookups import LOOKUPS
-from hyperfsad.method.matching import at_scale
 from hyperfsad.method.missing import NEAR
 from hyperfsad.method.pruning import WORTHWHILE
 from tests.conftest import make_picture
@@ -33,16 +32,13 @@ def fitted(detector: HyperFSAD, photos: Path) -> HyperFSAD:
 def rebuilt_distance(detector: HyperFSAD, image: object, evidence: Evidence) -> float:
     """1 − cos from nothing but the told neighbours, looked up again by name, view, row, column."""
     names = [normal.name for normal in detector.memory_.images]
-    grid, interest = evidence.grid, detector.view_.interest
+    grid = evidence.grid
     picture = detector.view_.visible(load_image(image))  # type: ignore[arg-type]
     query = detector.encoder_.encode([picture])
     distances = []
     for layer in evidence.layers:
         index = detector.settings.layers.index(layer.layer)
-        rows = interest.rows(detector.memory_, grid)
-        memory = at_scale(detector.memory_.patches[index], grid, layer.scale, rows)
-        kept = interest.patches(list(query.patches[0]), grid)
-        patches = at_scale(query.patches[0, index], grid, layer.scale, kept)
+        memory, patches = detector.memory_.patches[index], query.patches[0, index]
         mixed = torch.zeros(memory.shape[1], dtype=torch.float64)
         for n in layer.neighbours:
             assert n.angle == 360 * n.view / detector.rotations_
@@ -252,9 +248,9 @@ def test_the_picture_shows_the_support_while_it_is_on_disk(
 
 
 def test_headings_end_before_the_crops(fitted: HyperFSAD, photos: Path) -> None:
-    """Also those of neighbourhoods: the last pixels before the patch's crop are paper."""
+    """The last pixels before the patch's crop are paper."""
     plain = fitted.evidence(photos / "4.png")
-    layers = [replace(layer, layer=12, scale=scale) for layer in plain.layers for scale in (1, 3)]
+    layers = [replace(layer, layer=12) for layer in plain.layers]
     picture = replace(plain, layers=tuple(layers)).plot()
     crops = evidence_plot._MARGIN + evidence_plot._SIDE + 24 + evidence_plot._LABEL
     for index in range(len(layers)):

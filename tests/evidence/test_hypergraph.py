@@ -14,7 +14,6 @@ from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.evidence import hypergraph_picture
 from hyperfsad.evidence.hypergraph_picture import coloured
 from hyperfsad.images.loading import load_image
-from hyperfsad.method.matching import at_scale
 from tests.conftest import make_picture
 
 
@@ -29,14 +28,14 @@ def fitted(detector: HyperFSAD, photos: Path) -> HyperFSAD:
         ({}, None),
         ({"lookup": "entmax-1.5"}, None),
         ({"rotations": 5}, None),
-        ({"sharpness": 20.0, "scales": (1, 3)}, None),
+        ({"sharpness": 20.0}, None),
         ({"rotations": 4}, "0,0 95,0 95,79 30,79"),
     ],
 )
 def test_the_weights_make_the_map(
     tiny: str, photos: Path, settings: dict[str, object], roi: str | None
 ) -> None:
-    """1 − cos(q, w·P) over all layers and scales is what the detector shows."""
+    """1 − cos(q, w·P) over all layers is what the detector shows."""
     detector = HyperFSAD(
         tiny,
         recipe="paper-offline",
@@ -50,23 +49,20 @@ def test_the_weights_make_the_map(
     visible = detector.view_.visible(load_image(photos / "3.png"))
     patches = detector.encoder_.encode([visible]).patches[0]
     interest, memory = detector.view_.interest, detector.memory_
-    kept, rows = interest.patches(list(patches), grid), interest.rows(memory, grid)
+    kept = interest.patches(list(patches), grid)
     distances = []
-    for scale in detector.scales:
-        for place, layer in enumerate(detector.settings.layers):
-            graph = detector.hypergraph(photos / "3.png", layer, scale)
-            assert (graph.layer, graph.scale) == (layer, scale)
-            assert graph.incidence.shape == (grid**2, len(memory.patches[0]))
-            tokens = at_scale(memory.patches[place], grid, scale, rows).numpy()
-            query = at_scale(patches[place], grid, scale, kept)
-            rebuilt = torch.from_numpy(graph.incidence @ tokens)
-            own = 1 - torch.cosine_similarity(query, rebuilt, dim=1)
-            distances.append(own if kept is None else own * kept)
-            inside = np.ones(grid**2, dtype=bool) if kept is None else kept.numpy()
-            assert np.array_equal(graph.sizes > 0, inside)
-            sums = graph.incidence.sum(axis=1)
-            assert sums[inside] == pytest.approx(1, abs=1e-5)
-            assert not sums[~inside].any()
+    for place, layer in enumerate(detector.settings.layers):
+        graph = detector.hypergraph(photos / "3.png", layer)
+        assert graph.layer == layer
+        assert graph.incidence.shape == (grid**2, len(memory.patches[0]))
+        rebuilt = torch.from_numpy(graph.incidence @ memory.patches[place].numpy())
+        own = 1 - torch.cosine_similarity(patches[place], rebuilt, dim=1)
+        distances.append(own if kept is None else own * kept)
+        inside = np.ones(grid**2, dtype=bool) if kept is None else kept.numpy()
+        assert np.array_equal(graph.sizes > 0, inside)
+        sums = graph.incidence.sum(axis=1)
+        assert sums[inside] == pytest.approx(1, abs=1e-5)
+        assert not sums[~inside].any()
     found = torch.stack(distances).mean(dim=0).reshape(grid, grid)
     assert found.numpy() == pytest.approx(result.anomaly_map, abs=1e-5)
 
@@ -144,8 +140,6 @@ def test_the_file_is_scipys_with_names(
 def test_what_it_cannot_show_is_one_sentence(fitted: HyperFSAD, photos: Path, tiny: str) -> None:
     with pytest.raises(UsageError, match=r"layer is one that the detector uses \(1, 2, 3, 4\)"):
         fitted.hypergraph(photos / "4.png", 9)
-    with pytest.raises(UsageError, match="scale is one"):
-        fitted.hypergraph(photos / "4.png", scale=3)
     tiled = HyperFSAD(tiny, recipe="paper-offline", resolution=56, tiles=56, device="cpu")
     tiled.fit([photos / "0.png"], threshold=False)
     with pytest.raises(UsageError, match="without tiles"):

@@ -26,7 +26,7 @@ def queries() -> list[Image.Image]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shots", [1, 4])
-@pytest.mark.parametrize("recipe", ["default", "paper-offline", "clip"])
+@pytest.mark.parametrize("recipe", ["default", "paper-offline"])
 def test_scores_and_maps_are_those_of_the_detector(
     recipe: str, shots: int, kind: str, tiny: str, tmp_path: Path
 ) -> None:
@@ -65,7 +65,7 @@ def test_turned_copies_are_part_of_the_memory(
     rotations: int, kind: str, tiny: str, tmp_path: Path
 ) -> None:
     good = [part(angle, seed) for seed, angle in enumerate((0, 90))]
-    detector = fitted(tiny, "clip", 2, pictures=good, rotations=rotations)
+    detector = fitted(tiny, "paper-offline", 2, pictures=good, rotations=rotations)
     model = exported(detector, tmp_path / "model", kind)
     asked = [part(45, 7), part(180, 8), *queries()[1:]]
     off = differences(detector, model(pixels_of(asked)), asked)

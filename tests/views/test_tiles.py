@@ -380,8 +380,8 @@ def test_the_score_is_that_from_close_or_from_afar(tiny: str) -> None:
         detector = HyperFSAD(tiny, tiles=side, **settings)  # type: ignore[arg-type]
         detector.fit(wide(1), threshold=False)
         assert isinstance(detector.view_, TiledView)
-        scales = detector.view_.maps(load_image(image), detector.encoder_)
-        close = float(np.sort(scales[0].ravel())[-1:].mean())  # 0.5 % of 36 patches are one
+        distances, _ = detector.view_.maps(load_image(image), detector.encoder_)
+        close = float(np.sort(distances.ravel())[-1:].mean())  # 0.5 % of 36 patches are one
         assert detector.predict(image).score_map == pytest.approx(max(close, afar), abs=1e-6)
         seen.append(close > afar)
     assert any(seen)

@@ -58,7 +58,7 @@ def test_each_image_is_left_out_of_its_own_memory() -> None:
 
 @pytest.mark.parametrize(
     "how",
-    [*(Comparison(6, lookup) for lookup in LOOKUPS), Comparison(6, sharpness=16, scales=(1, 3))],
+    [*(Comparison(6, lookup) for lookup in LOOKUPS), Comparison(6, sharpness=16)],
 )
 def test_a_lone_image_is_never_explained_by_the_patch_itself(how: Comparison) -> None:
     low, high = colour_scale(bank(1, 0.1), how)
@@ -81,7 +81,7 @@ def whole(
     scoring = ImageScoring(
         Pooling.parse("max"), branch_weights(more.pop("lam", 0.5), more.pop("missing", 0.0))
     )
-    how = Comparison(6, sharpness=16, scales=(1, 3))
+    how = Comparison(6, sharpness=16)
     rules = Rules(SETTINGS, how, scoring, rotations, **more)
     return WholeView(rules, interest or Interest()).fitted(memory)
 
@@ -137,21 +137,17 @@ def test_the_region_of_interest_goes_with_the_best_orientations() -> None:
     memory = turning(images=2, rotations=4)
     image = near(memory, 2)
     found, kept = whole(memory, 4, FixedRegion(roi)).distances(image)
-    how = Comparison(6, sharpness=16, scales=(1, 3))
     inside = roi.rows(memory, 6)
     facing = torch.zeros(len(memory), dtype=torch.bool)
     facing[two_nearest(memory, image)] = True
     rows = facing.repeat_interleave(36)[inside]
     assert kept is not None
-    for scale, distances in zip(how.scales, found, strict=True):
-        queries = how.tokens(image.patches, scale, kept)
-        layers = how.tokens(memory.patches, scale, inside)
-        expected = [
-            MemoryLayer(layer[rows], sharpness=16).distances(query)
-            for query, layer in zip(queries, layers, strict=True)
-        ]
-        assert distances[kept] == pytest.approx(torch.stack(expected).mean(dim=0), abs=1e-6)
-        assert (distances[~kept] == 0).all()
+    expected = [
+        MemoryLayer(layer[inside][rows], sharpness=16).distances(query[kept])
+        for query, layer in zip(image.patches, memory.patches, strict=True)
+    ]
+    assert found[kept] == pytest.approx(torch.stack(expected).mean(dim=0), abs=1e-6)
+    assert (found[~kept] == 0).all()
 
 
 @pytest.mark.parametrize("share", [0.7, 0.72])

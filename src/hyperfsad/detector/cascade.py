@@ -262,11 +262,9 @@ class CascadeDetector(Predictor):
         """Which normal patches rebuilt the patch at x, y of an image, for the full detector."""
         return self.full_.evidence(image, x, y)
 
-    def hypergraph(
-        self, image: ImageSource | LoadedImage, layer: int | None = None, scale: int | None = None
-    ) -> Hypergraph:
+    def hypergraph(self, image: ImageSource | LoadedImage, layer: int | None = None) -> Hypergraph:
         """Which normal patches rebuild which patches of an image, for the full detector."""
-        return self.full_.hypergraph(image, layer, scale)
+        return self.full_.hypergraph(image, layer)
 
     def identity(self) -> str:
         """A hash of all that its results depend on: equal detectors, equal results."""

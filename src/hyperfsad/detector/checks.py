@@ -61,7 +61,7 @@ KINDS: dict[str, Kind] = {
     ),
     **dict.fromkeys(("resolution", "batch_size"), WHOLE),
     **dict.fromkeys(("lam", "sharpness", "missing", "budget"), NUMBER),
-    **dict.fromkeys(("layers", "scales"), WHOLES),
+    "layers": WHOLES,
     **dict.fromkeys(("smooth", "last_norm"), FLAG),
     "notify": FUNCTION,
 }

@@ -4,9 +4,7 @@ from ..errors import UsageError
 from ..method.coreset import COMPACT, check_memory
 
 
-def check_compact(
-    memory: str, *, tiles: bool, budget: float | None, lookup: str, scales: tuple[int, ...]
-) -> None:
+def check_compact(memory: str, *, tiles: bool, budget: float | None, lookup: str) -> None:
     """Refuses what is no kind of memory, and what a compact one cannot have."""
     check_memory(memory)
     if memory != COMPACT:
@@ -20,9 +18,4 @@ def check_compact(
         raise UsageError(
             "What a compact memory changes is known for sparsemax alone; leave --memory compact or"
             " --lookup out."
-        )
-    if scales != (1,):
-        raise UsageError(
-            "A compact memory keeps single patches, and this recipe compares neighbourhoods; leave"
-            " --memory compact out, or take another recipe."
         )

@@ -17,7 +17,7 @@ from ..method.coreset import COMPACT, EXACT, Coreset
 from ..method.memory import MemoryBank
 from . import storage
 from .orientation import AUTO as AUTO_ROTATIONS
-from .recipes import CLIP, DEFAULT_RECIPE, PAPER, PAPER_OFFLINE, stored_recipe
+from .recipes import PAPER, PAPER_OFFLINE, stored_recipe
 
 Detector: TypeAlias = Any
 """A HyperFSAD, which imports this module."""
@@ -35,7 +35,6 @@ def header_of(detector: Detector) -> dict[str, Any]:
         "recipe": detector.recipe,
         "lookup": detector.lookup,
         "sharpness": detector.sharpness,
-        "scales": list(detector.scales),
         "smooth": detector.smooth,
         "pooling": detector.pooling,
         "lambda": detector.lam,
@@ -58,7 +57,7 @@ def identity_of(detector: Detector) -> str:
     header = detector.header()
     del header["foreign"]  # which no score depends on
     name = detector.recipe
-    header["recipe"] = {PAPER_OFFLINE: PAPER, CLIP: DEFAULT_RECIPE}.get(name, name)
+    header["recipe"] = {PAPER_OFFLINE: PAPER}.get(name, name)
     header = {key: value for key, value in header.items() if LATER.get(key, ...) != value}
     if not detector.settings.last_norm:
         del header["encoder"]["last_norm"]
@@ -90,7 +89,6 @@ def restored(
             resolution=settings.resolution,
             lookup=header["lookup"],
             sharpness=header.get("sharpness", 1.0),
-            scales=header.get("scales", (1,)),
             smooth=header.get("smooth", False),
             pooling=header["pooling"],
             lam=header["lambda"],

@@ -69,7 +69,6 @@ class HyperFSAD(JudgingDetector):
         pooling: str | None = None,
         lam: float | None = None,
         sharpness: float | None = None,
-        scales: Iterable[int] | None = None,
         smooth: bool | None = None,
         last_norm: bool | None = None,
         missing: float | None = None,
@@ -83,7 +82,7 @@ class HyperFSAD(JudgingDetector):
         batch_size: int | None = None,
         notify: Notify = silent,
     ) -> None:
-        """`recipe` (default, paper, paper-offline, clip) sets every choice that is not given.
+        """`recipe` (default, paper, paper-offline) sets every choice that is not given.
 
         `lam` is the paper's λ, the weight of the map in the score; `missing` is that of pieces that
         good parts have and an image lacks. `last_norm` lets the encoder's last block, if it is
@@ -103,7 +102,7 @@ class HyperFSAD(JudgingDetector):
         backbone, resolution = checked("backbone", backbone), checked("resolution", resolution)
         lookup, pooling = checked("lookup", lookup), checked("pooling", pooling)
         lam, missing = checked("lam", lam), checked("missing", missing)
-        sharpness, scales = checked("sharpness", sharpness), checked("scales", scales)
+        sharpness = checked("sharpness", sharpness)
         smooth, budget = checked("smooth", smooth), checked("budget", budget)
         usual = chosen.settings(backbone, resolution)
         super().__init__(
@@ -121,7 +120,6 @@ class HyperFSAD(JudgingDetector):
         self.pooling = chosen.pooling if pooling is None else pooling
         self.lam = chosen.lam if lam is None else lam
         self.sharpness = chosen.sharpness if sharpness is None else sharpness
-        self.scales = chosen.scales if scales is None else tuple(scales)
         self.smooth = chosen.smooth if smooth is None else smooth
         self.missing = chosen.missing if missing is None else missing
         if rotations is None:
@@ -148,7 +146,6 @@ class HyperFSAD(JudgingDetector):
             tiles=self.tile_side is not None,
             budget=budget,
             lookup=self.lookup,
-            scales=self.scales,
         )
         self.core_: Coreset | None = None
         """What a compact memory compares with; None means all."""
@@ -175,7 +172,7 @@ class HyperFSAD(JudgingDetector):
     def _rules(self) -> Rules:
         return Rules(
             self.settings,
-            Comparison(self.settings.grid, self.lookup, self.sharpness, self.scales, self.smooth),
+            Comparison(self.settings.grid, self.lookup, self.sharpness, self.smooth),
             ImageScoring(Pooling.parse(self.pooling), branch_weights(self.lam, self.missing)),
             self.rotations_,
             self.tentative_,
@@ -198,7 +195,7 @@ class HyperFSAD(JudgingDetector):
         `patches=False` names only what the CLS token feels too.
         """
         found = []
-        if patches and (self.sharpness != 1 or self.scales != (1,) or self.smooth or self.missing):
+        if patches and (self.sharpness != 1 or self.smooth or self.missing):
             found.append(
                 f"The theory holds for the paper's algorithm, not for the recipe {self.recipe};"
                 " take --recipe paper-offline."
@@ -401,14 +398,10 @@ class HyperFSAD(JudgingDetector):
         self,
         image: ImageSource | LoadedImage,
         layer: int | None = None,
-        scale: int | None = None,
     ) -> Hypergraph:
-        """Which normal patches rebuild which patches of an image, in a layer (default: the last).
-
-        `scale` is one of the detector's (default: its finest).
-        """
+        """Which normal patches rebuild which patches of an image, in a layer (default: last)."""
         self.require_fitted()
-        found = self.view_.hypergraph(load_image(image), layer, scale, self.encoder_)
+        found = self.view_.hypergraph(load_image(image), layer, self.encoder_)
         return replace(found, orientations=self.orientations)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -157,12 +157,11 @@ class ProductDetector(Predictor):
         self,
         image: ImageSource | LoadedImage,
         layer: int | None = None,
-        scale: int | None = None,
     ) -> Hypergraph:
         """Which normal patches of its product rebuild which patches of an image, in a layer."""
         picture = load_image(image)
         route = self._route(picture)
-        return replace(self.products_[route.nearest].hypergraph(picture, layer, scale), route=route)
+        return replace(self.products_[route.nearest].hypergraph(picture, layer), route=route)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""

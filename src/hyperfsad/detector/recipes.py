@@ -2,7 +2,7 @@
 
 `paper` is the paper's configuration, exactly; its weights come from the model hub. `paper-offline`
 is the paper's algorithm on an encoder that needs no hub, so its figures are not the paper's.
-`default` is ours: what measurements on real parts led to (docs/accuracy.md); `clip` was it before.
+`default` is ours: what measurements on real parts led to (docs/accuracy.md).
 Nothing in a recipe depends on the product, and nothing is learnt but from the support.
 """
 
@@ -13,7 +13,6 @@ from ..encoders import SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
 from ..errors import UsageError
 
 DEFAULT_RECIPE = "default"
-CLIP = "clip"
 PAPER = "paper"
 PAPER_OFFLINE = "paper-offline"
 
@@ -28,8 +27,6 @@ class Recipe:
     lam: float = 0.5
     sharpness: float = 1.0
     """Similarities are multiplied by it before the lookup; the paper has none."""
-    scales: tuple[int, ...] = (1,)
-    """Patches along the side of what is compared: 1 the patch, 3 its neighbourhood as well."""
     smooth: bool = False
     """Whether the map is averaged with its neighbours; the score of the map never is."""
     quarters: tuple[int, ...] = (1, 2, 3, 4)
@@ -74,15 +71,6 @@ RECIPES: dict[str, Recipe] = {
     ),
     PAPER: Recipe("dinov3-vitb16"),
     PAPER_OFFLINE: Recipe(SUBSTITUTE),
-    CLIP: Recipe(
-        "clip-vitb16",
-        pooling="top-2%",
-        sharpness=64.0,
-        scales=(1, 3),
-        quarters=(1, 2, 3),
-        lone=(0.62, 1.14),
-        foreign=0.24,
-    ),
 }
 
 
@@ -96,10 +84,9 @@ def find_recipe(name: str) -> Recipe:
 def stored_recipe(stored: str | None, encoder: str) -> str:
     """The recipe of a detector file by its name today.
 
-    Earlier versions wrote `paper`, or nothing, for the paper's algorithm on any encoder, and
-    `default` for what is `clip` now.
+    `paper`, or nothing, also stands for the paper's algorithm on any encoder.
     """
     name = stored or PAPER
     if name == PAPER and encoder != RECIPES[PAPER].backbone:
         return PAPER_OFFLINE
-    return CLIP if name == DEFAULT_RECIPE and encoder == RECIPES[CLIP].backbone else name
+    return name

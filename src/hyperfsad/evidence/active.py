@@ -18,7 +18,7 @@ Namer: TypeAlias = Callable[[int, float, float], Neighbour]
 
 
 def layer_evidence(
-    layer: int, scale: int, query: Tensor, memory: Tensor, how: Comparison, named: Namer
+    layer: int, query: Tensor, memory: Tensor, how: Comparison, named: Namer
 ) -> LayerEvidence:
     """The active rows of a memory (M, D) for one query patch (D,), `named` as neighbours."""
     similarities = query[None] @ memory.T
@@ -36,4 +36,4 @@ def layer_evidence(
     rows = zip(index[:listed].tolist(), weights[:listed].tolist(), cosines, strict=True)
     neighbours = tuple(named(row, weight, cosine) for row, weight, cosine in rows)
     rest = max(0.0, float(weights[listed:].sum())) if listed < active else 0.0
-    return LayerEvidence(layer, scale, unexplained, rest, neighbours)
+    return LayerEvidence(layer, unexplained, rest, neighbours)

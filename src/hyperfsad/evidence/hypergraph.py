@@ -68,8 +68,6 @@ class Hypergraph:
 
     image: str
     layer: int
-    scale: int
-    """1: patches by themselves; 3: each averaged over 3×3 patches."""
     lookup: str
     sharpness: float
     grid: int
@@ -193,7 +191,6 @@ class Hypergraph:
             "image": np.array(self.image),
             "product": np.array(self.route.nearest if self.route else ""),
             "layer": np.array(self.layer),
-            "scale": np.array(self.scale),
             "lookup": np.array(self.lookup),
             "sharpness": np.array(self.sharpness),
             "grid": np.array(self.grid),

@@ -65,24 +65,12 @@ class LayerEvidence:
     """What one layer of the encoder says of the patch."""
 
     layer: int
-    scale: int
-    """1: the patch and its neighbours by themselves; 3: each averaged over 3×3 patches."""
     unexplained: float
     """1 − cos of the patch and its reconstruction."""
     rest: float
     """The weight of all further patches; 0 but for dense lookups."""
     neighbours: tuple[Neighbour, ...]
     """By weight, the largest first."""
-
-    @property
-    def name(self) -> str:
-        """The layer, and whether the patch was averaged with its neighbours."""
-        return f"layer {self.layer}" + (f", {self.scope}" if self.scope else "")
-
-    @property
-    def scope(self) -> str:
-        """What was compared where it was more than the patch by itself."""
-        return "neighbourhood" if self.scale > 1 else ""
 
     @property
     def rebuilt_from(self) -> str:
@@ -132,8 +120,8 @@ class PatchEvidence:
     bbox: tuple[float, float, float, float]
     """The patch: x, y, width and height in the image's own pixels."""
     value: float
-    """The mean of what the layers leave unexplained, at all scales: the map's value but for missing
-    pieces, or that of the tile whose centre is nearest."""
+    """The mean of what the layers leave unexplained: the map's value but for missing pieces, or
+    that of the tile whose centre is nearest."""
     layers: tuple[LayerEvidence, ...]
     picture: LoadedImage = field(repr=False, compare=False)
     shown: float
@@ -210,7 +198,7 @@ class PatchEvidence:
             lines.append(self.missing.words)
         for layer in self.layers:
             found = f"rebuilt from {layer.rebuilt_from}, {layer.unexplained:.3f} unexplained"
-            lines.append(f"{layer.name}: {found}")
+            lines.append(f"layer {layer.layer}: {found}")
             lines.append("   weight  similarity  place        support image")
             for n in layer.neighbours[:most]:
                 place = f"{100 * n.centre[0]:.0f} %, {100 * n.centre[1]:.0f} %"

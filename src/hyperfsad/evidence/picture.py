@@ -104,8 +104,7 @@ def _draw_layer(
     page.draw.line((left, top, _WIDTH - _MARGIN, top), fill=LINE)
     top += 12
     page.text(left, top, f"layer {layer.layer}", 18)
-    for place, words in enumerate(filter(None, (layer.scope, layer.rebuilt_from))):
-        page.text(left, top + 24 + 17 * place, words, 14, PALE)
+    page.text(left, top + 24, layer.rebuilt_from, 14, PALE)
     page.text(left, top + 62, f"{layer.unexplained:.3f} unexplained", 15, _MARK)
     length = _LABEL - 24
     page.draw.rectangle((left, top + 86, left + length, top + 98), fill=NOTHING)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..encoders.engines import TokenModel
-from ..method.matching import Comparison
+from ..method.scoring import mean_of_layers
 from ..results.levels import Levels
 from ..views.whole import CLEARLY_BETTER, FACING, WholeView
 from . import sparse
@@ -72,21 +72,13 @@ class Judge(nn.Module):
         """From tokens (images, layers, patches, D) and (images, layers, D) to what `outputs`
         names."""
         faced = self.memory.faced(cls)
-        scales = [
-            torch.stack(
-                [
-                    self.memory.distances(at_scale(tokens, self._how, scale), scale, layer, faced)
-                    for layer, tokens in enumerate(patches.unbind(dim=1))
-                ]
-            )
-            .mean(dim=0)
-            .clamp(min=0)
-            for scale in self._how.scales
-        ]
-        shown = torch.stack(scales).mean(dim=0)
-        shown = smoothed(shown, self._how.grid) if self._how.smooth else shown
+        distances = mean_of_layers(
+            self.memory.distances(tokens, layer, faced)
+            for layer, tokens in enumerate(patches.unbind(dim=1))
+        )
+        shown = smoothed(distances, self._how.grid) if self._how.smooth else distances
         found = {
-            "score_map": scales[0].topk(self._pooled, dim=-1).values.mean(dim=-1),
+            "score_map": distances.topk(self._pooled, dim=-1).values.mean(dim=-1),
             "score_cls": self.memory.cls_score(cls, faced),
         }
         if "missing" in self._scoring.weights:
@@ -143,10 +135,9 @@ class Memory(nn.Module):
         self._turned, self._tentative = view.rules.rotations > 1, view.rules.tentative
         self.register_buffer("cls", bank.cls.cpu().clone())
         self.register_buffer("groups", torch.tensor(bank.entries))
-        for scale in how.scales:
-            for layer, tokens in enumerate(how.tokens(bank.patches, scale)):
-                shape = (len(bank), self._count, -1) if self._turned else tokens.shape
-                self.register_buffer(_name(scale, layer), tokens.cpu().reshape(shape).clone())
+        for layer, tokens in enumerate(bank.patches):
+            shape = (len(bank), self._count, -1) if self._turned else tokens.shape
+            self.register_buffer(f"memory_{layer}", tokens.cpu().reshape(shape).clone())
 
     def _alike(self, cls: Tensor) -> Tensor:
         """The similarities of CLS tokens, (layers, images, entries)."""
@@ -167,9 +158,9 @@ class Memory(nn.Module):
         allowed = ~plain[..., None] | (torch.arange(few) == 0)
         return Faced(entries.flatten(1), allowed.flatten(1), plain)
 
-    def distances(self, queries: Tensor, scale: int, layer: int, faced: Faced | None) -> Tensor:
+    def distances(self, queries: Tensor, layer: int, faced: Faced | None) -> Tensor:
         """1 − cos(q, ε) of each patch in a layer, (images, N)."""
-        memory = self.get_buffer(_name(scale, layer))
+        memory = self.get_buffer(f"memory_{layer}")
         if faced is None:
             return sparse.distances(queries, memory, self._sharpness, None)
         allowed = faced.allowed[:, :, None].expand(-1, -1, self._count).flatten(1)
@@ -183,18 +174,6 @@ class Memory(nn.Module):
         if faced is not None and self._tentative:
             alike = alike.gather(-1, faced.entries.expand(alike.shape[0], -1, -1))
         return (1 - alike.amax(dim=-1)).clamp(min=0).mean(dim=0)
-
-
-def _name(scale: int, layer: int) -> str:
-    return f"memory_{scale}_{layer}"
-
-
-def at_scale(tokens: Tensor, how: Comparison, scale: int) -> Tensor:
-    """`method.matching.at_scale` for a batch of images, (images, N, D)."""
-    if scale == 1:
-        return tokens
-    maps = tokens.reshape(-1, how.grid, how.grid, tokens.shape[-1])
-    return nn.functional.normalize(_averaged(maps, how.grid), dim=-1).flatten(1, 2)
 
 
 def smoothed(values: Tensor, grid: int) -> Tensor:

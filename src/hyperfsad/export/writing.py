@@ -269,7 +269,7 @@ def _card(
         "recipe": detector.recipe,
         "method": {
             name: header[name]
-            for name in ("lookup", "sharpness", "scales", "smooth", "pooling", "lambda", "missing")
+            for name in ("lookup", "sharpness", "smooth", "pooling", "lambda", "missing")
         }
         | {name: header[name] for name in ("rotations", "tentative")},
         "normal_images": [asdict(image) for image in detector.support_],

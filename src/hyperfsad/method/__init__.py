@@ -11,5 +11,5 @@
     missing    ours: which pieces of good parts does an image lack?
 
 Three things here are not in the paper, and off in its recipes: `sharpness`, a factor on the
-similarities, `scales`, patches averaged with their neighbours, and missing pieces.
+similarities, `smooth`, the map averaged with its neighbours, and missing pieces.
 """

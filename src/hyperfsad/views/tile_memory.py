@@ -5,7 +5,7 @@ with those at and around its own place in each normal image, which are read when
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -47,11 +47,11 @@ class TileMemory:
         self._held: OrderedDict[_Key, _Prepared] = OrderedDict()
 
     def distances(self, patches: Sequence[Tensor], x: float, y: float) -> Tensor:
-        """1 − cos(q, ε) of each patch of a tile, (scales, N).
+        """1 − cos(q, ε) of each patch of a tile, (N,).
 
         The tile's centre is given as parts of its image's width and height.
         """
-        return distances(self._layers(x, y), patches, self._how)
+        return distances(self._layers(x, y), patches)
 
     def without(self, place: int) -> "TileMemory":
         """The same without one of the images; what is held is held once for both."""
@@ -76,33 +76,31 @@ class TileMemory:
             (i, n) for i, image in enumerate(self.images) for n in image.tiling.around(x, y, span)
         ]
 
-    def rows(self, places: Sequence[tuple[int, int]], scale: int, layer: int) -> Tensor:
-        """The tokens of some tiles in one layer at a scale, (tiles·N, D)."""
-        index = self._how.scales.index(scale)
-        return torch.cat([self._tile(place).rows[index][layer] for place in places])
+    def rows(self, places: Sequence[tuple[int, int]], layer: int) -> Tensor:
+        """The tokens of some tiles in one layer, (tiles·N, D)."""
+        return torch.cat([self._tile(place).rows[layer] for place in places])
 
-    def _layers(self, x: float, y: float) -> Sequence[Iterator[MemoryLayer] | list[MemoryLayer]]:
-        """The memory of each scale and layer; around a place it is put together one by one."""
+    def _layers(self, x: float, y: float) -> Iterable[MemoryLayer]:
+        """The memory of each layer; around a place it is put together one by one."""
         if self.everywhere:
             return self._all
-        tiles = [self._tile(place) for place in self.places(x, y)]
-        return [self._nearby(tiles, scale) for scale in range(len(self._how.scales))]
+        return self._nearby([self._tile(place) for place in self.places(x, y)])
 
     @cached_property
-    def _all(self) -> list[list[MemoryLayer]]:
+    def _all(self) -> list[MemoryLayer]:
         tiles = [self._read(place).unbind() for place in self.places(0, 0)]
         layers = [torch.cat(layer) for layer in zip(*tiles, strict=True)]
         del tiles
         return self._how.memory_layers(layers)
 
-    def _nearby(self, tiles: Sequence["_Prepared"], scale: int) -> Iterator[MemoryLayer]:
+    def _nearby(self, tiles: Sequence["_Prepared"]) -> Iterator[MemoryLayer]:
         how = self._how
         for layer in range(self.images[0].shape[0]):
-            memory = torch.cat([tile.rows[scale][layer] for tile in tiles])
+            memory = torch.cat([tile.rows[layer] for tile in tiles])
             bound, bounding = None, None
             if len(memory) >= WORTHWHILE and can_prune(memory, how.lookup):
-                bound = self._bounds[scale][layer]
-                bounding = torch.cat([tile.bounding[scale][layer] for tile in tiles])
+                bound = self._bounds[layer]
+                bounding = torch.cat([tile.bounding[layer] for tile in tiles])
             yield MemoryLayer(memory, how.lookup, how.sharpness, bound, bounding)
 
     def _tile(self, place: tuple[int, int]) -> "_Prepared":
@@ -114,7 +112,7 @@ class TileMemory:
         if tile is None:
             layers = self._read(place).unbind()
             bounds = self._bounds if can_prune(layers[0], self._how.lookup) else ()
-            tile = _Prepared([self._how.tokens(layers, s) for s in self._how.scales], bounds)
+            tile = _Prepared(layers, bounds)
             self._held[key] = tile
             while len(self._held) > max(1, HELD // tile.size):
                 self._held.popitem(last=False)
@@ -136,28 +134,23 @@ class TileMemory:
         return self.images[image].tokens(number).to(self._device)
 
     @cached_property
-    def _bounds(self) -> list[list[Bound]]:
-        """One bound for all tiles of a layer and scale: making axes takes as long as encoding."""
+    def _bounds(self) -> list[Bound]:
+        """One bound for all tiles of a layer: making axes takes as long as encoding."""
         places = [(i, n) for i, image in enumerate(self.images) for n in range(len(image))]
         step = -(-len(places) // SAMPLE)
         tiles = [self._read(place).unbind() for place in places[step // 2 :: step]]
-        layers = [torch.cat(tile) for tile in zip(*tiles, strict=True)]
-        return [
-            [Bound(tokens) for tokens in self._how.tokens(layers, scale)]
-            for scale in self._how.scales
-        ]
+        return [Bound(torch.cat(layer)) for layer in zip(*tiles, strict=True)]
 
     def self_distances(self, image: int, number: int) -> Tensor:
-        """The distances of a normal image's tile from its own image around it, (scales, N)."""
+        """The distances of a normal image's tile from its own image around it, (N,)."""
         tiling, here = self.images[image].tiling, [(image, number)]
         around = [(image, n) for n in tiling.around(*tiling.centre(number))]
         apart = distance_of_places(self._cells(here), self._cells(around)).to(self._device)
         return distances_apart(self._tokens(here), self._tokens(around), apart, self._how)
 
-    def _tokens(self, places: Sequence[tuple[int, int]]) -> list[list[Tensor]]:
-        """The tokens of some tiles at each scale and layer, (tiles·N, D)."""
-        layers = range(self.images[0].shape[0])
-        return [[self.rows(places, scale, n) for n in layers] for scale in self._how.scales]
+    def _tokens(self, places: Sequence[tuple[int, int]]) -> list[Tensor]:
+        """The tokens of some tiles at each layer, (tiles·N, D)."""
+        return [self.rows(places, layer) for layer in range(self.images[0].shape[0])]
 
     def _cells(self, places: Sequence[tuple[int, int]]) -> Tensor:
         """Row and column of each patch on its image's grid, (tiles·N, 2)."""
@@ -167,13 +160,11 @@ class TileMemory:
 
 
 class _Prepared:
-    """The tokens of one tile in each scale and layer, (N, D), and their bounds."""
+    """The tokens of one tile in each layer, (N, D), and their bounds."""
 
-    def __init__(self, rows: list[list[Tensor]], bounds: Sequence[Sequence[Bound]]) -> None:
+    def __init__(self, rows: Sequence[Tensor], bounds: Sequence[Bound]) -> None:
         self.rows = rows
-        self.bounding = [
-            [bound(tokens) for bound, tokens in zip(scale, layers, strict=True)]
-            for scale, layers in zip(bounds, rows if bounds else (), strict=True)
-        ]
-        tensors = [t for layers in (*rows, *self.bounding) for t in layers]
+        layers = rows if bounds else ()
+        self.bounding = [bound(tokens) for bound, tokens in zip(bounds, layers, strict=True)]
+        tensors = (*rows, *self.bounding)
         self.size = sum(t.element_size() * t.nelement() for t in tensors)

@@ -38,7 +38,7 @@ def spread(count: int, most: int) -> Sequence[int]:
 
 
 def decided(tiling: Tiling, numbers: Sequence[int], maps: Sequence[Maps]) -> Maps:
-    """The values of the cells that some tiles decide, (scales, cells); of all tiles, the map."""
+    """The values of the cells that some tiles decide, (maps, cells); of all tiles, the map."""
     total = np.zeros((tiling.rows, tiling.columns))
     whole = np.zeros((len(maps[0]), *total.shape))
     for number, part in zip(numbers, maps, strict=True):

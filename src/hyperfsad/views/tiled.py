@@ -122,11 +122,11 @@ class TiledView(View):
         On real parts, enlarged three times, the larger of the two orders good and bad parts better
         than either (docs/tiles.md).
         """
-        scales = self.maps(picture, encoder)
+        distances, shown = self.maps(picture, encoder)
         branches = whole.branches.with_values(
-            map=max(whole.branches.values["map"], self._pooled(scales[0]))
+            map=max(whole.branches.values["map"], self._pooled(distances))
         )
-        return TokenScore(scales[-1], branches)
+        return TokenScore(shown, branches)
 
     def _pooled(self, values: Maps) -> float:
         """What the map of the tiles says of the image.
@@ -138,7 +138,7 @@ class TiledView(View):
         return float(pooling(torch.from_numpy(values), self.rules.comparison.grid**2))
 
     def maps(self, picture: LoadedImage, encoder: Encoder) -> Maps:
-        """What the image shows at each scale, and last its map, (scales + 1, rows, columns)."""
+        """The distances of the image's patches, and its map, (2, rows, columns)."""
         tiling = self.tiling(picture.size)
         tiles = self._encoded(picture, tiling, encoder)
         return tiling.joined(
@@ -147,9 +147,9 @@ class TiledView(View):
         )
 
     def _tile_map(self, memory: TileMemory, tokens: Tensor, tiling: Tiling, number: int) -> Maps:
-        """What a tile shows at its place at each scale, and last its map, (scales + 1, …)."""
-        scales = memory.distances(tuple(tokens), *tiling.centre(number))
-        planes = torch.cat([scales, self.rules.comparison.map_of(scales)[None]])
+        """The distances of a tile's patches, and its map, (2, grid, grid)."""
+        found = memory.distances(tuple(tokens), *tiling.centre(number))
+        planes = torch.stack([found, self.rules.comparison.map_of(found)])
         return planes.reshape(-1, tiling.grid, tiling.grid).cpu().numpy()
 
     def normal_distances(self) -> Tensor:
@@ -168,7 +168,7 @@ class TiledView(View):
                 for number in spread(len(image), LEVEL_TILES):
                     tokens = image.tokens(number).to(device)
                     found.append(others.distances(tuple(tokens), *image.tiling.centre(number)))
-        return torch.cat([how.map_of(scales) for scales in found])
+        return torch.cat([how.map_of(distances) for distances in found])
 
     def leave_one_out(self, progress: Progress = no_progress) -> LeaveOneOut:
         """As the whole view does, from a sample of the tiles of the first few images."""
@@ -177,7 +177,7 @@ class TiledView(View):
         apart, held_out = [], []
         for entry in asked:
             tiling: Tiling = bank.extras[entry].tiling
-            own = [self._memory.self_distances(entry, number)[0] for number in sample(tiling)]
+            own = [self._memory.self_distances(entry, number) for number in sample(tiling)]
             apart.append(float(SELF_DISTANCE(torch.cat(own))))
             if count > 1:
                 held_out.append(self._held_out(entry))
@@ -234,23 +234,15 @@ class TiledView(View):
             tile = tiling[number]
             tokens = encoder.encode_prepared([self._pixels(picture, tiling, number)]).patches[0]
             cell = row - tile.row, column - tile.column
-            *scales, found = self._tile_map(self._memory, tokens, tiling, number)
+            distances, found = self._tile_map(self._memory, tokens, tiling, number)
             shown += float(tiling.weight(number)[cell] * found[cell])
             if number == nearest:
-                value = float(np.mean([scale[cell] for scale in scales]))
+                value = float(distances[cell])
                 query, patch = tuple(tokens), cell[0] * how.grid + cell[1]
         places = self._memory.places(*tiling.centre(nearest))
         named = self._namer(places)
         layers = [
-            layer_evidence(
-                layer,
-                scale,
-                how.tokens(query, scale)[index][patch],
-                self._memory.rows(places, scale, index),
-                how,
-                named,
-            )
-            for scale in how.scales
+            layer_evidence(layer, query[index][patch], self._memory.rows(places, index), how, named)
             for index, layer in enumerate(self.rules.settings.layers)
         ]
         return Place(row, column, value, shown, tuple(layers))

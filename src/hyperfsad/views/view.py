@@ -189,10 +189,8 @@ class View(Plain, ABC):
             missing=found.missing,
         )
 
-    def hypergraph(
-        self, picture: LoadedImage, layer: int | None, scale: int | None, encoder: Encoder
-    ) -> Hypergraph:
-        """Which normal patches rebuild which patches of an image, in one layer at one scale."""
+    def hypergraph(self, picture: LoadedImage, layer: int | None, encoder: Encoder) -> Hypergraph:
+        """Which normal patches rebuild which patches of an image, in one layer."""
         raise UsageError(
             "With tiles, each tile has normal patches of its own and tiles overlap, so an image has"
             " no single hypergraph; fit a detector without tiles, or explain one place."

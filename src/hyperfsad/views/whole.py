@@ -20,7 +20,7 @@ from ..images.rotation import angle_of, turned_back
 from ..messages import Progress, no_progress
 from ..method.branches import TokenScore
 from ..method.incidence import incidence, placed
-from ..method.matching import Matcher, distances_apart
+from ..method.matching import Matcher, distances_apart, masked
 from ..method.memory import MemoryBank
 from ..method.missing import Missing, MissingPieces, missing_weight
 from ..method.scoring import ImageScoring
@@ -179,13 +179,13 @@ class WholeView(View):
     def _score(self, image: ImageTokens) -> TokenScore:
         grid = self.rules.comparison.grid
         facing = self._facing(image.cls)
-        scales, kept = self.distances(image)
-        finest = scales[0] if kept is None else scales[0][kept]
+        distances, kept = self.distances(image)
+        compared = distances if kept is None else distances[kept]
         missing = self._missing(image, facing)
         lacking = self._lacking(missing, kept)
         lacks = missing.score if missing else 0.0
-        branches = self._scoring(finest, image.cls, self._facing_cls(facing), lacks)
-        forward = self.rules.comparison.map_of(scales, kept)
+        branches = self._scoring(compared, image.cls, self._facing_cls(facing), lacks)
+        forward = self.rules.comparison.map_of(distances, kept)
         maps = [forward] if lacking is None else [forward + lacking, lacking]
         shown, *added = [each.reshape(grid, grid).cpu().numpy() for each in maps]
         inside = None if kept is None else kept.reshape(grid, grid).cpu().numpy()
@@ -199,7 +199,7 @@ class WholeView(View):
         return added if kept is None else added * kept
 
     def distances(self, image: ImageTokens) -> tuple[Tensor, Tensor | None]:
-        """The distances of an image's patches, (scales, N), and which of them were compared."""
+        """The distances of an image's patches, (N,), and which of them were compared."""
         kept = self.interest.patches(image.patches, self.rules.comparison.grid)
         rows = self._rows_of_entries(self._facing(image.cls))
         return self._matcher.distances(image.patches, kept, rows), kept
@@ -212,7 +212,7 @@ class WholeView(View):
         entries = entries[:images]
         bank = self.bank.first(sum(map(len, entries)))
         if len(entries) == 1:
-            maps = [self._self_distances(bank.first(1)).mean(dim=0)]
+            maps = [self._self_distances(bank.first(1))]
         else:
             maps = [self._held_out(bank, of_image) for of_image in entries[:LEVEL_IMAGES]]
         return torch.cat(maps)
@@ -220,8 +220,8 @@ class WholeView(View):
     def _held_out(self, bank: MemoryBank, entries: Sequence[int]) -> Tensor:
         others = self._over(bank.without(*entries), self.interest)
         own = ImageTokens(bank.patches_of(entries[0]), bank.cls[entries[0]])
-        scales, kept = others.distances(own)
-        found = self.rules.comparison.map_of(scales, kept)
+        distances, kept = others.distances(own)
+        found = self.rules.comparison.map_of(distances, kept)
         return found if kept is None else found[kept]
 
     def _self_distances(self, lone: MemoryBank) -> Tensor:
@@ -230,10 +230,10 @@ class WholeView(View):
         kept = self.interest.rows(lone, how.grid)
         places = cells(how.grid).to(lone.cls.device)
         places = places if kept is None else places[kept]
-        tokens = [how.tokens(lone.patches, scale, kept) for scale in how.scales]
+        tokens = masked(lone.patches, kept)
         found = distances_apart(tokens, tokens, distance_of_places(places, places), how)
         asked = self.interest.patches(lone.patches, how.grid) if kept is None else None
-        return found if asked is None else found[:, asked]
+        return found if asked is None else found[asked]
 
     def leave_one_out(self, progress: Progress = no_progress) -> LeaveOneOut:
         bank = self.bank
@@ -248,7 +248,7 @@ class WholeView(View):
             for entries in group:
                 shown[entries[0]] = others.score_entry(bank, entries[0])
         held_out = [shown[place] for place in sorted(shown)]  # as they were given
-        apart = [self._self_distances(bank.only(entries[0]))[0] for entries in asked]
+        apart = [self._self_distances(bank.only(entries[0])) for entries in asked]
         return left_out(held_out, [float(SELF_DISTANCE(each)) for each in apart], len(bank.entries))
 
     def grid_over(self, size: tuple[int, int]) -> PatchGrid:
@@ -261,11 +261,10 @@ class WholeView(View):
         how = self.rules.comparison
         (image,) = encoder.encode([self.visible(picture)]).images()
         facing = self._facing(image.cls)
-        scales, kept = self.distances(image)
+        distances, kept = self.distances(image)
         missing = self._missing(image, facing)
         lacking = self._lacking(missing, kept)
-        left = scales.mean(dim=0)
-        forward = how.map_of(scales, kept)
+        forward = how.map_of(distances, kept)
         anomaly_map = forward if lacking is None else forward + lacking
         if at is None:
             compared = anomaly_map if kept is None else anomaly_map.where(kept, -1)
@@ -281,37 +280,34 @@ class WholeView(View):
         place = patch if kept is None else int(kept[:patch].sum())
         rows = self._compared(facing)
         named = self._namer(rows)
-        memory = self.bank.patches
         layers = [
-            layer_evidence(layer, scale, query[place], tokens, how, named)
-            for scale in how.scales
+            layer_evidence(layer, query[place], tokens, how, named)
             for layer, query, tokens in zip(
                 self.rules.settings.layers,
-                how.tokens(image.patches, scale, kept),
-                self._rows_of(memory, scale, rows),
+                masked(image.patches, kept),
+                masked(self.bank.patches, rows),
                 strict=True,
             )
         ]
         piece = None if missing is None or lacking is None else self._piece(missing, patch)
-        value, shown = float(left[patch]), float(anomaly_map[patch])
+        value, shown = float(distances[patch]), float(anomaly_map[patch])
         return Place(row, column, value, shown, tuple(layers), piece)
 
-    def hypergraph(
-        self, picture: LoadedImage, layer: int | None, scale: int | None, encoder: Encoder
-    ) -> Hypergraph:
+    def hypergraph(self, picture: LoadedImage, layer: int | None, encoder: Encoder) -> Hypergraph:
         how, layers = self.rules.comparison, self.rules.settings.layers
-        layer = layers[-1] if layer is None else _one_of("layer", layer, layers)
-        scale = how.scales[0] if scale is None else _one_of("scale", scale, how.scales)
+        layer = layers[-1] if layer is None else layer
+        if layer not in layers:
+            used = ", ".join(map(str, layers))
+            raise UsageError(f"The layer is one that the detector uses ({used}), not {layer}.")
         (image,) = encoder.encode([self.visible(picture)]).images()
         kept = self.interest.patches(image.patches, how.grid)
         rows, place = self._compared(self._facing(image.cls)), layers.index(layer)
-        (query,) = how.tokens([image.patches[place]], scale, kept)
-        (memory,) = self._rows_of([self.bank.patches[place]], scale, rows)
+        (query,) = masked([image.patches[place]], kept)
+        (memory,) = masked([self.bank.patches[place]], rows)
         found = incidence(query, memory, how.lookup, how.sharpness)
         return Hypergraph(
             image=picture.name,
             layer=layer,
-            scale=scale,
             lookup=how.lookup,
             sharpness=how.sharpness,
             grid=how.grid,
@@ -337,16 +333,6 @@ class WholeView(View):
         """The rows of the bank that an image is compared with, as a mask; None means all."""
         rows = self._rows_of_entries(facing)
         return self._rows if rows is None else rows if self._rows is None else rows & self._rows
-
-    def _rows_of(
-        self, memory: Sequence[Tensor], scale: int, rows: Tensor | None
-    ) -> Sequence[Tensor]:
-        """The tokens of these rows at a scale; averaged as the matcher averages them."""
-        found = self.rules.comparison.tokens(memory, scale, self._rows)
-        if rows is None or rows is self._rows:
-            return found
-        index = rows if self._rows is None else rows[self._rows]
-        return [layer[index] for layer in found]
 
     def _piece(self, missing: Missing, patch: int) -> MissingPiece | None:
         """The piece of a good part that should be at a patch of an image."""
@@ -384,14 +370,6 @@ class WholeView(View):
             )
 
         return named
-
-
-def _one_of(what: str, asked: int, known: Sequence[int]) -> int:
-    """A layer or scale that the detector uses."""
-    if asked not in known:
-        used = ", ".join(map(str, known))
-        raise UsageError(f"The {what} is one that the detector uses ({used}), not {asked}.")
-    return asked
 
 
 def _groups(asked: Sequence[list[int]], total: int) -> list[Sequence[list[int]]]:
