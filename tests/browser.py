@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 

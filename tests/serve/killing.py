@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from hyperfsad import HyperFSAD
 from hyperfsad.serve.client import StationClient, StationError
 from tests.serve.conftest import png
-from tests.serve.stations import PATIENCE, Running, Stations
+from tests.serve.stations import PATIENCE, Running, Stations, until
 
 
 class Work:
@@ -124,13 +124,12 @@ class Killing:
         with half_uploaded(station, self.product):  # one upload is always in its middle
             # by what was told, not by the clock, so that it is in the middle on slow machines, too
             enough = work.done.total() + self._rng.randint(0, most)
-            end = time.monotonic() + PATIENCE
-            while work.done.total() < enough and time.monotonic() < end:
-                time.sleep(0.001)
-            time.sleep(self._rng.uniform(0.0, 0.1))
+            until(lambda: work.done.total() >= enough, "answers")
+            time.sleep(self._rng.uniform(0.0, 0.1))  # any moment is a good one to be killed in
             station.stop(signal.SIGKILL)
         for thread in threads:
-            thread.join()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
         assert_sound(self.store)
 
     def check(self, scratch: Path) -> None:

@@ -4,6 +4,7 @@ Importing torch takes seconds, and stations are killed and started again here a 
 process imports everything and forks a station for each start.
 """
 
+import http.client
 import json
 import os
 import re
@@ -12,15 +13,46 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 from hyperfsad.serve.client import StationClient
 
 SMALL = ("--recipe", "paper-offline", "--resolution", "84", "--device", "cpu", "--engine", "torch")
-PATIENCE = 60.0
+PATIENCE = 180.0
+"""Seconds after which a test fails that waits for something; machines may be busy."""
+
+Found = TypeVar("Found")
+
+
+def until(held: Callable[[], Found], what: str = "it") -> Found:
+    """Waits until something holds, and returns it."""
+    end = time.monotonic() + PATIENCE
+    while not (found := held()):
+        assert time.monotonic() < end, f"{what} did not happen within {PATIENCE:g} s"
+        time.sleep(0.01)
+    return found
+
+
+def at_once(*jobs: Callable[[], Found]) -> list[Found]:
+    """Runs jobs in threads of their own; what each returned, or the first error."""
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return [future.result(PATIENCE) for future in [pool.submit(job) for job in jobs]]
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.content)
 
 
 class Running:
@@ -32,29 +64,22 @@ class Running:
 
     def listening(self) -> str:
         """Its address, as soon as it answers there."""
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            text = self.log.read_text() if self.log.exists() else ""
-            found = re.search(r"listens on (https?://\S+)", text)
-            if found:
-                self.url = found[1]
-                return self.url
-            if not _is_alive(self.pid):
-                raise AssertionError(f"the station ended: {text}")
-            time.sleep(0.02)
-        raise AssertionError(f"the station does not answer: {text}")
+        found = until(lambda: self._written(r"listens on (https?://\S+)\s"), "listening")
+        self.url = found[1]
+        return self.url
+
+    def _written(self, pattern: str) -> "re.Match[str] | None":
+        alive = _is_alive(self.pid)
+        text = self.log.read_text() if self.log.exists() else ""
+        found = re.search(pattern, text)
+        assert found or alive, f"the station ended: {text}"
+        return found
 
     def wait(self, tls: ssl.SSLContext | None = None) -> "Running":
         """Until it is ready to inspect."""
         client = StationClient(self.listening(), tls=tls)
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            if client.ready():
-                return self
-            if not _is_alive(self.pid):
-                raise AssertionError(f"the station ended: {self.log.read_text()}")
-            time.sleep(0.02)
-        raise AssertionError(f"the station is not ready: {self.log.read_text()}")
+        until(lambda: self._written("") and client.ready(), "getting ready")
+        return self
 
     def client(self, token: str | None = None) -> StationClient:
         """A client of it."""
@@ -64,14 +89,37 @@ class Running:
         """Ends it, and waits until it has ended."""
         if _is_alive(self.pid):
             os.kill(self.pid, kind)
-        end = time.monotonic() + PATIENCE
-        while _is_alive(self.pid) and time.monotonic() < end:
-            time.sleep(0.01)
-        assert not _is_alive(self.pid)
+        until(lambda: not _is_alive(self.pid), "the end of the station")
 
-    def rows(self) -> list[dict[str, object]]:
-        """What it logged."""
-        return [json.loads(row) for row in self.log.read_text().splitlines() if row[:1] == "{"]
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: dict[str, str] | None = None,
+        prefix: str = "/api/v1",
+    ) -> Answer:
+        """A request as a browser or a stranger sends it; what is not bytes goes as JSON."""
+        line = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=PATIENCE)
+        sent = {} if body is None else {"Content-Type": "application/json"}
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body)
+        try:
+            line.request(method, f"{prefix}{path}", content, {**sent, **(headers or {})})
+            found = line.getresponse()
+            named = {name.lower(): value for name, value in found.getheaders()}
+            return Answer(found.status, named, found.read())
+        finally:
+            line.close()
+
+    def logged(self, request: str) -> dict[str, object]:
+        """The row of the log on a request; it is written after the answer was sent."""
+        return until(lambda: self.rows().get(request), f"a row of the log on {request}")
+
+    def rows(self) -> dict[str, dict[str, object]]:
+        """What it logged of each request; a row that is being written comes later."""
+        whole = [row for row in self.log.read_text().splitlines(keepends=True) if row[-1] == "\n"]
+        found = [json.loads(row) for row in whole if row[0] == "{"]
+        return {row["request"]: row for row in found if "request" in row}
 
 
 class Stations:

@@ -15,11 +15,10 @@ from urllib.parse import urlsplit
 import pytest
 from PIL import Image
 
-from hyperfsad.serve.api.guard import GUESSES
 from hyperfsad.serve.client import StationClient
 from tests.serve.conftest import png
 from tests.serve.stations import Running, Stations
-from tests.serve.test_security import ADMIN, INSPECT, ask
+from tests.serve.test_security import ADMIN, INSPECT
 
 NOBODY = "0" * 32
 MANY = 10**9
@@ -51,7 +50,7 @@ def raw(station: Running, request: bytes, seconds: float = 60.0) -> bytes:
 def test_no_operation_without_a_role(guarded: Running) -> None:
     admin = {"Authorization": f"Bearer {ADMIN}"}
     worker = {"Authorization": f"Bearer {INSPECT}"}
-    document = json.loads(ask(guarded, "GET", "/openapi.json", headers=admin)[2])
+    document = guarded.ask("GET", "/openapi.json", headers=admin).json()
     public = {"login", "logout", "session", "health", "ready"}
     admins = 0
     for path, methods in document["paths"].items():
@@ -59,29 +58,18 @@ def test_no_operation_without_a_role(guarded: Running) -> None:
             continue
         there = re.sub(r"\{\w+\}", NOBODY, path.removeprefix("/api/v1"))
         for method in methods:
-            assert ask(guarded, method.upper(), there)[0] == 401, (method, path)
+            assert guarded.ask(method.upper(), there)[0] == 401, (method, path)
             for tried in (f"{there}/", there.upper(), f"/{there}", there.replace("/", "/./")):
-                assert ask(guarded, method.upper(), tried)[0] in (401, 404, 405), tried
+                assert guarded.ask(method.upper(), tried)[0] in (401, 404, 405), tried
             if not there.endswith("/live"):  # whoever may read it gets no end of it
-                admins += ask(guarded, method.upper(), there, headers=worker)[0] == 403
+                admins += guarded.ask(method.upper(), there, headers=worker)[0] == 403
     assert admins >= 8
-    assert ask(guarded, "GET", "/../../metrics")[0] == 401
+    assert guarded.ask("GET", "/../../metrics")[0] == 401
     for header in ("X-HTTP-Method-Override", "X-Original-URL", "X-Rewrite-URL", "X-Forwarded-For"):
-        assert ask(guarded, "GET", "/products", headers={header: "/api/v1/health"})[0] == 401
+        assert guarded.ask("GET", "/products", headers={header: "/api/v1/health"})[0] == 401
     for bearer in ("Basic YWRtaW46YWRtaW4=", "Bearer", "Bearer  ", f"Token {ADMIN}", ""):
         headers = {"Authorization": bearer}
-        assert ask(guarded, "GET", "/products", headers=headers)[0] in (401, 429), bearer
-
-
-def test_guesses_are_counted_whatever_they_say_of_themselves(guarded: Running) -> None:
-    """The last but for those without a token: the client has to wait afterwards."""
-    statuses = []
-    for number in range(GUESSES + 3):
-        told = {"X-Forwarded-For": f"10.0.0.{number}", "Forwarded": f"for=10.0.0.{number}"}
-        guess = {"Authorization": f"Bearer {ADMIN[:-1]}{number}", **told}
-        statuses.append(ask(guarded, "GET", "/products", headers=guess)[0])
-    assert statuses[-1] == 429
-    assert ask(guarded, "POST", "/login", {"token": "\ud800" * 20})[0] in (400, 422, 429)
+        assert guarded.ask("GET", "/products", headers=headers)[0] in (401, 429), bearer
 
 
 def test_names_and_hosts_come_back_as_data_only(station: Running, client: StationClient) -> None:
@@ -90,19 +78,19 @@ def test_names_and_hosts_come_back_as_data_only(station: Running, client: Statio
     assert client.product(made)["name"] == name
     image = ('"><img src=x onerror=alert(1)>.png', png(2)[1])
     (one,) = client.inspect(made, [image])["inspections"]
-    status, headers, _ = ask(station, "GET", f"/inspections/{one['id']}")
+    status, headers, _ = station.ask("GET", f"/inspections/{one['id']}")
     assert status == 200
     assert headers["content-type"] == "application/json"
     assert headers["x-content-type-options"] == "nosniff"
     assert "unsafe" not in headers["content-security-policy"]
     client.rename_product(made, "../../../x\r\nSet-Cookie: a=b")
-    _, headers, _ = ask(station, "GET", f"/products/{made}/detector")
+    _, headers, _ = station.ask("GET", f"/products/{made}/detector")
     assert "set-cookie" not in headers
     told = headers["content-disposition"]
     assert "/" not in told.replace("utf-8''", "")
     assert "%2F" not in told
     for path in ("/products/", "/inspections/"):
-        status, headers, _ = ask(station, "GET", path, headers={"Host": "localhost"})
+        status, headers, _ = station.ask("GET", path, headers={"Host": "localhost"})
         assert status == 404
         assert "location" not in headers
 
@@ -110,10 +98,10 @@ def test_names_and_hosts_come_back_as_data_only(station: Running, client: Statio
 def test_other_sites_get_no_permission(station: Running) -> None:
     evil = {"Origin": "https://evil.example", "Access-Control-Request-Method": "DELETE"}
     for method in ("OPTIONS", "GET"):
-        _, headers, _ = ask(station, method, "/products", headers=evil)
+        _, headers, _ = station.ask(method, "/products", headers=evil)
         assert not [name for name in headers if name.startswith("access-control")]
     for origin in ("null", "https://evil.example", "http://localhost.evil.example", "file://"):
-        told = ask(station, "POST", "/logout", headers={"Origin": origin})
+        told = station.ask("POST", "/logout", headers={"Origin": origin})
         assert told[0] == 403, origin
 
 
@@ -134,7 +122,7 @@ def test_other_sites_get_no_permission(station: Running) -> None:
 )
 def test_filters_take_no_sql(station: Running, query: str) -> None:
     path = f"/inspections?{query}".replace(" ", "%20").replace("'", "%27")
-    status, _, content = ask(station, "GET", path)
+    status, _, content = station.ask("GET", path)
     assert status == 422
     assert set(json.loads(content)) == {"detail"}
     assert "sql" not in content.decode().lower()
@@ -234,8 +222,8 @@ def test_sizes_that_are_claimed_or_hidden(station: Running, product: str) -> Non
 
 def test_methods_do_not_fill_the_memory(station: Running) -> None:
     for number in range(5):
-        ask(station, f"BREW{number}", "/products")
-    status, _, content = ask(station, "GET", "/../../metrics")
+        station.ask(f"BREW{number}", "/products")
+    status, _, content = station.ask("GET", "/../../metrics")
     assert status in (200, 404)
     line = raw(station, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert b"BREW" not in line + content

@@ -2,9 +2,6 @@
 
 import hashlib
 import io
-import json
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +16,10 @@ from tests.serve.conftest import png
 from tests.serve.stations import Running, Stations
 
 
-def get(station: Running, path: str) -> tuple[int, bytes]:
-    try:
-        with urllib.request.urlopen(f"{station.url}/api/v1/{path}", timeout=60) as answer:
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read()
-
-
 def found(station: Running, path: str) -> Any:
-    status, content = get(station, path)
-    assert status == 200
-    return json.loads(content)
+    answer = station.ask("GET", f"/{path}")
+    assert answer.status == 200
+    return answer.json()
 
 
 def test_pictures_of_good_parts(station: Running, client: StationClient, product: str) -> None:
@@ -38,14 +27,16 @@ def test_pictures_of_good_parts(station: Running, client: StationClient, product
     images = found(station, f"products/{product}/images")["images"]
     assert [one["name"] for one in images] == ["0.png", "1.png", "2.png"]
     assert images[2]["image"] == hashlib.sha256(png(2)[1]).hexdigest()
-    status, content = get(station, f"products/{product}/images/{images[2]['image']}/thumbnail")
+    status, _, content = station.ask(
+        "GET", f"/products/{product}/images/{images[2]['image']}/thumbnail"
+    )
     assert status == 200
     with Image.open(io.BytesIO(content)) as picture:
         assert (picture.format, picture.size) == ("JPEG", (96, 80))
     for other in ("0" * 64, hashlib.sha256(png(3)[1]).hexdigest()):
-        assert get(station, f"products/{product}/images/{other}/thumbnail")[0] == 404
-    assert get(station, f"products/{product}/images/..%2f/thumbnail")[0] == 404
-    assert get(station, f"products/{'0' * 32}/images")[0] == 404
+        assert station.ask("GET", f"/products/{product}/images/{other}/thumbnail").status == 404
+    assert station.ask("GET", f"/products/{product}/images/..%2f/thumbnail").status == 404
+    assert station.ask("GET", f"/products/{'0' * 32}/images").status == 404
 
 
 def test_a_detector_file_brings_no_pictures(
@@ -102,7 +93,7 @@ def test_a_picture_that_every_browser_shows(
     with Image.open(io.BytesIO(png(5)[1])) as part:
         part.save(content, "TIFF")
     (one,) = client.inspect(product, [("5.tif", content.getvalue())])["inspections"]
-    status, picture = get(station, f"inspections/{one['id']}/picture")
+    status, _, picture = station.ask("GET", f"/inspections/{one['id']}/picture")
     assert status == 200
     with Image.open(io.BytesIO(picture)) as shown:
         assert (shown.format, shown.size) == ("JPEG", (96, 80))

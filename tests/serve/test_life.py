@@ -3,9 +3,7 @@
 import csv
 import hashlib
 import io
-import json
 import shutil
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from hyperfsad.serve.settings import Settings
 from hyperfsad.serve.station import Station
 from tests.conftest import make_picture, save_tiny
 from tests.serve.conftest import png
-from tests.serve.stations import Running
+from tests.serve.stations import Running, until
 
 
 def test_from_good_parts_to_a_verdict(client: StationClient, tmp_path: Path) -> None:
@@ -149,8 +147,7 @@ def test_a_graph_in_a_detector_file_is_never_read(
 
 
 def test_openapi_names_every_answer(station: Running) -> None:
-    with urllib.request.urlopen(f"{station.url}/api/v1/openapi.json") as answer:
-        found = json.load(answer)
+    found = station.ask("GET", "/openapi.json").json()
     operations = [
         (path, method, operation)
         for path, methods in found["paths"].items()
@@ -250,11 +247,10 @@ def test_pages_are_stable_while_rows_arrive(client: StationClient, product: str)
 
 def test_metrics_and_logs(station: Running, client: StationClient, product: str) -> None:
     client.inspect(product, [png(70)])
-    with urllib.request.urlopen(f"{station.url}/metrics") as answer:
-        text = answer.read().decode()
-        request = answer.headers["x-request-id"]
-        assert "default-src 'none'" in answer.headers["content-security-policy"]
-    assert "hyperfsad_inspections_total{" in text
-    assert 'method="POST",route="inspect",status="201"' in text
-    rows = [row for row in station.rows() if row.get("request") == request]
-    assert [(row["path"], row["status"]) for row in rows] == [("/metrics", 200)]
+    answer = station.ask("GET", "/metrics", prefix="")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert b"hyperfsad_inspections_total{" in answer.content
+    row = station.logged(answer.headers["x-request-id"])
+    assert (row["path"], row["status"]) == ("/metrics", 200)
+    counted = b'method="POST",route="inspect",status="201"'  # after the answer was sent
+    until(lambda: counted in station.ask("GET", "/metrics", prefix="").content)

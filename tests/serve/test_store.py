@@ -24,16 +24,12 @@ from hyperfsad.serve.store.retention import Keep
 from hyperfsad.serve.store.store import Store, now, remember_image
 from tests.serve.conftest import png
 from tests.serve.killing import assert_sound, assert_tidy
-from tests.serve.stations import Stations
+from tests.serve.stations import Stations, at_once, until
 
 
 def test_migrations_give_the_tables_of_the_models(tmp_path: Path) -> None:
     databases = [Database(tmp_path) for _ in range(4)]
-    threads = [threading.Thread(target=database.migrate) for database in databases]
-    for thread in threads:  # processes that start at once
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(database.migrate for database in databases))  # as processes that start at once
     found = inspect(databases[0].engine)
     for table in Base.metadata.tables.values():
         assert [c["name"] for c in found.get_columns(table.name)] == [c.name for c in table.columns]
@@ -130,8 +126,7 @@ def test_labelled_and_learnt_images_are_kept(stations: Stations, tmp_path: Path)
         database.commit()
     with stations.running(folder, "--keep", "30d") as station:
         client = station.client()
-        while len(list((folder / "images").rglob("*.png"))) > 4:
-            time.sleep(0.01)
+        until(lambda: len(list((folder / "images").rglob("*.png"))) <= 4, "retention")
         with pytest.raises(StationError) as error:
             client.picture(found[2]["id"], "original")
         assert error.value.status == 410
@@ -172,15 +167,13 @@ def test_backup_while_it_runs(stations: Stations, tmp_path: Path) -> None:
                 number += 1
                 client.inspect(product, [png(number)])
 
-        busy = threading.Thread(target=go_on)
-        busy.start()
-        try:
-            assert (
-                main(["serve", "--store", str(tmp_path / "store"), "--backup", str(target)]) == DONE
-            )
-        finally:
-            ending.set()
-            busy.join()
+        def copied() -> int:
+            try:
+                return main(["serve", "--store", str(tmp_path / "store"), "--backup", str(target)])
+            finally:
+                ending.set()
+
+        assert at_once(go_on, copied)[1] == DONE
         client.delete_product(product)
     with zipfile.ZipFile(target) as archive:
         archive.extractall(copy)

@@ -1,11 +1,9 @@
 """The files of the page: texts in all languages, nothing from elsewhere, all of them packaged."""
 
-import http.client
 import json
 import re
 from fnmatch import fnmatch
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -71,28 +69,18 @@ def test_every_file_is_in_the_package() -> None:
 
 
 def test_files_are_served_safely(station: Running) -> None:
-    status, headers, content = get(station, "/")
+    status, headers, content = station.ask("GET", "/", prefix="")
     assert status == 200
     assert "script-src 'self'" in headers["content-security-policy"]
     assert "unsafe" not in headers["content-security-policy"]
     assert content == assets()["index.html"].content
-    status, headers, _ = get(station, "/page/js/main.js")
+    status, headers, _ = station.ask("GET", "/page/js/main.js", prefix="")
     assert (status, headers["content-type"]) == (200, "text/javascript; charset=utf-8")
-    again = get(station, "/page/js/main.js", {"If-None-Match": headers["etag"]})
+    again = station.ask(
+        "GET", "/page/js/main.js", headers={"If-None-Match": headers["etag"]}, prefix=""
+    )
     assert (again[0], again[2]) == (304, b"")
     for name in ("", "__init__.py", "../server.py", "..%2fserver.py", "js", "/etc/passwd", "%00"):
-        status, _, content = get(station, f"/page/{name}")
+        status, _, content = station.ask("GET", f"/page/{name}", prefix="")
         assert status == 404
         assert json.loads(content) == {"detail": "There is nothing at this address."}
-
-
-def get(
-    station: Running, path: str, headers: dict[str, str] | None = None
-) -> tuple[int, dict[str, str], bytes]:
-    parts = urlsplit(station.url)
-    line = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
-    line.request("GET", path, headers=headers or {})
-    answer = line.getresponse()
-    found = answer.read()
-    line.close()
-    return answer.status, {name.lower(): value for name, value in answer.getheaders()}, found

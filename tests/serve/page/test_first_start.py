@@ -82,7 +82,8 @@ def test_good_parts_from_the_camera(station: Running, visit: Opener) -> None:
     until(page, "document.querySelector('video')?.videoWidth > 0")
     shot.click()
     page.get_by_role("button", name="Learn from this photo").wait_for()
-    page.wait_for_timeout(300)  # the made-up camera shows another picture by then
+    shown = page.evaluate("document.querySelector('video').currentTime")
+    until(page, f"document.querySelector('video').currentTime > {shown} + 0.3")  # another picture
     shot.click()
     page.get_by_role("button", name="Learn from these 2 photos").click()
     page.wait_for_selector("[data-step='2'] .fact")
