@@ -29,7 +29,7 @@ PATIENCE = 180.0
 Found = TypeVar("Found")
 
 
-def until(held: Callable[[], Found], what: str = "it") -> Found:
+def until(held: "Callable[[], Found | None]", what: str = "it") -> Found:
     """Waits until something holds, and returns it."""
     end = time.monotonic() + PATIENCE
     while not (found := held()):
