@@ -31,8 +31,8 @@ from hyperfsad.decisions.limits import Limits
 from hyperfsad.detector.looks import LOOKS
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import load_encoder, use_threads
+from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.run import Suite
-from hyperfsad.quality.datasets import Category
 from hyperfsad.quality.metrics import image_metrics
 from hyperfsad.report.canvas import new_figure
 

@@ -26,12 +26,12 @@ from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import use_threads
 from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.run import Suite
 from hyperfsad.lab.token_cache import TokenCache
 from hyperfsad.method.coreset import compact_count, cover
 from hyperfsad.method.matching import Comparison, Matcher
 from hyperfsad.method.scoring import Pooling
-from hyperfsad.quality.datasets import Category
 from hyperfsad.quality.metrics import image_metrics
 
 SHARES = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125)

@@ -18,10 +18,10 @@ from sklearn.metrics import roc_auc_score
 from hyperfsad import HyperFSAD
 from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.images.loading import LoadedImage, load_image
+from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.run import Suite
 from hyperfsad.lab.supports import support_order
 from hyperfsad.lab.token_cache import TokenCache
-from hyperfsad.quality.datasets import Category
 
 WAYS = ("whole", "tiles")
 

@@ -36,9 +36,9 @@ from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.export.exported import ExportedDetector
 from hyperfsad.export.writing import export
 from hyperfsad.images.loading import load_image
+from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.run import Suite
 from hyperfsad.lab.token_cache import TokenCache
-from hyperfsad.quality.datasets import Category
 
 EXPORTED = ("onnx", "openvino")
 FORMS = ("detector, torch", "detector, openvino", *EXPORTED)

@@ -34,8 +34,9 @@ from hyperfsad.encoders.openvino import load_engine
 from hyperfsad.encoders.precisions import INT8, engine_in, precision_of
 from hyperfsad.encoders.tokens import Tokens
 from hyperfsad.images.loading import load_image
+from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.run import Suite
-from hyperfsad.quality.datasets import Category, TestImage
+from hyperfsad.quality.test_set import TestImage
 
 CPU = torch.device("cpu")
 Row = dict[str, Any]

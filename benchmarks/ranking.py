@@ -31,13 +31,14 @@ from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import Encoder, load_encoder, use_threads
 from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.peers import SAME_TOKENS as PEERS
 from hyperfsad.lab.peers import make_peer
 from hyperfsad.lab.run import Suite
 from hyperfsad.method.missing import missing_weight
 from hyperfsad.method.scoring import Pooling
-from hyperfsad.quality.datasets import Category, load_mask
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
+from hyperfsad.quality.test_set import load_mask
 
 SHOTS, RUNS, SIZE = (1, 2, 4), 5, 256
 OURS, ANOMALYDINO = "default", "AnomalyDINO (authors' settings)"

@@ -21,10 +21,9 @@ from hyperfsad import HyperFSAD
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.images.finding import find_images
 from hyperfsad.lab.theorems.certificates import Certificates, certify_tokens
+from hyperfsad.lab.theorems.layerwise import Discrepancies, LayerwiseMatcher
 from hyperfsad.lab.theorems.plots import (
     certificate_figure,
-    coverage_figure,
-    drift_figure,
     stability_figure,
 )
 from hyperfsad.lab.theorems.ranking import (
@@ -37,9 +36,10 @@ from hyperfsad.lab.theorems.ranking import (
 from hyperfsad.lab.theorems.stability import check_tokens, quantiles, unaffected_patches
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.quality.coverage import cover_tokens
-from hyperfsad.quality.covering import left_out_scores, token_distances
 from hyperfsad.quality.drift import monitor_drift
-from hyperfsad.quality.layerwise import Discrepancies, LayerwiseMatcher, encoded, numbers
+from hyperfsad.quality.miss_rates import held_out_scores, token_distances
+from hyperfsad.quality.plots import coverage_figure, drift_figure
+from hyperfsad.quality.tokens import encode_images, numbers
 from hyperfsad.report.canvas import save_figure
 
 BACKBONE = "dinov2-vits14-reg"
@@ -98,7 +98,7 @@ class Product:
                     self.normal_names.append(path)
 
     def _encoded(self, paths: list[str]) -> Iterator[Named]:
-        return encoded(self.detector, paths)
+        return encode_images(self.detector, paths)
 
 
 def row(*cells: object) -> str:
@@ -107,7 +107,7 @@ def row(*cells: object) -> str:
 
 def coverage_rows(product: Product, out: Path, draw: bool) -> list[str]:
     cls = np.stack(product.normal_cls)[:, list(PLACES)]
-    radii = np.sqrt(2 * left_out_scores(token_distances(cls)).max(axis=1)) + 1e-9
+    radii = np.sqrt(2 * held_out_scores(token_distances(cls)).max(axis=1)) + 1e-9
     report = cover_tokens(cls, radii, names=product.normal_names, blocks=DEFAULT)
     if draw:
         save_figure(coverage_figure(report), out, "theory-coverage")

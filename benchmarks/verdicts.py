@@ -33,8 +33,8 @@ from hyperfsad.decisions.thresholds import LeaveOneOut, conformal_threshold, fro
 from hyperfsad.demo.drawing import PRODUCTS, draw
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import load_encoder, use_threads
+from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.run import Suite
-from hyperfsad.quality.datasets import Category
 
 Scores = NDArray[np.float64]
 Row = tuple[float, float, float, float]

@@ -67,10 +67,7 @@ def test_extend_needs_the_product(
     assert main(["extend", str(products), one, "--product", "bolt"]) == DONE
     assert main(["extend", str(products), one, "--product", "bolt"]) == NOTHING
     assert "no new normal image" in capsys.readouterr().err
-    check = ["--check", str(tmp_path / "3.png")]
-    assert main(["extend", str(products), two, "--product", "bolt", *check]) == DONE
-    assert main(["extend", str(products), two, "--product", "new", *check]) == NOTHING
-    assert "new is a new product" in capsys.readouterr().err
+    assert main(["extend", str(products), two, "--product", "bolt"]) == DONE
     counts = {p["name"]: len(p["normal_images"]) for p in read_header(products)["products"]}
     assert counts == {"bolt": 4, "Ölring <b> 1": 2}
 

@@ -8,7 +8,7 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
-from tests.lab.theorems.blending import blended
+from tests.quality.blending import blended
 
 
 @pytest.fixture
@@ -132,17 +132,6 @@ def test_drift_over_results(
     assert main(["drift", str(after), "--calibration", str(before)]) == 1
     assert "Line 1 of" in capsys.readouterr().err
     assert main(["drift", str(tmp_path / "no.jsonl"), "--calibration", str(before)]) == 1
-
-
-def test_extend_tells_what_stays_the_same(
-    fitted: Path, good: Path, bad: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["extend", str(fitted), str(bad / "20.png"), "--check", str(good)]
-    assert main(command) == 0
-    output = capsys.readouterr().out
-    assert "4 normal images" in output
-    assert f"of {12 * 36} patches" in output
-    assert "of 12 images" in output
 
 
 def test_bad_files_are_named_and_the_rest_goes_on(

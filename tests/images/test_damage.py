@@ -13,7 +13,7 @@ from hyperfsad.decisions.roi import make_roi
 from hyperfsad.errors import ImageError, UsageError
 from hyperfsad.images.loading import LoadedImage, load_image
 from hyperfsad.images.reading import distinct_images
-from hyperfsad.quality.datasets import TestImage, load_mask
+from hyperfsad.quality.test_set import TestImage, load_mask
 from tests.conftest import make_picture
 from tests.images.damage import KINDS, hard_files, mutations
 

@@ -1,108 +1,555 @@
-"""Masks: of any mode, upright, resized nearest; those that do not fit are refused in a sentence."""
+"""Trees in the exact public layouts, junk included; every sentence on a bad copy; real parts."""
 
+import functools
+import io
+import os
+import random
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
-from hyperfsad.errors import ImageError, UsageError
-from hyperfsad.quality.datasets import TestImage, load_mask
+from hyperfsad.errors import UsageError
+from hyperfsad.lab.datasets import DATASETS, Category, load_dataset
+from hyperfsad.quality.test_set import load_mask
+from tests.codes import raises
 from tests.conftest import make_picture
+from tests.lab.trees import mvtec_tree
+
+JUNK = ("Thumbs.db", "000 - Shortcut.lnk", ".DS_Store", "._000.png", ".hidden/000.png", "a.txt")
+FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".bmp": "BMP"}
+HEADER = "object,split,label,image,mask"
 
 
-def masked(folder: Path, picture: Image.Image, mask: Image.Image) -> TestImage:
-    picture.save(folder / "image.png")
-    mask.save(folder / "mask.png")
-    return TestImage(str(folder / "image.png"), True, "spot", str(folder / "mask.png"))
+def plant(root: Path, *paths: str) -> Path:
+    """Writes pictures (masks are pictures too) in no order, with junk in each of their folders."""
+    folders = {os.path.dirname(path) for path in paths}
+    everything = [*paths, *(f"{folder}/{junk}" for folder in folders for junk in JUNK)]
+    random.Random(0).shuffle(everything)
+    for path in everything:
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(encoded(target.suffix.lower()))
+    return root
 
 
-def quarter(width: int = 32, height: int = 24) -> np.ndarray:
-    """A defect of level 1 in the upper left quarter."""
-    values = np.zeros((height, width), dtype=np.uint8)
-    values[: height // 2, : width // 2] = 1
-    return values
+@functools.cache
+def encoded(suffix: str) -> bytes:
+    """A small picture, or a few bytes that are none."""
+    if suffix not in FORMATS:
+        return b"junk"
+    stream = io.BytesIO()
+    make_picture(0, (12, 10)).save(stream, FORMATS[suffix])
+    return stream.getvalue()
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "I;16", "P", "RGB", "LA", "RGBA", "clear"])
-def test_a_mask_of_any_mode(tmp_path: Path, mode: str) -> None:
-    values = quarter()
-    grey = Image.fromarray(values)
-    if mode == "1":
-        mask = Image.fromarray(values * 255).convert("1")
-    elif mode == "I;16":
-        mask = Image.fromarray(values.astype(np.uint16))
-    elif mode == "P":
-        mask = grey.convert("P")
-    elif mode == "clear":  # drawn on nothing: what lies under full transparency does not count
-        clear = np.stack([np.full_like(values, 255)] * 3 + [values * 255], axis=2)
-        mask = Image.fromarray(clear)
-    else:
-        mask = grey.convert(mode)
-    loaded = load_mask(masked(tmp_path, make_picture(0, (32, 24)), mask), 16)
-    assert loaded.shape == (16, 16)
-    assert loaded.dtype == np.bool_
-    assert loaded[:8, :8].all()
-    assert loaded.sum() == 64
+def numbered(folder: str, count: int, suffix: str = ".png") -> list[str]:
+    return [f"{folder}/{number:03d}{suffix}" for number in range(count)]
 
 
-def test_a_mask_is_resized_nearest(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    values = (rng.random((30, 50)) > 0.7).astype(np.uint8)
-    image = masked(tmp_path, make_picture(0, (100, 60)), Image.fromarray(values))
-    rows, columns = ((np.arange(size) + 0.5) * scale for size, scale in ((20, 1.5), (20, 2.5)))
-    expected = values[rows.astype(int)][:, columns.astype(int)].astype(bool)
-    assert (load_mask(image, 20) == expected).all()
+def mvtec_category(name: str, suffix: str = ".png", mask: str = "_mask.png") -> list[str]:
+    return [
+        *numbered(f"{name}/train/good", 12, suffix),
+        *numbered(f"{name}/test/good", 3, suffix),
+        *numbered(f"{name}/test/crack", 2, suffix),
+        *numbered(f"{name}/test/crack-2", 2, suffix),
+        *numbered(f"{name}/ground_truth/crack", 2, mask),
+        *numbered(f"{name}/ground_truth/crack-2", 2, mask),
+    ]
 
 
-def test_the_mask_of_a_good_image_is_empty_and_reads_nothing(tmp_path: Path) -> None:
-    mask = load_mask(TestImage(str(tmp_path / "absent.png"), False, "good", None), 5)
-    assert mask.shape == (5, 5)
-    assert mask.dtype == np.bool_
-    assert not mask.any()
+def visa_folders(name: str) -> list[str]:
+    return [
+        *numbered(f"{name}/train/good", 4, ".JPG"),
+        *numbered(f"{name}/test/good", 2, ".JPG"),
+        *numbered(f"{name}/test/bad", 2, ".JPG"),
+        *numbered(f"{name}/ground_truth/bad", 2),
+    ]
 
 
-def test_an_anomalous_image_without_a_mask_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^x\.png is anomalous and has no mask"):
-        load_mask(TestImage("x.png", True, "spot", None), 5)
+def visa_rows(name: str) -> list[str]:
+    images = f"{name}/Data/Images"
+    return [
+        *(f"{name},train,normal,{images}/Normal/{n:03d}.JPG," for n in range(4)),
+        *(f"{name},test,normal,{images}/Normal/{n:03d}.JPG," for n in (4, 5)),
+        *(
+            f"{name},test,anomaly,{images}/Anomaly/{n:03d}.JPG,{name}/Data/Masks/Anomaly/{n:03d}.png"
+            for n in (0, 1)
+        ),
+    ]
+
+
+def plant_visa(root: Path, names: list[str], rows: list[str] | None = None) -> Path:
+    """The copy as published: the table always tells of two objects."""
+    for name in names:
+        plant(
+            root,
+            *numbered(f"{name}/Data/Images/Normal", 6, ".JPG"),
+            *numbered(f"{name}/Data/Images/Anomaly", 2, ".JPG"),
+            *numbered(f"{name}/Data/Masks/Anomaly", 2),
+        )
+    rows = [*visa_rows("pcb1"), *visa_rows("candle")] if rows is None else rows
+    random.Random(0).shuffle(rows)
+    (root / "split_csv").mkdir(parents=True)
+    (root / "split_csv" / "1cls.csv").write_text("\n".join([HEADER, *rows]), encoding="utf-8")
+    return root
+
+
+def medical(normals: str = "valid/good/img", masks: str = "anomaly_mask") -> list[str]:
+    return [
+        *numbered(normals, 3),
+        *numbered("valid/Ungood/img", 1),
+        *numbered("test/good/img", 2),
+        *numbered(f"test/good/{masks}", 2),
+        *numbered("test/Ungood/img", 2),
+        *numbered(f"test/Ungood/{masks}", 2),
+    ]
+
+
+def below(root: Path, paths: tuple[str, ...]) -> list[str]:
+    return [Path(path).relative_to(root).as_posix() for path in paths]
+
+
+def truth(root: Path, category: Category) -> list[tuple[str, str, str | None]]:
+    """Path, defect and mask of each test image, relative to a root."""
+    for image in category.test:
+        assert image.anomalous == (image.defect != "good")
+    return [
+        (
+            Path(image.path).relative_to(root).as_posix(),
+            image.defect,
+            image.mask and Path(image.mask).relative_to(root).as_posix(),
+        )
+        for image in category.test
+    ]
+
+
+def refused(name: str, root: Path, categories: list[str] | None = None) -> str:
+    """The one sentence with which a root is refused."""
+    with pytest.raises(UsageError) as caught:
+        load_dataset(name, root, categories)
+    message = str(caught.value)
+    assert message.endswith(".")
+    assert "\n" not in message
+    return message
+
+
+def test_mvtec(tmp_path: Path) -> None:
+    plant(tmp_path, *mvtec_category("tile"), *mvtec_category("bottle"), "readme/a.png")
+    bottle, tile = load_dataset("mvtec", tmp_path)
+    assert (bottle.dataset, bottle.name, tile.name) == ("mvtec", "bottle", "tile")
+    assert below(tmp_path, bottle.normal) == numbered("bottle/train/good", 12)
+    truths = "bottle/ground_truth"
+    assert truth(tmp_path, bottle) == [
+        # By parts of the path: as plain strings "crack-2/" would come before "crack/".
+        ("bottle/test/crack/000.png", "crack", f"{truths}/crack/000_mask.png"),
+        ("bottle/test/crack/001.png", "crack", f"{truths}/crack/001_mask.png"),
+        ("bottle/test/crack-2/000.png", "crack-2", f"{truths}/crack-2/000_mask.png"),
+        ("bottle/test/crack-2/001.png", "crack-2", f"{truths}/crack-2/001_mask.png"),
+        ("bottle/test/good/000.png", "good", None),
+        ("bottle/test/good/001.png", "good", None),
+        ("bottle/test/good/002.png", "good", None),
+    ]
+    assert bottle.has_masks
+
+
+def test_mvtec_masks_may_have_the_names_of_their_images(tmp_path: Path) -> None:
+    plant(tmp_path, *mvtec_category("tile", mask=".png"))
+    masks = [image.mask for image in load_dataset("mvtec", tmp_path)[0].test if image.anomalous]
+    assert masks[0] == str(tmp_path / "tile/ground_truth/crack/000.png")
+
+
+def test_a_copy_without_any_masks(tmp_path: Path) -> None:
+    plant(tmp_path, *(path for path in mvtec_category("tile") if "ground_truth" not in path))
+    (tile,) = load_dataset("mvtec", tmp_path)
+    assert [image.mask for image in tile.test] == [None] * 7
+    assert not tile.has_masks
+
+
+def test_has_masks_needs_an_anomalous_image(tmp_path: Path) -> None:
+    plant(tmp_path, *numbered("a/train/good", 1), *numbered("a/test/good", 1))
+    assert not load_dataset("mvtec", tmp_path)[0].has_masks
+
+
+@pytest.mark.parametrize("wanted", [["tile"], ["tile", "bottle"], ["tile", "tile"]])
+def test_some_categories(tmp_path: Path, wanted: list[str]) -> None:
+    plant(tmp_path, *mvtec_category("tile"), *mvtec_category("bottle"))
+    plant(tmp_path, *numbered("broken/train/good", 1))  # not asked for, so its faults are no matter
+    names = [category.name for category in load_dataset("mvtec", tmp_path, wanted)]
+    assert names == sorted(set(wanted))
+
+
+def test_btad_mixes_bmp_and_png(tmp_path: Path) -> None:
+    plant(
+        tmp_path,
+        *numbered("01/train/ok", 2, ".bmp"),
+        *numbered("01/test/ok", 1, ".bmp"),
+        *numbered("01/test/ko", 1, ".bmp"),
+        *numbered("01/ground_truth/ko", 1, ".png"),
+        *numbered("03/train/ok", 1, ".png"),
+        *numbered("03/test/ko", 1, ".png"),
+        *numbered("03/ground_truth/ko", 1, ".bmp"),
+    )
+    first, third = load_dataset("btad", tmp_path)
+    assert below(tmp_path, first.normal) == ["01/train/ok/000.bmp", "01/train/ok/001.bmp"]
+    assert truth(tmp_path, first) == [
+        ("01/test/ko/000.bmp", "ko", "01/ground_truth/ko/000.png"),
+        ("01/test/ok/000.bmp", "good", None),
+    ]
+    assert truth(tmp_path, third) == [("03/test/ko/000.png", "ko", "03/ground_truth/ko/000.bmp")]
+
+
+def test_visa_as_published(tmp_path: Path) -> None:
+    plant_visa(tmp_path, ["pcb1", "candle"])
+    candle, pcb1 = load_dataset("visa", tmp_path)
+    assert (candle.name, pcb1.name) == ("candle", "pcb1")
+    assert below(tmp_path, candle.normal) == numbered("candle/Data/Images/Normal", 4, ".JPG")
+    images, masks = "candle/Data/Images", "candle/Data/Masks/Anomaly"
+    assert truth(tmp_path, candle) == [
+        (f"{images}/Anomaly/000.JPG", "bad", f"{masks}/000.png"),
+        (f"{images}/Anomaly/001.JPG", "bad", f"{masks}/001.png"),
+        (f"{images}/Normal/004.JPG", "good", None),
+        (f"{images}/Normal/005.JPG", "good", None),
+    ]
+
+
+def test_visa_as_published_may_be_a_subset(tmp_path: Path) -> None:
+    plant_visa(tmp_path, ["pcb1"])
+    assert [category.name for category in load_dataset("visa", tmp_path)] == ["pcb1"]
+    assert "no category candle of visa; the categories are pcb1" in refused(
+        "visa", tmp_path, ["candle"]
+    )
+
+
+def test_visa_as_published_without_masks(tmp_path: Path) -> None:
+    rows = [",".join([*row.split(",")[:4], ""]) for row in visa_rows("pcb1")]
+    plant_visa(tmp_path, ["pcb1"], rows)
+    (pcb1,) = load_dataset("visa", tmp_path)
+    assert {image.mask for image in pcb1.test} == {None}
+    assert not pcb1.has_masks
+
+
+def test_visa_in_folders(tmp_path: Path) -> None:
+    plant(tmp_path, *visa_folders("candle"))
+    (candle,) = load_dataset("visa", tmp_path)
+    assert below(tmp_path, candle.normal) == numbered("candle/train/good", 4, ".JPG")
+    assert truth(tmp_path, candle) == [
+        ("candle/test/bad/000.JPG", "bad", "candle/ground_truth/bad/000.png"),
+        ("candle/test/bad/001.JPG", "bad", "candle/ground_truth/bad/001.png"),
+        ("candle/test/good/000.JPG", "good", None),
+        ("candle/test/good/001.JPG", "good", None),
+    ]
+
+
+@pytest.mark.parametrize("name", ["resc", "brats"])
+@pytest.mark.parametrize("masks", ["anomaly_mask", "label"])
+@pytest.mark.parametrize(
+    "normals", ["valid/good/img", "valid/good", "train/good/img", "train/good"]
+)
+def test_medical_sets(tmp_path: Path, name: str, masks: str, normals: str) -> None:
+    plant(tmp_path, *medical(normals, masks))
+    (category,) = load_dataset(name, tmp_path)
+    assert (category.dataset, category.name) == (name, name)
+    assert below(tmp_path, category.normal) == numbered(normals, 3)
+    assert truth(tmp_path, category) == [
+        ("test/Ungood/img/000.png", "Ungood", f"test/Ungood/{masks}/000.png"),
+        ("test/Ungood/img/001.png", "Ungood", f"test/Ungood/{masks}/001.png"),
+        ("test/good/img/000.png", "good", None),
+        ("test/good/img/001.png", "good", None),
+    ]
+
+
+def test_medical_support_comes_from_valid_before_train(tmp_path: Path) -> None:
+    plant(tmp_path, *medical(), *numbered("train/good", 9))
+    (category,) = load_dataset("brats", tmp_path, ["brats"])
+    assert below(tmp_path, category.normal) == numbered("valid/good/img", 3)
 
 
 @pytest.mark.parametrize(
-    ("size", "fits"),
-    [((100, 80), True), ((201, 160), True), ((102, 80), False), ((80, 100), False)],
+    ("name", "folder"),
+    [
+        ("mvtec", "mvtec"),
+        ("mvtec", "mvtec_anomaly_detection"),
+        ("mpdd", "MPDD"),
+        ("mpdd", "mpdd"),
+        ("btad", "BTech_Dataset_transformed"),
+        ("visa", "VisA_20220922"),
+        ("visa", "VisA_pytorch/1cls"),
+        ("resc", "Retina_RESC_AD"),
+        ("brats", "Brain_AD"),
+    ],
 )
-def test_a_mask_has_the_shape_of_its_image(
-    tmp_path: Path, size: tuple[int, int], fits: bool
-) -> None:
-    image = masked(tmp_path, make_picture(0, (100, 80)), Image.new("L", size, 1))
-    if fits:
-        assert load_mask(image, 8).all()
+# Words that loaders are tempted to replace in paths.
+@pytest.mark.parametrize("root", [".", "test/img/good/ground_truth/ok/Images"])
+def test_the_folder_itself_or_its_parent(tmp_path: Path, name: str, folder: str, root: str) -> None:
+    parent = tmp_path / root
+    home = parent / folder
+    plant(parent, *numbered("another_set/part/train/good", 1), *mvtec_category("stray"))
+    if folder == "VisA_20220922":
+        plant_visa(home, ["pcb1"])
+    elif name in ("resc", "brats"):
+        plant(home, *medical())
+    elif name == "btad":
+        paths = (*numbered("01/train/ok", 2), *numbered("01/test/ko", 1))
+        plant(home, *paths, *numbered("01/ground_truth/ko", 1))
     else:
-        width, height = size
-        with pytest.raises(UsageError) as caught:
-            load_mask(image, 8)
-        assert str(caught.value).startswith(
-            f"The mask {image.mask} is {width}×{height} and its image {image.path} is 100×80;"
-        )
+        plant(home, *visa_folders("a"))
+    inside = load_dataset(name, home)
+    assert load_dataset(name, parent) == inside
+    assert load_dataset(name, os.fspath(parent)) == inside
+    (category,) = inside
+    assert category.has_masks
+    named = [*category.normal, *(i.path for i in category.test), *(i.mask for i in category.test)]
+    for path in filter(None, named):
+        assert Path(path).is_file()
+        assert Path(path).is_relative_to(home)
 
 
-def test_the_image_of_a_mask_stands_upright_as_it_does_for_the_encoder(tmp_path: Path) -> None:
-    image = masked(tmp_path, make_picture(0, (40, 20)), Image.new("L", (20, 40), 1))
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    make_picture(0, (40, 20)).save(tmp_path / "image.png", exif=exif)
-    assert load_mask(image, 8).all()
+@pytest.mark.parametrize("normals", ["train/good", "train/normal", "train/ok", "normal", "ok"])
+@pytest.mark.parametrize(
+    ("good", "masks"), [("good", "ground_truth"), ("normal", "masks"), ("OK", "mask")]
+)
+def test_any_folder_with_a_test_folder(tmp_path: Path, normals: str, good: str, masks: str) -> None:
+    home = tmp_path / "test" / "img" / "good" / "cookie"
+    plant(
+        home,
+        *numbered(normals, 2, ".jpeg"),
+        *numbered(f"test/{good}", 1, ".jpeg"),
+        *numbered("test/cracked", 1, ".jpeg"),
+        *numbered("test/spot", 1, ".jpeg"),
+        *numbered(f"{masks}/cracked", 1, "_mask.png"),
+        *numbered(f"{masks}/spot", 1, ".png"),
+    )
+    (cookie,) = load_dataset("folder", home.parent)
+    assert (cookie.dataset, cookie.name) == ("folder", "cookie")
+    assert below(home, cookie.normal) == numbered(normals, 2, ".jpeg")
+    expected = [
+        ("test/cracked/000.jpeg", "cracked", f"{masks}/cracked/000_mask.png"),
+        (f"test/{good}/000.jpeg", "good", None),
+        ("test/spot/000.jpeg", "spot", f"{masks}/spot/000.png"),
+    ]
+    assert truth(home, cookie) == sorted(expected)
+    assert load_dataset("folder", home) == [cookie]
 
 
-@pytest.mark.parametrize("file", ["image", "mask"])
-def test_a_damaged_or_absent_file_is_named(tmp_path: Path, file: str) -> None:
-    image = masked(tmp_path, make_picture(0), Image.new("L", (96, 80), 1))
-    bad = tmp_path / f"{file}.png"
-    bad.write_bytes(b"no picture")
-    with pytest.raises(ImageError) as caught:
-        load_mask(image, 8)
-    assert str(caught.value).startswith(f"{bad} is not an image")
-    bad.unlink()
-    with pytest.raises(ImageError) as caught:
-        load_mask(image, 8)
-    assert str(caught.value) == f"{bad} does not exist."
+@pytest.mark.parametrize("normals", ["good", "Normal"])
+@pytest.mark.parametrize("defects", ["abnormal", "bad", "defect", "ko", "Anomaly"])
+def test_any_folder_without_a_test_folder(
+    tmp_path: Path, normals: str, defects: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "part"
+    plant(home, *numbered(normals, 2), *numbered(defects, 2))
+    (part,) = load_dataset("folder", home)
+    assert part.name == "part"
+    assert below(home, part.normal) == numbered(normals, 2)
+    expected = [(path, defects, None) for path in numbered(defects, 2)]
+    assert truth(home, part) == expected
+    monkeypatch.chdir(home)
+    assert load_dataset("folder", ".")[0].name == "part"
+
+
+def test_masks_of_one_defect_may_lie_in_the_mask_folder_itself(tmp_path: Path) -> None:
+    home = tmp_path / "part"
+    plant(home, *numbered("good", 1), *numbered("bad", 2), *numbered("masks", 2))
+    (part,) = load_dataset("folder", home)
+    assert [mask for _, _, mask in truth(home, part)] == numbered("masks", 2)
+    plant(home, *numbered("defect", 1))
+    message = refused("folder", home)
+    assert "bad/000.png and " in message
+    assert f"share the mask {home / 'masks' / '000.png'}" in message
+
+
+def test_an_unknown_data_set_and_a_root_that_is_no_folder(tmp_path: Path) -> None:
+    message = refused("mvtek", tmp_path)
+    assert message.startswith("The data set mvtek is unknown; known are mvtec, visa, ")
+    absent = tmp_path / "absent"
+    assert refused("mvtec", absent).startswith(f"{absent} is not a folder; name the folder")
+
+
+EXPECTED = {
+    "mvtec": "<category>/train/good, there or in mvtec or",
+    "mpdd": "<category>/train/good, there or in MPDD below it.",
+    "visa": "split_csv/1cls.csv or <category>/test/bad, there or in VisA or",
+    "btad": "<category>/train/ok, there or in BTech_Dataset_transformed or",
+    "resc": "valid/good/img and test/Ungood/img, there or in Retina_RESC_AD or",
+    "brats": "valid/good/img and test/Ungood/img, there or in Brain_AD or",
+    "folder": "train/good or normal, or folders that hold these.",
+}
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_wrong_root(tmp_path: Path, name: str) -> None:
+    plant(tmp_path, "photos/a.png", *numbered("mvtec/empty", 1))
+    message = refused(name, tmp_path)
+    expected = f"{tmp_path} does not hold the data set {name}: expected {EXPECTED[name]}"
+    assert message.startswith(expected)
+
+
+def test_unknown_categories(tmp_path: Path) -> None:
+    plant(tmp_path, *mvtec_category("tile"), *mvtec_category("bottle"))
+    message = refused("mvtec", tmp_path, ["tile", "wood", "hazelnut"])
+    assert message == (
+        f"{tmp_path} has no category hazelnut, wood of mvtec; the categories are bottle, tile."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "home", "normal", "test"),
+    [
+        ("mvtec", "a", "train/good", "test/good and test/<defect>"),
+        ("visa", "a", "train/good", "test/good and test/<defect>"),
+        ("btad", "a", "train/ok", "test/ok and test/ko"),
+        ("resc", "", "valid/good/img or valid/good or", "test/good/img and test/Ungood/img"),
+        ("folder", "", "train/good or train/normal or", "test/<defect> or abnormal or"),
+    ],
+)
+def test_no_normal_or_no_test_images(
+    tmp_path: Path, name: str, home: str, normal: str, test: str
+) -> None:
+    folder = tmp_path / home
+    place = normal.split(" ")[0]
+    for part in (place, "test/good", "test/ok", "test/bad"):
+        (folder / part).mkdir(parents=True)
+        (folder / part / "Thumbs.db").touch()
+    message = refused(name, tmp_path)
+    assert message.startswith(f"{folder} holds no normal images; expected them in {normal}")
+    plant(folder, *numbered(place, 1))
+    message = refused(name, tmp_path)
+    assert message.startswith(f"{folder} holds no test images; expected them in {test}")
+
+
+@pytest.mark.parametrize(
+    ("name", "paths", "image", "mask"),
+    [
+        ("mvtec", mvtec_category("a"), "a/test/crack/001.png", "a/ground_truth/crack/001_mask.png"),
+        ("visa", visa_folders("a"), "a/test/bad/000.JPG", "a/ground_truth/bad/000.png"),
+        ("resc", medical(), "test/Ungood/img/001.png", "test/Ungood/anomaly_mask/001.png"),
+        (
+            "folder",
+            mvtec_category("a"),
+            "a/test/crack/001.png",
+            "a/ground_truth/crack/001_mask.png",
+        ),
+    ],
+)
+def test_a_missing_mask(tmp_path: Path, name: str, paths: list[str], image: str, mask: str) -> None:
+    plant(tmp_path, *paths)
+    (tmp_path / mask).unlink()
+    stem = Path(image).stem
+    expected = (tmp_path / mask).parent / stem
+    assert refused(name, tmp_path) == (
+        f"{tmp_path / image} has no mask; expected {expected}_mask.png or {stem}.png."
+    )
+
+
+def test_a_missing_folder_of_masks(tmp_path: Path) -> None:
+    plant(tmp_path, *(p for p in mvtec_category("a") if not p.startswith("a/ground_truth/crack/")))
+    expected = tmp_path / "a" / "ground_truth" / "crack" / "000_mask.png"
+    assert f"crack/000.png has no mask; expected {expected} or" in refused("mvtec", tmp_path)
+
+
+def test_two_masks_for_an_image(tmp_path: Path) -> None:
+    plant(tmp_path, *mvtec_category("a", mask=".png"), "a/ground_truth/crack/001.bmp")
+    message = refused("mvtec", tmp_path)
+    assert "crack/001.png has two masks, " in message
+    assert message.endswith("001.png; keep one of them.")
+
+
+def test_two_images_for_a_mask(tmp_path: Path) -> None:
+    plant(tmp_path, *mvtec_category("a"), "a/test/crack/001.bmp")
+    message = refused("mvtec", tmp_path)
+    assert "crack/001.bmp and " in message
+    assert "crack/001.png share the mask " in message
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("pcb1,train,normal,pcb1/x.JPG,", "pcb1/x.JPG does not exist; complete the copy"),
+        ("pcb1,train,normal,,", "an image or its mask is not named"),
+        ("pcb1,train,normal", "an image or its mask is not named"),
+        ("pcb1,test,anomaly,pcb1/new.png,pcb1/y.png", "pcb1/y.png does not exist"),
+        ("pcb1,test,anomaly,pcb1/new.png,", "an image or its mask is not named"),
+        (
+            "pcb1,train,anomaly,pcb1/new.png,",
+            "split train and label anomaly; expected train normal",
+        ),
+        ("pcb1,valid,normal,pcb1/new.png,", "split valid and label normal; expected train normal"),
+        ("pcb1,test,normal,pcb1/Data/Images/Normal/000.JPG,", "000.JPG is named a second time"),
+    ],
+)
+def test_a_bad_row_of_visa(tmp_path: Path, row: str, reason: str) -> None:
+    plant_visa(tmp_path, ["pcb1"], visa_rows("pcb1"))
+    plant(tmp_path, "pcb1/new.png")
+    table = tmp_path / "split_csv" / "1cls.csv"
+    with table.open("a", encoding="utf-8") as file:
+        file.write(f"\n{row}\n")
+    message = refused("visa", tmp_path)
+    assert message.startswith(f"{table}, line 10: ")
+    assert reason in message
+
+
+@pytest.mark.parametrize(("split", "absent"), [("train", "test"), ("test", "normal")])
+def test_a_table_of_visa_without_one_split(tmp_path: Path, split: str, absent: str) -> None:
+    rows = [row for row in visa_rows("pcb1") if f",{split}," in row]
+    plant_visa(tmp_path, ["pcb1"], rows)
+    expected = f"{tmp_path / 'pcb1'} has no {absent} images in split_csv/1cls.csv."
+    assert refused("visa", tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            b"object,split,label,image\npcb1,train,normal,a.png\n",
+            "no column mask (expected object,",
+        ),
+        (b"", "no column object"),
+        (b"object,split,label,image,mask\n\xff\xfe\n", "codec can't decode"),
+    ],
+)
+def test_a_damaged_table_of_visa(tmp_path: Path, content: bytes, reason: str) -> None:
+    table = plant_visa(tmp_path, ["pcb1"]) / "split_csv" / "1cls.csv"
+    table.write_bytes(content)
+    message = refused("visa", tmp_path)
+    assert message.startswith(f"{table} cannot be read: ")
+    assert reason in message
+
+
+def test_a_table_of_visa_saved_by_a_spreadsheet(tmp_path: Path) -> None:
+    table = plant_visa(tmp_path, ["pcb1"]) / "split_csv" / "1cls.csv"
+    before = load_dataset("visa", tmp_path)
+    table.write_bytes(b"\xef\xbb\xbf" + table.read_bytes().replace(b"\n", b"\r\n"))
+    assert load_dataset("visa", tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "category", "counts", "has_masks"),
+    [
+        ("mvtec", "mvtec", "bottle", (8, 16, 24), True),
+        ("mvtec", ".", "tile", (8, 16, 40), True),
+        ("mpdd", "mpdd", "bracket_black", (8, 16, 16), True),
+        ("folder", "other", "cookie", (8, 16, 8), True),
+        ("folder", "medical", "chest_xray", (8, 16, 16), False),
+    ],
+)
+def test_real_parts(
+    data: Path,
+    name: str,
+    root: str,
+    category: str,
+    counts: tuple[int, int, int],
+    has_masks: bool,
+) -> None:
+    (found,) = load_dataset(name, data / root, [category])
+    anomalous = [image for image in found.test if image.anomalous]
+    good = [image for image in found.test if not image.anomalous]
+    assert (len(found.normal), len(good), len(anomalous)) == counts
+    assert found.has_masks == has_masks
+    for image in anomalous if has_masks else []:
+        assert 0 < load_mask(image, 256).mean() < 0.5
+
+
+def test_mvtec_is_not_taken_for_visa(tmp_path: Path) -> None:
+    mvtec_tree(tmp_path, ["bolt"], normal=1)
+    with raises(UsageError, "dataset-not-here", name="visa"):
+        load_dataset("visa", tmp_path)

@@ -13,6 +13,7 @@ from hyperfsad.encoders import find_spec
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.errors import UsageError
 from hyperfsad.lab import protocol as room
+from hyperfsad.lab.datasets import Category, load_dataset
 from hyperfsad.lab.peers import SAME_TOKENS, make_peer
 from hyperfsad.lab.protocol import Protocol, Record, evaluate, summarise
 from hyperfsad.lab.scorer import Variant
@@ -20,9 +21,8 @@ from hyperfsad.lab.supports import support_order
 from hyperfsad.lab.tables import Cell
 from hyperfsad.lab.token_cache import TokenCache
 from hyperfsad.method.lookups import LOOKUPS
-from hyperfsad.quality.datasets import Category, load_mask
-from hyperfsad.quality.layouts import load_dataset
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
+from hyperfsad.quality.test_set import load_mask
 from tests.lab.trees import mvtec_tree
 
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from hyperfsad.lab.datasets import Category, load_dataset
 from hyperfsad.lab.published import SIX_SETS
 from hyperfsad.lab.run import Source, Suite
 from hyperfsad.lab.sizes import count, cut, cut_category, is_whole
-from hyperfsad.quality.datasets import Category
-from hyperfsad.quality.layouts import load_dataset
 
 SIZES = json.loads((resources.files("hyperfsad.lab") / "sizes.json").read_text(encoding="utf-8"))
 TOTALS = {

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from hyperfsad.errors import UsageError
+from hyperfsad.lab.datasets import Category, load_dataset
 from hyperfsad.lab.supports import draw, file_name, read_draws, support_order, write_draws
 from hyperfsad.lab.token_cache import ContentHashes
-from hyperfsad.quality.datasets import Category
-from hyperfsad.quality.layouts import load_dataset
 from tests.lab.trees import mvtec_tree
 
 

@@ -11,7 +11,7 @@ from ..disk.locks import changing
 from ..errors import DetectorFileError, UsageError
 from . import arguments
 from .arguments import option
-from .console import count, exit_code, printable, printable_rows, progress, say
+from .console import count, exit_code, printable, progress, say
 from .detectors import (
     by_product,
     false_alarm_rate,
@@ -92,8 +92,6 @@ def add_extend(command: argparse.ArgumentParser) -> None:
     command.add_argument("normal", nargs="+", metavar="GOOD", help=text)
     text = "product that the good parts show, known or new, if the detector knows several"
     option(command, "--product NAME", text)
-    text = "count the patches of these images whose scores provably stay the same"
-    option(command, "--check IMAGE", text, nargs="+")
     arguments.add_machine(command)
 
 
@@ -115,10 +113,6 @@ def _extend(options: argparse.Namespace) -> int:
     _refuse_other_file(options.output)
     detector = saved_detector(options)
     product = _chosen_product(options, detector)
-    if options.check and product not in by_product(detector):
-        raise UsageError(
-            f"{product} is a new product, so there are no earlier scores to --check; leave it out."
-        )
     before = len(detector.support_)
     known = by_product(detector).get(product)
     threshold = None if known is None else known.threshold_
@@ -134,15 +128,6 @@ def _extend(options: argparse.Namespace) -> int:
     _save(detector, options.output or options.detector)
     if threshold is not None:
         print(f"before: threshold {threshold:.3f}")
-    if options.check:
-        from ..detector.cascade import CascadeDetector
-        from ..lab.theorems.stability import check_extension
-
-        one = by_product(detector)[product]
-        extended = one.full_ if isinstance(one, CascadeDetector) else one
-        images = progress(found_images(options.check).paths, "checking")
-        report = check_extension(extended, len(extended.support_) - added, images)
-        print(printable_rows(report.to_text()))
     return exit_code(not detector.skipped_ and not found.failed)
 
 

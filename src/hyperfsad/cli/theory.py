@@ -32,7 +32,8 @@ def add_coverage(command: argparse.ArgumentParser) -> None:
 
 def coverage(options: argparse.Namespace) -> int:
     """Prints how many good images cover a new good part, and which to take."""
-    from ..lab.theorems import cover_normal, plots, text
+    from ..quality.coverage import cover_normal
+    from ..quality.plots import coverage_figure
 
     found = found_images(options.normal)
     detector = (saved_single if options.detector else new_detector)(options)
@@ -44,8 +45,8 @@ def coverage(options: argparse.Namespace) -> int:
         chance=options.chance,
         confidence=options.confidence,
     )
-    print(printable_rows(text.coverage_text(report)))
-    write_figures(options, report.to_json(), lambda: plots.coverage_figure(report))
+    print(printable_rows(report.to_text()))
+    write_figures(options, report.to_json(), lambda: coverage_figure(report))
     return SOME_FAILED if detector.skipped_ or found.failed else DONE
 
 
@@ -126,8 +127,8 @@ def add_drift(command: argparse.ArgumentParser) -> None:
 
 def drift(options: argparse.Namespace) -> int:
     """Prints whether good parts have changed over a stream of inspections."""
-    from ..lab.theorems import plots
     from ..quality.drift import is_results, monitor_drift, monitor_scores, read_stream
+    from ..quality.plots import drift_figure
 
     settings = {"false_alarms": options.false_alarms, "defects": options.defects}
     are_results = [is_results(source) for source in [*options.calibration, *options.stream]]
@@ -155,7 +156,7 @@ def drift(options: argparse.Namespace) -> int:
         print("Look at these images; if they show good parts, add them with hyperfsad extend:")
         for name in report.add:
             print(f"  {printable(name)}")
-    write_figures(options, report.to_json(), lambda: plots.drift_figure(report))
+    write_figures(options, report.to_json(), lambda: drift_figure(report))
     return SOME_FAILED if failed else DONE
 
 

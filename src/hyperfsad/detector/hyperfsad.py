@@ -189,31 +189,6 @@ class HyperFSAD(JudgingDetector):
         """The region of interest, where it is the same in all images; known after the first one."""
         return self.view_.interest.roi
 
-    def departures(self, *, patches: bool = True) -> list[str]:
-        """How it departs from the paper's algorithm on whole images: a sentence for each way.
-
-        `patches=False` names only what the CLS token feels too.
-        """
-        found = []
-        if patches and (self.sharpness != 1 or self.smooth or self.missing):
-            found.append(
-                f"The theory holds for the paper's algorithm, not for the recipe {self.recipe};"
-                " take --recipe paper-offline."
-            )
-        if patches and self.view_.needs_pictures:
-            found.append("The theory holds for whole images; use a detector without tiles.")
-        if patches and self.core_ is not None:
-            found.append(
-                "The theory holds for the whole memory, and this one is compact; fit a detector"
-                " without --memory compact."
-            )
-        if self.roi is not None:
-            found.append(
-                "The theory holds for whole pictures, and this detector has a region of interest;"
-                " use one that was fitted without --roi."
-            )
-        return found
-
     def fit(
         self,
         images: Images,

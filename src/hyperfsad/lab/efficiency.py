@@ -12,8 +12,8 @@ from ..detector.hyperfsad import HyperFSAD
 from ..detector.recipes import PAPER_OFFLINE
 from ..errors import UsageError
 from ..messages import Notify, silent
-from ..quality.datasets import Category
 from ..version import __version__
+from .datasets import Category
 from .meters import Meter, meter_of
 from .peers import PEERS, SAME_TOKENS
 from .published import published

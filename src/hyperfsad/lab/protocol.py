@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..disk.files import encoded, write_file
-from ..quality.datasets import Category, load_mask
 from ..quality.metrics import image_metrics, pixel_metrics, upsampled
+from ..quality.test_set import load_mask
+from .datasets import Category
 from .peers import PEERS
 from .scorer import Scorer, Variant
 from .sizes import count

@@ -13,12 +13,11 @@ from ..detector.recipes import PAPER_OFFLINE
 from ..disk.files import encoded, write_file
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
-from ..quality.datasets import Category
-from ..quality.layouts import load_dataset
 from ..report.canvas import footnote
 from . import provenance
 from .comparing.differences import differences_table, encoders, find_differences, in_brief
 from .costs import TIMED, with_times
+from .datasets import Category, load_dataset
 from .drawing.illustrate import Drawn, draw_curves, draw_figures
 from .imported.metrics import import_notes, import_records, import_rows
 from .imported.reading import read_import

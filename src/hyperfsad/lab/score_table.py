@@ -10,8 +10,8 @@ from typing import Any
 
 from ..disk.files import atomic_path, encoded
 from ..encoders import EncoderSettings
-from ..quality.datasets import Category
 from ..report.exports import csv_table
+from .datasets import Category
 from .protocol import read_scores
 from .supports import Supports
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any, TypeAlias
 
-from ..quality.datasets import Category
+from .datasets import Category
 
 Counts: TypeAlias = Mapping[str, int]
 """`normal`, `good`, `bad` and `masks` of a category; records carry them."""

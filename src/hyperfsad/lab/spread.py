@@ -24,7 +24,7 @@ from ..disk.files import write_file
 from ..encoders import EncoderSettings
 from ..errors import HyperfsadError, first_line
 from ..messages import Notify, silent
-from ..quality.datasets import Category
+from .datasets import Category
 from .protocol import (
     Metrics,
     Protocol,

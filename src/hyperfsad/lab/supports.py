@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from ..disk.files import encoded, open_regular, write_file
 from ..errors import UsageError, brief, reason
-from ..quality.datasets import Category
+from .datasets import Category
 
 Supports: TypeAlias = dict[tuple[int, int], tuple[str, ...]]
 """The paths of the support images of a category by run and shots, in the order of the scores."""

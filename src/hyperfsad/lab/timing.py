@@ -13,8 +13,8 @@ from ..detector.hyperfsad import HyperFSAD
 from ..disk.files import encoded, write_file
 from ..encoders.encoder import Encoder, load_encoder
 from ..images.loading import load_image
-from ..quality.datasets import Category
 from ..version import __version__
+from .datasets import Category
 from .meters import Stopwatch, meter_of
 from .scorer import Variant
 from .token_cache import TokenCache

@@ -5,43 +5,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..detector.hyperfsad import HyperFSAD
-from ..encoders.tokens import ImageTokens
 from ..errors import UsageError
 from ..images.loading import NormalImage
 from ..images.reading import Images
+from ..messages import as_rows
 from ..method.memory import MemoryBank
-from .covering import (
-    Shots,
-    budget_of_threshold,
-    curve,
-    exponential,
-    greedy_cover,
-    held_out_share,
-    jensen_curve,
-    joint_miss,
-    left_out_scores,
-    measured_miss,
-    neighbour_shares,
-    neighbours,
-    radii_for_budget,
-    share_interval,
-    token_distances,
-)
-from .layerwise import (
-    Array,
-    LayerwiseMatcher,
-    encoded,
-    fitted_bank,
-    numbers,
-    refuse_departures,
-)
+from ..method.pruning import MemoryLayer
+from . import miss_rates as rates
+from .tokens import Array, encode_images, fitted_bank, numbers, refuse_departures
 
-OWN = "the largest leave-one-out distance of each layer"
+OWN_RADII = "the largest leave-one-out distance of each layer"
 
-LEVEL_IMAGES = 16
-"""Normal images whose maps against each other tell the ordinary level; more cost time and room."""
+MAP_LEVEL_IMAGES = 16
+"""Normal images whose maps against each other give the usual level; more cost time and memory."""
+
+TEXT_SHOTS = (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True)
@@ -77,7 +58,7 @@ class Coverage:
     chance: float
     """Of covering a new good part, as asked for."""
     confidence: float
-    shots: Shots
+    shots: rates.Shots
     joint: Array | None
     """The measured rate of being missed in some layer, for each K."""
     greedy: tuple[int, ...]
@@ -96,8 +77,8 @@ class Coverage:
     @property
     def union_exponential(self) -> Array:
         """The paper's union bound, Σ e^(−Kα) with each layer's averaged α."""
-        total = np.sum([exponential(layer.alpha, self.shots) for layer in self.layers], axis=0)
-        return np.asarray(np.minimum(1, total))
+        bounds = [rates.exponential_curve(layer.alpha, self.shots) for layer in self.layers]
+        return np.asarray(np.minimum(1, np.sum(bounds, axis=0)))
 
     @property
     def missed(self) -> Array:
@@ -115,10 +96,8 @@ class Coverage:
         """What (1 − α)^K with the union bound would promise: too few, as Jensen says."""
         if any(layer.alpha == 0 for layer in self.layers):
             return None
-        shots = 1
-        while sum(float(curve(layer.alpha, np.array(shots))) for layer in self.layers) > (
-            1 - self.chance + 1e-12
-        ):
+        shots, allowed = 1, 1 - self.chance + 1e-12
+        while sum((1 - layer.alpha) ** shots for layer in self.layers) > allowed:
             shots += 1
         return shots
 
@@ -144,6 +123,45 @@ class Coverage:
             " of the choice."
         )
 
+    def to_text(self) -> str:
+        """α of each layer, the miss rates against K, and the answer, for a terminal."""
+        lines = [
+            f"{len(self.names)} different normal images; radii: {self.origin}",
+            "",
+            f"layer  radius  α      {self.confidence:.0%} interval   least p  isolated",
+        ]
+        for layer in self.layers:
+            low, high = layer.interval
+            lines.append(
+                f"{layer.block:5}  {layer.radius:.4f}  {layer.alpha:.3f}  {low:.3f} to {high:.3f}  "
+                f"{layer.shares.min():7.3f}  {layer.isolated:8}"
+            )
+        shots = np.array([shot for shot in TEXT_SHOTS if shot < len(self.names)])
+        lines += ["", "missed      " + "".join(f"{f'K = {shot}':>9}" for shot in shots)]
+        rows: list[tuple[str, Array]] = []
+        for layer in self.layers:
+            rows += [
+                (f"{layer.block:5} meas.", layer.measured[shots - 1]),
+                ("  mean (1−p)^K", rates.jensen_curve(layer.shares, shots)),
+                ("  (1−α)^K", rates.power_curve(layer.alpha, shots)),
+                ("  e^(−Kα)", rates.exponential_curve(layer.alpha, shots)),
+            ]
+        if self.joint is not None:
+            rows.append(("some layer", self.joint[shots - 1]))
+        rows.append(("Σ measured", self.union[shots - 1]))
+        rows.append(("Σ e^(−Kα)", self.union_exponential[shots - 1]))
+        for name, values in rows:
+            lines.append(f"{name:14}" + "".join(f"{value:9.1%}" for value in values))
+        lines += [
+            "",
+            self.answer(),
+            f"(1 − α)^K with the union bound would promise K = {self.needed_by_formula or 'none'};"
+            " parts differ, so the true miss rate lies above it (Jensen).",
+            "Take:",
+            *(f"  {self.names[place]}" for place in self.greedy),
+        ]
+        return as_rows(lines)
+
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain numbers."""
         return {
@@ -161,9 +179,9 @@ class Coverage:
                     "least_share": float(layer.shares.min()),
                     "isolated": layer.isolated,
                     "measured_miss": layer.measured.tolist(),
-                    "mean_of_powers": jensen_curve(layer.shares, self.shots).tolist(),
-                    "power_of_mean": curve(layer.alpha, self.shots).tolist(),
-                    "exponential": exponential(layer.alpha, self.shots).tolist(),
+                    "mean_of_powers": rates.jensen_curve(layer.shares, self.shots).tolist(),
+                    "power_of_mean": rates.power_curve(layer.alpha, self.shots).tolist(),
+                    "exponential": rates.exponential_curve(layer.alpha, self.shots).tolist(),
                 }
                 for layer in self.layers
             ],
@@ -192,42 +210,42 @@ def cover_tokens(
     _require_three(len(cls))
     for share, what in ((chance, "chance"), (confidence, "confidence")):
         if not 0 < share < 1:
-            raise UsageError(f"The {what} lies between 0 and 1, not at {share}.")
-    near = neighbours(token_distances(cls), radii)
-    shares = neighbour_shares(near)
+            raise UsageError("share-range", option_name=what, given=share)
+    near = rates.neighbours(rates.token_distances(cls), radii)
+    shares = rates.neighbour_shares(near)
     shots = np.arange(1, len(cls), dtype=np.int64)
-    measured = measured_miss(near, shots)
+    measured = rates.measured_miss(near, shots)
     layers = tuple(
         LayerCoverage(
             block,
             float(radius),
-            share_interval(float(share.mean()), len(cls) // 2, confidence),
+            rates.share_interval(float(share.mean()), len(cls) // 2, confidence),
             share,
             missed,
         )
         for block, radius, share, missed in zip(blocks, radii, shares, measured, strict=True)
     )
-    chosen = greedy_cover(near, chance)
+    chosen = rates.greedy_cover(near, chance)
     return Coverage(
         tuple(names),
         layers,
         chance,
         confidence,
         shots,
-        joint_miss(near, shots),
+        rates.joint_miss(near, shots),
         tuple(chosen),
-        held_out_share(near, len(chosen)),
+        rates.held_out_share(near, len(chosen)),
         origin,
     )
 
 
 def map_level(bank: MemoryBank, lookup: str) -> float:
-    """The map's score of an ordinary good part: the median of each image against the others."""
+    """S_map of a usual good part: the median over images, each against all the others."""
     peaks = []
     for index in range(len(bank)):
-        image = ImageTokens(bank.patches_of(index), bank.cls[index])
-        matcher = LayerwiseMatcher(bank.without(index), lookup)
-        peaks.append(matcher.discrepancies("", image).score(lam=1))
+        layers = zip(bank.patches_of(index), bank.without(index).patches, strict=True)
+        distances = [MemoryLayer(memory, lookup).distances(query) for query, memory in layers]
+        peaks.append(numbers(torch.stack(distances)).mean(axis=0).max())
     return float(np.median(peaks))
 
 
@@ -246,35 +264,32 @@ def cover_normal(
     the largest leave-one-out distance, as far as a threshold that passes all these images reaches.
     """
     if detector.rotations_ > 1 and not detector.tentative_:
-        raise UsageError(
-            "Coverage counts pictures as they are, and this detector remembers them turned as"
-            " well; ask one that was fitted with --rotations 1."
-        )
+        raise UsageError("coverage-needs-one-rotation")
     threshold = detector.threshold_ if threshold is None and radius is None else threshold
     names: list[str] = []
     tokens: list[Array] = []
     banks: list[MemoryBank] = []
-    for name, image in encoded(detector, images, distinct=True):
+    for name, image in encode_images(detector, images, distinct=True):
         names.append(name)
         tokens.append(numbers(image.cls))
-        if threshold is not None and len(banks) < LEVEL_IMAGES:
-            # the level knows images by their place; their hashes play no part
+        if threshold is not None and len(banks) < MAP_LEVEL_IMAGES:
+            # the level needs no hashes
             banks.append(MemoryBank(image.patches, image.cls[None], (NormalImage(name, ""),)))
     _require_three(len(names))
     cls = np.stack(tokens)
-    distances = token_distances(cls)
+    distances = rates.token_distances(cls)
     if radius is not None:
         if radius <= 0:
-            raise UsageError(f"The radius is above 0, not {radius}.")
+            raise UsageError("radius-range", given=radius)
         radii, origin = np.full(cls.shape[1], radius), "as given"
     elif threshold is not None:
         refuse_departures(detector)
         level = map_level(MemoryBank.joined(banks), detector.lookup)
-        budget = budget_of_threshold(threshold, detector.lam, level)
-        radii = radii_for_budget(distances, budget)
-        origin = f"from the threshold {threshold:.4f}, ordinary map {level:.4f}, λ {detector.lam}"
+        budget = rates.budget_of_threshold(threshold, detector.lam, level)
+        radii = rates.radii_for_budget(distances, budget)
+        origin = f"from the threshold {threshold:.4f}, usual map {level:.4f}, λ {detector.lam}"
     else:
-        radii, origin = _own_radii(distances), OWN
+        radii, origin = _own_radii(distances), OWN_RADII
     return cover_tokens(
         cls,
         radii,
@@ -300,21 +315,21 @@ def cover_learnt(
     cls = numbers(bank.cls[upright])
     return cover_tokens(
         cls,
-        _own_radii(token_distances(cls)),
+        _own_radii(rates.token_distances(cls)),
         names=[image.name for image in bank.normal_images],
         blocks=detector.settings.layers,
         chance=chance,
         confidence=confidence,
-        origin=OWN,
+        origin=OWN_RADII,
     )
 
 
 def _own_radii(distances: Array) -> Array:
     """As far as a threshold reaches that passes all these images."""
-    radii = np.sqrt(2 * left_out_scores(distances).max(axis=1))
+    radii = np.sqrt(2 * rates.held_out_scores(distances).max(axis=1))
     return np.asarray(radii + 1e-9)  # the farthest image itself must not be lost to rounding
 
 
 def _require_three(images: int) -> None:
     if images < 3:
-        raise UsageError(f"Coverage needs at least 3 different normal images, not {images}.")
+        raise UsageError("coverage-too-few", given=images)

@@ -3,7 +3,7 @@
 Each inspection is ranked among all that came before it, the calibration images and the stream
 itself. While normal stays as it was these ranks are independent and uniform (ranks within one fixed
 calibration set are not: they share its luck, and a test that multiplies them up raises false
-alarms). A gambler who bets on high scores cannot grow his capital then: by Ville's inequality the
+alarms). A bettor on high scores cannot grow the capital then: by Ville's inequality the
 chance that it ever reaches 1/δ is at most δ, however long the stream.
 """
 
@@ -22,8 +22,9 @@ from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError, reason
 from ..images.reading import Images
 from ..method.scoring import cls_score
-from .covering import greedy_cover
-from .layerwise import Array, encoded, fitted_bank
+from ..report.exports import RECORDS_FILE
+from .miss_rates import greedy_cover
+from .tokens import Array, encode_images, fitted_bank
 
 HIGH = (0.75, 0.5, 0.25, 0.1)
 """Bets that the next score is among the highest three quarters, …, the highest tenth."""
@@ -39,16 +40,14 @@ REBALANCED = 0.03
 is noticed. Simulated with 40 calibration images and a move after 60 images: a clear move is known
 at the 6th image (median), one of 1.5 deviations at the 14th."""
 
-LEVEL = 0.95
+COVERED_LEVEL = 0.95
 """An image counts as covered where its CLS score is among the lower 95 % of the calibration's."""
 
-FEWEST = 4
+MIN_CALIBRATION = 4
 """With fewer calibration images ranks say next to nothing."""
 
-RESULTS = "results.jsonl"
-
-NAMED = 5
-"""So many images are named to be added."""
+MAX_ADDED = 5
+"""Images that a report proposes to add."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class DriftStep:
     rank: float
     """p: the share of what came before that scored higher, ties broken at random."""
     capital: float
-    """The natural logarithm of the gambler's capital."""
+    """The natural logarithm of the capital."""
     alarm: bool
     """Whether the capital has ever reached 1/δ."""
 
@@ -89,16 +88,14 @@ class DriftMonitor:
         seed: int = 0,
     ) -> None:
         self._ranked = sorted(calibration)
-        if len(self._ranked) < FEWEST:
-            raise UsageError(
-                f"Drift needs at least {FEWEST} calibration images, not {len(self._ranked)}."
-            )
+        if len(self._ranked) < MIN_CALIBRATION:
+            raise UsageError("drift-too-few", least=MIN_CALIBRATION, given=len(self._ranked))
         if not all(map(math.isfinite, self._ranked)):
-            raise UsageError("A calibration score is not a number; leave that image out.")
+            raise UsageError("drift-calibration-not-finite")
         if not 0 < false_alarms < 1:
-            raise UsageError(f"The rate of false alarms is between 0 and 1, not {false_alarms}.")
+            raise UsageError("share-range", option_name="false_alarms", given=false_alarms)
         if not 0 <= defects < 1:
-            raise UsageError(f"The share of defects is at least 0 and below 1, not {defects}.")
+            raise UsageError("drift-defects-range", given=defects)
         self.false_alarms = false_alarms
         self.defects = defects
         self.alarm = False
@@ -209,10 +206,10 @@ def monitor_scores(
     """
     monitor = DriftMonitor(calibration, **settings)
     if not stream:
-        raise UsageError("There is no inspection in the stream.")
+        raise UsageError("drift-empty-stream")
     names, scores = tuple(name for name, _ in stream), np.array([score for _, score in stream])
     steps = tuple(map(monitor.update, scores.tolist()))
-    level = float(np.quantile(calibration, LEVEL, method="higher"))
+    level = float(np.quantile(calibration, COVERED_LEVEL, method="higher"))
     alarm_at = next((place for place, step in enumerate(steps) if step.alarm), None)
     moved_at: int | None = None
     add: tuple[str, ...] = ()
@@ -243,10 +240,10 @@ def _to_add(places: list[int], scores: Array, tokens: Array | None, level: float
         return []
     if tokens is None:
         middle = float(np.median(scores[places]))
-        return sorted(places, key=lambda place: (abs(scores[place] - middle), place))[:NAMED]
+        return sorted(places, key=lambda place: (abs(scores[place] - middle), place))[:MAX_ADDED]
     chosen = tokens[places]
     apart = 1 - np.einsum("ild,jld->ij", chosen, chosen) / chosen.shape[1]
-    return [places[found] for found in greedy_cover((apart <= level)[None], most=NAMED)]
+    return [places[found] for found in greedy_cover((apart <= level)[None], limit=MAX_ADDED)]
 
 
 def monitor_drift(
@@ -257,9 +254,9 @@ def monitor_drift(
     false_alarms, defects and seed as in `DriftMonitor`.
     """
     memory = fitted_bank(detector).cls.cpu().double()
-    good = encoded(detector, calibration, distinct=True, known=detector.memory_.images)
+    good = encode_images(detector, calibration, distinct=True, known=detector.memory_.images)
     before = [float(cls_score(image.cls.cpu().double(), memory)) for _, image in good]
-    after = [(name, image.cls.cpu().double()) for name, image in encoded(detector, stream)]
+    after = [(name, image.cls.cpu().double()) for name, image in encode_images(detector, stream)]
     return monitor_scores(
         before,
         [(name, float(cls_score(token, memory))) for name, token in after],
@@ -270,25 +267,23 @@ def monitor_drift(
 
 def is_results(source: str) -> bool:
     """Whether a path is a results file or the output folder of a run."""
-    return source.endswith(".jsonl") or os.path.isfile(os.path.join(source, RESULTS))
+    return source.endswith(".jsonl") or os.path.isfile(os.path.join(source, RECORDS_FILE))
 
 
 def read_stream(sources: Sequence[str]) -> list[tuple[str, float]]:
     """Name and S_cls of each image that was scored, in the order of the records."""
     found: list[tuple[str, float]] = []
     for source in sources:
-        path = Path(source) / RESULTS if os.path.isdir(source) else Path(source)
+        path = Path(source) / RECORDS_FILE if os.path.isdir(source) else Path(source)
         try:
             records = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path} cannot be read: {reason(error)}.") from error
+            raise UsageError("records-unreadable", file=path, reason=reason(error)) from error
         for number, text in enumerate(records, start=1):
             try:
                 record = json.loads(text)
                 if record["error"] is None:
                     found.append((str(record["image"]), float(record["score_cls"])))
             except (ValueError, KeyError, TypeError) as error:
-                raise UsageError(
-                    f"Line {number} of {path} holds no result; run hyperfsad detect again."
-                ) from error
+                raise UsageError("record-damaged", file=path, line=number) from error
     return found

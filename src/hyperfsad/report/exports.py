@@ -13,6 +13,8 @@ from ..version import __version__
 Record: TypeAlias = dict[str, Any]
 """One object of results.jsonl."""
 
+RECORDS_FILE = "results.jsonl"
+
 _ORDERED = (
     *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "map_threshold"),
     *("regions", "heatmap", "map", "error", "product", "unknown_product", "nearest_product"),

@@ -8,8 +8,8 @@ from sqlalchemy import select
 from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError
 from ..quality.coverage import Coverage, cover_learnt
-from ..quality.covering import left_out_scores, token_distances
-from ..quality.layerwise import numbers
+from ..quality.miss_rates import held_out_scores, token_distances
+from ..quality.tokens import numbers
 from .engine import Detectors
 from .products import Products
 from .store.history import row_of
@@ -90,4 +90,4 @@ def _level(detector: HyperFSAD) -> float | None:
     upright = numbers(bank.cls[[entries[0] for entries in bank.entries]])
     if len(upright) < 2:
         return None
-    return float(left_out_scores(token_distances(upright)).mean(axis=0).max())
+    return float(held_out_scores(token_distances(upright)).mean(axis=0).max())

@@ -10,10 +10,8 @@ from sqlalchemy.orm import Session
 from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError
 from ..images.loading import load_image
-from ..quality.datasets import TestImage
 from ..quality.evaluation.run import evaluate
-from ..quality.evaluation.truth import Truth
-from ..quality.layouts import GOOD
+from ..quality.test_set import GOOD, TestImage, TestSet
 from .engine import Detectors
 from .faults import ConflictError, MissingError
 from .inspections import Inspections
@@ -161,8 +159,8 @@ class Labels:
             names.setdefault(path, f"{inspection.name} ({inspection.id})")
         if not images:
             raise UsageError(f"No inspection of {name} has a label yet; label some.")
-        truth = Truth(tuple(images.values()))
-        found = evaluate(detectors.get(detector), truth=truth, file=f"{name}.hfsad")
+        truth = TestSet(tuple(images.values()))
+        found = evaluate(detectors.get(detector), test_set=truth, file=f"{name}.hfsad")
         renamed: dict[str, Any] = _renamed(found.to_dict(), names)
         return renamed
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from ..decisions.thresholds import Calibration
 from ..detector.storage import read_header
 from ..errors import UsageError
-from ..quality.drift import FEWEST, DriftReport, monitor_scores
+from ..quality.drift import MIN_CALIBRATION, DriftReport, monitor_scores
 from .store.history import iso
 from .store.models import Inspection, Product
 from .store.store import Store, now, product_of
@@ -117,14 +117,14 @@ def _drift(
     known: list[float] = list(_strengths(calibration))
     own = [Inspection.product_id == product.id, Inspection.revision == product.revision]
     count = session.scalar(select(func.count()).select_from(Inspection).where(*own)) or 0
-    calibrated = len(known) >= FEWEST
+    calibrated = len(known) >= MIN_CALIBRATION
     first = 0
     if not calibrated:
         first = REFERENCE
         known = [value for _, _, value in _values(session, own, 0, REFERENCE)]
     start = first + RUN * max(0, (count - first) // RUN - 1)
     found = _values(session, own, start, 2 * RUN)
-    if not found or len(known) < FEWEST:
+    if not found or len(known) < MIN_CALIBRATION:
         return None
     stream = [(name, value) for name, _, value in found]
     report = monitor_scores(known, stream, false_alarms=FALSE_ALARMS, defects=DEFECTS)

@@ -2,4 +2,70 @@
 
 from . import Sentences
 
-QUALITY_SENTENCES: Sentences = {}
+QUALITY_SENTENCES: Sentences = {
+    "all-images-in-output": "All images lie in the output folder {folder}.",
+    "anomalous-without-mask": "{image} is anomalous and has no mask to compare its map with.",
+    "both-good-and-bad": "{image} is named as good and as bad; name it once.",
+    "coverage-needs-one-rotation": (
+        "Coverage counts pictures as they are, and this detector also remembers them rotated; use"
+        " a detector fitted with {option[rotations]} 1."
+    ),
+    "coverage-threshold-low": (
+        "The map of a usual good part alone exceeds the threshold {threshold:.3f}"
+        " (λ times {level:.3f}); use a higher one."
+    ),
+    "coverage-too-few": "Coverage needs at least 3 different normal images, not {given}.",
+    "coverage-without-cls": (
+        "With λ = 1 the CLS token does not count, so there is nothing to cover."
+    ),
+    "drift-calibration-not-finite": (
+        "A calibration score is NaN or infinite; leave that image out."
+    ),
+    "drift-defects-range": "{option[defects]} must be at least 0 and below 1, not {given}.",
+    "drift-empty-stream": "The stream contains no inspections.",
+    "drift-too-few": "Drift needs at least {least} calibration images, not {given}.",
+    "folder-unreadable": "{folder} cannot be opened: {reason}.",
+    "mask-shape": (
+        "The mask {mask} is {mask_size} and its image {image} is {size}; a mask must have the"
+        " aspect ratio of its image."
+    ),
+    "no-mask": "{image} has no mask; expected {folder}/{stem}_mask.png or {stem}.png.",
+    "no-test-images": "{folder} holds no test images; expected them in {expected}.",
+    "no-test-images-given": "No image was given; name good parts, bad parts or both.",
+    "radius-range": "{option[radius]} must be above 0, not {given}.",
+    "record-damaged": ("Line {line} of {file} is not a result; run hyperfsad detect again."),
+    "records-unreadable": "{file} cannot be read: {reason}.",
+    "share-range": lambda option, option_name, given, **_: (
+        f"{option[option_name]} must be between 0 and 1, not {given}."
+    ),
+    "shared-mask": (
+        "{first} and {second} share the mask {mask}; give each image a mask of its own."
+    ),
+    "test-set-choice": (
+        "Parts come either from a tree with test/good and test/<defect>, or from {option[good]} and"
+        " {option[bad]}."
+    ),
+    "test-tree-not-a-folder": (
+        "{folder} is not a folder; give one that holds test/good and test/<defect>."
+    ),
+    "test-tree-without-images": (
+        "{folder} holds no test images; give a folder with test/good and test/<defect>, or name"
+        " the parts with {option[good]} and {option[bad]}."
+    ),
+    "theory-needs-full-memory": (
+        "The theory holds for the whole memory, and this detector's is compact; fit one without"
+        " {option[memory]} compact."
+    ),
+    "theory-needs-paper": (
+        "The theory holds for the paper's algorithm, not for the recipe {recipe}; use"
+        " {option[recipe]} paper-offline."
+    ),
+    "theory-needs-whole-images": (
+        "The theory holds for whole images; use a detector without tiles."
+    ),
+    "theory-without-roi": (
+        "The theory holds for whole pictures, and this detector has a region of interest; use one"
+        " fitted without {option[roi]}."
+    ),
+    "two-masks": "{image} has two masks, {first} and {second}; keep one of them.",
+}

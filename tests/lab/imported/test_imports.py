@@ -9,12 +9,13 @@ import pytest
 from PIL import Image
 
 from hyperfsad.errors import HyperfsadError, UsageError
+from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.imported.metrics import import_notes, import_records, import_rows
 from hyperfsad.lab.imported.reading import Import, read_import
 from hyperfsad.lab.protocol import Record
 from hyperfsad.lab.run import Source, Suite
-from hyperfsad.quality.datasets import Category, load_mask
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
+from hyperfsad.quality.test_set import load_mask
 from tests.lab.trees import mvtec_tree
 
 Name = Callable[[Category, str], str]

@@ -6,8 +6,9 @@ from torch import Tensor
 
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.images.loading import NormalImage
+from hyperfsad.lab.theorems.layerwise import Discrepancies
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.quality.layerwise import Array, Discrepancies
+from hyperfsad.quality.tokens import Array
 
 
 def unit(rows: Tensor) -> Tensor:

@@ -12,10 +12,10 @@ from hyperfsad.lab.theorems import (
     certify,
     check_extension,
     check_stability,
-    cover_normal,
-    monitor_drift,
 )
-from tests.lab.theorems.blending import blended
+from hyperfsad.quality.coverage import cover_normal
+from tests.codes import raises
+from tests.quality.blending import blended
 
 
 @pytest.fixture
@@ -61,20 +61,19 @@ def test_what_the_theory_does_not_speak_of_is_refused(detector: HyperFSAD, good:
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("options", "code"),
     [
-        ({"recipe": "default"}, "not for the recipe default; take --recipe paper-offline"),
-        ({"tiles": 84}, "use a detector without tiles"),
-        ({"roi": "auto"}, "has a region of interest; use one that was fitted without --roi"),
+        ({"recipe": "default"}, "theory-needs-paper"),
+        ({"tiles": 84}, "theory-needs-whole-images"),
+        ({"roi": "auto"}, "theory-without-roi"),
     ],
 )
 def test_departures_from_the_paper_are_refused(
-    options: dict[str, object], text: str, tiny: str, good: Path
+    options: dict[str, object], code: str, tiny: str, good: Path
 ) -> None:
     settings: dict[str, Any] = {"recipe": "paper-offline", "layers": (2, 4), "rotations": 1}
     settings |= options
     detector = HyperFSAD(tiny, resolution=84, device="cpu", **settings)
-    assert len(detector.departures()) == 1
     detector.fit([good / "01.png", good / "02.png"], threshold=False)
     for ask in (
         lambda: certify(detector, good, good),
@@ -82,51 +81,10 @@ def test_departures_from_the_paper_are_refused(
         lambda: check_extension(detector, 1, good),
         lambda: cover_normal(detector, good, threshold=0.9),
     ):
-        with pytest.raises(UsageError, match=text):
+        with raises(UsageError, code):
             ask()
-    if detector.departures(patches=False):
-        with pytest.raises(UsageError, match=text):
+    if "roi" in options:
+        with raises(UsageError, code):
             cover_normal(detector, good)
     else:  # without a threshold coverage asks the CLS tokens alone
         assert len(cover_normal(detector, good).names) == 12
-
-
-def test_the_papers_algorithm_has_no_departures(detector: HyperFSAD) -> None:
-    assert detector.departures() == []
-
-
-def test_copies_do_not_cover_each_other(detector: HyperFSAD, good: Path) -> None:
-    files = sorted(good.glob("*"))[:4]
-    with pytest.warns(UserWarning, match="same picture"):
-        report = cover_normal(detector, [*files, files[0]])
-    assert len(report.names) == 4
-    with (
-        pytest.warns(UserWarning, match="same picture"),
-        pytest.raises(UsageError, match="at least 3 different"),
-    ):
-        cover_normal(detector, [files[0]] * 5)
-    with pytest.raises(UsageError, match="radius"):
-        cover_normal(detector, files, radius=0)
-
-
-def test_radii_come_from_the_detectors_own_threshold(detector: HyperFSAD, good: Path) -> None:
-    free = cover_normal(detector, good)
-    assert free.origin.startswith("the largest leave-one-out")
-    assert free.missed[-1] == 0  # all images together cover each one
-    detector.threshold_ = 0.9
-    tied = cover_normal(detector, good)
-    assert "threshold 0.9000" in tied.origin
-    assert tied.layers[0].radius > free.layers[0].radius
-
-
-def test_watching_leaves_out_what_was_learnt(detector: HyperFSAD, good: Path) -> None:
-    files = sorted(good.glob("*"))
-    detector.fit(files[:2])
-    with pytest.warns(UserWarning, match="learnt already"):
-        report = monitor_drift(detector, files[:7], files[7:])
-    assert len(report.names) == 5
-    with (
-        pytest.warns(UserWarning, match="learnt already"),
-        pytest.raises(UsageError, match="at least 4 calibration images, not 3"),
-    ):
-        monitor_drift(detector, files[:5], files[5:])

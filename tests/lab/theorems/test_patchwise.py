@@ -12,10 +12,11 @@ from sklearn.metrics import roc_auc_score
 
 from hyperfsad.cli.main import main
 from hyperfsad.errors import UsageError
+from hyperfsad.lab.theorems.layerwise import Discrepancies
 from hyperfsad.lab.theorems.patchwise import rank_patches, read_masks
 from hyperfsad.lab.theorems.ranking import cantelli
-from hyperfsad.quality.layerwise import Array, Discrepancies
-from tests.lab.theorems.blending import blended
+from hyperfsad.quality.tokens import Array
+from tests.quality.blending import blended
 
 from .samples import some_discrepancies
 

@@ -11,6 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from hyperfsad.errors import UsageError
 from hyperfsad.lab.theorems import ranking
+from hyperfsad.lab.theorems.layerwise import Discrepancies
 from hyperfsad.lab.theorems.ranking import (
     cantelli,
     layer_margins,
@@ -18,7 +19,6 @@ from hyperfsad.lab.theorems.ranking import (
     score_gaps,
     uniform_bound,
 )
-from hyperfsad.quality.layerwise import Discrepancies
 
 from .samples import some_discrepancies
 

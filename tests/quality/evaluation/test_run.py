@@ -11,11 +11,11 @@ from PIL import Image
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from hyperfsad import HyperFSAD, ProductDetector, UsageError
-from hyperfsad.quality.datasets import TestImage
 from hyperfsad.quality.evaluation import Evaluation, evaluate
 from hyperfsad.quality.evaluation.findings import Judge
 from hyperfsad.quality.evaluation.inspected import Inspected, WorstErrors
-from hyperfsad.quality.evaluation.truth import Truth
+from hyperfsad.quality.test_set import TestImage, TestSet
+from tests.codes import raises
 from tests.conftest import make_picture
 from tests.detector.test_products import product_picture
 from tests.quality.evaluation.conftest import BADS, GOODS
@@ -168,7 +168,7 @@ def test_a_threshold_of_zero_is_refused(judge: HyperFSAD, tree: Path) -> None:
 
 def test_either_a_tree_or_parts(judge: HyperFSAD, tree: Path) -> None:
     for place, good in ((None, ()), (tree, tree / "test" / "good")):
-        with pytest.raises(UsageError, match="Give either a tree"):
+        with raises(UsageError, "test-set-choice"):
             evaluate(judge, place, good=good)
 
 
@@ -183,12 +183,12 @@ def products(tiny: str, tmp_path: Path) -> ProductDetector:
 
 def test_parts_of_which_all_is_known(judge: HyperFSAD, tree: Path) -> None:
     paths = sorted(map(str, (tree / "test").rglob("*.png")))
-    truth = Truth(tuple(TestImage(path, "good" not in path, "dent", None) for path in paths))
-    found = evaluate(judge, truth=truth)
+    truth = TestSet(tuple(TestImage(path, "good" not in path, "dent", None) for path in paths))
+    found = evaluate(judge, test_set=truth)
     assert set(found.kinds) == {"dent"}
     assert found.auroc == evaluate(judge, tree).auroc
-    with pytest.raises(UsageError, match="either"):
-        evaluate(judge, tree, truth=truth)
+    with raises(UsageError, "test-set-choice"):
+        evaluate(judge, tree, test_set=truth)
 
 
 def test_several_products(products: ProductDetector, tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...images.loading import load_image
-from ...quality.datasets import Category, TestImage, load_mask
+from ...quality.test_set import TestImage, load_mask
 from ...report.canvas import save_figure
+from ..datasets import Category
 from ..naming import encoder_label
 from ..presets import OURS, PRESETS
 from ..protocol import Protocol, Record, read_maps, summarise

@@ -11,8 +11,9 @@ from PIL import Image
 
 from ...errors import UsageError, first_line
 from ...images.loading import opened_picture
-from ...quality.datasets import Category, load_mask
 from ...quality.metrics import image_metrics, pixel_metrics, upsampled
+from ...quality.test_set import load_mask
+from ..datasets import Category
 from ..protocol import Record
 from ..score_table import image_columns
 from ..sizes import count

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from ...disk.files import open_regular
 from ...errors import UsageError, reason
-from ...quality.datasets import Category
+from ..datasets import Category
 
 Parts: TypeAlias = tuple[str, ...]
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from ...detector.recipes import find_recipe
 from ...images.loading import load_image
-from ...quality.datasets import Category, load_mask
 from ...quality.metrics import pixel_metrics, upsampled
+from ...quality.test_set import load_mask
+from ..datasets import Category
 from ..efficiency import images_encoded
 from ..naming import settings_label, work_folder
 from ..protocol import metrics_file, missing_images

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...detector.recipes import PAPER_OFFLINE, find_recipe
 from ...errors import HyperfsadError, UsageError
-from ...quality.datasets import Category
+from ..datasets import Category
 from ..drawing.illustrate import Drawn
 from ..presets import PRESETS, Pass, passes
 from ..run import Source, Suite

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...method.lookups import in_chunks, sparsemax_candidates
-from ...quality.layerwise import Array, numbers
+from ...quality.tokens import Array, numbers
 
 PATCHES_AT_ONCE = 128
 """Active sets whose spectra are taken at once: 128 of 74 rows of 384 are 29 MB in float64."""

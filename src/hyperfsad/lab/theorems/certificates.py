@@ -20,17 +20,9 @@ from ...encoders.tokens import ImageTokens
 from ...errors import UsageError
 from ...images.reading import Images
 from ...method.memory import MemoryBank
-from ...quality.layerwise import (
-    ROUNDING,
-    Array,
-    Discrepancies,
-    LayerwiseMatcher,
-    encoded,
-    fitted_bank,
-    numbers,
-    refuse_departures,
-)
+from ...quality.tokens import Array, encode_images, fitted_bank, numbers, refuse_departures
 from .hull import Cone
+from .layerwise import PROVEN_MARGIN, Discrepancies, LayerwiseMatcher
 from .ranking import score_gaps
 
 REASONS = ("certified", "misranked", "premise (i)", "premise (ii)", "either", "both")
@@ -164,7 +156,7 @@ def certify_tokens(
     bad: Iterable[tuple[str, ImageTokens]],
     lam: float = 0.5,
     lookup: str = "sparsemax",
-    rounding: float = ROUNDING,
+    rounding: float = PROVEN_MARGIN,
 ) -> Certificates:
     """Theorem 1 for all pairs of good and bad images, from their tokens."""
     matcher = LayerwiseMatcher(bank, lookup)
@@ -198,8 +190,8 @@ def certify(detector: HyperFSAD, good: Images, bad: Images) -> Certificates:
         )
     return certify_tokens(
         fitted_bank(detector),
-        encoded(detector, good, known=detector.memory_.images),
-        encoded(detector, bad),
+        encode_images(detector, good, known=detector.memory_.images),
+        encode_images(detector, bad),
         detector.lam,
         detector.lookup,
     )

@@ -19,8 +19,8 @@ import numpy as np
 
 from ...errors import UsageError
 from ...images.finding import find_images
-from ...quality.datasets import TestImage, load_mask
-from ...quality.layerwise import Array
+from ...quality.test_set import TestImage, load_mask
+from ...quality.tokens import Array
 from .ranking import Images, RankingBound, cantelli
 
 HALF = 0.5

@@ -1,19 +1,15 @@
 """Figures of the theory: a report in, a matplotlib figure out."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...quality.coverage import Coverage
-from ...quality.covering import curve, exponential, jensen_curve
-from ...quality.drift import DriftReport
-from ...report.canvas import BLUE, COLOURS, GREEN, INK, VERMILION, new_figure, style
+from ...report.canvas import BLUE, COLOURS, INK, VERMILION, style, two_plots
 from .certificates import Certificates
 from .ranking import LayerReport
 from .stability import StabilityReport
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LAYERS = (*COLOURS[:4], *COLOURS[5:], COLOURS[4])
@@ -21,32 +17,9 @@ LAYERS = (*COLOURS[:4], *COLOURS[5:], COLOURS[4])
 
 
 @style()
-def coverage_figure(report: Coverage) -> "Figure":
-    """The miss rate against K: of the layer that is hardest to cover, and of all layers."""
-    figure, left, right = _two_plots(sharey=True)
-    hardest = max(report.layers, key=lambda layer: float(layer.measured.mean()))
-    shots = report.shots
-    left.plot(shots, hardest.measured, color=INK, marker="o", ms=3, label="measured")
-    left.plot(shots, jensen_curve(hardest.shares, shots), color=BLUE, label="mean of (1 − p)^K")
-    left.plot(shots, curve(hardest.alpha, shots), color=VERMILION, ls="--", label="(1 − α)^K")
-    left.plot(shots, exponential(hardest.alpha, shots), color=GREEN, ls=":", label="e^(−Kα)")
-    left.set(title=f"layer {hardest.block}, α = {hardest.alpha:.2f}", ylabel="miss rate")
-    if report.joint is not None:
-        right.plot(shots, report.joint, color=INK, marker="o", ms=3, label="measured")
-    right.plot(shots, report.union, color=BLUE, label="sum of measured")
-    right.plot(shots, report.union_exponential, color=GREEN, ls=":", label="sum of e^(−Kα)")
-    right.set_title("missed in some layer")
-    for axes in (left, right):
-        axes.axhline(1 - report.chance, color="#bbbbbb", lw=0.8)
-        axes.set(xlabel="support images K", ylim=(0, 1))
-        axes.legend()
-    return figure
-
-
-@style()
 def certificate_figure(report: Certificates, layers: LayerReport) -> "Figure":
     """Certified margins against real gaps, and η of each layer."""
-    figure, left, right = _two_plots(height=2.8)
+    figure, left, right = two_plots(height=2.8)
     margin, gap = report.margin.ravel(), report.gap.ravel()
     shown = np.isfinite(margin)
     certified = report.certified.ravel()
@@ -82,7 +55,7 @@ def certificate_figure(report: Certificates, layers: LayerReport) -> "Figure":
 @style()
 def stability_figure(report: StabilityReport) -> "Figure":
     """The local gain of all patches, and what dense softmax gives to irrelevant rows."""
-    figure, left, right = _two_plots()
+    figure, left, right = two_plots()
     for layer, colour in zip(report.layers, LAYERS * 4, strict=False):
         gains = np.sort(layer.sets.gain)
         share = np.arange(1, len(gains) + 1) / len(gains)
@@ -101,32 +74,3 @@ def stability_figure(report: StabilityReport) -> "Figure":
         ylim=(-0.02, 1),
     )
     return figure
-
-
-@style()
-def drift_figure(report: DriftReport) -> "Figure":
-    """The gambler's capital and the CLS scores along the stream."""
-    figure, left, right = _two_plots()
-    places = np.arange(1, len(report.names) + 1)
-    left.plot(places, report.scores, "o", ms=3, color=BLUE)
-    left.axhline(report.level, color="#bbbbbb", lw=0.8)
-    left.set_ylabel("CLS score")
-    left.set_ylim(bottom=0)
-    right.plot(places, [step.capital / np.log(10) for step in report.steps], color=BLUE)
-    right.axhline(-np.log10(report.false_alarms), color=VERMILION, ls="--", label="alarm")
-    right.set_ylabel("evidence of a move, log10")
-    for axes in (left, right):
-        if report.moved_at is not None:
-            axes.axvline(report.moved_at + 1, color=GREEN, lw=0.8, ls=":", label="likely change")
-        axes.set_xlabel("inspection")
-    right.legend()
-    return figure
-
-
-def _two_plots(height: float = 2.6, **options: Any) -> "tuple[Figure, Axes, Axes]":
-    """A figure with two plots side by side, both with a grid."""
-    figure = new_figure(6.8, height, layout="constrained")
-    left, right = figure.subplots(1, 2, **options)
-    for axes in (left, right):
-        axes.grid(True)
-    return figure, left, right

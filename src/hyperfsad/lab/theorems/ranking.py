@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...errors import UsageError
-from ...quality.layerwise import Array, Discrepancies
+from ...quality.tokens import Array
+from .layerwise import Discrepancies
 
 Images: TypeAlias = Sequence[Discrepancies]
 

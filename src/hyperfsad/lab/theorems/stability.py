@@ -23,8 +23,9 @@ from ...messages import as_rows
 from ...method.lookups import in_chunks, sparsemax
 from ...method.memory import MemoryBank
 from ...method.scoring import cls_distances
-from ...quality.layerwise import ROUNDING, Array, encoded, fitted_bank, numbers, refuse_departures
+from ...quality.tokens import Array, encode_images, fitted_bank, numbers, refuse_departures
 from .active import ActiveSets, active_sets, softmax_mass, spectral_gain
+from .layerwise import PROVEN_MARGIN
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ def check_stability(
         raise UsageError(
             f"The noise is a step of a unit token, above 0 and at most 1, not {noise}."
         )
-    queries = encoded(detector, images)
+    queries = encode_images(detector, images)
     return check_tokens(bank, queries, detector.settings.layers, noise, seed)
 
 
@@ -236,7 +237,7 @@ def unaffected_patches(queries: Tensor, memory: Tensor, new: Tensor) -> NDArray[
     """Which query patches of a layer no new row can reach: all its similarities at most τ."""
     tau = active_sets(queries, memory, gains=False).tau
     highest = [(part @ new.T).amax(dim=1) for part in in_chunks(queries, new)]
-    return np.asarray(numbers(torch.cat(highest)) <= tau - ROUNDING)
+    return np.asarray(numbers(torch.cat(highest)) <= tau - PROVEN_MARGIN)
 
 
 def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffected:
@@ -256,7 +257,7 @@ def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffec
             unaffected_patches(queries, old, new)
             for queries, (old, new) in zip(image.patches, layers, strict=True)
         ]
-        for _, image in encoded(detector, images)
+        for _, image in encode_images(detector, images)
     ]
     if not flags:
         raise UsageError("There is no query to check the new images with: none could be read.")

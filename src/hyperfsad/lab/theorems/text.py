@@ -5,59 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...messages import as_rows
-from ...quality.coverage import Coverage
-from ...quality.covering import curve, exponential, jensen_curve
-from ...quality.layerwise import Array
 from .certificates import Certificates
 from .patchwise import PatchReport
 from .ranking import LayerReport
 from .stability import StabilityReport, quantiles
-
-SHOWN_SHOTS = (1, 2, 4, 8, 16, 32)
-
-
-def coverage_text(report: Coverage) -> str:
-    """α of each layer, the miss rates against K, and the answer."""
-    sure = f"{report.confidence:.0%}"
-    lines = [
-        f"{len(report.names)} different normal images; radii: {report.origin}",
-        "",
-        f"layer  radius  α      {sure} interval   least p  isolated",
-    ]
-    for layer in report.layers:
-        low, high = layer.interval
-        lines.append(
-            f"{layer.block:5}  {layer.radius:.4f}  {layer.alpha:.3f}  {low:.3f} to {high:.3f}  "
-            f"{layer.shares.min():7.3f}  {layer.isolated:8}"
-        )
-    shots = [shot for shot in SHOWN_SHOTS if shot < len(report.names)]
-    lines += ["", "missed      " + "".join(f"{f'K = {shot}':>9}" for shot in shots)]
-    chosen = np.array(shots)
-    for layer in report.layers:
-        rows = {
-            f"{layer.block:5} meas.": layer.measured[chosen - 1],
-            "  mean (1−p)^K": jensen_curve(layer.shares, chosen),
-            "  (1−α)^K": curve(layer.alpha, chosen),
-            "  e^(−Kα)": exponential(layer.alpha, chosen),
-        }
-        lines += [_row(name, values) for name, values in rows.items()]
-    if report.joint is not None:
-        lines.append(_row("some layer", report.joint[chosen - 1]))
-    lines += [
-        _row("Σ measured", report.union[chosen - 1]),
-        _row("Σ e^(−Kα)", report.union_exponential[chosen - 1]),
-        "",
-        report.answer(),
-        f"(1 − α)^K with the union bound would promise K = {report.needed_by_formula or 'none'};"
-        " parts differ, so the true miss rate lies above it (Jensen).",
-        "Take:",
-        *(f"  {report.names[place]}" for place in report.greedy),
-    ]
-    return as_rows(lines)
-
-
-def _row(name: str, values: Array) -> str:
-    return f"{name:14}" + "".join(f"{value:9.1%}" for value in values)
 
 
 def certificate_text(report: Certificates, blocks: Sequence[int]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...results.heatmap import map_overlay, thumbnail
 from ...results.result import AnomalyResult
-from ..datasets import TestImage
+from ..test_set import TestImage
 
 MOST_SHOWN = 12
 """Pictures of missed defects, and of false alarms."""

@@ -4,8 +4,8 @@ import numpy as np
 
 from ...errors import HyperfsadError
 from ...results.result import AnomalyResult
-from ..datasets import TestImage, load_mask
 from ..metrics import pixel_metrics, upsampled
+from ..test_set import TestImage, load_mask
 
 SHOWN = ("P-AUROC", "PRO", "P-AP")
 

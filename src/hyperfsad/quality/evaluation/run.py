@@ -10,11 +10,11 @@ from ...errors import ImageError, UsageError
 from ...images.loading import NormalImage
 from ...messages import Progress, no_progress
 from ...results.result import AnomalyResult
+from ..test_set import PathLike, Places, TestSet
 from .evaluation import Evaluation
 from .findings import Judge, left_out
 from .inspected import Inspected, WorstErrors
 from .pixels import PixelFigures
-from .truth import PathLike, Places, Truth, from_folders, from_tree
 
 
 def evaluate(
@@ -23,7 +23,7 @@ def evaluate(
     *,
     good: Places = (),
     bad: Places = (),
-    truth: Truth | None = None,
+    test_set: TestSet | None = None,
     file: PathLike = "part.hfsad",
     output: PathLike | None = None,
     progress: Progress = no_progress,
@@ -31,40 +31,39 @@ def evaluate(
     """How good the verdicts of a detector are on good and bad parts.
 
     Either `tree`, a folder with test/good and test/<defect>, or files, globs or folders of `good`
-    and `bad` parts; one of these may be left out; or `truth`, as `from_folders` gives it. `file` is
+    and `bad` parts; one of these may be left out; or a `test_set`. `file` is
     how commands in the results name the detector. Images in the folder `output` are results and not
     parts, so they are left out.
     """
     detector.require_fitted()
-    if (tree is not None) + bool(good or bad) + (truth is not None) != 1:
-        raise UsageError(
-            "Give either a tree with test/good and test/<defect>, or good and bad parts."
-        )
+    if (tree is not None) + bool(good or bad) + (test_set is not None) != 1:
+        raise UsageError("test-set-choice")
     judge = _judge(detector, os.fspath(file))
-    if truth is None:
-        truth = from_folders(good, bad) if tree is None else from_tree(tree)
-    truth = truth.outside(None if output is None else Path(output))
-    return _Run(detector, truth).evaluation(judge, progress)
+    if test_set is None:
+        test_set = TestSet.from_folders(good, bad) if tree is None else TestSet.from_tree(tree)
+    if output is not None:
+        test_set = test_set.outside(Path(output))
+    return _Run(detector, test_set).evaluation(judge, progress)
 
 
 class _Run:
     """One pass over the images; pictures are kept of the worst errors only."""
 
     def __init__(
-        self, detector: HyperFSAD | ProductDetector | CascadeDetector, truth: Truth
+        self, detector: HyperFSAD | ProductDetector | CascadeDetector, test_set: TestSet
     ) -> None:
-        self._detector, self._truth = detector, truth
+        self._detector, self._test_set = detector, test_set
         self._known = _Known(detector.support_)
-        self._pixels = PixelFigures(len(truth.images)) if truth.has_masks else None
+        self._pixels = PixelFigures(len(test_set.images)) if test_set.has_masks else None
 
     def evaluation(self, judge: Judge, progress: Progress) -> Evaluation:
         """Judges all images."""
         inspected: list[Inspected] = []
         learnt: list[str] = []
         worst = WorstErrors()
-        paths = [image.path for image in self._truth.images]
+        paths = [image.path for image in self._test_set.images]
         results = self._detector.predict(paths, keep_pictures=True)
-        images = progress(self._truth.images, "evaluating")
+        images = progress(self._test_set.images, "evaluating")
         for known, result in zip(images, results, strict=True):
             if not known.anomalous and self._known.holds(result):
                 learnt.append(known.path)
@@ -86,7 +85,7 @@ class _Run:
             worst.alarms,
             *self._of_pixels(),
             self._notes(),
-            self._truth.complete,
+            self._test_set.complete,
         )
 
     def _of_pixels(self) -> tuple[dict[str, float | None] | None, int | None]:
@@ -95,8 +94,8 @@ class _Run:
 
     def _notes(self) -> tuple[str, ...]:
         problem = None if self._pixels is None else self._pixels.problem
-        told = (f"Places are not judged, only verdicts: {problem}",) if problem else ()
-        return self._truth.notes + told
+        told = (f"Verdicts are evaluated, but not places: {problem}",) if problem else ()
+        return self._test_set.notes + told
 
 
 class _Known:

@@ -15,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from .layerwise import Array
+from .tokens import Array
 
 Flags = NDArray[np.bool_]
 
 Shots = NDArray[np.int64]
 """Numbers K of support images."""
 
-MOST_LAYERS = 12
+MAX_JOINT_LAYERS = 12
 """Up to here the joint miss rate is summed exactly, over all 4,095 sets of layers."""
 
-LEFT_OUT = 64
-"""Images that are left out in turn, evenly spread; each costs a cover of all the others."""
+MAX_HELD_OUT = 64
+"""Images that are held out in turn, evenly spread; each costs a cover of all the others."""
 
 
 def token_distances(cls: Array) -> Array:
@@ -49,12 +49,12 @@ def neighbour_shares(near: Flags) -> Array:
     return np.asarray(near.sum(axis=2) / (near.shape[1] - 1))
 
 
-def curve(alpha: float, shots: Shots) -> Array:
+def power_curve(alpha: float, shots: Shots) -> Array:
     """(1 − α)^K: the miss rate if every part were as easy to cover as the average one."""
     return np.asarray((1 - alpha) ** shots)
 
 
-def exponential(alpha: float, shots: Shots) -> Array:
+def exponential_curve(alpha: float, shots: Shots) -> Array:
     """e^(−Kα), above (1 − α)^K."""
     return np.asarray(np.exp(-shots * alpha))
 
@@ -92,7 +92,7 @@ def joint_miss(near: Flags, shots: Shots) -> Array | None:
     them is near in any. None where there are too many layers.
     """
     layers, images, _ = near.shape
-    if layers > MOST_LAYERS:
+    if layers > MAX_JOINT_LAYERS:
         return None
     chances = all_outside(images - 1, shots)
     total = np.zeros(len(shots))
@@ -104,7 +104,7 @@ def joint_miss(near: Flags, shots: Shots) -> Array | None:
     return np.clip(total, 0, 1)
 
 
-def left_out_scores(distances: Array) -> Array:
+def held_out_scores(distances: Array) -> Array:
     """g of each image against all others, (layers, images): half the nearest squared distance."""
     apart = np.where(np.eye(distances.shape[1], dtype=bool), np.inf, distances)
     return np.asarray(apart.min(axis=2) ** 2 / 2)
@@ -112,7 +112,7 @@ def left_out_scores(distances: Array) -> Array:
 
 def radii_for_budget(distances: Array, budget: float) -> Array:
     """Radii with mean r²/2 equal to the budget, shared out as the layers' own levels are."""
-    levels = left_out_scores(distances).max(axis=1)
+    levels = held_out_scores(distances).max(axis=1)
     if levels.sum() == 0:
         levels = np.ones_like(levels)
     return np.asarray(np.sqrt(2 * budget * levels / levels.mean()))
@@ -128,17 +128,14 @@ def budget_of_threshold(threshold: float, lam: float, level: float) -> float:
     therefore mean: no covered part with an ordinary map is called bad.
     """
     if lam == 1:
-        raise UsageError("With λ = 1 the CLS token does not count, so there is nothing to cover.")
+        raise UsageError("coverage-without-cls")
     budget = (threshold - lam * level) / (1 - lam)
     if budget <= 0:
-        raise UsageError(
-            f"The map of an ordinary good part alone exceeds the threshold {threshold:.3f}"
-            f" (λ times {level:.3f}); use a higher one."
-        )
+        raise UsageError("coverage-threshold-low", threshold=threshold, level=level)
     return budget
 
 
-def greedy_cover(near: Flags, share: float = 1.0, most: int | None = None) -> list[int]:
+def greedy_cover(near: Flags, share: float = 1.0, limit: int | None = None) -> list[int]:
     """Images that together cover a share of all, the most useful first.
 
     `near` is (layers, images, images): whether image j lies within the radius of image i. An image
@@ -150,7 +147,7 @@ def greedy_cover(near: Flags, share: float = 1.0, most: int | None = None) -> li
     near = near | np.eye(images, dtype=bool)
     covered = np.zeros((layers, images), dtype=bool)
     chosen: list[int] = []
-    limit = images if most is None else min(most, images)
+    limit = images if limit is None else min(limit, images)
     while len(chosen) < limit and covered.all(axis=0).mean() < share:
         gains = (near & ~covered[:, :, None]).sum(axis=(0, 1))
         chosen.append(int(gains.argmax()))
@@ -164,11 +161,11 @@ def held_out_share(near: Flags, count: int) -> float:
     A cover that was made for these very images says little of new ones; this does.
     """
     images = near.shape[1]
-    tried = np.unique(np.linspace(0, images - 1, min(images, LEFT_OUT)).round().astype(int))
+    tried = np.unique(np.linspace(0, images - 1, min(images, MAX_HELD_OUT)).round().astype(int))
     hits = 0
     for image in tried.tolist():
         others = np.delete(np.arange(images), image)
-        chosen = others[greedy_cover(near[:, others][:, :, others], most=count)]
+        chosen = others[greedy_cover(near[:, others][:, :, others], limit=count)]
         hits += bool(near[:, image, chosen].any(axis=1).all())
     return float(hits / len(tried))
 

@@ -9,26 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hyperfsad.errors import UsageError
-from hyperfsad.quality.covering import (
+from hyperfsad.quality.miss_rates import (
     Flags,
     budget_of_threshold,
-    curve,
     divergence,
-    exponential,
+    exponential_curve,
     greedy_cover,
+    held_out_scores,
     held_out_share,
     jensen_curve,
     joint_miss,
-    left_out_scores,
     measured_miss,
     neighbour_shares,
     neighbours,
+    power_curve,
     radii_for_budget,
     share_interval,
     token_distances,
 )
-
-from .samples import cls_tokens
+from tests.codes import raises
+from tests.lab.theorems.samples import cls_tokens
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -73,12 +73,12 @@ def test_the_curves_are_ordered(seed: int, images: int, layers: int, radius: flo
     shots = np.arange(1, images)
     shares, measured = neighbour_shares(near), measured_miss(near, shots)
     for share, missed in zip(shares, measured, strict=True):
-        averaged = curve(float(share.mean()), shots)
+        averaged = power_curve(float(share.mean()), shots)
         assert (averaged <= jensen_curve(share, shots) + 1e-12).all()  # Jensen
-        assert (averaged <= exponential(float(share.mean()), shots) + 1e-12).all()
+        assert (averaged <= exponential_curve(float(share.mean()), shots) + 1e-12).all()
         assert (missed <= jensen_curve(share, shots) + 1e-12).all()  # drawn without replacement
         # the paper's own statement, with an α that every image has
-        assert (missed <= curve(float(share.min()), shots) + 1e-12).all()
+        assert (missed <= power_curve(float(share.min()), shots) + 1e-12).all()
         assert missed[0] == pytest.approx(averaged[0])
         assert (np.diff(missed) <= 1e-12).all()
     joint = joint_miss(near, shots)
@@ -90,8 +90,8 @@ def test_the_curves_are_ordered(seed: int, images: int, layers: int, radius: flo
 def test_each_bound_can_be_met() -> None:
     shots = np.arange(1, 6)
     alike = np.full(7, 0.3)
-    assert jensen_curve(alike, shots) == pytest.approx(curve(0.3, shots))
-    assert curve(0.0, shots) == pytest.approx(exponential(0.0, shots))
+    assert jensen_curve(alike, shots) == pytest.approx(power_curve(0.3, shots))
+    assert power_curve(0.0, shots) == pytest.approx(exponential_curve(0.0, shots))
     # one layer misses, the other never does: nothing is lost by adding up
     near = flags(0, 6, 2, 0.6)
     near[1] = ~np.eye(6, dtype=bool)
@@ -115,8 +115,8 @@ def test_the_true_miss_rate_lies_above_the_averaged_curve() -> None:
     shots = np.array([8])
     missed = measured_miss(near, shots)[0, 0]
     assert missed == pytest.approx(1 - common.mean(), abs=0.01)  # the rare ones are never covered
-    assert curve(float(share.mean()), shots)[0] < 0.01
-    assert exponential(float(share.mean()), shots)[0] < 0.02
+    assert power_curve(float(share.mean()), shots)[0] < 0.01
+    assert exponential_curve(float(share.mean()), shots)[0] < 0.02
 
 
 def test_the_interval_holds_as_often_as_it_says() -> None:
@@ -165,7 +165,7 @@ def test_a_greedy_cover_takes_the_centre() -> None:
     near = np.zeros((1, 5, 5), dtype=bool)
     near[0, :, 2] = near[0, 2, :] = True
     assert greedy_cover(near) == [2]
-    assert greedy_cover(near, most=0) == []
+    assert greedy_cover(near, limit=0) == []
     # without the centre each of the others stands alone, with it all of them are covered
     assert held_out_share(near, 1) == pytest.approx(0.8 + 0.2)
     assert held_out_share(np.zeros((1, 5, 5), dtype=bool), 2) == 0
@@ -177,12 +177,12 @@ def test_radii_use_up_what_the_threshold_leaves() -> None:
     distances = token_distances(cls_tokens(0, 8, 3))
     radii = radii_for_budget(distances, 0.04)
     assert (radii**2 / 2).mean() == pytest.approx(0.04)
-    levels = left_out_scores(distances).max(axis=1)
+    levels = held_out_scores(distances).max(axis=1)
     assert radii**2 / levels == pytest.approx((radii**2 / levels)[0])
     assert radii_for_budget(np.zeros((2, 3, 3)), 0.02) == pytest.approx(0.2)
     # a part at the very edge in all layers, with an ordinary map, scores the threshold
     assert 0.5 * 0.3 + 0.5 * budget_of_threshold(0.2, 0.5, 0.3) == pytest.approx(0.2)
-    with pytest.raises(UsageError, match="map of an ordinary good part alone"):
+    with raises(UsageError, "coverage-threshold-low", level=0.3):
         budget_of_threshold(0.1, 0.5, 0.3)
-    with pytest.raises(UsageError, match="λ = 1"):
+    with raises(UsageError, "coverage-without-cls"):
         budget_of_threshold(0.1, 1.0, 0.3)

@@ -1,56 +1,23 @@
-"""The tokens of images, and what the memory bank says of them layer by layer."""
+"""What the memory bank says of an image, layer by layer."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ..detector.hyperfsad import HyperFSAD
-from ..encoders.encoder import prepare
-from ..encoders.tokens import ImageTokens
-from ..errors import UsageError
-from ..images.loading import NormalImage
-from ..images.reading import Images, distinct_images
-from ..method.branches import BranchScores, branch_weights
-from ..method.lookups import LOOKUPS, SPARSE, in_chunks
-from ..method.memory import MemoryBank
-from ..method.pruning import MemoryLayer
-from ..method.scoring import cls_distances
+from ...encoders.tokens import ImageTokens
+from ...method.branches import BranchScores, branch_weights
+from ...method.lookups import LOOKUPS, SPARSE, in_chunks
+from ...method.memory import MemoryBank
+from ...method.pruning import MemoryLayer
+from ...method.scoring import cls_distances
+from ...quality.tokens import Array, numbers
 
-Array = NDArray[np.float64]
-
-ROUNDING = 1e-5
+PROVEN_MARGIN = 1e-5
 """Scores are float32 sums over unit tokens; what is proven of them is lowered by this much."""
-
-
-def encoded(
-    detector: HyperFSAD,
-    images: Images,
-    *,
-    distinct: bool = False,
-    known: Iterable[NormalImage] = (),
-) -> Iterator[tuple[str, ImageTokens]]:
-    """Name and tokens of each readable image, in order; the others cause a warning.
-
-    `distinct` leaves out copies of earlier pictures: a copy would count as a neighbour. `known`
-    pictures are left out too, where only images count that the detector has not learnt.
-    """
-    refuse_departures(detector, patches=False)
-    learnt = {image.sha256: image.name for image in known}
-    found = distinct_images(
-        images,
-        lambda image: prepare(image, detector.settings),
-        detector.skipped_,
-        learnt,
-        copies=not distinct,
-    )
-    for image, pixels in found:
-        tokens = detector.encoder_.encode_prepared([pixels])
-        yield image.name, ImageTokens(tuple(tokens.patches[0]), tokens.cls[0])
 
 
 @dataclass(frozen=True)
@@ -115,20 +82,3 @@ def least_active(queries: Tensor, memory: Tensor, lookup: str) -> float:
         else:
             least = min(least, float(z[LOOKUPS[lookup](z) > 0].min()))
     return least
-
-
-def numbers(values: Tensor) -> Array:
-    """A tensor as a float64 array."""
-    return values.detach().cpu().double().numpy()
-
-
-def fitted_bank(detector: HyperFSAD) -> MemoryBank:
-    """The memory bank of a detector, on the device of its encoder."""
-    detector.require_fitted()
-    return detector.memory_.to(detector.encoder_.device)
-
-
-def refuse_departures(detector: HyperFSAD, *, patches: bool = True) -> None:
-    """The theory holds for the paper's algorithm; `patches=False`: only the CLS token counts."""
-    for sentence in detector.departures(patches=patches):
-        raise UsageError(sentence)

@@ -8,6 +8,7 @@ import pytest
 
 from hyperfsad.errors import UsageError
 from hyperfsad.quality.drift import DriftMonitor, monitor_scores, payouts
+from tests.codes import raises
 
 SCORES = np.random.default_rng(7)
 
@@ -123,21 +124,21 @@ def test_the_same_stream_gives_the_same_report() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calibration", "settings", "text"),
+    ("calibration", "settings", "code"),
     [
-        ([0.1, 0.2, 0.3], {}, "at least 4"),
-        ([0.1, 0.2, 0.3, math.nan], {}, "not a number"),
-        ([0.1] * 9, {"false_alarms": 0.0}, "false alarms"),
-        ([0.1] * 9, {"defects": 1.0}, "defects"),
+        ([0.1, 0.2, 0.3], {}, "drift-too-few"),
+        ([0.1, 0.2, 0.3, math.nan], {}, "drift-calibration-not-finite"),
+        ([0.1] * 9, {"false_alarms": 0.0}, "share-range"),
+        ([0.1] * 9, {"defects": 1.0}, "drift-defects-range"),
     ],
 )
 def test_what_cannot_be_tested_is_refused(
-    calibration: list[float], settings: dict[str, float], text: str
+    calibration: list[float], settings: dict[str, float], code: str
 ) -> None:
-    with pytest.raises(UsageError, match=text):
+    with raises(UsageError, code):
         monitor_scores(calibration, [("x", 0.5)], **settings)  # type: ignore[arg-type]
 
 
 def test_an_empty_stream_is_refused() -> None:
-    with pytest.raises(UsageError, match="no inspection"):
+    with raises(UsageError, "drift-empty-stream"):
         monitor_scores([0.1] * 9, [])

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from hyperfsad.errors import UsageError
-from hyperfsad.quality import covering
+from hyperfsad.quality import miss_rates
 from hyperfsad.quality.coverage import cover_tokens
-
-from .samples import cls_tokens
+from tests.lab.theorems.samples import cls_tokens
 
 
 def test_the_answer_tells_how_many_and_which() -> None:
@@ -40,7 +39,7 @@ def test_isolated_parts_are_told() -> None:
 
 
 def test_many_layers_fall_back_to_the_union_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(covering, "MOST_LAYERS", 2)
+    monkeypatch.setattr(miss_rates, "MAX_JOINT_LAYERS", 2)
     report = cover_tokens(cls_tokens(0, 6, 3), np.full(3, 0.8), names="abcdef", blocks=[1, 2, 3])
     assert report.joint is None
     assert (report.missed == report.union).all()

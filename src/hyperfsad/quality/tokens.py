@@ -1,0 +1,67 @@
+"""The tokens of images, as the statistics of coverage, drift and the theorems read them."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..detector.hyperfsad import HyperFSAD
+from ..encoders.encoder import prepare
+from ..encoders.tokens import ImageTokens
+from ..errors import UsageError
+from ..images.loading import NormalImage
+from ..images.reading import Images, distinct_images
+from ..method.memory import MemoryBank
+
+Array = NDArray[np.float64]
+
+
+def encode_images(
+    detector: HyperFSAD,
+    images: Images,
+    *,
+    distinct: bool = False,
+    known: Iterable[NormalImage] = (),
+) -> Iterator[tuple[str, ImageTokens]]:
+    """Name and tokens of each readable image, in order; the others cause a warning.
+
+    `distinct` leaves out copies of earlier pictures: a copy would count as a neighbour. `known`
+    pictures are left out too, where only images count that the detector has not learnt.
+    """
+    refuse_departures(detector, patches=False)
+    learnt = {image.sha256: image.name for image in known}
+    found = distinct_images(
+        images,
+        lambda image: prepare(image, detector.settings),
+        detector.skipped_,
+        learnt,
+        copies=not distinct,
+    )
+    for image, pixels in found:
+        tokens = detector.encoder_.encode_prepared([pixels])
+        yield image.name, ImageTokens(tuple(tokens.patches[0]), tokens.cls[0])
+
+
+def numbers(values: Tensor) -> Array:
+    """A tensor as a float64 array."""
+    return values.detach().cpu().double().numpy()
+
+
+def fitted_bank(detector: HyperFSAD) -> MemoryBank:
+    """The memory bank of a detector, on the device of its encoder."""
+    detector.require_fitted()
+    return detector.memory_.to(detector.encoder_.device)
+
+
+def refuse_departures(detector: HyperFSAD, *, patches: bool = True) -> None:
+    """The theory holds for the paper's algorithm; `patches=False`: only the CLS token counts."""
+    if patches:
+        if detector.sharpness != 1 or detector.smooth or detector.missing:
+            raise UsageError("theory-needs-paper", recipe=detector.recipe)
+        if detector.view_.needs_pictures:
+            raise UsageError("theory-needs-whole-images")
+        if detector.core_ is not None:
+            raise UsageError("theory-needs-full-memory")
+    if detector.roi is not None:
+        raise UsageError("theory-without-roi")
