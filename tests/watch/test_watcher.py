@@ -22,6 +22,7 @@ from hyperfsad.errors import HyperfsadError, UsageError
 from hyperfsad.report.exports import results_csv
 from hyperfsad.watch import Watcher, watch
 from hyperfsad.watch.ledger import Ledger
+from tests.codes import raises
 from tests.conftest import make_picture, read_results
 from tests.waiting import DEADLINE, until
 
@@ -205,7 +206,7 @@ def test_a_file_that_vanishes_or_changes_before_its_turn(
     (folder / "gone[1].png").unlink()
     put(folder / "other.png", 9, 10**17)
     assert [r.score for r in run] == [fitted.predict(make_picture(9)).score]
-    assert f"{folder / 'gone[1].png'} vanished before it was judged." in said
+    assert f"{folder / 'gone[1].png'} vanished before it was inspected." in said
     assert len(read_results(out)) == 2
 
 
@@ -311,25 +312,29 @@ def test_the_output_folder_is_never_watched(fitted: HyperFSAD, folder: Path) -> 
     assert len(read_results(folder / "results")) == 1
 
 
-@pytest.mark.parametrize("out", [".", ".."])
-def test_the_output_folder_cannot_be_watched(fitted: HyperFSAD, folder: Path, out: str) -> None:
-    with pytest.raises(UsageError, match="never watched"):
-        Watcher(fitted, folder, folder / out)
-
-
-def test_a_file_cannot_be_watched(fitted: HyperFSAD, folder: Path, out: Path) -> None:
-    with pytest.raises(UsageError, match="is a file"):
-        Watcher(fitted, put(folder / "1.png", 1), out)
-
-
 @pytest.mark.parametrize(
-    ("name", "seconds"), [("interval", -1), ("settle", math.nan), ("patience", math.inf)]
+    ("code", "options"),
+    [
+        ("watch-inside-output", {"output": "."}),
+        ("watch-inside-output", {"output": ".."}),
+        ("watch-file", {"folder": "1.png"}),
+        ("watch-seconds", {"interval": -1}),
+        ("watch-seconds", {"settle": math.nan}),
+        ("watch-seconds", {"patience": math.inf}),
+    ],
 )
-def test_times_that_cannot_be_used(
-    fitted: HyperFSAD, folder: Path, out: Path, name: str, seconds: float
+def test_settings_that_cannot_be_used(
+    fitted: HyperFSAD,
+    folder: Path,
+    out: Path,
+    code: str,
+    options: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(UsageError, match=f"The {name} is a number of seconds, not {seconds}"):
-        once(fitted, folder, out, **{name: seconds})
+    put(folder / "1.png", 1)
+    monkeypatch.chdir(folder)
+    with raises(UsageError, code):
+        Watcher(fitted, **{"folder": folder, "output": out, **options})
 
 
 def test_a_file_that_is_always_changing_is_left_for_the_next_time(

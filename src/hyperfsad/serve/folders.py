@@ -104,7 +104,7 @@ class WatchedFolder:
         ledger = self._desk.files.folder / FOLDER / key.hexdigest()[:32]
         with contextlib.closing(_Judge(self._desk, product, self._ending)) as judge:
             self._watcher = Watcher(
-                judge, self._folder, ledger, heatmaps=False, keep=judge.keep, notify=self._tell
+                judge, self._folder, ledger, heatmaps=False, persist=judge.keep, notify=self._tell
             )
             if self._ending.is_set():
                 return

@@ -1,4 +1,4 @@
-"""Judging pictures while a camera writes them.
+"""Inspecting pictures while a camera writes them.
 
 >>> from hyperfsad.watch import watch
 >>> for result in watch(detector, "camera/", "out/"):

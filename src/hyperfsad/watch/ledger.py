@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections import deque
 from collections.abc import Iterable, Mapping
 from io import FileIO
 from pathlib import Path
@@ -15,14 +16,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..disk.files import append_object, atomic_path, check_target, explain_os_errors, read_objects
-from ..disk.locks import folder_lock
+from ..disk.files import (
+    append_object,
+    atomic_path,
+    check_target,
+    explain_os_errors,
+    read_objects,
+    sync_folder,
+)
+from ..disk.locks import occupied
 from ..errors import HyperfsadError, UsageError
-from ..messages import Notify, silent
+from ..messages import Notice, Notify, silent
 from ..report.exports import Record
 from ..report.journal import Stamp
 
-RESULTS = "results.jsonl"
+WATCH_RESULTS = "results.jsonl"
 CUT_OFF = "results.cut.jsonl"
 """Where a record goes that was cut off."""
 SKIPPED = ".watch.skipped.jsonl"
@@ -34,8 +42,7 @@ class Ledger:
 
     def __init__(self, folder: Path, notify: Notify = silent, *, wait: bool = False) -> None:
         """`wait` lets another process finish that writes there."""
-        self.folder = folder
-        self.path = folder / RESULTS
+        self.folder, self.path = folder, folder / WATCH_RESULTS
         self.count = 0
         """Records in the file."""
         self.detector: str | None = None
@@ -43,37 +50,28 @@ class Ledger:
         self.end = 0
         """Size of the file in bytes."""
         self._notify, self._wait = notify, wait
-        self._lock = folder_lock(folder)
+        self._open = contextlib.ExitStack()
         self._done = Digests()
-        self._file: FileIO | None = None
+        self._file: FileIO
 
     def __enter__(self) -> "Ledger":
         """Locks the folder, repairs the file and reads which images are done."""
-        with explain_os_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-        if not self._lock.acquire(wait=self._wait, notify=self._notify):
-            self._notify(
-                f"{self.folder} lies on a file system without locks;"
-                " make sure that no other process writes there."
-            )
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(occupied(self.folder, wait=self._wait, notify=self._notify))
             self._refuse_foreign_results()
             check_target(self.path)
             with explain_os_errors(self.path):
-                self._file = self.path.open("ab", buffering=0)
+                self._file = stack.enter_context(self.path.open("ab", buffering=0))
             self._repair()
             self._done = Digests(map(self._counted, read_objects(self.path)))
             self.end = os.path.getsize(self.path)
-            _sync_folder(self.folder)
-        except BaseException:
-            self.__exit__()
-            raise
+            with contextlib.suppress(OSError):  # not every file system can
+                sync_folder(self.folder)
+            self._open = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-        self._lock.release()
+        self._open.close()
 
     def is_done(self, image: str, stamp: Stamp) -> bool:
         """Whether this very picture has its record."""
@@ -81,12 +79,9 @@ class Ledger:
 
     def add(self, record: Record) -> None:
         """Appends a record; when this returns, it is on the disk."""
-        assert self._file is not None
         with explain_os_errors(self.path):
             if not self.path.exists() or self.path.stat().st_size != self.end:
-                raise HyperfsadError(
-                    f"{self.path} was changed by another program while it was written; start again."
-                )
+                raise HyperfsadError("watch-results-changed", path=self.path)
             try:
                 length = append_object(self._file, record)
                 os.fsync(self._file.fileno())
@@ -96,20 +91,15 @@ class Ledger:
         self.end += length
         self._done.add(self._counted(record))
 
-    def skip(self, files: Mapping[str, Stamp] | None) -> None:
-        """Treats the files of the first start as done: `files`, or None for those noted then."""
-        noted = self.folder / SKIPPED
-        if files is not None:
-            with atomic_path(noted) as temporary, temporary.open("wb") as file:
+    def skip(self, files: Mapping[str, Stamp]) -> None:
+        """Treats what the very first start finds as done; at later starts, what it found then."""
+        skipped = self.folder / SKIPPED
+        if self.count == 0 and not skipped.exists():
+            with atomic_path(skipped) as temporary, temporary.open("wb") as file:
                 for image, stamp in files.items():
                     append_object(file, {"image": image, "stamp": stamp})
-        for number in map(_digest_of, read_objects(noted)):
-            self._done.add(number)
-
-    @property
-    def is_first_start(self) -> bool:
-        """Whether nothing was done or skipped before."""
-        return self.count == 0 and not (self.folder / SKIPPED).exists()
+        for digest in map(_digest_of, read_objects(skipped)):
+            self._done.add(digest)
 
     def _counted(self, record: Record) -> int:
         """The digest of a record, which is now one of those in the file."""
@@ -122,36 +112,28 @@ class Ledger:
         first = next(read_objects(self.path), None)
         foreign = first is not None and "stamp" not in first
         if foreign or (self.folder / "results.partial.jsonl").exists():
-            raise UsageError(
-                f"{self.folder} holds the results of another command;"
-                " choose another output folder (-o) for watching."
-            )
+            raise UsageError("watch-results-foreign", folder=self.folder)
 
     def _repair(self) -> None:
         """Completes or moves aside a last record that has no line end."""
         rest = _last_without_end(self.path)
         if not rest:
             return
-        with explain_os_errors(self.path), self.path.open("r+b") as file:
-            try:
-                complete = isinstance(json.loads(rest), dict)
-            except ValueError:
-                complete = False
+        try:
+            complete = isinstance(json.loads(rest), dict)
+        except ValueError:
+            complete = False
+        with explain_os_errors(self.path):
             if complete:
-                file.seek(0, os.SEEK_END)
-                file.write(b"\n")
+                self._file.write(b"\n")
             else:
                 with (self.folder / CUT_OFF).open("ab") as aside:
                     aside.write(rest + b"\n")
                     aside.flush()
                     os.fsync(aside.fileno())
-                file.truncate(os.path.getsize(self.path) - len(rest))
-                self._notify(
-                    f"The last record of {self.path} was cut off; it is now in {CUT_OFF}, and its"
-                    " image is judged again."
-                )
-            file.flush()
-            os.fsync(file.fileno())
+                self._file.truncate(os.path.getsize(self.path) - len(rest))
+                self._notify(Notice("watch-record-cut-off", path=self.path, file=CUT_OFF))
+            os.fsync(self._file.fileno())
 
 
 class Digests:
@@ -193,24 +175,8 @@ def _digest(image: str, stamp: Stamp) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
-def _last_without_end(path: Path, step: int = 1 << 16) -> bytes:
+def _last_without_end(path: Path) -> bytes:
     """The bytes after the last line end."""
-    rest = b""
     with path.open("rb") as file:
-        place = file.seek(0, os.SEEK_END)
-        while place > 0 and b"\n" not in rest:
-            start = max(0, place - step)
-            file.seek(start)
-            rest = file.read(place - start) + rest
-            place = start
-    return rest.rpartition(b"\n")[2]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Puts the name of a new file on the disk, too; not all systems can do that."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        last = b"".join(deque(file, maxlen=1))
+    return b"" if last.endswith(b"\n") else last

@@ -14,18 +14,17 @@ from pathlib import Path
 
 from ..disk.files import append_object, atomic_path
 from ..errors import HyperfsadError, reason
-from ..messages import Notify, silent
+from ..messages import Notice, Notify, silent
 from ..report.exports import Record
 from .webhook import Webhook
 
-STATE = ".webhook.json"
+DELIVERED = ".webhook.json"
+"""The position in results.jsonl up to which all is delivered."""
 REFUSED = "webhook-refused.jsonl"
 """Records that the receiver will never take, and its answer."""
 LONGEST_PAUSE = 60.0
-GRACE = 5.0
+LAST_DELIVERIES = 5.0
 """Seconds for the last deliveries, at the end."""
-SAVE_EVERY = 10.0
-"""Seconds between two saves while records need no delivery."""
 
 
 class Outbox:
@@ -34,13 +33,11 @@ class Outbox:
     def __init__(self, webhook: Webhook, results: Path, end: int, notify: Notify = silent) -> None:
         """`end` is the size of the file so far; `publish` tells when it has grown."""
         self.webhook, self.results = webhook, results
-        self._state = results.parent / STATE
+        self._state = results.parent / DELIVERED
         self._end, self._notify = end, notify
         self._changed = threading.Condition()
         """Guards the end of the file and the deadline, so that no record slips between them."""
         self._deadline: float | None = None
-        self._saved: int | None = None
-        self._saved_at = 0.0
         self._closed = False
         self._offset = self._initial_offset()
         self._save()
@@ -50,7 +47,7 @@ class Outbox:
         """Starts with what earlier runs have left."""
         left = self.pending()
         if left:
-            self._notify(f"{left} earlier result{'s' * (left > 1)} for the webhook.")
+            self._notify(Notice("webhook-earlier", number=left))
         self._thread.start()
         return self
 
@@ -64,7 +61,7 @@ class Outbox:
         """How many records are still to be delivered."""
         return sum(self.webhook.wants(record) for _, record in self._records())
 
-    def close(self, grace: float = GRACE) -> int:
+    def close(self, grace: float = LAST_DELIVERIES) -> int:
         """Delivers for `grace` seconds at most; returns how many records the next start will send.
 
         A delivery that still hangs then is abandoned.
@@ -90,7 +87,7 @@ class Outbox:
             offset = None
         if type(offset) is int and 0 <= offset <= self._end and self._is_start(offset):
             return offset
-        self._notify(f"{self._state} does not fit {self.results}; earlier results are not sent.")
+        self._notify(Notice("webhook-state-unfit", path=self._state, results=self.results))
         return self._end
 
     def _is_start(self, offset: int) -> bool:
@@ -122,10 +119,10 @@ class Outbox:
                     if wanted and not self._deliver(row, record):
                         return
                     self._offset += len(row)
-                    if wanted or time.monotonic() - self._saved_at > SAVE_EVERY:
+                    if wanted:
                         self._save()
             except OSError as error:
-                self._notify(f"The webhook waits: {reason(error)}.")
+                self._notify(Notice("webhook-waits", why=reason(error)))
                 if not self._pause(LONGEST_PAUSE):
                     return
 
@@ -137,22 +134,23 @@ class Outbox:
 
     def _deliver(self, row: bytes, record: Record) -> bool:
         """Tries until the record is taken or refused for good; False when time is up."""
-        key = _idempotency_key(record)
-        tries = 0
+        text = json.dumps([record.get("image"), record.get("stamp")])
+        key = hashlib.sha256(text.encode()).hexdigest()[:32]
+        host, tries = self.webhook.host, 0
         while (left := self._time_left()) > 0:
             answer = self.webhook.send(row, key, min(self.webhook.timeout, left))
             if answer.taken:
                 if tries:
-                    self._notify(f"The webhook at {self.webhook.place} takes results again.")
+                    self._notify(Notice("webhook-recovered", host=host))
                 return True
             if answer.final:
-                self._note_refusal(record, answer.text)
+                facts = {"image": record.get("image"), "why": answer.why, "file": REFUSED}
+                self._notify(Notice("webhook-refused", host=host, **facts))
+                with (self.results.parent / REFUSED).open("ab") as file:
+                    append_object(file, {"answer": answer.why, "record": record})
                 return True
             if tries == 0:
-                self._notify(
-                    f"The webhook at {self.webhook.place} did not take a result ({answer.text});"
-                    " hyperfsad tries again until it does."
-                )
+                self._notify(Notice("webhook-retries", host=host, why=answer.why))
             pause = min(self.webhook.pause * 2 ** min(tries, 20), LONGEST_PAUSE)
             tries += 1
             if not self._pause(pause):
@@ -171,28 +169,12 @@ class Outbox:
             time.sleep(max(0.0, min(seconds, self._time_left())))
         return self._time_left() > 0
 
-    def _note_refusal(self, record: Record, text: str) -> None:
-        self._notify(
-            f"The webhook at {self.webhook.place} refused the result of {record.get('image')}"
-            f" ({text}); it is not sent again but noted in {REFUSED}."
-        )
-        # programs that read this file know the key "line"
-        with (self.results.parent / REFUSED).open("ab") as file:
-            append_object(file, {"answer": text, "line": record})
-
     def _save(self) -> None:
         """Saves how far deliveries have come; if that fails, records are sent twice, not lost."""
-        self._saved_at = time.monotonic()
-        if self._closed or self._saved == self._offset:
+        if self._closed:
             return
         try:
             with atomic_path(self._state) as temporary:
                 temporary.write_text(json.dumps({"offset": self._offset}) + "\n", encoding="utf-8")
-            self._saved = self._offset
         except (HyperfsadError, OSError) as error:
-            self._notify(f"The state of the webhook cannot be saved: {error}")
-
-
-def _idempotency_key(record: Record) -> str:
-    text = json.dumps([record.get("image"), record.get("stamp")])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+            self._notify(Notice("webhook-state-unsaved", why=error))

@@ -1,77 +1,94 @@
-"""Judging pictures while a camera writes them, for weeks: none twice, none lost."""
+"""Inspecting pictures while a camera writes them, for weeks: none twice, none lost."""
 
 import math
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..errors import ImageError, UsageError, reason
-from ..messages import Notify, silent
+from ..messages import Notice, Notify, silent
 from ..report.exports import Record, make_record
 from ..report.folder import file_name, write_files
 from ..report.journal import Stamp, stamp_of
 from ..results.result import AnomalyResult
-from .arrivals import Arrivals, FolderScan, scan_folder
-from .judge import Judge, Keep
-from .ledger import RESULTS, Ledger
-from .outbox import GRACE, Outbox
+from .incoming import FolderScan, IncomingFiles, scan_folder
+from .ledger import Ledger
+from .outbox import LAST_DELIVERIES, Outbox
 from .webhook import Webhook
 
-if TYPE_CHECKING:
-    from PIL import Image
-
-INTERVAL, SETTLE, PATIENCE = 0.5, 1.0, 10.0
+INTERVAL, SETTLE, SETTLED_PATIENCE = 0.5, 1.0, 10.0
 STUCK = 60.0
 """Seconds after which a file that never stops changing is reported."""
 _NAP = 0.1
 """Seconds until `stop` is noticed."""
 
 
+class WatchDetector(Protocol):
+    """What a watcher needs of a detector."""
+
+    @property
+    def encoder_(self) -> Any:
+        """Loaded by the time this returns."""
+        ...
+
+    @property
+    def threshold_(self) -> float | None:
+        """Above it an image is anomalous."""
+        ...
+
+    def identity(self) -> str:
+        """Changes with what it has learnt."""
+        ...
+
+    def predict(self, images: str, *, keep_pictures: bool) -> Any:
+        """The result of a picture; anything else if it is no longer there."""
+        ...
+
+
 class Watcher:
-    """Scans a folder again and again, and judges each picture that is new and complete."""
+    """Scans a folder again and again, and inspects each picture that is new and complete."""
 
     def __init__(
         self,
-        detector: Judge,
+        detector: WatchDetector,
         folder: str | os.PathLike[str],
         output: str | os.PathLike[str] = "out",
         *,
         interval: float = INTERVAL,
         settle: float = SETTLE,
-        patience: float = PATIENCE,
+        patience: float = SETTLED_PATIENCE,
         new_only: bool = False,
         heatmaps: bool = True,
         maps: bool = False,
         webhook: Webhook | None = None,
-        keep: Keep | None = None,
+        persist: Callable[[AnomalyResult, Stamp], None] | None = None,
         wait: bool = False,
         notify: Notify = silent,
     ) -> None:
         """A picture is complete when it has not changed for `settle` seconds and decodes; one that
         never decodes gets a record with its error after `patience` seconds.
 
-        `new_only` skips what the very first start finds. `keep` gets a result, and its picture's
+        `new_only` skips what the very first start finds. `persist` gets a result, and its picture's
         stamp, before the picture counts as done; so after a crash perhaps again. `wait` lets
         another process finish that writes to the output folder. `notify` receives messages.
         """
         for name, value in (("interval", interval), ("settle", settle), ("patience", patience)):
             if not 0 <= value < math.inf:
-                raise UsageError(f"The {name} is a number of seconds, not {value}.")
+                raise UsageError("watch-seconds", name=name, given=value)
         self.detector = detector
         self.folder = os.path.abspath(folder)  # an image has the same name wherever we start
         self.output = Path(output)
-        self.interval = interval
-        self.new_only, self.heatmaps, self.maps = new_only, heatmaps, maps
-        self.wait = wait
+        self.interval, self.new_only, self.wait = interval, new_only, wait
+        self.heatmaps, self.maps = heatmaps, maps
         self.webhook, self.notify = webhook, notify
-        self._keep = keep
         self.record: Record = {}
         """The record of the last result."""
         self.stopping = False
-        self._arrivals = Arrivals(settle, patience)
+        self._persist = persist
+        self._incoming = IncomingFiles(settle, patience)
         self._done: dict[str, Stamp] = {}
         self._unreadable: dict[str, str] = {}
         self._temporary: dict[str, float] = {}
@@ -84,11 +101,15 @@ class Watcher:
         self.stopping = True
 
     def run(self, once: bool = False) -> Generator[AnomalyResult, None, None]:
-        """Yields each result after its record is on the disk; `once` judges what is there now."""
+        """Yields each result after its record is on the disk; `once` takes what is there now."""
         if once and not os.path.isdir(self.folder):
-            raise UsageError(f"There is no folder {self.folder}.")
+            raise UsageError("watch-no-folder", folder=self.folder)
         with Ledger(self.output, self.notify, wait=self.wait) as ledger:
-            self._announce_start(ledger)
+            facts = {"folder": self.folder, "done": ledger.count, "results": ledger.path}
+            self.notify(Notice("watch-started", **facts))
+            if ledger.detector not in (None, self._identity):
+                change = {"before": ledger.detector, "now": self._identity}
+                self.notify(Notice("watch-other-detector", **change))
             self.detector.encoder_  # noqa: B018 (missing weights fail now, not at an image)
             outbox = None
             if self.webhook is not None:
@@ -96,42 +117,24 @@ class Watcher:
             grace = 0.0  # after an error or a second Ctrl-C
             try:
                 yield from self._rounds(ledger, outbox, once)
-                grace = GRACE
+                grace = LAST_DELIVERIES
             except GeneratorExit:
-                grace = GRACE
+                grace = LAST_DELIVERIES
                 raise
             finally:
                 left = outbox.close(grace) if outbox is not None else 0
                 if left:
-                    self.notify(
-                        f"{left} result{'s' * (left > 1)} could not be delivered to the webhook"
-                        " yet; the next start sends them."
-                    )
+                    self.notify(Notice("webhook-undelivered", number=left))
 
     def _check_settings(self) -> None:
         real, out = os.path.realpath(self.folder), os.path.realpath(self.output)
         if real == out or out in map(str, Path(real).parents):
-            raise UsageError(
-                f"{self.folder} is or lies in the output folder {self.output}, which is never"
-                " watched; choose another output folder (-o)."
-            )
+            raise UsageError("watch-inside-output", folder=self.folder, output=self.output)
         if os.path.isfile(self.folder):
-            raise UsageError(f"{self.folder} is a file; name the folder to watch.")
+            raise UsageError("watch-file", path=self.folder)
         wanted = self.webhook.on if self.webhook else ()
         if "anomalous" in wanted and self.detector.threshold_ is None:
-            raise UsageError(
-                "The detector has no threshold, so no image would be called anomalous: set one with"
-                " hyperfsad calibrate, or send all results (--webhook-on all)."
-            )
-
-    def _announce_start(self, ledger: Ledger) -> None:
-        done = f"{ledger.count} image{'s' * (ledger.count != 1)} done before"
-        self.notify(f"Watching {self.folder}; {done}; results go to {self.output / RESULTS}.")
-        if ledger.detector not in (None, self._identity):
-            self.notify(
-                f"Earlier results come from another detector ({ledger.detector}); they stay, and"
-                f" new images are judged by this one ({self._identity})."
-            )
+            raise UsageError("webhook-no-threshold")
 
     def _rounds(
         self, ledger: Ledger, outbox: Outbox | None, once: bool
@@ -143,21 +146,21 @@ class Watcher:
             scan = self._scan()
             if once and self.folder in scan.unreadable:
                 why = scan.unreadable[self.folder]
-                raise UsageError(f"{self.folder} cannot be opened: {why}.")
+                raise UsageError("watch-folder-closed", folder=self.folder, why=why)
             if skipping and self.folder not in scan.unreadable:
-                ledger.skip(scan.files if ledger.is_first_start else None)
+                ledger.skip(scan.files)
                 skipping = False
             self._update(scan, ledger, began)
             self._report_stuck_files(scan, began, 0.0 if once else STUCK)
             cost = time.monotonic() - began
             if wanted is None:
-                wanted = {path for path in scan.files if path in self._arrivals}
-            for path, stamp in self._arrivals.ready(time.monotonic()):
+                wanted = {path for path in scan.files if path in self._incoming}
+            for path, stamp in self._incoming.ready(time.monotonic()):
                 if self.stopping:
                     return
                 if once and path not in wanted:
                     continue
-                result = self._judge(path, stamp, ledger)
+                result = self._inspect(path, stamp, ledger)
                 if result is not None:
                     if outbox is not None:
                         outbox.publish(ledger.end)
@@ -171,10 +174,10 @@ class Watcher:
         scan = scan_folder(self.folder, os.fspath(self.output))
         for folder, why in scan.unreadable.items():
             if folder not in self._unreadable:
-                self.notify(f"{folder} cannot be opened ({why}); hyperfsad keeps trying.")
+                self.notify(Notice("watch-folder-lost", folder=folder, why=why))
         for folder in self._unreadable:
             if folder not in scan.unreadable and os.path.isdir(folder):
-                self.notify(f"{folder} is there again.")
+                self.notify(Notice("watch-folder-back", folder=folder))
         self._unreadable = scan.unreadable
         return scan
 
@@ -182,32 +185,28 @@ class Watcher:
         done: dict[str, Stamp] = {}
         new: dict[str, Stamp] = {}
         for path, stamp in scan.files.items():
-            known = self._done.get(path) == stamp or (
-                not self._arrivals.is_waiting(path, stamp) and ledger.is_done(path, stamp)
-            )
+            known = self._done.get(path) == stamp or ledger.is_done(path, stamp)
             (done if known else new)[path] = stamp
         self._done = done  # only what the folder holds now; the ledger knows all
-        self._arrivals.update(new, now)
+        self._incoming.update(new, now)
 
     def _report_stuck_files(self, scan: FolderScan, now: float, after: float) -> None:
-        """Files that are never judged: with temporary names, or never finished."""
+        """Files that are never inspected: with temporary names, or never finished."""
         self._temporary = {path: self._temporary.get(path, now) for path in scan.temporary}
         temporary = {path for path, first in self._temporary.items() if now - first >= after}
         for path in sorted(temporary - self._reported)[:3]:
-            self.notify(f"{path} has a temporary name and is skipped; rename it to have it judged.")
-        changing = set(self._arrivals.still_changing(now, STUCK))
+            self.notify(Notice("watch-temporary-name", image=path))
+        changing = self._incoming.still_changing(now, STUCK)
         for path in sorted(changing - self._reported):
-            self.notify(
-                f"{path} has been changing for a minute, never unchanged for"
-                f" {self._arrivals.settle:g} seconds (--settle), so it cannot be judged."
-            )
+            settle = self._incoming.settle
+            self.notify(Notice("watch-never-settles", image=path, seconds=settle))
         self._reported = changing | temporary
 
-    def _judge(self, path: str, stamp: Stamp, ledger: Ledger) -> AnomalyResult | None:
+    def _inspect(self, path: str, stamp: Stamp, ledger: Ledger) -> AnomalyResult | None:
         """The result of a complete picture, after its record is written; None if it must wait."""
         if not self._is_unchanged(path, stamp):
             return None
-        picture: Image.Image | None = None
+        picture = None
         try:
             result = self.detector.predict(path, keep_pictures=self.heatmaps)
             if not isinstance(result, AnomalyResult):  # gone, and its name looked like a pattern
@@ -217,39 +216,36 @@ class Watcher:
             if stamp_of(path) not in (stamp, None):
                 return None  # it was written to while it was read
         except (ImageError, OSError, MemoryError) as error:
-            again = self._arrivals.retry_later(path, time.monotonic())
+            again = self._incoming.retry_later(path, time.monotonic())
             if again or not self._is_unchanged(path, stamp):
                 return None
-            result = AnomalyResult.failed(path, _sentence(error, path))
-        if self._keep is not None:
-            self._keep(result, stamp)
-        self.record = self._write(result, stamp, picture)
+            result = AnomalyResult.failed(path, str(_as_image_error(error, path)))
+        if self._persist is not None:
+            self._persist(result, stamp)
+        # a folder for each day; one would fill with millions
+        name = f"{_day(stamp)}/{file_name(result.image, f' {stamp[0]} {stamp[1]}')}"
+        files = write_files(self.output, result, name, picture, self.maps)
+        moment = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        watched = {"time": moment, "stamp": list(stamp), "detector": self._identity}
+        self.record = make_record(result, {**files, **watched})
         ledger.add(self.record)
-        self._arrivals.remove(path)
+        self._incoming.remove(path)
         self._done[path] = stamp
         return result
 
     def _is_unchanged(self, path: str, stamp: Stamp) -> bool:
         current = stamp_of(path)
         if current is None and os.path.isdir(self.folder):
-            self.notify(f"{path} vanished before it was judged.")
+            self.notify(Notice("watch-vanished", image=path))
         return current == stamp
-
-    def _write(self, result: AnomalyResult, stamp: Stamp, picture: "Image.Image | None") -> Record:
-        """Writes the files of a result into a folder for each day; one would fill with millions."""
-        name = f"{_day(stamp)}/{file_name(result.image, f' {stamp[0]} {stamp[1]}')}"
-        files = write_files(self.output, result, name, picture, self.maps)
-        time = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        watched = {"time": time, "stamp": list(stamp), "detector": self._identity}
-        return make_record(result, {**files, **watched})
 
     def _must_wait(self, wanted: set[str], now: float) -> bool:
         """Whether some of the wanted files are not done yet; those that never end are dropped."""
-        endless = self._arrivals.still_changing(now, self._arrivals.patience)
-        for path in wanted.intersection(endless):
-            self.notify(f"{path} is still being written; it is left for the next time.")
-            wanted.discard(path)
-        return any(path in self._arrivals for path in wanted)
+        endless = wanted & self._incoming.still_changing(now, self._incoming.patience)
+        for path in sorted(endless):
+            self.notify(Notice("watch-left-for-next", image=path))
+        wanted -= endless
+        return any(path in self._incoming for path in wanted)
 
     def _sleep(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -258,7 +254,7 @@ class Watcher:
 
 
 def watch(
-    detector: Judge,
+    detector: WatchDetector,
     folder: str | os.PathLike[str],
     output: str | os.PathLike[str] = "out",
     *,
@@ -269,11 +265,12 @@ def watch(
     return Watcher(detector, folder, output, **options).run(once)
 
 
-def _sentence(error: ImageError | OSError | MemoryError, path: str) -> str:
+def _as_image_error(error: ImageError | OSError | MemoryError, path: str) -> ImageError:
     if isinstance(error, ImageError):
-        return str(error)
-    memory = isinstance(error, MemoryError)
-    return f"{path} cannot be read: {'it does not fit into memory' if memory else reason(error)}."
+        return error
+    if isinstance(error, MemoryError):
+        return ImageError("watch-image-memory", image=path)
+    return ImageError("watch-image-unreadable", image=path, why=reason(error))
 
 
 def _day(stamp: Stamp) -> str:

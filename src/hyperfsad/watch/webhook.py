@@ -13,10 +13,20 @@ from ..errors import UsageError, reason
 from ..report.exports import Record
 from ..version import __version__
 
-OCCASIONS = ("anomalous", "error", "all")
+WEBHOOK_EVENTS = ("anomalous", "error", "all")
 
-_OURS = ("content-type", "content-length", "idempotency-key", "transfer-encoding")
+_OWN_HEADERS = ("content-type", "content-length", "idempotency-key", "transfer-encoding")
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x1f\x7f]*)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome of one try."""
+
+    taken: bool = False
+    final: bool = False
+    """Whether another try is useless."""
+    why: str = ""
 
 
 class Webhook:
@@ -31,18 +41,16 @@ class Webhook:
         timeout: float = 10.0,
         pause: float = 1.0,
     ) -> None:
-        """`headers` are texts such as "Authorization: Bearer …". `on` holds any of `OCCASIONS`.
+        """`headers` are texts such as "Authorization: Bearer …"; `on` is any of `WEBHOOK_EVENTS`.
 
         `timeout` limits each step of a delivery. `pause` is the time before the second try; it
         doubles with each further one, up to a minute.
         """
-        self.url, self.place = url, _checked(url)
+        self.url, self.host = url, _checked_host(url)
         self.on = frozenset(on)
-        if not self.on or not self.on <= set(OCCASIONS):
-            raise UsageError(
-                f"The webhook is called on any of {', '.join(OCCASIONS)}, not on"
-                f" {', '.join(sorted(self.on.difference(OCCASIONS))) or 'nothing'}."
-            )
+        if not self.on or not self.on <= set(WEBHOOK_EVENTS):
+            unknown = sorted(self.on.difference(WEBHOOK_EVENTS))
+            raise UsageError("webhook-events", given=unknown, known=WEBHOOK_EVENTS)
         self.headers = dict(map(_parsed, headers))
         self.timeout, self.pause = timeout, pause
         self._opener = urllib.request.build_opener(_NoRedirects)
@@ -55,7 +63,7 @@ class Webhook:
             or ("error" in self.on and record.get("error") is not None)
         )
 
-    def send(self, row: bytes, key: str, timeout: float) -> "Answer":
+    def send(self, row: bytes, key: str, timeout: float) -> Answer:
         """Sends one record, once."""
         headers = {
             "User-Agent": f"hyperfsad/{__version__}",
@@ -69,67 +77,56 @@ class Webhook:
                 return Answer(taken=True)
         except urllib.error.HTTPError as error:
             error.close()
-            return _refusal(error.code)
+            why = f"{error.code} {http.client.responses.get(error.code, '')}".strip()
+            if 300 <= error.code < 400:
+                return Answer(why=f"{why}; redirects are not followed")
+            final = 400 <= error.code < 500 and error.code not in (408, 429)
+            return Answer(final=final, why=why)
         except urllib.error.URLError as error:
             cause = error.reason
-            return Answer(text=reason(cause) if isinstance(cause, OSError) else str(cause))
+            return Answer(why=reason(cause) if isinstance(cause, OSError) else str(cause))
         except TimeoutError:
-            return Answer(text=f"no answer within {timeout:.3g} seconds")
+            return Answer(why=f"no answer within {timeout:.3g} seconds")
         except (OSError, http.client.HTTPException) as error:
-            return Answer(text=reason(error))
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The outcome of one try."""
-
-    taken: bool = False
-    final: bool = False
-    """Whether another try is useless."""
-    text: str = ""
+            return Answer(why=reason(error))
 
 
 def read_headers(texts: Iterable[str]) -> list[str]:
     """Headers as given, or from a file: "@FILE" holds one on each line, hidden from `ps`."""
     headers = []
     for text in texts:
-        if text.startswith("@"):
-            try:
-                rows = Path(text[1:]).read_text(encoding="utf-8").splitlines()
-            except (OSError, ValueError) as error:
-                raise UsageError(f"{text[1:]} cannot be read: {reason(error)}.") from error
-            headers += [row.strip() for row in rows if row.strip()]
-        else:
+        if not text.startswith("@"):
             headers.append(text)
+            continue
+        try:
+            rows = Path(text[1:]).read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError) as error:
+            raise UsageError("webhook-header-file", path=text[1:], why=reason(error)) from error
+        headers += [row.strip() for row in rows if row.strip()]
     return headers
 
 
-def _checked(url: str) -> str:
+def _checked_host(url: str) -> str:
     """Refuses what is not a web address; returns the part that may be shown."""
-    kind = "A webhook is an address such as https://example.org/parts"
     try:
         address = urlsplit(url)
         host, port = address.hostname, address.port
     except ValueError:
-        raise UsageError(f"{kind}.") from None
-    if address.scheme not in ("http", "https") or not host:
-        raise UsageError(f"{kind}.")
+        raise UsageError("webhook-address") from None
     if address.username is not None or address.password is not None:
-        raise UsageError(
-            "A webhook's address holds no password; send it as a header"
-            ' (--webhook-header "Authorization: …").'
-        )
-    if not url.isascii() or not url.isprintable() or " " in url:
-        raise UsageError(f"{kind}; write other characters as %XX.")
+        raise UsageError("webhook-password")
+    printable = url.isascii() and url.isprintable() and " " not in url
+    if address.scheme not in ("http", "https") or not host or not printable:
+        raise UsageError("webhook-address")
     return f"{address.scheme}://{host}" + (f":{port}" if port else "")
 
 
 def _parsed(header: str) -> tuple[str, str]:
     found = _HEADER.fullmatch(header)
     if found is None or not header.isascii():
-        raise UsageError('A header of the webhook is written as "Name: value", in ASCII.')
-    if found[1].lower() in _OURS:
-        raise UsageError(f"The header {found[1]} of the webhook is set by hyperfsad itself.")
+        raise UsageError("webhook-header")
+    if found[1].lower() in _OWN_HEADERS:
+        raise UsageError("webhook-own-header", name=found[1])
     return found[1], found[2].rstrip()
 
 
@@ -138,11 +135,3 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: object, **__: object) -> None:
         return None
-
-
-def _refusal(code: int) -> Answer:
-    name = http.client.responses.get(code, "")
-    text = f"{code} {name}".strip()
-    if 300 <= code < 400:
-        return Answer(text=f"{text}: redirects are not followed, give the final address")
-    return Answer(final=400 <= code < 500 and code not in (408, 429), text=text)

@@ -1,5 +1,98 @@
 """Sentences about `watch`."""
 
-from . import Sentences
+from collections.abc import Sequence
 
-WATCH_SENTENCES: Sentences = {}
+from . import Options, Sentences
+
+
+def _seconds(name: str, given: object, option: Options) -> str:
+    return f"{option[name]} is a number of seconds, not {given}."
+
+
+def _started(folder: str, done: int, results: object, **_: object) -> str:
+    images = "1 image" if done == 1 else f"{done} images"
+    return f"Watching {folder}; {images} done before; results go to {results}."
+
+
+def _events(given: Sequence[str], known: Sequence[str], **_: object) -> str:
+    wrong = ", ".join(given) or "nothing"
+    return f"The webhook is called on any of {', '.join(known)}, not on {wrong}."
+
+
+def _earlier(number: int, **_: object) -> str:
+    return f"{number} earlier result{'s' * (number > 1)} for the webhook."
+
+
+def _undelivered(number: int, **_: object) -> str:
+    results = "1 result" if number == 1 else f"{number} results"
+    return f"{results} could not be delivered to the webhook yet; the next start sends them."
+
+
+WATCH_SENTENCES: Sentences = {
+    "watch-seconds": _seconds,
+    "watch-started": _started,
+    "watch-no-folder": "There is no folder {folder}.",
+    "watch-file": "{path} is a file; name the folder to watch.",
+    "watch-inside-output": (
+        "{folder} is or lies in the output folder {output}, which is never watched; choose another"
+        " {option[output]}."
+    ),
+    "watch-other-detector": (
+        "Earlier results come from another detector ({before}); they stay, and this one ({now})"
+        " inspects new images."
+    ),
+    "watch-folder-closed": "{folder} cannot be opened: {why}.",
+    "watch-folder-lost": "{folder} cannot be opened ({why}); hyperfsad keeps trying.",
+    "watch-folder-back": "{folder} is there again.",
+    "watch-temporary-name": (
+        "{image} has a temporary name and is skipped; rename it to have it inspected."
+    ),
+    "watch-never-settles": (
+        "{image} has been changing for a minute, never unchanged for {seconds:g} seconds"
+        " ({option[settle]}), so it cannot be inspected."
+    ),
+    "watch-vanished": "{image} vanished before it was inspected.",
+    "watch-left-for-next": "{image} is still being written; it is left for the next time.",
+    "watch-image-memory": "{image} cannot be read: it does not fit into memory.",
+    "watch-image-unreadable": "{image} cannot be read: {why}.",
+    "watch-results-changed": (
+        "{path} was changed by another program while it was being written; start again."
+    ),
+    "watch-results-foreign": (
+        "{folder} holds the results of another command; choose another {option[output]} for"
+        " watching."
+    ),
+    "watch-record-cut-off": (
+        "The last record of {path} was cut off; it is now in {file}, and its image is inspected"
+        " again."
+    ),
+    "webhook-address": (
+        "A webhook is an address such as https://example.org/parts; write other characters than"
+        " ASCII as %XX."
+    ),
+    "webhook-password": (
+        "A webhook's address must not hold a password; send it as a header, such as"
+        ' {option[webhook_header]} "Authorization: …".'
+    ),
+    "webhook-header": 'A header of the webhook is written as "Name: value", in ASCII.',
+    "webhook-own-header": "The header {name} of the webhook is set by hyperfsad itself.",
+    "webhook-header-file": "{path} cannot be read: {why}.",
+    "webhook-events": _events,
+    "webhook-no-threshold": (
+        "The detector has no threshold, so no image would be anomalous: set one with `hyperfsad"
+        " calibrate`, or send all results ({option[webhook_on]} all)."
+    ),
+    "webhook-earlier": _earlier,
+    "webhook-undelivered": _undelivered,
+    "webhook-state-unfit": "{path} does not fit {results}; earlier results are not sent.",
+    "webhook-state-unsaved": "The state of the webhook was not saved ({why}).",
+    "webhook-waits": "The webhook waits: {why}.",
+    "webhook-recovered": "The webhook at {host} takes results again.",
+    "webhook-retries": (
+        "The webhook at {host} did not take a result ({why}); hyperfsad tries again until it does."
+    ),
+    "webhook-refused": (
+        "The webhook at {host} refused the result of {image} ({why}); it is not sent again but"
+        " kept in {file}."
+    ),
+}

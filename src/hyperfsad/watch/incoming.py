@@ -11,7 +11,7 @@ from ..errors import reason
 from ..images.finding import has_image_suffix, walk
 from ..report.journal import Stamp, stamp_of
 
-TEMPORARY = (".tmp", ".part", ".partial", "~")
+TEMPORARY_ENDINGS = (".tmp", ".part", ".partial", "~")
 """How names end, before the suffix, while a file is being written; it is renamed afterwards."""
 
 
@@ -22,7 +22,7 @@ def is_picture(name: str) -> bool:
 
 def is_temporary(name: str) -> bool:
     """Whether a picture of this name is still being written."""
-    return name.startswith("~") or os.path.splitext(name)[0].lower().endswith(TEMPORARY)
+    return name.startswith("~") or os.path.splitext(name)[0].lower().endswith(TEMPORARY_ENDINGS)
 
 
 @dataclass
@@ -55,7 +55,7 @@ def scan_folder(folder: str, exclude: str) -> FolderScan:
 
 
 @dataclass
-class _WaitingFile:
+class _Incoming:
     stamp: Stamp
     arrived: float
     """When the file was first found."""
@@ -64,7 +64,7 @@ class _WaitingFile:
     next_try: float
 
 
-class Arrivals:
+class IncomingFiles:
     """Files that wait: until their writer has finished, or for another try to decode them.
 
     `now` is our own clock in seconds: those of cameras and file servers may differ.
@@ -72,51 +72,44 @@ class Arrivals:
 
     def __init__(self, settle: float, patience: float) -> None:
         self.settle, self.patience = settle, patience
-        self._waiting: dict[str, _WaitingFile] = {}
+        self._files: dict[str, _Incoming] = {}
 
     def update(self, files: Mapping[str, Stamp], now: float) -> None:
         """Takes all files that are not done yet; forgets all others."""
-        waiting = {}
+        current = {}
         for path, stamp in files.items():
-            file = self._waiting.get(path)
+            file = self._files.get(path)
             if file is None or file.stamp != stamp:
                 arrived = now if file is None else file.arrived
-                file = _WaitingFile(stamp, arrived, now, now + self.settle)
-            waiting[path] = file
-        self._waiting = waiting
+                file = _Incoming(stamp, arrived, now, now + self.settle)
+            current[path] = file
+        self._files = current
 
     def ready(self, now: float) -> list[tuple[str, Stamp]]:
         """Files that have not changed for the settle time, the oldest first."""
-        due = [(path, file.stamp) for path, file in self._waiting.items() if file.next_try <= now]
+        due = [(path, file.stamp) for path, file in self._files.items() if file.next_try <= now]
         return sorted(due, key=lambda item: (item[1][1], item[0]))
 
     def retry_later(self, path: str, now: float) -> bool:
         """Plans another try to decode a file; False when its time is up."""
-        file = self._waiting[path]
+        file = self._files[path]
         end = file.unchanged_since + self.patience
-        if now >= end:
-            return False
         file.next_try = min(now + max(self.settle, (now - file.unchanged_since) / 2), end)
-        return True
+        return now < end
 
-    def still_changing(self, now: float, seconds: float) -> list[str]:
-        """Files that arrived at least so many seconds ago and never stopped changing."""
-        return [
+    def still_changing(self, now: float, seconds: float) -> set[str]:
+        """Files that arrived at least `seconds` ago and never stopped changing."""
+        return {
             path
-            for path, file in self._waiting.items()
+            for path, file in self._files.items()
             if now - file.arrived >= seconds
             and file.arrived < file.unchanged_since
             and now - file.unchanged_since <= self.settle
-        ]
+        }
 
     def remove(self, path: str) -> None:
         """The file is done."""
-        self._waiting.pop(path, None)
-
-    def is_waiting(self, path: str, stamp: Stamp) -> bool:
-        """Whether the file waits with this very stamp."""
-        file = self._waiting.get(path)
-        return file is not None and file.stamp == stamp
+        self._files.pop(path, None)
 
     def __contains__(self, path: str) -> bool:
-        return path in self._waiting
+        return path in self._files

@@ -6,27 +6,21 @@ from pathlib import Path
 import pytest
 
 from hyperfsad.report.journal import Stamp, stamp_of
-from hyperfsad.watch.arrivals import Arrivals, is_picture, is_temporary, scan_folder
+from hyperfsad.watch.incoming import IncomingFiles, is_picture, is_temporary, scan_folder
 
 
 @pytest.mark.parametrize(
-    "name", ["a.png", "A.JPG", "ä b.tiff", "partial.png", "x.tmp.d.png", "tmp.bmp"]
+    ("kind", "names"),
+    [
+        ("picture", ["a.png", "A.JPG", "ä b.tiff", "partial.png", "x.tmp.d.png", "tmp.bmp"]),
+        ("temporary", ["~a.png", "a~.png", "a.TMP.png", "a.part.jpg", "a.partial.jpg"]),
+        ("other", [".a.png", "a.png~", "a.png.tmp", "a.png.part", "a.txt", "png", "Thumbs.db"]),
+    ],
 )
-def test_names_of_pictures(name: str) -> None:
-    assert is_picture(name)
-    assert not is_temporary(name)
-
-
-@pytest.mark.parametrize(
-    "name", [".a.png", "a.png~", "a.png.tmp", "a.png.part", "a.txt", "png", "Thumbs.db"]
-)
-def test_names_of_other_files(name: str) -> None:
-    assert not is_picture(name)
-
-
-@pytest.mark.parametrize("name", ["~a.png", "a~.png", "a.TMP.png", "a.part.jpg", "a.partial.jpg"])
-def test_names_of_pictures_that_are_being_written(name: str) -> None:
-    assert is_temporary(name)
+def test_names(kind: str, names: list[str]) -> None:
+    for name in names:
+        assert is_picture(name) == (kind != "other"), name
+        assert kind == "other" or is_temporary(name) == (kind == "temporary"), name
 
 
 def test_a_scan_goes_everywhere_but_into_outputs_and_circles(tmp_path: Path) -> None:
@@ -49,11 +43,8 @@ def test_a_scan_goes_everywhere_but_into_outputs_and_circles(tmp_path: Path) -> 
     assert {os.path.relpath(path, folder) for path in found.files} == wanted
     assert found.files[str(folder / "a.png")] == stamp_of(str(folder / "a.png"))
     assert not found.unreadable
-
-
-def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
-    found = scan_folder(str(tmp_path / "none"), "")
-    assert found.unreadable == {str(tmp_path / "none"): "No such file or directory"}
+    missing = str(tmp_path / "none")
+    assert scan_folder(missing, "").unreadable == {missing: "No such file or directory"}
 
 
 def test_a_folder_that_may_not_be_opened_is_reported_and_the_rest_is_found(tmp_path: Path) -> None:
@@ -75,48 +66,45 @@ def names(ready: list[tuple[str, Stamp]]) -> list[str]:
 
 
 def test_a_file_is_ready_when_it_stops_changing_and_the_oldest_comes_first() -> None:
-    arrivals = Arrivals(settle=1.0, patience=10.0)
+    incoming = IncomingFiles(settle=1.0, patience=10.0)
     files = {"b": (5, 100), "a": (5, 100), "old": (5, 7)}
-    arrivals.update(files, now=0.0)
-    assert arrivals.ready(0.9) == []
-    arrivals.update({**files, "a": (6, 100)}, now=0.9)  # it grew
-    assert names(arrivals.ready(1.0)) == ["old", "b"]
-    assert names(arrivals.ready(1.9)) == ["old", "a", "b"]
-    arrivals.update({"a": (6, 100)}, now=2.0)
-    assert arrivals.ready(2.0) == [("a", (6, 100))]
-    arrivals.remove("a")
-    assert arrivals.ready(9.0) == []
+    incoming.update(files, now=0.0)
+    assert incoming.ready(0.9) == []
+    incoming.update({**files, "a": (6, 100)}, now=0.9)  # it grew
+    assert names(incoming.ready(1.0)) == ["old", "b"]
+    assert names(incoming.ready(1.9)) == ["old", "a", "b"]
+    incoming.update({"a": (6, 100)}, now=2.0)
+    assert incoming.ready(2.0) == [("a", (6, 100))]
+    incoming.remove("a")
+    assert incoming.ready(9.0) == []
 
 
 def test_what_does_not_decode_is_tried_ever_less_often_and_then_given_up() -> None:
-    arrivals = Arrivals(settle=1.0, patience=10.0)
-    arrivals.update({"a": (1, 1)}, now=0.0)
+    incoming = IncomingFiles(settle=1.0, patience=10.0)
+    incoming.update({"a": (1, 1)}, now=0.0)
     tries, now = [], 0.0
     while True:
         now += 0.25
-        if arrivals.ready(now):
+        if incoming.ready(now):
             tries.append(now)
-            if not arrivals.retry_later("a", now):
+            if not incoming.retry_later("a", now):
                 break
     assert tries[-1] == 10.0
     assert 4 <= len(tries) <= 8
-    arrivals.update({"a": (2, 2)}, now=11.0)  # a new version has all the time again
-    assert arrivals.ready(12.0)
-    assert arrivals.retry_later("a", 12.0)
-
-
-def test_without_patience_the_first_failure_is_the_last() -> None:
-    arrivals = Arrivals(settle=0.0, patience=0.0)
-    arrivals.update({"a": (1, 1)}, now=5.0)
-    assert names(arrivals.ready(5.0)) == ["a"]
-    assert not arrivals.retry_later("a", 5.0)
+    incoming.update({"a": (2, 2)}, now=11.0)  # a new version has all the time again
+    assert incoming.ready(12.0)
+    assert incoming.retry_later("a", 12.0)
+    hasty = IncomingFiles(settle=0.0, patience=0.0)
+    hasty.update({"a": (1, 1)}, now=5.0)
+    assert names(hasty.ready(5.0)) == ["a"]
+    assert not hasty.retry_later("a", 5.0)  # the first failure is the last
 
 
 def test_a_file_that_never_stops_changing_is_noticed() -> None:
-    arrivals = Arrivals(settle=1.0, patience=10.0)
+    incoming = IncomingFiles(settle=1.0, patience=10.0)
     for second in range(70):
-        arrivals.update({"latest": (9, second), "still": (1, 1)}, now=float(second))
-    assert arrivals.still_changing(69.0, 60.0) == ["latest"]
-    assert arrivals.still_changing(69.0, 80.0) == []
-    arrivals.update({"latest": (9, 69), "still": (1, 1)}, now=75.0)
-    assert arrivals.still_changing(75.0, 60.0) == []
+        incoming.update({"latest": (9, second), "still": (1, 1)}, now=float(second))
+    assert incoming.still_changing(69.0, 60.0) == {"latest"}
+    assert incoming.still_changing(69.0, 80.0) == set()
+    incoming.update({"latest": (9, 69), "still": (1, 1)}, now=75.0)
+    assert incoming.still_changing(75.0, 60.0) == set()
