@@ -72,11 +72,11 @@ def plain_rate(detector: Path, images: Sequence[Path], processes: int) -> float:
 def ray_rate(detector: Path, images: Path, out: Path, workers: int, part: int) -> float:
     """Images a second of so many workers, from the moment when each has finished a part."""
     from hyperfsad.cluster.run import detect_on_ray
-    from hyperfsad.cluster.started import Cluster
-    from hyperfsad.cluster.worker import Job
+    from hyperfsad.cluster.session import Cluster
+    from hyperfsad.cluster.worker import InspectionJob
 
     times: list[tuple[float, int]] = []
-    job = Job(str(out), str(detector), files={}, heatmaps=False)
+    job = InspectionJob(str(out), str(detector), files={}, heatmaps=False)
     detect_on_ray(
         [str(images)],
         job,
@@ -104,26 +104,21 @@ def plates(asked: argparse.Namespace, folder: Path) -> tuple[Path, Path]:
 
 def costs(asked: argparse.Namespace, folder: Path) -> None:
     """CPU time is that of the process alone, so that a busy machine hardly changes it."""
-    from hyperfsad.cluster.sources import Finder
-    from hyperfsad.cluster.worker import Inspector, Job
+    from hyperfsad.cluster.sources import Chunk, ImageLister, ImageRef
+    from hyperfsad.cluster.worker import InspectionJob, Inspector, ListedChunk
 
     detector, photos = plates(asked, folder)
-    names = [os.fsencode(path) for path in sorted(photos.iterdir())]
+    images = [ImageRef(str(path)) for path in sorted(photos.iterdir())]
     seconds: dict[bool, float] = {}
     for heatmaps in (False, True):
         out = folder / f"out{heatmaps:d}"
         files = {"": detector.read_bytes()}
-        inspector = Inspector(Job(str(out), str(detector), files, heatmaps=heatmaps, threads=1))
-
-        def inspect(key: str, some: list[bytes], judge: Inspector = inspector) -> None:
-            row = {"key": key, "images": some, "stamps": [None] * len(some)}
-            assert judge.answer(row | {"notes": [], "failed": False})["fatal"] is None
-
-        inspect("warm", names[:2])
+        inspector = Inspector(InspectionJob(str(out), str(detector), files, heatmaps=heatmaps))
+        inspector.answer(ListedChunk(Chunk("warm", tuple(images[:2]))))
         start = time.process_time()
-        inspect("all", names)
-        seconds[heatmaps] = (time.process_time() - start) / len(names)
-    part = (folder / "out0" / "results" / "part-all.parquet").stat().st_size / len(names)
+        assert inspector.answer(ListedChunk(Chunk("all", tuple(images)))).error is None
+        seconds[heatmaps] = (time.process_time() - start) / len(images)
+    part = (folder / "out0" / "results" / "part-all.parquet").stat().st_size / len(images)
     drawn = [path.stat().st_size for path in (folder / "out1" / "heatmaps").iterdir()]
     files_read = [path.stat().st_size for path in photos.iterdir()]
     print(f"CPU seconds an image, scores alone {seconds[False]:.3f}, heat maps {seconds[True]:.3f}")
@@ -133,7 +128,7 @@ def costs(asked: argparse.Namespace, folder: Path) -> None:
     )
     many = small_photos(folder / "many", 5000)
     start = time.process_time()
-    assert sum(1 for _ in Finder([str(many)], "/nowhere")) == 5000
+    assert sum(1 for _ in ImageLister([str(many)], "/nowhere")) == 5000
     print(f"names listed in a CPU second: {5000 / (time.process_time() - start):.0f}")
 
 
@@ -176,8 +171,8 @@ for _ in detector.predict(itertools.cycle(sys.argv[2:])):
 
 def together(asked: argparse.Namespace, folder: Path) -> None:
     from hyperfsad.cluster.run import detect_on_ray
-    from hyperfsad.cluster.started import Cluster, started
-    from hyperfsad.cluster.worker import Job
+    from hyperfsad.cluster.session import Cluster, ray_session
+    from hyperfsad.cluster.worker import InspectionJob
 
     detector, photos = plates(asked, folder)
     running: list[subprocess.Popen[bytes]] = []
@@ -191,10 +186,10 @@ def together(asked: argparse.Namespace, folder: Path) -> None:
         rest = cpu_seconds(os.getpid()) + below - plain - workers
         answers.append((time.perf_counter(), count, plain, workers, rest))
 
-    job = Job(str(folder / "out"), str(detector), files={}, heatmaps=False)
+    job = InspectionJob(str(folder / "out"), str(detector), files={}, heatmaps=False)
     cluster = Cluster(address="local", workers=2, threads=1)
     command = [sys.executable, "-W", "ignore", "-c", ENDLESS, str(detector)]
-    with started(cluster):  # before the processes take the machine
+    with ray_session(cluster):  # before the processes take the machine
         try:
             for log in logs:
                 with log.open("w") as file:

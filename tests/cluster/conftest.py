@@ -100,9 +100,9 @@ def cluster(store: Any) -> Iterator[str]:
     """The address of a Ray with two cores; its workers know the S3 server."""
     import ray
 
-    from hyperfsad.cluster.started import Cluster, started
+    from hyperfsad.cluster.session import Cluster, ray_session
 
-    with started(Cluster(address="local", workers=2)):
+    with ray_session(Cluster(address="local", workers=2)):
         yield ray.get_runtime_context().gcs_address
 
 

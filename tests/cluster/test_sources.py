@@ -5,17 +5,22 @@ import random
 from pathlib import Path
 from typing import Any
 
-from hyperfsad.cluster.sources import Finder, Named, chunks
+from hyperfsad.cluster.sources import ImageLister, ImageRef, chunks
 from hyperfsad.images.finding import find_images
+from hyperfsad.messages import Notice
 from tests.cluster.conftest import BUCKET, make_photos
 
 
+def codes(lister: ImageLister) -> list[str]:
+    return [note.code for note in lister.notes if isinstance(note, Notice)]
+
+
 def names(*sources: object, output: object = "/nowhere") -> list[str]:
-    return [image.name for image in Finder(list(map(str, sources)), str(output))]
+    return [image.name for image in ImageLister(list(map(str, sources)), str(output))]
 
 
 def test_chunks_hold_every_image_once_and_are_bounded() -> None:
-    images = [Named(f"{number:05d}.png") for number in range(5000)]
+    images = [ImageRef(f"{number:05d}.png") for number in range(5000)]
     found = list(chunks(images, 64))
     assert [image for chunk in found for image in chunk.images] == images
     assert all(16 <= len(chunk.images) <= 192 for chunk in found[:-1])
@@ -24,15 +29,15 @@ def test_chunks_hold_every_image_once_and_are_bounded() -> None:
 
 
 def test_a_new_image_changes_few_chunks() -> None:
-    images = [Named(f"{number:05d}.png") for number in range(3000)]
+    images = [ImageRef(f"{number:05d}.png") for number in range(3000)]
     before = set(chunks(images, 32))
     for place in random.Random(0).sample(range(3000), 5):
-        after = set(chunks([*images[:place], Named(f"new{place}"), *images[place:]], 32))
+        after = set(chunks([*images[:place], ImageRef(f"new{place}"), *images[place:]], 32))
         assert 1 <= len(before - after) <= 8
 
 
 def test_one_image_is_one_chunk_even_of_size_one() -> None:
-    found = list(chunks([Named("a"), Named("b")], 1))
+    found = list(chunks([ImageRef("a"), ImageRef("b")], 1))
     assert [len(chunk.images) for chunk in found] == [1, 1]
     assert list(chunks([], 4)) == []
 
@@ -42,9 +47,9 @@ def test_folders_are_searched_as_in_a_local_run(tmp_path: Path) -> None:
     inside = photos / "out"
     inside.mkdir()
     (inside / "heat.png").write_bytes(b"x")
-    finder = Finder([str(photos)], str(inside))
-    assert [i.name for i in finder] == [p for p in find_images([photos]).paths if "out" not in p]
-    assert "notes.md" in finder.notes[0]
+    lister = ImageLister([str(photos)], str(inside))
+    assert [i.name for i in lister] == [p for p in find_images([photos]).paths if "out" not in p]
+    assert "notes.md" in lister.notes[0]
 
 
 def test_lists_name_images_each_once(tmp_path: Path) -> None:
@@ -67,32 +72,32 @@ def test_a_table_without_a_clear_column_is_refused_in_a_sentence(tmp_path: Path)
     from pyarrow import parquet
 
     parquet.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "list.parquet")
-    finder = Finder([str(tmp_path / "list.parquet"), str(tmp_path / "gone.txt")], "/nowhere")
-    assert list(finder) == []
-    assert finder.failed
-    assert "has the columns a, b; call that of the images image or path." in finder.notes[0]
-    assert finder.notes[1].endswith("gone.txt does not exist.")
+    lister = ImageLister([str(tmp_path / "list.parquet"), str(tmp_path / "gone.txt")], "/nowhere")
+    assert list(lister) == []
+    assert lister.failed
+    assert "has the columns a, b; call that of the images image or path." in lister.notes[0]
+    assert lister.notes[1].endswith("gone.txt does not exist.")
 
 
 def test_a_bucket_is_searched_like_a_folder(store: Any) -> None:
     for key in ("in/b.png", "in/a/z.jpg", "in/.hidden.png", "in/out/heatmaps/a.jpg", "in/x.txt"):
         store.upload_fileobj(io.BytesIO(key.encode()), BUCKET, key)
-    finder = Finder([f"s3://{BUCKET}/in"], f"s3://{BUCKET}/in/out")
-    found = list(finder)
+    lister = ImageLister([f"s3://{BUCKET}/in"], f"s3://{BUCKET}/in/out")
+    found = list(lister)
     assert [image.name for image in found] == [
-        f"s3://{BUCKET}/in/a/z.jpg",
         f"s3://{BUCKET}/in/b.png",
+        f"s3://{BUCKET}/in/a/z.jpg",
     ]
     assert all(image.stamp for image in found)
-    assert finder.notes == [f"s3://{BUCKET}/in: 1 file passed over that is no image."]
+    assert codes(lister) == ["storage-passed-over"]
     assert names(f"s3://{BUCKET}/in/*.png") == [f"s3://{BUCKET}/in/b.png"]
     assert names(f"s3://{BUCKET}/in/b.png") == [f"s3://{BUCKET}/in/b.png"]
 
 
 def test_an_unknown_bucket_or_protocol_is_a_note() -> None:
-    finder = Finder(["nonsense://x/y"], "/nowhere")
-    assert list(finder) == []
-    assert finder.notes == ["nonsense://x/y is of a kind that fsspec does not know."]
+    lister = ImageLister(["nonsense://x/y"], "/nowhere")
+    assert list(lister) == []
+    assert lister.notes == ["nonsense://x/y is of a kind that fsspec does not know."]
 
 
 def test_a_web_address_is_an_image_and_is_not_asked_for() -> None:

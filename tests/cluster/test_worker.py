@@ -3,31 +3,31 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cluster.parts import part_file, part_name, schema
-from hyperfsad.cluster.places import Place, loaded_files
-from hyperfsad.cluster.run import gathered, listed
-from hyperfsad.cluster.totals import Totals
-from hyperfsad.cluster.worker import Inspector, Job
-from hyperfsad.errors import HyperfsadError, UsageError
+from hyperfsad.cluster.output import Totals, part_content, part_name, part_schema
+from hyperfsad.cluster.run import add_up, list_chunks
+from hyperfsad.cluster.sources import Chunk, ImageRef
+from hyperfsad.cluster.storage import StorageFolder, read_files
+from hyperfsad.cluster.worker import ChunkAnswer, InspectionJob, Inspector, ListedChunk
+from hyperfsad.errors import DetectorFileError, HyperfsadError, UsageError
 from hyperfsad.export import export
 from hyperfsad.images.finding import find_images
 from hyperfsad.report.exports import make_record
 from hyperfsad.results.result import AnomalyResult
 from tests.cluster.conftest import make_photos, rows_of
+from tests.codes import raises
 from tests.conftest import make_picture
 
 
 @pytest.fixture
-def job(part: Path, tmp_path: Path) -> Job:
+def job(part: Path, tmp_path: Path) -> InspectionJob:
     """A job on four pictures and two files that are none."""
     make_photos(tmp_path / "photos", 4)
     files = {"": part.read_bytes()}
-    return Job(str(tmp_path / "out"), str(part), files, folder=str(tmp_path), maps=True)
+    return InspectionJob(str(tmp_path / "out"), str(part), files, folder=str(tmp_path), maps=True)
 
 
 @pytest.fixture(autouse=True)
@@ -35,27 +35,31 @@ def back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)  # as a worker changes its folder
 
 
-def ask(job: Job, names: list[str], key: str = "k") -> dict[str, Any]:
-    images = [os.fsencode(name) for name in names]
-    row = {"key": key, "images": images, "stamps": [None] * len(images)}
-    return Inspector(job).answer(row | {"notes": [], "failed": False})
+def ask(job: InspectionJob, names: list[str], key: str = "k") -> ChunkAnswer:
+    return Inspector(job).answer(ListedChunk(Chunk(key, tuple(map(ImageRef, names)))))
+
+
+def counted(answer: ChunkAnswer) -> Totals:
+    assert answer.error is None
+    assert answer.totals is not None
+    return answer.totals
 
 
 def test_the_schema_has_all_fields_of_a_record() -> None:
     record = make_record(AnomalyResult.failed("a", "b"), {"heatmap": None, "map": None})
-    assert [*record, "stamp"] == schema().names
+    assert [*record, "stamp"] == part_schema().names
 
 
-def test_what_is_done_is_not_done_again(job: Job) -> None:
+def test_what_is_done_is_not_done_again(job: InspectionJob) -> None:
     names = find_images(["photos"]).paths
     first = ask(job, names)
-    assert first["totals"]["images"] == 6
-    assert (first["totals"]["scored"], first["totals"]["failed"]) == (4, 2)
+    assert counted(first).images == 6
+    assert (counted(first).scored, counted(first).failed) == (4, 2)
     place = Path(job.output, part_name("k"))
     before = place.stat().st_mtime_ns
     rows = rows_of(job.output)
     again = ask(job, [name for name in names if "damaged" not in name and "empty" not in name])
-    assert again["totals"]["done_before"] == 4
+    assert counted(again).done_before == 4
     assert len(rows_of(job.output)) == 4
     assert place.stat().st_mtime_ns > before  # two rows are gone
     before = place.stat().st_mtime_ns
@@ -64,7 +68,7 @@ def test_what_is_done_is_not_done_again(job: Job) -> None:
     assert [row for row in rows if row["error"] is None] == rows_of(job.output)
 
 
-def test_what_failed_changed_or_lost_its_files_is_done_again(job: Job) -> None:
+def test_what_failed_changed_or_lost_its_files_is_done_again(job: InspectionJob) -> None:
     names = find_images(["photos"]).paths
     ask(job, names)
     make_picture(77).save("photos/damaged.png")
@@ -72,79 +76,77 @@ def test_what_failed_changed_or_lost_its_files_is_done_again(job: Job) -> None:
     heatmap = next(row["heatmap"] for row in rows_of(job.output) if "0002" in row["image"])
     Path(job.output, heatmap).unlink()
     second = ask(job, names)
-    assert second["totals"]["done_before"] == 2
-    assert (second["totals"]["scored"], second["totals"]["failed"]) == (5, 1)
+    assert counted(second).done_before == 2
+    assert (counted(second).scored, counted(second).failed) == (5, 1)
     assert Path(job.output, heatmap).exists()
     sizes = {row["image"]: row["size"] for row in rows_of(job.output)}
     assert sizes["photos/0001.png"] == [64, 64]
 
 
 def test_another_detector_or_option_begins_anew_and_names_stale_files(
-    job: Job, part: Path, tmp_path: Path
+    job: InspectionJob, part: Path, tmp_path: Path
 ) -> None:
     names = ["photos/0001.png", "photos/0002.png"]
     ask(job, names)
     plain = ask(replace(job, heatmaps=False), names)
-    assert plain["totals"]["done_before"] == 0
-    assert len(plain["stale"]) == 2
-    assert all(name.startswith("heatmaps/") for name in plain["stale"])
+    assert counted(plain).done_before == 0
+    assert len(plain.stale) == 2
+    assert all(name.startswith("heatmaps/") for name in plain.stale)
     detector = HyperFSAD.load(part).extend(["photos/0001.png"])
     detector.save(tmp_path / "other.hfsad")
     other = {"": (tmp_path / "other.hfsad").read_bytes()}
-    assert ask(replace(job, heatmaps=False, files=other), names)["totals"]["done_before"] == 0
+    assert counted(ask(replace(job, heatmaps=False, files=other), names)).done_before == 0
 
 
-def test_a_part_that_was_cut_off_is_written_anew(job: Job) -> None:
+def test_a_part_that_was_cut_off_is_written_anew(job: InspectionJob) -> None:
     names = ["photos/0001.png"]
     ask(job, names)
     place = Path(job.output, part_name("k"))
     place.write_bytes(place.read_bytes()[:200])
-    assert ask(job, names)["totals"]["done_before"] == 0
+    assert counted(ask(job, names)).done_before == 0
     assert len(rows_of(job.output)) == 1
 
 
-def test_a_damaged_detector_is_told_in_a_sentence(job: Job) -> None:
+def test_a_damaged_detector_is_told_in_a_sentence(job: InspectionJob) -> None:
     answer = ask(replace(job, files={"": b"nothing"}), ["photos/0001.png"])
-    assert answer["fatal"].startswith("part.hfsad ")
-    assert "totals" not in answer
+    assert answer.totals is None
+    assert isinstance(answer.error, DetectorFileError)
 
 
-def test_an_output_that_cannot_be_written_stops_the_run(job: Job) -> None:
+def test_an_output_that_cannot_be_written_stops_the_run(job: InspectionJob) -> None:
     Path(job.output).write_bytes(b"a file")
     answer = ask(job, ["photos/0001.png"])
-    assert answer["fatal"].startswith("Cannot write ")
+    assert str(answer.error).startswith("Cannot write ")
 
 
-def test_names_that_are_not_unicode_are_done_once(job: Job) -> None:
+def test_names_that_are_not_unicode_are_done_once(job: InspectionJob) -> None:
     name = os.fsdecode(b"photos/\xff.png")
     try:
         make_picture(5).save(name)
     except OSError:
         pytest.skip("this file system knows Unicode names alone")
-    assert ask(job, [name])["totals"]["scored"] == 1
-    assert ask(job, [name])["totals"]["done_before"] == 1
+    assert counted(ask(job, [name])).scored == 1
+    assert counted(ask(job, [name])).done_before == 1
     assert rows_of(job.output)[0]["image"] == r"photos/\udcff.png"
 
 
-def test_names_outside_the_folder_are_never_removed(job: Job) -> None:
+def test_names_outside_the_folder_are_never_removed(job: InspectionJob) -> None:
     record = make_record(
         AnomalyResult.failed("photos/0001.png", "x"), {"heatmap": "../precious", "map": None}
     )
     place = Path(job.output, part_name("k"))
     place.parent.mkdir(parents=True)
-    place.write_bytes(part_file([record], [None], "run"))
-    assert ask(job, ["photos/0001.png"])["stale"] == []
+    place.write_bytes(part_content([record], [None], "run"))
+    assert ask(job, ["photos/0001.png"]).stale == frozenset()
 
 
-def whole(job: Job, source: str, notes: list[str] | None = None) -> tuple[Totals, bool]:
+def whole(job: InspectionJob, source: str, notes: list[str] | None = None) -> tuple[Totals, bool]:
     """All that a run does, without Ray between."""
-    inspector = Inspector(job)
-    tables = listed(None, [source], job.output, 3, job.folder)
-    answers = (inspector.answer(row) for table in tables for row in table.to_pylist())
-    return gathered(answers, Place(job.output), ([] if notes is None else notes).append)
+    answers = map(Inspector(job).answer, list_chunks([source], job, 3))
+    return add_up(answers, StorageFolder(job.output), ([] if notes is None else notes).append)
 
 
-def test_images_that_are_gone_leave_nothing_behind(job: Job) -> None:
+def test_images_that_are_gone_leave_nothing_behind(job: InspectionJob) -> None:
     for seed in range(10, 20):
         make_picture(seed).save(f"photos/{seed:04d}.png")
     assert whole(job, "photos")[0].images == 16
@@ -162,7 +164,7 @@ def test_images_that_are_gone_leave_nothing_behind(job: Job) -> None:
         assert written == {row[kind] for row in rows}
 
 
-def test_a_source_that_cannot_be_listed_removes_nothing(job: Job) -> None:
+def test_a_source_that_cannot_be_listed_removes_nothing(job: InspectionJob) -> None:
     whole(job, "photos")
     Path("list.txt").write_text("photos/0001.png\nnonsense://x/y.png\n")
     totals, complete = whole(job, "list.txt")
@@ -172,27 +174,29 @@ def test_a_source_that_cannot_be_listed_removes_nothing(job: Job) -> None:
         " know."
     ]
     before = rows_of(job.output)
-    with pytest.raises(UsageError, match=r"gone\.txt does not exist"):
+    with raises(UsageError, "cluster-no-images"):
         whole(job, "gone.txt")
     assert rows_of(job.output) == before
 
 
-def test_no_image_is_told(job: Job) -> None:
+def test_no_image_is_told(job: InspectionJob) -> None:
     Path("nothing").mkdir()
     notes: list[str] = []
-    with pytest.raises(UsageError, match="nothing holds no images"):
+    with raises(UsageError, "cluster-no-images"):
         whole(job, "nothing", notes)
-    with pytest.raises(HyperfsadError, match=r"part\.hfsad"):
+    with pytest.raises(HyperfsadError):
         whole(replace(job, files={"": b"nothing"}), "photos")
 
 
-def test_an_exported_model_is_sent_as_a_folder(job: Job, part: Path, tmp_path: Path) -> None:
+def test_an_exported_model_is_sent_as_a_folder(
+    job: InspectionJob, part: Path, tmp_path: Path
+) -> None:
     export(HyperFSAD.load(part, engine="torch"), tmp_path / "model", "onnx")
-    exported = replace(job, detector="model", files=loaded_files(str(tmp_path / "model")))
+    exported = replace(job, detector="model", files=read_files(str(tmp_path / "model")))
     names = ["photos/0001.png", "photos/0002.png"]
     ask(job, names)
     before = [row["score"] for row in rows_of(job.output)]
     other = replace(exported, output=str(tmp_path / "other"))
-    assert ask(other, names)["totals"]["scored"] == 2
+    assert counted(ask(other, names)).scored == 2
     after = [row["score"] for row in rows_of(other.output)]
     assert after == pytest.approx(before, abs=1e-4)

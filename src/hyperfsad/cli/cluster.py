@@ -9,8 +9,8 @@ from .console import INTERRUPTED, exit_code, later_bar, printable, say
 from .summary import print_worst
 
 if TYPE_CHECKING:
-    from ..cluster.started import Cluster
-    from ..cluster.totals import Totals
+    from ..cluster.output import Totals
+    from ..cluster.session import Cluster
 
 RAY = "ray"
 
@@ -31,7 +31,7 @@ def add_cluster(command: argparse.ArgumentParser, work: str, *, parts: bool = Fa
 
 def cluster_of(options: argparse.Namespace) -> "Cluster":
     """The cluster that the options describe; --threads are the cores of a worker there."""
-    from ..cluster.started import Cluster
+    from ..cluster.session import Cluster
 
     return Cluster(**chosen(options, "address", "workers", "threads", "gpus"))
 
@@ -46,14 +46,14 @@ def refuse_cluster_options(options: argparse.Namespace) -> None:
 def detect_on_cluster(options: argparse.Namespace) -> int:
     """Scores images on Ray and writes parts of Parquet; started again, it does the rest."""
     from ..cluster.run import detect_on_ray
-    from ..cluster.worker import Job
+    from ..cluster.worker import InspectionJob
 
     if not options.detector:
         raise UsageError(
             "On Ray, every worker loads a saved detector: make one with `hyperfsad fit` and give it"
             " with --detector."
         )
-    job = Job(
+    job = InspectionJob(
         options.output,
         options.detector,
         files={},
@@ -64,7 +64,7 @@ def detect_on_cluster(options: argparse.Namespace) -> int:
     )
     try:
         with later_bar() as bar:
-            outcome = detect_on_ray(
+            totals, complete = detect_on_ray(
                 options.images,
                 job,
                 cluster_of(options),
@@ -76,7 +76,7 @@ def detect_on_cluster(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         say("hyperfsad: stopped; run it again to continue.")
         return INTERRUPTED
-    return _summarise(outcome.totals, options.output, outcome.complete)
+    return _summarise(totals, options.output, complete)
 
 
 def _summarise(totals: "Totals", out: str, complete: bool) -> int:

@@ -1,117 +1,135 @@
-"""The results of a chunk as one Parquet file, with the fields of the records in results.jsonl."""
+"""What a run writes: the results of each chunk as one Parquet file, and the totals."""
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
-from ..report.exports import Record
-from .places import Place
+from ..report.exports import Record, make_record, severity
+from ..results.result import AnomalyResult
+from .storage import StorageFolder
 
-FOLDER = "results"
-RUN = b"hyperfsad.run"
+PARTS_FOLDER = "results"
+RUN_KEY = b"hyperfsad.run"
 """In a part: which detector and options made it."""
-
 STAMP = "stamp"
-"""The one column that is no field of a record: whether an image has changed."""
+"""The one column that is not a field of a record: it tells whether an image has changed."""
+SHOWN_IMAGES = 10
+"""Images that are kept by name: the most anomalous, and those that failed."""
 
 
 def part_name(key: str) -> str:
     """The path of a part in the output folder."""
-    return f"{FOLDER}/part-{key}.parquet"
+    return f"{PARTS_FOLDER}/part-{key}.parquet"
 
 
 @cache
-def schema() -> Any:
+def part_schema() -> Any:
     """The columns: all fields of a record, in its order, then the stamp of the image."""
     import pyarrow as pa
 
-    text, number, truth = pa.string(), pa.float64(), pa.bool_()
-    place = pa.struct([("x", number), ("y", number), ("value", number)])
-    region = pa.struct(
-        [
-            ("bbox", pa.list_(pa.int64())),
-            ("area", number),
-            ("score", number),
-            ("peak", place),
-            ("polygon", pa.list_(pa.list_(number))),
-            ("kind", text),
-        ]
-    )
-    return pa.schema(
-        [
-            ("image", text),
-            ("score", number),
-            ("score_map", number),
-            ("score_cls", number),
-            ("score_missing", number),
-            ("threshold", number),
-            ("anomalous", truth),
-            ("size", pa.list_(pa.int64())),
-            ("map_threshold", number),
-            ("threshold_from", text),
-            ("p_value", number),
-            ("regions", pa.list_(region)),
-            ("product", text),
-            ("unknown_product", truth),
-            ("nearest_product", text),
-            ("product_similarity", number),
-            ("product_margin", number),
-            ("foreign", truth),
-            ("looked", text),
-            ("heatmap", text),
-            ("map", text),
-            ("error", text),
-            (STAMP, text),
-        ]
-    )
+    number, text, truth = pa.float64(), pa.string(), pa.bool_()
+    region = {
+        "bbox": pa.list_(pa.int64()),
+        "area": number,
+        "score": number,
+        "peak": pa.struct([("x", number), ("y", number), ("value", number)]),
+        "polygon": pa.list_(pa.list_(number)),
+        "kind": text,
+    }
+    texts = ("image", "threshold_from", "product", "nearest_product", "looked", "heatmap", "map")
+    types = {
+        **dict.fromkeys((*texts, "error", STAMP), text),
+        **dict.fromkeys(("anomalous", "unknown_product", "foreign"), truth),
+        "size": pa.list_(pa.int64()),
+        "regions": pa.list_(pa.struct(list(region.items()))),
+    }
+    record = make_record(AnomalyResult.failed("", ""), {"heatmap": None, "map": None})
+    return pa.schema([(name, types.get(name, number)) for name in (*record, STAMP)])
 
 
-def part_file(records: Sequence[Record], stamps: Sequence[str | None], run: str) -> bytes:
+def part_content(records: Sequence[Record], stamps: Sequence[str | None], run: str) -> bytes:
     """The content of a part."""
     import pyarrow as pa
     from pyarrow import parquet
 
     rows = [
-        {**{name: _unicode(value) for name, value in record.items()}, STAMP: stamp}
+        {**{name: as_unicode(value) for name, value in record.items()}, STAMP: stamp}
         for record, stamp in zip(records, stamps, strict=True)
     ]
-    named = schema().with_metadata({RUN: run.encode()})
+    schema = part_schema().with_metadata({RUN_KEY: run.encode()})
     content = io.BytesIO()
-    parquet.write_table(pa.Table.from_pylist(rows, schema=named), content, compression="zstd")
+    parquet.write_table(pa.Table.from_pylist(rows, schema=schema), content, compression="zstd")
     return content.getvalue()
 
 
-def read_part(place: Place, key: str) -> tuple[str, dict[str, Record]]:
+def read_part(folder: StorageFolder, name: str) -> tuple[str, dict[str, Record]]:
     """The run of a part, and its rows by image; nothing where there is none that can be read."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    content = place.read(part_name(key))
-    if content is None:
-        return "", {}
     try:
-        table = parquet.read_table(pa.BufferReader(content))
-    except pa.ArrowInvalid:  # cut off, by a file system that does not rename
+        table = parquet.read_table(pa.BufferReader(folder.read(name) or b""))
+    except pa.ArrowInvalid:  # not there, or cut off by a file system that does not rename
         return "", {}
-    if table.schema.names != schema().names:
+    if table.schema.names != part_schema().names:
         return "", {}
-    run = (table.schema.metadata or {}).get(RUN, b"").decode()
+    run = (table.schema.metadata or {}).get(RUN_KEY, b"").decode()
     return run, {row["image"]: row for row in table.to_pylist()}
 
 
-def plain_name(name: str) -> str:
-    """The name of an image as a table holds it: Parquet knows Unicode alone, and file systems
-    know more."""
-    return name.encode("utf-8", errors="backslashreplace").decode()
+def as_unicode(value: Any) -> Any:
+    """A name of a file as a table holds it: Parquet knows Unicode alone, file systems know more."""
+    if not isinstance(value, str):
+        return value
+    return value.encode("utf-8", errors="backslashreplace").decode()
 
 
-def files_named(row: Mapping[str, Any]) -> set[str]:
-    """The heat map and the map of a row, as far as it has them; never files elsewhere."""
-    named = {row[kind] for kind in ("heatmap", "map") if row.get(kind)}
+def named_files(rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The heat maps and maps that rows name; never files elsewhere."""
+    named = {row[kind] for row in rows for kind in ("heatmap", "map") if row.get(kind)}
     return {name for name in named if os.path.dirname(name) in ("heatmaps", "maps")}
 
 
-def _unicode(value: Any) -> Any:
-    return plain_name(value) if isinstance(value, str) else value
+@dataclass
+class Totals:
+    """Counts, the most anomalous records without their regions, and some errors."""
+
+    images: int = 0
+    done_before: int = 0
+    scored: int = 0
+    judged: int = 0
+    anomalous: int = 0
+    failed: int = 0
+    foreign: int = 0
+    unknown_product: int = 0
+    worst: list[Record] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, records: Iterable[Record], done_before: int = 0) -> "Totals":
+        """Those of some records."""
+        found = cls(done_before=done_before)
+        for record in records:
+            found.images += 1
+            if record["error"] is not None:
+                found.failed += 1
+                found.errors.append(record["error"])
+                continue
+            found.scored += 1
+            found.judged += record["anomalous"] is not None
+            found.anomalous += record["anomalous"] is True
+            found.foreign += record["foreign"] is True
+            found.unknown_product += record["unknown_product"] is True
+            found.worst.append({**record, "regions": len(record["regions"] or ())})
+        return cls().add(found)
+
+    def add(self, other: "Totals") -> "Totals":
+        """Adds the totals of other images."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        self.worst = sorted(self.worst, key=severity, reverse=True)[:SHOWN_IMAGES]
+        self.errors = self.errors[:SHOWN_IMAGES]
+        return self

@@ -1,4 +1,4 @@
-"""A Ray that is there already, or one of our own that ends with us."""
+"""A connection to a Ray cluster, or to a Ray of our own that ends with us."""
 
 import contextlib
 import importlib
@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import HyperfsadError, UsageError, first_line
-from ..messages import Notify, silent
+from ..messages import Notice, Notify, silent
 
-ATTEMPTS = 3
+START_ATTEMPTS = 3
 """How often a Ray of our own is started until it answers."""
 
-STORE = 256 << 20
-"""Bytes of a local Ray's object store: names and answers pass through it, never pictures."""
+OBJECT_STORE_BYTES = 256 << 20
+"""The object store of a Ray of our own: names and answers pass through it, never pictures."""
+
+CHUNKS_IN_FLIGHT = 2
+"""Chunks of a worker: one is worked on while the next one waits."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +36,43 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if (self.workers is not None and self.workers < 1) or self.cores < 1:
-            raise UsageError("There is at least one worker, with at least one core.")
+            raise UsageError("cluster-workers")
         if not 0 <= self.gpus <= 64 or (self.gpus > 1 and self.gpus % 1):
-            raise UsageError("A worker has a share of a graphics card, or a whole number of them.")
+            raise UsageError("cluster-gpus", given=self.gpus)
 
     @property
     def cores(self) -> int:
         """The cores of a worker."""
         return 1 if self.threads is None else self.threads
 
+    def pool_size(self, ray: Any) -> int:
+        """How many workers there are to be."""
+        if self.workers is not None:
+            return self.workers
+        there = ray.cluster_resources()
+        sizes = [there.get("CPU", 1) / self.cores]
+        if self.gpus:
+            sizes.append(there.get("GPU", 0) / self.gpus)
+        return max(1, int(min(sizes)))
+
+    def worker_pool(self, ray: Any, most: int | None = None) -> dict[str, Any]:
+        """How `map_batches` calls a worker with one row at a time, in a pool of at most `most`."""
+        size = self.pool_size(ray) if most is None else min(self.pool_size(ray), most)
+        return {
+            "batch_size": 1,
+            "batch_format": "pyarrow",
+            "num_cpus": self.cores,
+            "num_gpus": self.gpus or None,
+            "compute": ray.data.ActorPoolStrategy(
+                size=size, max_tasks_in_flight_per_actor=CHUNKS_IN_FLIGHT
+            ),
+        }
+
 
 @contextlib.contextmanager
-def started(cluster: Cluster, notify: Notify = silent, store: int = STORE) -> Iterator[Any]:
+def ray_session(
+    cluster: Cluster, notify: Notify = silent, store: int = OBJECT_STORE_BYTES
+) -> Iterator[Any]:
     """The module `ray`, connected; a Ray of our own has an object store of `store` bytes."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # ours says what has happened
@@ -55,16 +83,14 @@ def started(cluster: Cluster, notify: Notify = silent, store: int = STORE) -> It
         ray = importlib.import_module("ray")
         data = importlib.import_module("ray.data")
     except ImportError as error:
-        raise UsageError(
-            f"--on ray needs `pip install 'hyperfsad[ray]'`: {first_line(error)}."
-        ) from error
+        raise UsageError("ray-not-installed", why=first_line(error)) from error
     address = cluster.address or os.environ.get("RAY_ADDRESS") or "local"
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
         cores = max(os.cpu_count() or 1, (cluster.workers or 1) * cluster.cores)
         options |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": store}
-    joined = ray.is_initialized()
-    if not joined:
+    connected = ray.is_initialized()
+    if not connected:
         _connect(ray, address, options)
     for name in ("ray.data", "ray"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -74,17 +100,17 @@ def started(cluster: Cluster, notify: Notify = silent, store: int = STORE) -> It
     # MB, which are a million names.
     context.target_max_block_size = 1
     try:
-        _tell(ray, cluster, address, notify)
+        _announce(ray, cluster, address, notify)
         yield ray
     finally:
-        if not joined:
+        if not connected:
             ray.shutdown()
 
 
 def _connect(ray: Any, address: str, options: dict[str, Any]) -> None:
-    """Connects, or says why not; a Ray of our own may need several attempts on a busy machine,
-    since Ray gives its processes half a minute."""
-    for left in reversed(range(ATTEMPTS if address == "local" else 1)):
+    """Connects; a Ray of our own may need several attempts on a busy machine, since Ray gives its
+    processes half a minute."""
+    for left in reversed(range(START_ATTEMPTS if address == "local" else 1)):
         try:
             ray.init(address, **options)
             return
@@ -92,30 +118,15 @@ def _connect(ray: Any, address: str, options: dict[str, Any]) -> None:
             ray.shutdown()
             if left:
                 continue
+            why = first_line(error)
             if address == "local":
-                raise HyperfsadError(f"Ray does not start here: {first_line(error)}.") from error
-            raise HyperfsadError(
-                f"There is no Ray at {address}: {first_line(error)}; give the --address that"
-                " `ray start --head` prints."
-            ) from error
+                raise HyperfsadError("ray-not-started", why=why) from error
+            raise HyperfsadError("ray-not-found", address=address, why=why) from error
 
 
-def pool_size(ray: Any, cluster: Cluster) -> int:
-    """How many workers there are to be."""
-    if cluster.workers is not None:
-        return cluster.workers
-    there = ray.cluster_resources()
-    sizes = [there.get("CPU", 1) / cluster.cores]
-    if cluster.gpus:
-        sizes.append(there.get("GPU", 0) / cluster.gpus)
-    return max(1, int(min(sizes)))
-
-
-def _tell(ray: Any, cluster: Cluster, address: str, notify: Notify) -> None:
-    there, workers = ray.cluster_resources(), pool_size(ray, cluster)
-    cores, cards = int(there.get("CPU", 0)), there.get("GPU", 0)
-    where = "a Ray of its own" if address == "local" else f"the Ray at {address}"
-    some = "1 worker" if workers == 1 else f"{workers} workers"
-    notify(f"{some} on {where} with {cores} cores{f' and {cards:g} GPUs' if cards else ''}.")
-    if workers * cluster.cores > cores or workers * cluster.gpus > cards:
-        notify("Ray has room for fewer workers now; the others start as soon as it has more.")
+def _announce(ray: Any, cluster: Cluster, address: str, notify: Notify) -> None:
+    there, workers = ray.cluster_resources(), cluster.pool_size(ray)
+    cores, gpus = int(there.get("CPU", 0)), there.get("GPU", 0)
+    notify(Notice("ray-started", workers=workers, address=address, cores=cores, gpus=gpus))
+    if workers * cluster.cores > cores or workers * cluster.gpus > gpus:
+        notify(Notice("ray-fewer-workers"))

@@ -8,17 +8,18 @@ from typing import Any
 
 from ..errors import HyperfsadError, UsageError, first_line
 from ..images.finding import RUN_FILES, find_images, has_image_suffix, lies_in
-from .places import Place, is_local, opened
+from ..messages import Notice
+from .storage import StorageFolder, is_local, open_storage
 
 LISTS = (".txt", ".parquet")
 """Files that name images: one a line, or one a row."""
 
-COLUMNS = ("image", "path", "url", "uri", "key")
+IMAGE_COLUMNS = ("image", "path", "url", "uri", "key")
 """What the column of images may be called, where a table has several."""
 
 
 @dataclass(frozen=True)
-class Named:
+class ImageRef:
     """An image, and what tells whether it has changed; None where that is seen later or never."""
 
     name: str
@@ -30,55 +31,48 @@ class Chunk:
     """Images that one call of a worker inspects; their results become one part."""
 
     key: str
-    images: tuple[Named, ...]
+    images: tuple[ImageRef, ...]
 
 
-def chunks(images: Iterable[Named], size: int) -> Iterator[Chunk]:
+def chunks(images: Iterable[ImageRef], size: int) -> Iterator[Chunk]:
     """Cuts a list after every `size` images or so, where the hash of a name says so.
 
     So a new image changes the chunk that it falls into and leaves the others as they are. The key
     of a chunk comes from the name before its first.
     """
     least, most = max(1, size // 4), 3 * size
-    taken: list[Named] = []
-    before = ""
+    taken: list[ImageRef] = []
+    key = _digest("")
     for image in images:
         taken.append(image)
-        cut = _number(image.name) % (size - least + 1) == 0  # so that the mean is `size`
+        digest = _digest(image.name)
+        number = int.from_bytes(digest[:8], "big")
+        cut = number % (size - least + 1) == 0  # so that the mean is `size`
         if (cut and len(taken) >= least) or len(taken) == most:
-            yield Chunk(_key(before), tuple(taken))
-            before, taken = image.name, []
+            yield Chunk(key.hex()[:24], tuple(taken))
+            key, taken = digest, []
     if taken:
-        yield Chunk(_key(before), tuple(taken))
+        yield Chunk(key.hex()[:24], tuple(taken))
 
 
 def _digest(name: str) -> bytes:
     return hashlib.sha256(os.fsencode(name)).digest()
 
 
-def _number(name: str) -> int:
-    return int.from_bytes(_digest(name)[:8], "big")
-
-
-def _key(name: str) -> str:
-    return _digest(name).hex()[:24]
-
-
 @dataclass
-class Finder:
-    """Finds the images of files, globs, folders and lists; says what it passed over."""
+class ImageLister:
+    """Finds the images of files, globs, folders and lists; notes what it passed over."""
 
     sources: Sequence[str]
     output: str
-    """Where results go: what lies there is no picture of a part."""
+    """Where results go: what lies there is not a picture of a part."""
     notes: list[str] = field(default_factory=list)
     failed: bool = False
     """Whether something could not be listed."""
 
-    def __iter__(self) -> Iterator[Named]:
+    def __iter__(self) -> Iterator[ImageRef]:
         """Each image once."""
-        lists = any(map(_is_list, self.sources))
-        if len(self.sources) == 1 and not lists:
+        if len(self.sources) == 1 and not _is_list(self.sources[0]):
             yield from self._found()
             return
         # 16 bytes of a hash for each name: a name may come again only where there are several lists
@@ -90,20 +84,20 @@ class Finder:
                 seen.add(digest)
                 yield image
 
-    def _found(self) -> Iterator[Named]:
+    def _found(self) -> Iterator[ImageRef]:
         here = [s for s in self.sources if is_local(s) and not _is_list(s)]
-        yield from map(Named, self._local(here))
+        yield from map(ImageRef, self._local(here))
         for source in self.sources:
             if source in here:
                 continue
             try:
                 yield from self._listed(source) if _is_list(source) else self._remote(source)
             except HyperfsadError as error:
-                self._refuse(str(error))
+                self._fail(str(error))
             except Exception as error:  # each file system raises what it likes
-                self._refuse(f"{source} cannot be listed: {first_line(error)}.")
+                self._fail(Notice("storage-unlisted", address=source, why=first_line(error)))
 
-    def _refuse(self, note: str) -> None:
+    def _fail(self, note: str) -> None:
         self.failed = True
         self.notes.append(note)
 
@@ -122,76 +116,61 @@ class Finder:
             return found.paths
         return [path for path in found.paths if not lies_in(path, self.output)]
 
-    def _listed(self, source: str) -> Iterator[Named]:
+    def _listed(self, source: str) -> Iterator[ImageRef]:
         """The images that a list names."""
-        files, path = opened(source)
+        files, path = open_storage(source)
         if not files.exists(path):
-            self._refuse(f"{source} does not exist.")
-            return
+            raise UsageError("storage-missing", address=source)
         with files.open(path, "rb") as file:
             if source.lower().endswith(".parquet"):
-                yield from map(Named, _rows(file, source))
+                yield from map(ImageRef, _column(file, source))
             else:
-                for line in file:
-                    if name := os.fsdecode(line.strip()):
-                        yield Named(name)
+                yield from (ImageRef(name) for line in file if (name := os.fsdecode(line.strip())))
 
-    def _remote(self, source: str) -> Iterator[Named]:
-        files, path = opened(source)
+    def _remote(self, source: str) -> Iterator[ImageRef]:
+        files, path = open_storage(source)
         web = source.startswith(("http://", "https://"))  # where asking may fetch the whole file
         if web and not source.endswith("/"):
-            yield Named(source)
+            yield ImageRef(source)
         elif not web and any(sign in path for sign in "*?[") and not files.exists(path):
             matches = files.glob(path, detail=True)
             if not matches:
-                self.notes.append(f"No file matches {source}.")
+                self.notes.append(Notice("storage-no-match", pattern=source))
             for match, entry in sorted(matches.items()):
                 if entry["type"] == "file" and not match.rpartition("/")[2].startswith("."):
-                    yield Named(files.unstrip_protocol(match), _stamp(entry))
+                    yield ImageRef(files.unstrip_protocol(match), _stamp(entry))
         elif web or files.isdir(path):
-            yield from self._below(files, path, Place(self.output))
+            yield from self._below(files, path)
         elif files.exists(path):
-            yield Named(source, _stamp(files.info(path)))
+            yield ImageRef(source, _stamp(files.info(path)))
         else:
-            self.notes.append(f"{source} does not exist.")
+            self.notes.append(Notice("storage-missing", address=source))
 
-    def _below(self, files: Any, folder: str, output: Place) -> Iterator[Named]:
-        """The images below a folder, in the order of a local run, a folder at a time."""
-        entries = _entries(files, folder)
-        ours = any(name in RUN_FILES for name, _ in entries)
-        junk = 0
-        for name, entry in entries:
-            full = files.unstrip_protocol(entry["name"])
-            if name.startswith(".") or output.holds(f"{full}/"):
-                continue
-            if entry["type"] == "directory":
-                if not (ours and name == "heatmaps"):
-                    yield from self._below(files, entry["name"], output)
-            elif has_image_suffix(name):
-                yield Named(full, _stamp(entry))
-            else:
-                junk += 1
-        if junk:
-            some = "1 file" if junk == 1 else f"{junk} files"
-            what = "is no image" if junk == 1 else "are no images"
-            self.notes.append(f"{files.unstrip_protocol(folder)}: {some} passed over that {what}.")
-
-
-def _entries(files: Any, folder: str) -> list[tuple[str, dict[str, Any]]]:
-    """The names in a folder, sorted, and what is known of each; not the folder itself."""
-    found = []
-    for entry in files.ls(folder, detail=True):
-        path = entry["name"].rstrip("/")
-        if path != folder.rstrip("/"):
-            found.append((path.rpartition("/")[2], entry))
-    return sorted(found, key=lambda pair: pair[0])
+    def _below(self, files: Any, root: str) -> Iterator[ImageRef]:
+        """The images below a folder, a folder at a time; hidden ones and outputs are left out."""
+        output = None if is_local(self.output) else StorageFolder(self.output).address
+        for folder, folders, entries in files.walk(root, detail=True):
+            ours = any(name in RUN_FILES for name in entries)
+            for name, entry in list(folders.items()):
+                inside = files.unstrip_protocol(entry["name"]).rstrip("/") == output
+                if name.startswith(".") or inside or (ours and name == "heatmaps"):
+                    del folders[name]
+            junk = 0
+            for name, entry in sorted(entries.items()):
+                if has_image_suffix(name) and not name.startswith("."):
+                    yield ImageRef(files.unstrip_protocol(entry["name"]), _stamp(entry))
+                else:
+                    junk += bool(name) and not name.startswith(".")
+            if junk:
+                address = files.unstrip_protocol(folder)
+                self.notes.append(Notice("storage-passed-over", address=address, number=junk))
 
 
 def _is_list(source: str) -> bool:
     return source.lower().endswith(LISTS) and not (is_local(source) and os.path.isdir(source))
 
 
-def _rows(file: Any, source: str) -> Iterator[str]:
+def _column(file: Any, source: str) -> Iterator[str]:
     """The column of a Parquet file that names images, a few thousand rows at a time."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -201,12 +180,9 @@ def _rows(file: Any, source: str) -> Iterator[str]:
     texts = [
         f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)
     ]
-    chosen = [name for name in COLUMNS if name in texts] or texts
+    chosen = [name for name in IMAGE_COLUMNS if name in texts] or texts
     if not texts or (chosen == texts and len(texts) > 1):
-        raise UsageError(
-            f"{source} has the columns {', '.join(schema.names)}; call that of the images"
-            f" {COLUMNS[0]} or {COLUMNS[1]}."
-        )
+        raise UsageError("list-columns", address=source, columns=schema.names, known=IMAGE_COLUMNS)
     for batch in table.iter_batches(columns=[chosen[0]]):
         yield from (name for name in batch.column(0).to_pylist() if name)
 

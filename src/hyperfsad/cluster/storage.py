@@ -1,7 +1,7 @@
 """Folders and files wherever fsspec finds them: on this machine, on S3, on the web."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +16,34 @@ def is_local(address: str) -> bool:
     return get_protocol(address) in ("file", "local")
 
 
-def opened(address: str) -> tuple[Any, str]:
+def open_storage(address: str) -> tuple[Any, str]:
     """The file system of an address, and the path in it."""
     from fsspec.core import url_to_fs
 
     try:
         found: tuple[Any, str] = url_to_fs(address, use_listings_cache=False)
     except ImportError as error:
-        raise UsageError(f"{address} cannot be reached: {first_line(error)}.") from error
+        raise UsageError("storage-unreachable", address=address, why=first_line(error)) from error
     except ValueError as error:
-        raise UsageError(f"{address} is of a kind that fsspec does not know.") from error
+        raise UsageError("storage-unknown", address=address) from error
     return found
 
 
-def contents(names: Sequence[str]) -> Iterator[bytes | Exception]:
+def fetch_files(addresses: Sequence[str]) -> list[bytes | Exception]:
     """The contents of files of one remote file system, fetched side by side; an error for each
     that cannot be had."""
-    files, _ = opened(names[0])
-    paths = [opened(name)[1] for name in names]
-    # cat() would take [, ? and * in names for patterns
-    yield from files.cat_ranges(paths, None, None, on_error="return")
+    try:
+        files, _ = open_storage(addresses[0])
+        paths = [open_storage(address)[1] for address in addresses]
+        # cat() would take [, ? and * in names for patterns
+        return list(files.cat_ranges(paths, None, None, on_error="return"))
+    except Exception as error:  # no such bucket, no such file system
+        return [error] * len(addresses)
 
 
-def loaded_files(address: str) -> dict[str, bytes]:
+def read_files(address: str) -> dict[str, bytes]:
     """The content of a file, under no name, or of the files in a folder, by the names in it."""
-    files, path = opened(address)
+    files, path = open_storage(address)
     try:
         if files.isdir(path):
             found = {os.path.relpath(each, path): each for each in files.find(path)}
@@ -48,17 +51,17 @@ def loaded_files(address: str) -> dict[str, bytes]:
             found = {"": path}
         return {name: files.cat_file(each) for name, each in found.items()}
     except FileNotFoundError:
-        raise UsageError(f"{address} does not exist.") from None
+        raise UsageError("storage-missing", address=address) from None
     except Exception as error:  # each file system raises what it likes
-        raise UsageError(f"{address} cannot be read: {first_line(error)}.") from error
+        raise UsageError("storage-unreadable", address=address, why=first_line(error)) from error
 
 
-class Place:
+class StorageFolder:
     """A folder to read from and to write to, by names below it."""
 
     def __init__(self, address: str) -> None:
         self.local = is_local(address)
-        self.files, root = opened(address)
+        self.files, root = open_storage(address)
         self.root = root.rstrip("/") or root
         self.address = self.root if self.local else address.rstrip("/")
 
@@ -73,9 +76,7 @@ class Place:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except Exception as error:  # each file system raises what it likes
-            raise HyperfsadError(
-                f"{self.address}/{name} cannot be read: {first_line(error)}."
-            ) from error
+            raise self._refused("storage-unreadable", name, error) from error
 
     def write(self, name: str, content: bytes | memoryview) -> None:
         """Writes a file at once or not at all, as object stores do by themselves."""
@@ -85,9 +86,7 @@ class Place:
         try:
             self.files.pipe_file(self._path(name), bytes(content))
         except Exception as error:
-            raise HyperfsadError(
-                f"Cannot write {self.address}/{name}: {first_line(error)}."
-            ) from error
+            raise self._refused("storage-unwritable", name, error) from error
 
     def exists(self, name: str) -> bool:
         """Whether a file is there."""
@@ -108,9 +107,8 @@ class Place:
         if self.exists(name):
             self.files.rm_file(self._path(name))
 
-    def holds(self, name: str) -> bool:
-        """Whether a remote file lies in this folder."""
-        return not self.local and name.startswith(f"{self.address}/")
-
     def _path(self, name: str) -> str:
         return f"{self.root}/{name}"
+
+    def _refused(self, code: str, name: str, error: Exception) -> HyperfsadError:
+        return HyperfsadError(code, address=f"{self.address}/{name}", why=first_line(error))

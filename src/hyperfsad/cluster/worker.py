@@ -1,10 +1,10 @@
 """A detector in a process of its own, loaded once; it takes chunks of images and writes parts."""
 
-import json
 import os
+import pickle
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,9 @@ from ..report.exports import Record, make_record
 from ..report.folder import file_name, files_of
 from ..report.journal import stamp_of
 from ..results.result import AnomalyResult
-from .parts import STAMP, files_named, part_file, part_name, plain_name, read_part
-from .places import Place, contents, is_local, loaded_files
-from .totals import Totals
+from .output import STAMP, Totals, as_unicode, named_files, part_content, part_name, read_part
+from .sources import Chunk, ImageRef
+from .storage import StorageFolder, fetch_files, is_local, read_files
 
 if TYPE_CHECKING:
     from ..detector.cascade import CascadeDetector
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from ..detector.products import ProductDetector
     from ..export.exported import ExportedDetector
 
-FETCHED = 8
+FETCHED_TOGETHER = 8
 """Images that are fetched side by side from elsewhere: an object store answers late, but many."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """What every worker is told."""
+class InspectionJob:
+    """What every worker needs to know."""
 
     output: str
     detector: str
@@ -48,79 +48,97 @@ class Job:
     """Backbone, device, engine and batch size."""
 
 
+@dataclass(frozen=True)
+class ListedChunk:
+    """What the listing hands to a worker: a chunk, and what was passed over on the way."""
+
+    chunk: Chunk
+    notes: tuple[str, ...] = ()
+    failed: bool = False
+    """Whether something could not be listed."""
+
+
+@dataclass(frozen=True)
+class ChunkAnswer:
+    """What a worker did with a chunk, or why the whole run must stop."""
+
+    listed: ListedChunk
+    notes: tuple[str, ...] = ()
+    totals: Totals | None = None
+    stale: frozenset[str] = frozenset()
+    """Files that the part named before and names no more."""
+    error: HyperfsadError | None = None
+
+
 class Inspector:
     """Called with tables of one row, a chunk each; answers with one row on what was done.
 
-    What stops the whole run is answered too, in one sentence: Ray would try it again.
+    What stops the whole run is an answer too: Ray would try it again.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: InspectionJob) -> None:
         self.job = job
         self._notes: list[str] = []
-        self._refusal: str | None = None
+        self._refusal: HyperfsadError | None = None
         if os.path.isdir(job.folder):
             os.chdir(job.folder)
         self._scratch = tempfile.TemporaryDirectory(prefix="hyperfsad-")
         try:
-            self._place = Place(job.output)
-            self._detector = _loaded(job, self._scratch.name, self._notes)
+            self._output = StorageFolder(job.output)
+            self._detector = self._loaded()
             self._detector.min_area = job.min_area
             options = f"{job.min_area:g} {job.heatmaps:d}{job.maps:d}"
             self._run = f"{self._detector.identity()} {options}"
         except HyperfsadError as error:
-            self._refusal = str(error).replace(self._scratch.name + os.sep, "")
+            facts = {name: self._as_sent(value) for name, value in error.facts.items()}
+            self._refusal = type(error)(error.code, **facts)
 
     def __call__(self, batch: Any) -> Any:
         """What Ray calls."""
         import pyarrow as pa
 
-        return pa.table({"answer": [json.dumps(self.answer(row)) for row in batch.to_pylist()]})
+        chunks = map(pickle.loads, batch.column("chunk").to_pylist())
+        return pa.table({"answer": [pickle.dumps(self.answer(chunk)) for chunk in chunks]})
 
-    def answer(self, row: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, listed: ListedChunk) -> ChunkAnswer:
         """What was done with a chunk, or why nothing can be done."""
-        answer: dict[str, Any] = {"key": row["key"], "failed": row["failed"], "fatal": None}
-        answer["notes"] = list(row["notes"])
-        names = list(map(os.fsdecode, row["images"]))
-        if self._refusal is not None:
-            return answer | {"fatal": self._refusal}
+        answer = ChunkAnswer(listed, error=self._refusal)
         try:
-            if names:
-                answer |= self._inspected(row["key"], names, row["stamps"])
+            if listed.chunk.images and self._refusal is None:
+                totals, stale = self._inspect(listed.chunk)
+                answer = replace(answer, totals=totals, stale=stale)
         except HyperfsadError as error:
-            answer["fatal"] = str(error)
+            answer = replace(answer, error=error)
         except OSError as error:
-            answer["fatal"] = f"{error.filename or self.job.output}: {reason(error)}."
-        answer["notes"] += self._notes
-        self._notes.clear()
-        return answer
+            facts = {"address": error.filename or self.job.output, "why": reason(error)}
+            answer = replace(answer, error=HyperfsadError("storage-unwritable", **facts))
+        notes, self._notes = tuple(self._notes), []
+        return replace(answer, notes=notes)
 
-    def _inspected(
-        self, key: str, names: Sequence[str], stamps: Sequence[str | None]
-    ) -> dict[str, Any]:
+    def _inspect(self, chunk: Chunk) -> tuple[Totals, frozenset[str]]:
         """Inspects the images of a chunk that are not done, and writes its part."""
-        known = [_stamp(name, stamp) for name, stamp in zip(names, stamps, strict=True)]
-        run, earlier = read_part(self._place, key)
+        names, part = [image.name for image in chunk.images], part_name(chunk.key)
+        stamps = list(map(_current_stamp, chunk.images))
+        run, earlier = read_part(self._output, part)
         records: dict[str, Record] = {}
-        for name, stamp in zip(names, known, strict=True):
-            row = earlier.get(plain_name(name), {STAMP: None, "error": ""})
+        for name, stamp in zip(names, stamps, strict=True):
+            row = earlier.get(as_unicode(name), {STAMP: None, "error": ""})
             if run == self._run and row[STAMP] == stamp and self._is_finished(row):
                 records[name] = {field: value for field, value in row.items() if field != STAMP}
-        kept = len(records)
-        if kept < len(names) or len(earlier) > kept:
+        done_before = len(records)
+        if done_before < len(names) or len(earlier) > done_before:
             records |= self._scored([name for name in names if name not in records])
             ordered = [records[name] for name in names]
-            self._place.write(part_name(key), part_file(ordered, known, self._run))
-        files = set().union(*map(files_named, records.values()))
-        stale = set().union(*map(files_named, earlier.values())) - files
-        totals = Totals.of(records.values(), kept)
-        return {"totals": totals.to_dict(), "stale": sorted(stale)}
+            self._output.write(part, part_content(ordered, stamps, self._run))
+        stale = named_files(earlier.values()) - named_files(records.values())
+        return Totals.of(records.values(), done_before), frozenset(stale)
 
     def _is_finished(self, row: Record) -> bool:
         """As for a local run that is resumed: what failed is tried again. Files in an object store
         were written before the row was; asking for each would cost more than it tells."""
         if row["error"] is not None:
             return False
-        return not self._place.local or all(map(self._place.exists, files_named(row)))
+        return not self._output.local or all(map(self._output.exists, named_files([row])))
 
     def _scored(self, names: Sequence[str]) -> dict[str, Record]:
         records: dict[str, Record] = {}
@@ -132,76 +150,68 @@ class Inspector:
             written: dict[str, str | None] = {"heatmap": None, "map": None}
             name = file_name(result.image)
             for kind, path, content in files_of(result, name, picture, self.job.maps):
-                self._place.write(path, content)
+                self._output.write(path, content)
                 written[kind] = path
             records[result.image] = make_record(result, written)
 
-        sources = _sources(names, failed)
         with Behind(add) as writer:
-            for result in self._detector.predict(sources, keep_pictures=self.job.heatmaps):
+            images = _images(names, failed)
+            for result in self._detector.predict(images, keep_pictures=self.job.heatmaps):
                 writer.put(result)
         for result in failed:
             add(result)
         return records
 
+    def _loaded(self) -> "HyperFSAD | ProductDetector | CascadeDetector | ExportedDetector":
+        """The detector, from what the driver has sent or from where it lies."""
+        job = self.job
+        target = Path(self._scratch.name, os.path.basename(job.detector.rstrip("/")) or "detector")
+        for name, content in (job.files or read_files(job.detector)).items():
+            path = target / name if name else target
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        if target.is_dir():
+            from ..export.exported import ExportedDetector
 
-def _sources(names: Sequence[str], failed: list[AnomalyResult]) -> Iterator[str | LoadedImage]:
+            batch = job.machine.get("batch_size")
+            return ExportedDetector(target, threads=job.threads, batch_size=batch)
+        from ..detector.products import load_detector
+        from ..encoders.encoder import use_threads
+
+        use_threads(job.threads)
+        return load_detector(target, notify=self._notes.append, **job.machine)
+
+    def _as_sent(self, fact: Any) -> Any:
+        """A path of the worker's copy of the detector as the driver knows it."""
+        path, scratch = str(fact), self._scratch.name + os.sep
+        return path.removeprefix(scratch) if path.startswith(scratch) else fact
+
+
+def _images(names: Sequence[str], failed: list[AnomalyResult]) -> Iterator[str | LoadedImage]:
     """Paths of this machine as they are, which a detector reads as in a local run; pictures from
     elsewhere, fetched in time."""
-    here = [name for name in names if is_local(name)]
-    yield from here
-    there: dict[str, list[str]] = {}
+    remote: dict[str, list[str]] = {}
     for name in names:
-        if not is_local(name):
-            there.setdefault(name.split("://")[0], []).append(name)
-    for group in (g for of in there.values() for g in batched(of, FETCHED)):
-        for name, content in zip(group, _fetched(group), strict=True):
+        if is_local(name):
+            yield name
+        else:
+            remote.setdefault(name.split("://")[0], []).append(name)
+    for group in (g for of in remote.values() for g in batched(of, FETCHED_TOGETHER)):
+        for name, content in zip(group, fetch_files(group), strict=True):
             try:
-                yield read_image(_there(content, name), name)
+                if isinstance(content, FileNotFoundError):
+                    raise ImageError("storage-missing", address=name)
+                if isinstance(content, Exception):
+                    why = first_line(content)
+                    raise ImageError("storage-unreadable", address=name, why=why) from content
+                yield read_image(content, name)
             except ImageError as error:
                 failed.append(AnomalyResult.failed(name, str(error)))
 
 
-def _fetched(names: Sequence[str]) -> list[bytes | Exception]:
-    try:
-        return list(contents(names))
-    except Exception as error:  # no such bucket, no such file system
-        return [error] * len(names)
-
-
-def _there(content: bytes | Exception, name: str) -> bytes:
-    if isinstance(content, FileNotFoundError):
-        raise ImageError(f"{name} does not exist.")
-    if isinstance(content, Exception):
-        raise ImageError(f"{name} cannot be read: {first_line(content)}.") from content
-    return content
-
-
-def _stamp(name: str, listed: str | None) -> str | None:
+def _current_stamp(image: ImageRef) -> str | None:
     """What tells whether an image has changed: of a file here its size and time."""
-    if not is_local(name):
-        return listed
-    found = stamp_of(name)
+    if not is_local(image.name):
+        return image.stamp
+    found = stamp_of(image.name)
     return None if found is None else f"{found[0]} {found[1]}"
-
-
-def _loaded(
-    job: Job, scratch: str, notes: list[str]
-) -> "HyperFSAD | ProductDetector | CascadeDetector | ExportedDetector":
-    """The detector, from what the driver has sent or from where it lies."""
-    base = os.path.basename(job.detector.rstrip("/")) or "detector"
-    target = Path(scratch, base)
-    for name, content in (job.files or loaded_files(job.detector)).items():
-        path = target / name if name else target
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    if target.is_dir():
-        from ..export.exported import ExportedDetector
-
-        batch = job.machine.get("batch_size")
-        return ExportedDetector(target, threads=job.threads, batch_size=batch)
-    from ..detector.products import load_detector
-    from ..encoders.encoder import use_threads
-
-    use_threads(job.threads)
-    return load_detector(target, notify=notes.append, **job.machine)

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cluster.run import IN_FLIGHT
-from ..cluster.started import Cluster, pool_size, started
+from ..cluster.session import Cluster, ray_session
 from ..disk.files import write_file
 from ..encoders import EncoderSettings
 from ..errors import HyperfsadError, first_line
@@ -166,7 +165,7 @@ class SpreadOnRay:
             os.getcwd(),
         )
         if self._ray is None:  # once for all passes, and not at all where nothing is left to do
-            self._ray = self._open.enter_context(started(self._cluster, self._notify))
+            self._ray = self._open.enter_context(ray_session(self._cluster, self._notify))
         for row in self._scored(told, missing):
             if row["refusal"]:
                 raise HyperfsadError(f"A worker cannot go on: {row['refusal']}")
@@ -190,20 +189,9 @@ class SpreadOnRay:
     def _scored(self, told: Pass, missing: list[dict[str, int]]) -> Iterator[Any]:
         if not missing:
             return
-        workers = min(pool_size(self._ray, self._cluster), len(missing))
-        pool = self._ray.data.ActorPoolStrategy(
-            size=workers, max_tasks_in_flight_per_actor=IN_FLIGHT
-        )
-        rows = self._ray.data.from_items(missing, override_num_blocks=len(missing)).map_batches(
-            BlockScorer,
-            fn_constructor_args=(told,),
-            batch_size=1,
-            batch_format="pyarrow",
-            num_cpus=self._cluster.cores,
-            num_gpus=self._cluster.gpus or None,
-            compute=pool,
-        )
-        yield from rows.iter_rows()
+        pool = self._cluster.worker_pool(self._ray, len(missing))
+        rows = self._ray.data.from_items(missing, override_num_blocks=len(missing))
+        yield from rows.map_batches(BlockScorer, fn_constructor_args=(told,), **pool).iter_rows()
 
     def _measured(self, told: Pass, unmeasured: list[int], work: Path) -> Iterator[dict[str, Any]]:
         """The support sets of a few categories are measured side by side; no more are in memory."""
