@@ -15,7 +15,7 @@ from hyperfsad.cluster.worker import ChunkAnswer, InspectionJob, Inspector, List
 from hyperfsad.errors import DetectorFileError, HyperfsadError, UsageError
 from hyperfsad.export import export
 from hyperfsad.images.finding import find_images
-from hyperfsad.report.exports import make_record
+from hyperfsad.report.records import make_record
 from hyperfsad.results.result import AnomalyResult
 from tests.cluster.conftest import make_photos, rows_of
 from tests.codes import raises

@@ -13,6 +13,13 @@ from tests.conftest import make_picture
 SIZE = (96, 80)
 
 
+def sample_record(image: str = "a.png", **fields: Any) -> dict[str, Any]:
+    """A record of results.jsonl with a score of 0.5 and no verdict."""
+    plain = {**AnomalyResult.failed(image, "").to_dict(), "heatmap": None, "map": None}
+    scores = {"score": 0.5, "score_map": 0.6, "score_cls": 0.4, "size": [100, 80], "error": None}
+    return {**plain, **scores, **fields}
+
+
 def sample_result(
     name: str, seed: int, *, peak: float, map_threshold: float | None, **fields: Any
 ) -> AnomalyResult:

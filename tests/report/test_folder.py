@@ -4,13 +4,15 @@ import csv
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hyperfsad import AnomalyResult, HyperFSAD
+from hyperfsad.disk.files import read_objects
 from hyperfsad.errors import HyperfsadError
-from hyperfsad.report.folder import JOURNAL, OutputFolder
+from hyperfsad.report.folder import JOURNAL, Journal, OutputFolder
 from tests.conftest import make_picture, read_results
 from tests.report.samples import sample_result
 
@@ -120,7 +122,7 @@ def test_an_interrupted_run_is_resumed(results: list[AnomalyResult], tmp_path: P
         output.add(results[1])
     assert not (tmp_path / "out" / "results.jsonl").exists()
     with (tmp_path / "out" / JOURNAL).open("a") as file:
-        file.write('{"line": {"image": "cut o')  # killed while writing
+        file.write('{"record": {"image": "cut o')  # killed while writing
 
     with OutputFolder(tmp_path / "out", run="r").open(resume=True) as output:
         assert [image in output for image in images] == [True, True, False, False, False]
@@ -143,13 +145,15 @@ def test_a_finished_run_has_nothing_to_do_again(
 
 def test_what_is_replaced_is_told(results: list[AnomalyResult], tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("mine")
-    said: list[str] = []
+    said: list[Any] = []
     with OutputFolder(tmp_path, run="r").open(notify=said.append) as output:
         output.add(results[0])
-    assert said == [f"{tmp_path} holds report.html already; they will be replaced."]
+    assert [(notice.code, notice.facts["files"]) for notice in said] == [
+        ("results-replaced", "report.html")
+    ]
     with OutputFolder(tmp_path, run="r").open(notify=said.append) as output:
         output.finish([])
-    assert "holds an unfinished run" in said[1]
+    assert said[1].code == "unfinished-run-replaced"
     assert os.listdir(tmp_path / "heatmaps") == []  # nothing is left of the run that was replaced
 
 
@@ -218,30 +222,46 @@ def test_a_full_disk_keeps_what_is_done(results: list[AnomalyResult], tmp_path: 
         assert [result.image in output for result in results[:2]] == [True, False]
 
 
-def test_a_journal_of_an_earlier_version_is_resumed(
-    results: list[AnomalyResult], tmp_path: Path
-) -> None:
-    """Its keys, and fields that its records do not have yet."""
-    status = os.stat(results[0].image)
-    record = {
-        "image": results[0].image,
-        "score": 0.5,
-        "score_map": 0.5,
-        "score_cls": 0.5,
-        "threshold": None,
-        "anomalous": None,
-        "size": [96, 80],
-        "map_threshold": None,
-        "regions": [],
-        "heatmap": None,
-        "map": None,
-        "error": None,
-    }
-    header = {"run": "r", "heatmaps": True, "maps": False}
-    entry = {"stamp": [status.st_size, status.st_mtime_ns], "line": record}
-    (tmp_path / JOURNAL).write_text(f"{json.dumps(header)}\n{json.dumps(entry)}\n")
-    with OutputFolder(tmp_path, run="r").open(resume=True) as output:
-        assert results[0].image in output
-        output.finish([results[0].image])
-    assert read_results(tmp_path) == [record]
-    assert (tmp_path / "report.html").is_file()
+def entry(image: str, **more: Any) -> dict[str, Any]:
+    return {"stamp": [1, 2], "record": {"image": image, "error": None}, **more}
+
+
+def begun(path: Path, earlier: Path | None = None, run: str = "r") -> Journal:
+    journal = Journal(path, {"run": run})
+    journal.start(earlier, lambda _: True)
+    return journal
+
+
+def test_entries_come_back_in_the_order_asked_for(tmp_path: Path) -> None:
+    journal = begun(tmp_path / "j")
+    names = ["a.png", "ä\u2028b.png", "caf\udce9.png", "c\n.png"]  # \u2028 ends a line elsewhere
+    for name in names:
+        journal.add(entry(name, picture="x" * 1000))
+    backwards = names[::-1]
+    assert [e["record"]["image"] for e in journal.entries(backwards)] == backwards
+    assert "b.png" not in journal
+    assert "a.png" not in journal  # the stamp of its file is another one
+    journal.close()
+    assert len(list(read_objects(tmp_path / "j"))) == 1 + len(names)
+
+
+def test_the_last_word_on_an_image_counts(tmp_path: Path) -> None:
+    journal = begun(tmp_path / "j")
+    journal.add(entry("a.png", turn=1))
+    journal.add(entry("a.png", turn=2))
+    assert [e["turn"] for e in journal.entries(["a.png"])] == [2]
+    journal.close()
+    again = begun(tmp_path / "j", tmp_path / "j")
+    assert [e["turn"] for e in again.entries(["a.png"])] == [2]
+
+
+def test_only_a_journal_of_the_same_run_is_taken_up(tmp_path: Path) -> None:
+    begun(tmp_path / "j").add(entry("a.png"))
+    with (tmp_path / "j").open("a") as file:
+        file.write('{"stamp": [1, 2], "record": {"ima')  # killed while writing
+    same = begun(tmp_path / "j", tmp_path / "j")
+    same.add(entry("b.png"))
+    assert [e["record"]["image"] for e in same.entries(["b.png", "a.png"])] == ["b.png", "a.png"]
+    other = begun(tmp_path / "j", tmp_path / "j", run="other")
+    assert len(other) == 0
+    assert json.loads((tmp_path / "j").read_text()) == {"run": "other"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperfsad.report.journal import Stamp, stamp_of
+from hyperfsad.disk.files import FileStamp, stamp_of
 from hyperfsad.watch.incoming import IncomingFiles, is_picture, is_temporary, scan_folder
 
 
@@ -61,7 +61,7 @@ def test_a_folder_that_may_not_be_opened_is_reported_and_the_rest_is_found(tmp_p
     assert list(found.unreadable) == [str(tmp_path / "closed")]
 
 
-def names(ready: list[tuple[str, Stamp]]) -> list[str]:
+def names(ready: list[tuple[str, FileStamp]]) -> list[str]:
     return [path for path, _ in ready]
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from hyperfsad.disk.files import FileStamp
 from hyperfsad.errors import HyperfsadError, UsageError
 from hyperfsad.messages import Notice
-from hyperfsad.report.journal import Stamp
 from hyperfsad.watch.ledger import CUT_OFF, Digests, Ledger
 from tests.codes import raises
 
 
-def record(image: str, stamp: Stamp = (1, 2), **more: object) -> dict[str, object]:
+def record(image: str, stamp: FileStamp = (1, 2), **more: object) -> dict[str, object]:
     return {"image": image, "stamp": list(stamp), "detector": "d", "error": None, **more}
 
 

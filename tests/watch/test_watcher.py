@@ -19,7 +19,7 @@ import pytest
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.cli.main import main
 from hyperfsad.errors import HyperfsadError, UsageError
-from hyperfsad.report.exports import results_csv
+from hyperfsad.report.records import results_csv
 from hyperfsad.watch import Watcher, watch
 from hyperfsad.watch.ledger import Ledger
 from tests.codes import raises

@@ -80,7 +80,7 @@ def detect_on_cluster(options: argparse.Namespace) -> int:
 
 
 def _summarise(totals: "Totals", out: str, complete: bool) -> int:
-    from ..report.exports import foreign_note, none_good
+    from ..report.records import run_notices
 
     if totals.worst:
         print_worst(totals.worst, totals.scored, f"{out}/results")
@@ -88,8 +88,7 @@ def _summarise(totals: "Totals", out: str, complete: bool) -> int:
         say(f"hyperfsad: {error}")
     if totals.failed > len(totals.errors):
         say(f"hyperfsad: and {totals.failed - len(totals.errors):,} more that failed")
-    none = none_good(totals.judged) if totals.anomalous == totals.judged else None
-    for note in filter(None, (none, foreign_note(totals.foreign))):
+    for note in run_notices(totals.judged, totals.anomalous, totals.foreign):
         say(f"hyperfsad: {note}")
     if totals.unknown_product:
         print(f"{totals.unknown_product:,} of them fit no product; see unknown_product")

@@ -46,7 +46,7 @@ def detect(options: argparse.Namespace) -> int:
     from ..images.finding import lies_in
     from ..images.reading import Behind
     from ..report.folder import OutputFolder
-    from ..report.overview import ProductSummary
+    from ..report.page import ProductSummary
 
     if not options.on:
         refuse_cluster_options(options)
@@ -108,7 +108,7 @@ def detect(options: argparse.Namespace) -> int:
 
 def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     """Prints the most anomalous images and the counts; returns the exit code."""
-    from ..report.exports import all_anomalous, look_foreign, severity
+    from ..report.records import notices_of, severity
     from ..results.result import FAST
 
     failed = [record for record in records if record["error"] is not None]
@@ -124,9 +124,8 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     looked = [record["looked"] for record in scored if record.get("looked")]
     fast = f", {looked.count(FAST)} by the fast look alone" if looked else ""
     scores = f"{count(len(scored), 'image')} scored{anomalous}{fast}"
-    for note in (all_anomalous([record["anomalous"] for record in judged]), look_foreign(scored)):
-        if note:
-            say(f"hyperfsad: {note}")
+    for note in notices_of(scored):
+        say(f"hyperfsad: {note}")
     print(printable(f"{scores}, {len(failed)} failed; see {out / 'report.html'}"))
     return exit_code(complete and not failed, len(scored))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
-from ..report.exports import Record, make_record, severity
+from ..report.records import Record, make_record, severity
 from ..results.result import AnomalyResult
 from .storage import StorageFolder
 

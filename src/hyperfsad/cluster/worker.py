@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..disk.files import stamp_of
 from ..errors import HyperfsadError, ImageError, first_line, reason
 from ..images.loading import LoadedImage, batched, read_image
 from ..images.reading import Behind
-from ..report.exports import Record, make_record
 from ..report.folder import file_name, files_of
-from ..report.journal import stamp_of
+from ..report.records import Record, make_record
 from ..results.result import AnomalyResult
 from .output import STAMP, Totals, as_unicode, named_files, part_content, part_name, read_part
 from .sources import Chunk, ImageRef

@@ -10,9 +10,12 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from ..errors import HyperfsadError
+
+FileStamp: TypeAlias = tuple[int, int]
+"""Size and time of change (in nanoseconds): a file with another stamp has another content."""
 
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
 """The names that `atomic_path` gives."""
@@ -199,6 +202,15 @@ def _umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current
+
+
+def stamp_of(path: str | os.PathLike[str]) -> FileStamp | None:
+    """The stamp of a file; None if it does not exist or cannot be read."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
 
 def read_objects(path: Path) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..disk.files import atomic_path, encoded
 from ..encoders import EncoderSettings
-from ..report.exports import csv_table
+from ..report.records import csv_table
 from .datasets import Category
 from .protocol import read_scores
 from .supports import Supports

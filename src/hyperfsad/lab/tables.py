@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from ..disk.files import encoded, write_file
 from ..errors import UsageError
-from ..report.exports import guarded
+from ..report.records import guarded
 from .escapes import latex_text, markdown_text
 
 MISSING = "–"

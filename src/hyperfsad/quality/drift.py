@@ -22,7 +22,7 @@ from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError, reason
 from ..images.reading import Images
 from ..method.scoring import cls_score
-from ..report.exports import RECORDS_FILE
+from ..report.records import RECORDS_FILE
 from .miss_rates import greedy_cover
 from .tokens import Array, encode_images, fitted_bank
 

@@ -48,7 +48,7 @@ def style() -> Iterator[None]:
     try:
         import matplotlib
     except ImportError as error:
-        raise missing("matplotlib") from error
+        raise missing_package("matplotlib") from error
     with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]
         yield
 
@@ -120,6 +120,6 @@ def save_figure(figure: "Figure", folder: Path, stem: str, *, parents: bool = Tr
     return paths
 
 
-def missing(package: str) -> UsageError:
+def missing_package(package: str) -> UsageError:
     """The error for a package of the extra that is not installed."""
-    return UsageError(f"Figures need {package}; install it with: pip install 'hyperfsad[bench]'")
+    return UsageError("figures-need-package", package=package)

@@ -9,31 +9,41 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..disk.files import atomic_path, encoded, explain_os_errors, read_objects, write_file
+from ..disk.files import (
+    FileStamp,
+    append_object,
+    atomic_path,
+    explain_os_errors,
+    read_objects,
+    stamp_of,
+    write_file,
+)
 from ..disk.locks import folder_lock
 from ..errors import UsageError
 from ..images.loading import NormalImage, picture_file
-from ..messages import Notify, silent
+from ..messages import Notice, Notify, silent
 from ..results.heatmap import map_overlay, thumbnail
 from ..results.result import AnomalyResult
-from .exports import Record, coco_json, make_record, regions_csv, results_csv
-from .journal import Entry, Journal, stamp_of
-from .overview import ProductSummary
-from .page import report_html
+from .page import ProductSummary, report_html
+from .pages import write_page
+from .records import RECORDS_FILE, Record, coco_json, make_record, regions_csv, results_csv
 
 if TYPE_CHECKING:
     from PIL import Image
 
 JOURNAL = "results.partial.jsonl"
 DONE_JOURNAL = ".results.done.jsonl"
-"""The journal of a finished run: because of it, `--resume` finds nothing left to do."""
-RESULTS = ("results.jsonl", "results.csv", "regions.csv", "coco.json", "report.html")
+"""The journal of a finished run: because of it, resuming finds nothing left to do."""
+RESULT_FILES = (RECORDS_FILE, "results.csv", "regions.csv", "coco.json", "report.html")
+
+Entry: TypeAlias = dict[str, Any]
+"""The stamp of an image's file, its record, and its small pictures."""
 
 
 class OutputFolder:
@@ -71,10 +81,7 @@ class OutputFolder:
         with explain_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         if not self._lock.acquire(wait=wait, notify=notify):
-            notify(
-                f"{self.folder} lies on a file system without locks;"
-                " make sure that no other process writes there."
-            )
+            notify(Notice("folder-without-locks", folder=self.folder))
         try:
             self._start(resume, notify)
         except BaseException:
@@ -85,25 +92,21 @@ class OutputFolder:
     def _start(self, resume: bool, notify: Notify) -> None:
         journals = (self.folder / JOURNAL, self.folder / DONE_JOURNAL)
         earlier = next((path for path in journals if any(read_objects(path))), None)
-        if "stamp" in next(read_objects(self.folder / "results.jsonl"), {}):
+        results = self.folder / RECORDS_FILE
+        if "stamp" in next(read_objects(results), {}):
             # they say which images are done, so they are never replaced
-            raise UsageError(
-                f"{self.folder} holds the results of hyperfsad watch; choose another output folder."
-            )
-        self._stale = _written_files(read_objects(self.folder / "results.jsonl"))
+            raise UsageError("output-of-watch", folder=self.folder)
+        self._stale = _written_files(read_objects(results))
         if earlier is not None:
             entries = read_objects(earlier)
-            self._stale |= _written_files(entry.get("line", {}) for entry in entries)
+            self._stale |= _written_files(entry.get("record", {}) for entry in entries)
         unfinished = (self.folder / JOURNAL).exists()
         self._journal.start(earlier if resume else None, self._is_finished)
-        replaced = [name for name in RESULTS if (self.folder / name).exists()]
+        replaced = [name for name in RESULT_FILES if (self.folder / name).exists()]
         if unfinished and not len(self._journal):
-            notify(
-                f"{self.folder} holds an unfinished run, which is replaced; --resume would continue"
-                " it, with the same detector and options."
-            )
+            notify(Notice("unfinished-run-replaced", folder=self.folder))
         if replaced and not len(self._journal):
-            notify(f"{self.folder} holds {', '.join(replaced)} already; they will be replaced.")
+            notify(Notice("results-replaced", folder=self.folder, files=", ".join(replaced)))
 
     def __enter__(self) -> "OutputFolder":
         return self
@@ -114,15 +117,14 @@ class OutputFolder:
 
     def __contains__(self, image: str) -> bool:
         """Whether the image is finished and has not changed since."""
-        return image in self._journal and self._journal.stamp(image) == stamp_of(image)
+        return image in self._journal
 
     def add(self, result: AnomalyResult) -> None:
         """Writes the pictures of one result and notes its record."""
         drawn = self._heatmaps and result.error is None
         picture = result.shown() if drawn else None
         written = write_files(self.folder, result, file_name(result.image), picture, self._maps)
-        # the key "line" lets journals of earlier versions be resumed; see Entry
-        entry: Entry = {"stamp": stamp_of(result.image), "line": make_record(result, written)}
+        entry: Entry = {"stamp": stamp_of(result.image), "record": make_record(result, written)}
         if picture is not None:
             overlay = map_overlay(result.anomaly_map, result.scale)
             entry["picture"] = {"jpeg": thumbnail(picture), "map": overlay}
@@ -135,35 +137,91 @@ class OutputFolder:
         """
 
         def records() -> Iterator[Record]:
-            return (entry["line"] for entry in self._journal.entries(images))
+            return (entry["record"] for entry in self._journal.entries(images))
 
         brief = [{**record, "regions": len(record["regions"])} for record in records()]
         lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records())
-        self._replace("results.jsonl", lines)
-        self._replace("results.csv", results_csv(records()))
+        write_page(self.folder / RECORDS_FILE, lines)
+        write_page(self.folder / "results.csv", results_csv(records()))
         stale = self._stale - _written_files(brief)
         if any(record["map_threshold"] is not None for record in brief):
-            self._replace("regions.csv", regions_csv(records()))
-            self._replace("coco.json", coco_json(records))
+            write_page(self.folder / "regions.csv", regions_csv(records()))
+            write_page(self.folder / "coco.json", coco_json(records))
         else:
             stale |= {"regions.csv", "coco.json"}
         page = report_html(brief, self._journal.entries, self._products, self.folder)
-        self._replace("report.html", page)
-        for name in stale:  # what an earlier run has left is no longer true
+        write_page(self.folder / "report.html", page)
+        for name in stale:  # files of an earlier run that this one did not write
             (self.folder / name).unlink(missing_ok=True)
         self._journal.close()
         (self.folder / JOURNAL).replace(self.folder / DONE_JOURNAL)
         return brief
 
     def _is_finished(self, entry: Entry) -> bool:
-        record = entry["line"]
+        record = entry["record"]
         files = _written_files([record])
         return record["error"] is None and all((self.folder / name).exists() for name in files)
 
-    def _replace(self, name: str, chunks: Iterable[str]) -> None:
-        with atomic_path(self.folder / name) as temporary, temporary.open("wb") as file:
-            for chunk in chunks:
-                file.write(encoded(chunk))
+
+class Journal:
+    """A JSON Lines file: a header that identifies the run, then an entry for each image.
+
+    Memory only holds where each entry lies.
+    """
+
+    def __init__(self, path: Path, header: Entry) -> None:
+        self.path = path
+        self._header = header
+        self._file: io.FileIO | None = None
+        self._end = 0
+        self._places: dict[str, tuple[int, FileStamp | None]] = {}
+        """For each image: where its entry begins in the file, and the stamp in it."""
+
+    def start(self, earlier: Path | None, keep: Callable[[Entry], bool]) -> None:
+        """Starts a new file with those entries of an earlier journal of the same run to keep."""
+        with atomic_path(self.path) as temporary:
+            self._file = temporary.open("wb", buffering=0)
+            try:
+                self._write(self._header)
+                entries = read_objects(earlier) if earlier is not None else iter(())
+                if next(entries, None) == self._header:
+                    for entry in filter(keep, entries):
+                        self.add(entry)
+            finally:
+                self._file.close()
+        with explain_os_errors(self.path):
+            self._file = self.path.open("ab", buffering=0)  # an entry is on disk at once
+
+    def add(self, entry: Entry) -> None:
+        """Notes that an image is finished."""
+        start = self._end
+        self._write(entry)
+        stamp = entry["stamp"] and tuple(entry["stamp"])
+        self._places[entry["record"]["image"]] = (start, stamp)
+
+    def __contains__(self, image: str) -> bool:
+        """Whether the image is finished and its file has not changed since."""
+        return image in self._places and self._places[image][1] == stamp_of(image)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def entries(self, images: list[str]) -> Iterator[Entry]:
+        """The entries of finished images, read one by one."""
+        with explain_os_errors(self.path), self.path.open("rb") as file:
+            for image in images:
+                file.seek(self._places[image][0])
+                yield json.loads(file.readline())
+
+    def close(self) -> None:
+        """Nothing more will be written."""
+        if self._file is not None:
+            self._file.close()
+
+    def _write(self, entry: Entry) -> None:
+        assert self._file is not None
+        with explain_os_errors(self.path):
+            self._end += append_object(self._file, entry)
 
 
 def write_files(

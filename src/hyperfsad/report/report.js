@@ -236,7 +236,6 @@
     full.src = image.original; // if it is gone or unreadable, the thumbnail stays
   };
   const beside = (image, kind) => {
-    if (kind === "good" && image.regions) return "The score is good, but the map has a region: worth a look."; // of earlier versions
     if (byRegion(image)) return "The score alone would be good; a region of the map is not.";
     if (kind === "anomalous" && image.regions === 0) return "The score is high, but no place stands out enough for a region.";
     return "";

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..disk.files import FileStamp, stamp_of
 from ..errors import HyperfsadError, ImageError
-from ..report.journal import Stamp, stamp_of
 from ..results.result import AnomalyResult
 from ..watch.watcher import Watcher
 from .engine import Engine
@@ -152,7 +152,7 @@ class _Judge:
                 upload.discard()
         return replace(result, image=images)
 
-    def keep(self, result: AnomalyResult, stamp: Stamp) -> None:
+    def keep(self, result: AnomalyResult, stamp: FileStamp) -> None:
         """Puts a verdict into the history; of a picture that cannot be read there is none."""
         if result.error is not None or self._judged is None:
             return

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..disk.files import FileStamp, stamp_of
 from ..errors import reason
 from ..images.finding import has_image_suffix, walk
-from ..report.journal import Stamp, stamp_of
 
 TEMPORARY_ENDINGS = (".tmp", ".part", ".partial", "~")
 """How names end, before the suffix, while a file is being written; it is renamed afterwards."""
@@ -29,7 +29,7 @@ def is_temporary(name: str) -> bool:
 class FolderScan:
     """What one scan of a folder found."""
 
-    files: dict[str, Stamp] = field(default_factory=dict)
+    files: dict[str, FileStamp] = field(default_factory=dict)
     temporary: list[str] = field(default_factory=list)
     """Pictures with temporary names."""
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ def scan_folder(folder: str, exclude: str) -> FolderScan:
 
 @dataclass
 class _Incoming:
-    stamp: Stamp
+    stamp: FileStamp
     arrived: float
     """When the file was first found."""
     unchanged_since: float
@@ -74,7 +74,7 @@ class IncomingFiles:
         self.settle, self.patience = settle, patience
         self._files: dict[str, _Incoming] = {}
 
-    def update(self, files: Mapping[str, Stamp], now: float) -> None:
+    def update(self, files: Mapping[str, FileStamp], now: float) -> None:
         """Takes all files that are not done yet; forgets all others."""
         current = {}
         for path, stamp in files.items():
@@ -85,7 +85,7 @@ class IncomingFiles:
             current[path] = file
         self._files = current
 
-    def ready(self, now: float) -> list[tuple[str, Stamp]]:
+    def ready(self, now: float) -> list[tuple[str, FileStamp]]:
         """Files that have not changed for the settle time, the oldest first."""
         due = [(path, file.stamp) for path, file in self._files.items() if file.next_try <= now]
         return sorted(due, key=lambda item: (item[1][1], item[0]))

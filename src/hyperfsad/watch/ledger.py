@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..disk.files import (
+    FileStamp,
     append_object,
     atomic_path,
     check_target,
@@ -27,8 +28,7 @@ from ..disk.files import (
 from ..disk.locks import occupied
 from ..errors import HyperfsadError, UsageError
 from ..messages import Notice, Notify, silent
-from ..report.exports import Record
-from ..report.journal import Stamp
+from ..report.records import Record
 
 WATCH_RESULTS = "results.jsonl"
 CUT_OFF = "results.cut.jsonl"
@@ -73,7 +73,7 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def is_done(self, image: str, stamp: Stamp) -> bool:
+    def is_done(self, image: str, stamp: FileStamp) -> bool:
         """Whether this very picture has its record."""
         return _digest(image, stamp) in self._done
 
@@ -91,7 +91,7 @@ class Ledger:
         self.end += length
         self._done.add(self._counted(record))
 
-    def skip(self, files: Mapping[str, Stamp]) -> None:
+    def skip(self, files: Mapping[str, FileStamp]) -> None:
         """Treats what the very first start finds as done; at later starts, what it found then."""
         skipped = self.folder / SKIPPED
         if self.count == 0 and not skipped.exists():
@@ -169,7 +169,7 @@ def _digest_of(record: Record) -> int:
         return 0
 
 
-def _digest(image: str, stamp: Stamp) -> int:
+def _digest(image: str, stamp: FileStamp) -> int:
     name = os.path.normcase(image).encode("utf-8", errors="surrogatepass")
     text = f"{stamp[0]} {stamp[1]} ".encode() + name
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..disk.files import append_object, atomic_path
 from ..errors import HyperfsadError, reason
 from ..messages import Notice, Notify, silent
-from ..report.exports import Record
+from ..report.records import Record
 from .webhook import Webhook
 
 DELIVERED = ".webhook.json"

@@ -8,11 +8,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..disk.files import FileStamp, stamp_of
 from ..errors import ImageError, UsageError, reason
 from ..messages import Notice, Notify, silent
-from ..report.exports import Record, make_record
 from ..report.folder import file_name, write_files
-from ..report.journal import Stamp, stamp_of
+from ..report.records import Record, make_record
 from ..results.result import AnomalyResult
 from .incoming import FolderScan, IncomingFiles, scan_folder
 from .ledger import Ledger
@@ -64,7 +64,7 @@ class Watcher:
         heatmaps: bool = True,
         maps: bool = False,
         webhook: Webhook | None = None,
-        persist: Callable[[AnomalyResult, Stamp], None] | None = None,
+        persist: Callable[[AnomalyResult, FileStamp], None] | None = None,
         wait: bool = False,
         notify: Notify = silent,
     ) -> None:
@@ -89,7 +89,7 @@ class Watcher:
         self.stopping = False
         self._persist = persist
         self._incoming = IncomingFiles(settle, patience)
-        self._done: dict[str, Stamp] = {}
+        self._done: dict[str, FileStamp] = {}
         self._unreadable: dict[str, str] = {}
         self._temporary: dict[str, float] = {}
         self._reported: set[str] = set()
@@ -182,8 +182,8 @@ class Watcher:
         return scan
 
     def _update(self, scan: FolderScan, ledger: Ledger, now: float) -> None:
-        done: dict[str, Stamp] = {}
-        new: dict[str, Stamp] = {}
+        done: dict[str, FileStamp] = {}
+        new: dict[str, FileStamp] = {}
         for path, stamp in scan.files.items():
             known = self._done.get(path) == stamp or ledger.is_done(path, stamp)
             (done if known else new)[path] = stamp
@@ -202,7 +202,7 @@ class Watcher:
             self.notify(Notice("watch-never-settles", image=path, seconds=settle))
         self._reported = changing | temporary
 
-    def _inspect(self, path: str, stamp: Stamp, ledger: Ledger) -> AnomalyResult | None:
+    def _inspect(self, path: str, stamp: FileStamp, ledger: Ledger) -> AnomalyResult | None:
         """The result of a complete picture, after its record is written; None if it must wait."""
         if not self._is_unchanged(path, stamp):
             return None
@@ -233,7 +233,7 @@ class Watcher:
         self._done[path] = stamp
         return result
 
-    def _is_unchanged(self, path: str, stamp: Stamp) -> bool:
+    def _is_unchanged(self, path: str, stamp: FileStamp) -> bool:
         current = stamp_of(path)
         if current is None and os.path.isdir(self.folder):
             self.notify(Notice("watch-vanished", image=path))
@@ -273,7 +273,7 @@ def _as_image_error(error: ImageError | OSError | MemoryError, path: str) -> Ima
     return ImageError("watch-image-unreadable", image=path, why=reason(error))
 
 
-def _day(stamp: Stamp) -> str:
+def _day(stamp: FileStamp) -> str:
     """The day of a picture's file, which is the same at every try."""
     try:
         return datetime.fromtimestamp(stamp[1] // 10**9, timezone.utc).strftime("%Y-%m-%d")

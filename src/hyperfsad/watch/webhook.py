@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ..errors import UsageError, reason
-from ..report.exports import Record
+from ..report.records import Record
 from ..version import __version__
 
 WEBHOOK_EVENTS = ("anomalous", "error", "all")

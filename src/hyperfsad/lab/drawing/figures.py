@@ -18,7 +18,7 @@ from ...report.canvas import (
     GREEN,
     INK,
     VERMILION,
-    missing,
+    missing_package,
     new_figure,
     style,
 )
@@ -309,7 +309,7 @@ def _embed(tokens: NDArray[Any]) -> NDArray[np.float32]:
         from sklearn.manifold import TSNE
         from threadpoolctl import threadpool_limits
     except ImportError as error:
-        raise missing("scikit-learn") from error
+        raise missing_package("scikit-learn") from error
     perplexity = min(_PERPLEXITY, (len(tokens) - 1) / 3)
     # On several threads the order of its sums, and with them the picture, would vary.
     with threadpool_limits(limits=1):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...disk.files import atomic_path, encoded
-from ...report.exports import csv_table
+from ...report.records import csv_table
 from ...version import __version__
 from .findings import Findings
 from .inspected import Inspected

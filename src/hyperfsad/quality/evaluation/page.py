@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from ...report import pages
-from ...report.pages.histogram import Histogram, score_histogram
+from ...report.pages import Histogram, score_histogram
 from . import words
 from .chart import roc_chart
 from .findings import Findings

@@ -13,7 +13,7 @@ from sqlalchemy import select, tuple_
 from sqlalchemy.orm import Session
 
 from ...errors import UsageError
-from ...report.exports import csv_table
+from ...report.records import csv_table
 from .database import Database
 from .models import Inspection, Product
 

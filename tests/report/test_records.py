@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from hyperfsad.report.exports import (
-    all_anomalous,
+from hyperfsad.report.records import (
     coco_json,
     guarded,
+    notices_of,
     regions_csv,
     results_csv,
     severity,
 )
+from tests.report.samples import sample_record
 
 REGION = {
     "bbox": [1, 2, 30, 40],
@@ -22,25 +23,12 @@ REGION = {
     "score": 0.7,
     "peak": {"x": 10.5, "y": 20.5, "value": 0.7},
     "polygon": [[1.0, 2.0], [31.0, 2.0], [31.0, 42.0]],
+    "kind": "unexpected",
 }
 
 
 def record(image: str, **fields: Any) -> dict[str, Any]:
-    plain = {
-        "image": image,
-        "score": 0.5,
-        "score_map": 0.6,
-        "score_cls": 0.4,
-        "threshold": None,
-        "anomalous": None,
-        "size": [100, 80],
-        "map_threshold": 0.5,
-        "regions": [],
-        "heatmap": None,
-        "map": None,
-        "error": None,
-    }
-    return {**plain, **fields}
+    return sample_record(image, **{"map_threshold": 0.5, **fields})
 
 
 FAILED = record("bad.png", score=None, size=None, map_threshold=None, error="bad.png is empty.")
@@ -118,13 +106,11 @@ def test_a_row_for_each_region() -> None:
 
 
 def test_tables_tell_what_is_missing() -> None:
-    """Results of earlier versions do not say it."""
-    lacking = record("a.png", score_missing=1.25, regions=[{**REGION, "kind": "missing"}])
-    earlier = record("b.png", regions=[REGION])
-    assert [row["score_missing"] for row in rows(results_csv([lacking, earlier]))] == ["1.25", ""]
-    assert [row["kind"] for row in rows(regions_csv([lacking, earlier]))] == ["missing", ""]
-    coco = json.loads("".join(coco_json(lambda: [lacking, earlier])))
-    assert [note["kind"] for note in coco["annotations"]] == ["missing", None]
+    missing = record("a.png", score_missing=1.25, regions=[{**REGION, "kind": "missing"}])
+    assert [row["score_missing"] for row in rows(results_csv([missing, FAILED]))] == ["1.25", ""]
+    assert [row["kind"] for row in rows(regions_csv([missing]))] == ["missing"]
+    (note,) = json.loads("".join(coco_json(lambda: [missing])))["annotations"]
+    assert note["kind"] == "missing"
 
 
 def test_coco_holds_all_that_its_readers_need() -> None:
@@ -153,14 +139,24 @@ def test_coco_holds_all_that_its_readers_need() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "told"),
-    [([True] * 10, True), ([True] * 9, False), ([True] * 20 + [False], False), ([], False)],
+    ("verdicts", "foreign", "codes"),
+    [
+        ([True] * 10, 0, ["all-anomalous"]),
+        ([True] * 9, 1, ["foreign-images"]),
+        ([True] * 20 + [False], 0, []),
+        ([True] * 10 + [None], 3, ["all-anomalous", "foreign-images"]),
+        ([], 0, []),
+    ],
 )
-def test_a_run_without_a_good_image_is_told(verdicts: list[bool], told: bool) -> None:
-    note = all_anomalous(verdicts)
-    assert (note is not None) == told
-    if note is not None:
-        assert "All 10 images are anomalous: is this the right product" in note
+def test_a_doubtful_run_is_told(
+    verdicts: list[bool | None], foreign: int, codes: list[str]
+) -> None:
+    scored = [record("a.png", anomalous=verdict, foreign=False) for verdict in verdicts]
+    for one in scored[:foreign]:
+        one["foreign"] = True
+    notices = list(notices_of(scored))
+    assert [notice.code for notice in notices] == codes
+    assert all(notice.facts["images"] in (10, foreign) for notice in notices)
 
 
 def test_images_that_are_anomalous_by_a_region_come_before_good_ones() -> None:

@@ -19,11 +19,11 @@ from hyperfsad import AnomalyResult
 from hyperfsad.images.loading import NormalImage, load_image
 from hyperfsad.method.branches import BranchScores
 from hyperfsad.report.folder import OutputFolder
-from hyperfsad.report.page import MOST_POINTS, report_html
+from hyperfsad.report.page import MAX_OUTLINE_POINTS, report_html
 from hyperfsad.results.heatmap import thumbnail
 from tests.browser import until
 from tests.conftest import make_picture
-from tests.report.samples import SIZE, sample_result
+from tests.report.samples import SIZE, sample_record, sample_result
 
 HOSTILE = "<img src=x onerror=window.hacked=1>&\"'.png"
 Write = Callable[..., Path]
@@ -144,7 +144,7 @@ def test_an_image_takes_few_kilobytes(write: Write) -> None:
 def test_beyond_a_number_of_images_only_the_worst_have_pictures(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyperfsad.report.page.MOST_PICTURES", 3)
+    monkeypatch.setattr("hyperfsad.report.page.MAX_PICTURES", 3)
     blocks = Blocks(write(12).read_text(encoding="utf-8"))
     assert len(blocks.json["index"]) == 12
     assert [name for name in blocks.json if re.fullmatch(r"p\d+", name)] == ["p0", "p4", "p8"]
@@ -162,24 +162,21 @@ def fabricated(
     count: int, regions: int = 0
 ) -> tuple[list[dict[str, Any]], Callable[[list[str]], Iterator[Any]]]:
     """Records and journal entries of `count` images with regions of 50 points each."""
-    region = {"bbox": [0] * 4, "area": 1, "score": 1, "polygon": [[0, 0]] * 50}
+    region = {"bbox": [0] * 4, "area": 1, "score": 1, "polygon": [[0, 0]] * 50, "kind": ""}
     jpeg = thumbnail(make_picture(1, SIZE))
-    names = [f"{index}.png" for index in range(count)]
-    fields: dict[str, Any] = {"score": 0.5, "score_map": 0.5, "score_cls": 0.5, "threshold": None}
-    fields |= {"anomalous": None, "size": SIZE, "regions": regions, "heatmap": None, "error": None}
-    records = [{"image": name, **fields} for name in names]
+    records = [sample_record(f"{index}.png", regions=regions) for index in range(count)]
 
     def entries(images: list[str]) -> Iterator[Any]:
         for name in images:
             record = {"image": name, "regions": [region] * regions}
-            yield {"line": record, "picture": {"jpeg": jpeg, "map": ""}}
+            yield {"record": record, "picture": {"jpeg": jpeg, "map": ""}}
 
     return records, entries
 
 
 def test_outlines_have_a_bounded_number_of_points(tmp_path: Path) -> None:
     blocks = Blocks("".join(report_html(*fabricated(1, regions=99), [], tmp_path)))
-    assert len(blocks.json["p0"]["regions"]) == MOST_POINTS // 50
+    assert len(blocks.json["p0"]["regions"]) == MAX_OUTLINE_POINTS // 50
 
 
 def test_the_page_is_streamed(tmp_path: Path) -> None:
@@ -189,7 +186,7 @@ def test_the_page_is_streamed(tmp_path: Path) -> None:
 
     def counted(images: list[str]) -> Iterator[Any]:
         for entry in entries(images):
-            read.append(entry["line"]["image"])
+            read.append(entry["record"]["image"])
             yield entry
 
     written = 0

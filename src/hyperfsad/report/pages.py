@@ -1,17 +1,96 @@
-"""The geometry of histograms: how many images have which score, and the thresholds."""
+"""What all our HTML pages share: templates that escape, one style, a strict policy, histograms.
 
+A page is one file that needs nothing else. What stands in it is other people's input, so templates
+escape it, and a policy in the page's head lets nothing run or load but the page's own style and
+script.
+"""
+
+import base64
+import hashlib
 import math
+import os
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-MOST_THRESHOLDS = 4
+from ..disk.files import atomic_path, encoded
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+MAX_THRESHOLDS = 4
 """Thresholds of more products would hide the bars."""
 _BARS = 32
-_LABEL = 14
-"""Height of a label; the labels of several thresholds are stacked."""
-_LONGEST = 24
+_LABEL_HEIGHT = 14
+"""The labels of several thresholds are stacked."""
+_MAX_LABEL = 24
+
+
+def environment(package: str) -> "Environment":
+    """The templates of a package, in its folder `templates`, and those that all pages share."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+    def readable(value: Any) -> Any:
+        """Bytes of a file's name that are not Unicode cannot stand in a page."""
+        is_text = type(value) is str
+        return value.encode("utf-8", errors="replace").decode() if is_text else value
+
+    found = Environment(
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(__package__)]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=readable,
+    )
+    found.filters["thousands"] = "{:,}".format
+    found.filters["basename"] = os.path.basename
+    found.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return found
+
+
+def head(package: str, style: str, script: str | None = None) -> dict[str, Any]:
+    """What a template needs for its head: `policy`, `style` and `script`.
+
+    `style` and `script` name files of the package; the style of all pages comes first.
+    """
+    from markupsafe import Markup
+
+    styles = _asset(__package__, "base.css") + _asset(package, style)
+    code = "" if script is None else _asset(package, script)
+    return {
+        "policy": Markup(_policy(styles, code)),
+        "style": Markup(styles),  # unescaped, as the policy names the hash of these very bytes
+        "script": Markup(code),
+    }
+
+
+def write_page(path: Path, chunks: Iterable[str]) -> None:
+    """Writes a text file chunk by chunk, completely or not at all; makes its folder."""
+    with atomic_path(path, parents=True) as temporary, temporary.open("wb") as file:
+        for chunk in chunks:
+            file.write(encoded(chunk))
+
+
+def _asset(package: str, name: str) -> str:
+    return (files(package) / name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing may load from elsewhere; only our own style and script may run."""
+
+    def source(text: str) -> str:
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        return f"'sha256-{digest}'"
+
+    return (
+        f"default-src 'none'; img-src data: file: 'self'; style-src {source(style)};"
+        f" script-src {source(script)}; base-uri 'none'; form-action 'none'"
+    )
 
 
 class Bar(NamedTuple):
@@ -46,7 +125,7 @@ class Histogram:
     axis: str = "score"
     """What is counted."""
     unit: str = ""
-    """What it is measured in, where that is no plain number."""
+    """What it is measured in, if it is not a plain number."""
 
     width, height = 420, 150
     left, right, bottom = 12, 408, 122
@@ -54,7 +133,7 @@ class Histogram:
     @property
     def top(self) -> int:
         """Negative where stacked labels need more room above the bars."""
-        return -_LABEL * max(len(self.thresholds) - 1, 0)
+        return -_LABEL_HEIGHT * max(len(self.thresholds) - 1, 0)
 
 
 def score_histogram(
@@ -66,12 +145,12 @@ def score_histogram(
     """Scores, each with whether its image is anomalous; bars of such images are `above`.
 
     Thresholds are marked with their names while they are few. With several products each has its
-    own threshold, so the colours overlap. `axis` names what is no score. With a `unit`, values are
-    multiples of it, and the numbers of the thresholds say nothing.
+    own threshold, so the colours overlap. `axis` names what is counted instead of scores. With a
+    `unit`, values are multiples of it, and the numbers of the thresholds say nothing.
     """
     values = [score for score, _ in scores]
     marked = {name: value for name, value in thresholds.items() if value is not None}
-    marked = marked if len(marked) <= MOST_THRESHOLDS else {}
+    marked = marked if len(marked) <= MAX_THRESHOLDS else {}
     low, high = _range([*values, *marked.values()])
     marks = _threshold_marks(marked, low, high, plain=not unit)
     found = (
@@ -85,16 +164,16 @@ def score_histogram(
 def _bars(scores: Sequence[tuple[float, bool | None]], edges: Sequence[float]) -> list[Bar]:
     counts = [{"below": 0, "above": 0} for _ in edges[1:]]
     for score, anomalous in scores:
-        place = min(max(bisect_left(edges, score) - 1, 0), len(counts) - 1)
-        counts[place]["above" if anomalous else "below"] += 1
-    most = max(sum(pair.values()) for pair in counts)
+        index = min(max(bisect_left(edges, score) - 1, 0), len(counts) - 1)
+        counts[index]["above" if anomalous else "below"] += 1
+    highest = max(sum(pair.values()) for pair in counts)
     bars = []
     for pair, left, right in zip(counts, edges, edges[1:], strict=False):
         x, to = (_across(value, edges[0], edges[-1]) for value in (left, right))
         y = float(Histogram.bottom)
         for kind, count in pair.items():
             if count:
-                height = max(count / most * (Histogram.bottom - 2 * _LABEL), 1.5)
+                height = max(count / highest * (Histogram.bottom - 2 * _LABEL_HEIGHT), 1.5)
                 y -= height
                 bars.append(Bar(kind, x + 0.5, y, to - x - 1, height))
     return bars
@@ -127,9 +206,9 @@ def _threshold_marks(
     for place, (name, value) in enumerate(sorted(thresholds.items(), key=lambda item: -item[1])):
         x = _across(value, low, high)
         anchor = "start" if x < quarter else "end" if x > 3 * quarter else "middle"
-        brief = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+        brief = name if len(name) <= _MAX_LABEL else name[: _MAX_LABEL - 1] + "…"
         label = f"{brief} {value:.3f}" if plain else brief
-        marks.append(ThresholdMark(x, 15 - _LABEL * place, anchor, label))
+        marks.append(ThresholdMark(x, 15 - _LABEL_HEIGHT * place, anchor, label))
     return marks
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hyperfsad.report.pages.histogram import MOST_THRESHOLDS, Histogram, score_histogram
+from hyperfsad.report.pages import MAX_THRESHOLDS, Histogram, score_histogram
 
 
 def histogram(scores: list[float], threshold: float | None) -> Histogram:
@@ -65,7 +65,7 @@ def test_each_product_has_its_threshold_and_images_the_colour_of_their_verdict()
 
 
 def test_thresholds_of_many_products_are_not_marked() -> None:
-    thresholds = {str(n): n / 10 for n in range(MOST_THRESHOLDS + 1)}
+    thresholds = {str(n): n / 10 for n in range(MAX_THRESHOLDS + 1)}
     found = score_histogram([(0.1, True), (0.2, None)], thresholds)
     assert found.thresholds == []
     assert [bar.kind for bar in found.bars] == ["above", "below"]

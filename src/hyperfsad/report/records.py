@@ -1,4 +1,4 @@
-"""The records of results.jsonl, and the same for other programs: flat tables and COCO, streamed."""
+"""One record for each image: results.jsonl, and flat tables and COCO for other programs."""
 
 import csv
 import io
@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from ..messages import Notice
 from ..results.result import AnomalyResult
 from ..version import __version__
 
@@ -15,28 +16,27 @@ Record: TypeAlias = dict[str, Any]
 
 RECORDS_FILE = "results.jsonl"
 
-_ORDERED = (
+_FIRST_COLUMNS = (
     *("image", "score", "score_map", "score_cls", "threshold", "anomalous", "map_threshold"),
     *("regions", "heatmap", "map", "error", "product", "unknown_product", "nearest_product"),
     *("product_similarity", "product_margin", "p_value", "threshold_from"),
 )
-_FIELDS = dict.fromkeys([*_ORDERED, *AnomalyResult.failed("", "").to_dict()])
-RESULT_COLUMNS = tuple(name for name in _FIELDS if name != "size")
-"""Programs rely on the order of the first ones; fields that results gain later follow them."""
-_BOX = ("x", "y", "width", "height")
+_ALL_COLUMNS = dict.fromkeys([*_FIRST_COLUMNS, *AnomalyResult.failed("", "").to_dict()])
+RESULT_COLUMNS = tuple(name for name in _ALL_COLUMNS if name != "size")
+"""Programs rely on the order of the first ones; further fields of a result follow them."""
+_BBOX_COLUMNS = ("x", "y", "width", "height")
 REGION_COLUMNS = (
-    "image",
-    "region",
-    "score",
-    *_BOX,
-    "area",
-    "peak_x",
-    "peak_y",
-    "anomalous",
-    "kind",
-    "map_threshold",
+    *("image", "region", "score", *_BBOX_COLUMNS, "area", "peak_x", "peak_y"),
+    *("anomalous", "kind", "map_threshold"),
 )
 """`anomalous` is the verdict on the image; the score of a region lies above `map_threshold`."""
+
+_FORMULA_STARTS = (*"=+-@＝＋－＠", "\t", "\r", "\n", "'")
+"""What makes a spreadsheet take the text of a cell for a formula (four are the wide signs of East
+Asian keyboards), and the guard itself."""
+
+SUSPICIOUS_RUN = 10
+"""From this many images on it is suspicious if none is good."""
 
 
 def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:
@@ -44,14 +44,6 @@ def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:
     record = {**result.to_dict(), **written}
     record["error"] = record.pop("error")  # last, as in the contract
     return record
-
-
-FORMULAS = (*"=+-@＝＋－＠", "\t", "\r", "\n", "'")
-"""What makes a spreadsheet take the text of a cell for a formula (four are the wide signs of East
-Asian keyboards), and the guard itself."""
-
-MANY = 10
-"""Images of a run from which on it is odd that none is good."""
 
 
 def severity(record: Record) -> float:
@@ -66,33 +58,19 @@ def severity(record: Record) -> float:
     return max(score / threshold, 1.0) if record["anomalous"] else score / threshold
 
 
-def all_anomalous(verdicts: Sequence[bool | None]) -> str | None:
-    """What to say where nothing is good in a run that is long enough to wonder; None: nothing."""
-    return none_good(len(verdicts)) if all(verdicts) else None
+def run_notices(judged: int, anomalous: int, foreign: int) -> Iterator[Notice]:
+    """Doubts about a run: every image is anomalous, or images look like another product."""
+    if judged == anomalous >= SUSPICIOUS_RUN:
+        yield Notice("all-anomalous", images=judged)
+    if foreign:
+        yield Notice("foreign-images", images=foreign)
 
 
-def none_good(number: int) -> str | None:
-    """What to say where all of so many images are anomalous."""
-    if number < MANY:
-        return None
-    return (
-        f"All {number} images are anomalous: is this the right product, light and camera? If"
-        " they are good, teach some of them with `hyperfsad extend`."
-    )
-
-
-def look_foreign(records: Iterable[Record]) -> str | None:
-    """What to say where images look like another product than the good parts; None: nothing."""
-    return foreign_note(sum(bool(record.get("foreign")) for record in records))
-
-
-def foreign_note(number: int) -> str | None:
-    """What to say where so many images look like another product."""
-    if not number:
-        return None
-    some = "1 image looks" if number == 1 else f"{number:,} images look"
-    means = "its score means" if number == 1 else "their scores mean"
-    return f"{some} like another product than the good parts, so {means} little."
+def notices_of(records: Iterable[Record]) -> Iterator[Notice]:
+    """The same for the records of scored images."""
+    scored = list(records)
+    verdicts = [record["anomalous"] for record in scored if record["anomalous"] is not None]
+    return run_notices(len(verdicts), sum(verdicts), sum(bool(r["foreign"]) for r in scored))
 
 
 def results_csv(records: Iterable[Record]) -> Iterator[str]:
@@ -101,8 +79,7 @@ def results_csv(records: Iterable[Record]) -> Iterator[str]:
     def row(record: Record) -> Record:
         # without a map threshold regions were not sought, which is not the same as none found
         count = "" if record["map_threshold"] is None else len(record["regions"])
-        # journals of earlier versions lack the later fields
-        return {**{name: record.get(name) for name in RESULT_COLUMNS}, "regions": count}
+        return {**{name: record[name] for name in RESULT_COLUMNS}, "regions": count}
 
     return csv_table(RESULT_COLUMNS, map(row, records))
 
@@ -115,13 +92,11 @@ def regions_csv(records: Iterable[Record]) -> Iterator[str]:
             for number, region in enumerate(record["regions"], start=1):
                 peak = region["peak"] or {"x": None, "y": None}
                 yield {
-                    **{name: record[name] for name in ("image", "anomalous")},
-                    **{name: region[name] for name in ("score", "area")},
-                    **dict(zip(_BOX, region["bbox"], strict=True)),
+                    **{name: record[name] for name in ("image", "anomalous", "map_threshold")},
+                    **{name: region[name] for name in ("score", "area", "kind")},
+                    **dict(zip(_BBOX_COLUMNS, region["bbox"], strict=True)),
                     **{f"peak_{axis}": peak[axis] for axis in ("x", "y")},
                     "region": number,
-                    "kind": region.get("kind"),  # results of earlier versions have none
-                    "map_threshold": record["map_threshold"],
                 }
 
     return csv_table(REGION_COLUMNS, rows())
@@ -152,21 +127,23 @@ def _coco_images(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def _coco_annotations(records: Iterable[Record]) -> Iterator[Record]:
-    count = 0
-    for number, record in enumerate(records, start=1):
-        for region in record["regions"]:
-            count += 1
-            yield {
-                "id": count,
-                "image_id": number,
-                "category_id": 1,
-                "bbox": region["bbox"],
-                "segmentation": [[value for point in region["polygon"] for value in point]],
-                "area": region["area"],
-                "iscrowd": 0,
-                "score": region["score"],
-                "kind": region.get("kind"),
-            }
+    regions = (
+        (image, region)
+        for image, record in enumerate(records, start=1)
+        for region in record["regions"]
+    )
+    for number, (image, region) in enumerate(regions, start=1):
+        yield {
+            "id": number,
+            "image_id": image,
+            "category_id": 1,
+            "bbox": region["bbox"],
+            "segmentation": [[value for point in region["polygon"] for value in point]],
+            "area": region["area"],
+            "iscrowd": 0,
+            "score": region["score"],
+            "kind": region["kind"],
+        }
 
 
 def _joined(objects: Iterable[Record]) -> Iterator[str]:
@@ -189,7 +166,7 @@ def csv_table(columns: Sequence[str], rows: Iterable[Record]) -> Iterator[str]:
 def guarded(value: Any) -> Any:
     """A cell that no spreadsheet runs: an apostrophe comes before text that begins like a formula.
 
-    And before text that begins with an apostrophe, so that taking one away gives the text back.
+    And before text that begins with an apostrophe, so that removing one gives the text back.
     Numbers stay as they are.
     """
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value
