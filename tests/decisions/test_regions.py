@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from scipy import ndimage
 
 from hyperfsad import HyperFSAD
-from hyperfsad.decisions.regions import MOST_REGIONS, find_regions
+from hyperfsad.decisions.regions import MAX_REGIONS, find_regions
 from tests.conftest import make_picture
 
 Map = NDArray[np.float32]
@@ -64,15 +64,15 @@ def test_the_numbers_of_a_region_are_plain() -> None:
 
 
 def test_one_patch_is_a_diamond_around_its_centre() -> None:
-    found = find_regions(grid("00000", "00000", "00800", "00000", "00000"), (100, 50), 0.4)
+    found = find_regions(grid("00000", "00000", "00800", "00000", "00000"), (100, 50), 0.3)
     (region,) = found
     assert (region.peak.x, region.peak.y) == (50.0, 25.0)  # type: ignore[union-attr]
     assert region.score == region.peak.value == pytest.approx(0.8)  # type: ignore[union-attr]
-    # half of the way to each neighbour lies at 0.4: 10 pixels across, 5 down
-    assert region.bbox == (40, 20, 20, 10)
-    assert {(40.0, 25.0), (60.0, 25.0), (50.0, 20.0), (50.0, 30.0)} <= set(region.polygon)
-    # the area above (1 − u)(1 − v) = 1/2, four times, in patches of 20 × 10 pixels
-    assert region.area == pytest.approx(4 * 200 * (0.5 - 0.5 * np.log(2)), rel=0.05)
+    # 5/8 of the way to each neighbour lies at 0.3: 12.5 pixels across, 6.25 down
+    assert region.bbox == (37, 18, 26, 14)
+    assert {(37.5, 25.0), (62.5, 25.0), (50.0, 18.75), (50.0, 31.25)} <= set(region.polygon)
+    # the area above (1 − u)(1 − v) = 3/8, four times, in patches of 20 × 10 pixels
+    assert region.area == pytest.approx(4 * 200 * (0.625 + 0.375 * np.log(0.375)), rel=0.03)
 
 
 def test_regions_reach_the_edges_of_the_image() -> None:
@@ -216,7 +216,7 @@ def test_values_that_are_none_are_not_above() -> None:
 def test_a_map_of_noise_has_a_bounded_number_of_regions() -> None:
     noise = np.random.default_rng(0).random((200, 200)).astype(np.float32)
     found = find_regions(noise, (12000, 9000), 0.8)
-    assert len(found) == MOST_REGIONS
+    assert len(found) == MAX_REGIONS
     scores = [region.score for region in found]
     assert scores == sorted(scores, reverse=True)
     assert scores[0] == noise.max()

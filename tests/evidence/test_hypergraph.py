@@ -48,8 +48,8 @@ def test_the_weights_make_the_map(
     result, grid = detector.predict(photos / "3.png"), 6
     visible = detector.view_.visible(load_image(photos / "3.png"))
     patches = detector.encoder_.encode([visible]).patches[0]
-    interest, memory = detector.view_.interest, detector.memory_
-    kept = interest.patches(list(patches), grid)
+    region, memory = detector.view_.region, detector.memory_
+    kept = region.patches(list(patches), grid)
     distances = []
     for place, layer in enumerate(detector.settings.layers):
         graph = detector.hypergraph(photos / "3.png", layer)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hyperfsad.decisions.interest import FixedRegion, Interest
+from hyperfsad.decisions.region_of_interest import FixedRegion, RegionOfInterest
 from hyperfsad.decisions.roi import make_roi
 from hyperfsad.encoders import EncoderSettings
 from hyperfsad.encoders.tokens import ImageTokens, Tokens
@@ -38,7 +38,7 @@ def bank(images: int, noise: float, calm: float = 0.0) -> MemoryBank:
 
 def colour_scale(memory: MemoryBank, how: Comparison) -> tuple[float, float]:
     rules = Rules(SETTINGS, how, ImageScoring(Pooling.parse("max"), branch_weights(0.5)))
-    return WholeView(rules, Interest()).fitted(memory).colour_scale()
+    return WholeView(rules, RegionOfInterest()).fitted(memory).colour_scale()
 
 
 def test_the_scale_grows_with_the_variation_of_good_parts() -> None:
@@ -76,14 +76,14 @@ def turning(images: int, rotations: int, seed: int = 1) -> MemoryBank:
 
 
 def whole(
-    memory: MemoryBank, rotations: int = 1, interest: Interest | None = None, **more: Any
+    memory: MemoryBank, rotations: int = 1, region: RegionOfInterest | None = None, **more: Any
 ) -> WholeView:
     scoring = ImageScoring(
         Pooling.parse("max"), branch_weights(more.pop("lam", 0.5), more.pop("missing", 0.0))
     )
     how = Comparison(6, sharpness=16)
     rules = Rules(SETTINGS, how, scoring, rotations, **more)
-    return WholeView(rules, interest or Interest()).fitted(memory)
+    return WholeView(rules, region or RegionOfInterest()).fitted(memory)
 
 
 def near(memory: MemoryBank, entry: int, share: float = 0.4) -> ImageTokens:
@@ -221,7 +221,7 @@ def test_what_is_missing_is_added_to_the_map_and_to_the_score() -> None:
 def test_nothing_is_missing_outside_the_region_of_interest() -> None:
     mask = np.zeros((84, 84), dtype=np.uint8)
     mask[:42] = 255
-    view = whole(bank(4, 0.05), interest=FixedRegion(make_roi(mask, (84, 84), 6)), missing=0.2)
+    view = whole(bank(4, 0.05), region=FixedRegion(make_roi(mask, (84, 84), 6)), missing=0.2)
     (found,) = view.score_tokens(bank(1, 3.0).tokens_of(0))
     assert found.missing is not None
     assert found.inside is not None
@@ -247,7 +247,7 @@ def test_what_should_be_outside_the_region_is_not_shown() -> None:
     assert everywhere.missing is not None
     assert everywhere.missing[4, 3] > 0
     region = FixedRegion(make_roi(mask, (84, 84), 6))
-    (found,) = whole(memory, interest=region, missing=0.2).score_tokens(image)
+    (found,) = whole(memory, region=region, missing=0.2).score_tokens(image)
     assert found.branches.values["missing"] > 0
     assert (found.anomaly_map[3:] == 0).all()
     assert found.missing is not None

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from ..decisions.thresholds import FALSE_ALARM_RATE, LEAST_RATE
+from ..decisions.thresholds import FALSE_ALARM_RATE, MIN_RATE
 from ..detector.recipes import DEFAULT_RECIPE, RECIPES
 from ..encoders import ENGINES
 
@@ -87,8 +87,8 @@ area = _kind(float, "a number of pixels such as 50", lambda pixels: 0 <= pixels 
 score = _kind(float, "a score such as 0.25", math.isfinite)
 share = _kind(
     float,
-    f"a share between 0 and 1 such as 0.01, and not below {LEAST_RATE:f}",
-    lambda part: LEAST_RATE <= part < 1,
+    f"a share between 0 and 1 such as 0.01, and not below {MIN_RATE:f}",
+    lambda part: MIN_RATE <= part < 1,
 )
 rotations = _kind(
     lambda text: text if text == "auto" else int(text), "a number such as 16, or auto"

@@ -1,4 +1,4 @@
-"""The region of interest: where to look. The rest is hidden from the encoder and never compared.
+"""A fixed region of interest. The rest is hidden from the encoder and never compared.
 
 A mask is kept as the camera sees it, and laid over each picture at the picture's own size. What
 lies outside becomes the encoder's mean colour before anything else happens to the picture, so
@@ -27,17 +27,17 @@ from ..method.memory import MemoryBank
 Points: TypeAlias = Sequence[tuple[float, float]]
 
 RoiSource: TypeAlias = ImageSource | Points
-"""A mask (bright, or of a cut-out opaque: look here), or the corners of a polygon in pixels of the
+"""A mask (bright, or opaque in a cut-out: inspect), or the corners of a polygon in pixels of the
 first normal image."""
 
-LONGEST = 1024
+MAX_MASK_SIDE = 1024
 """Pixels of a stored mask's longer side; several for each patch of any encoder."""
 
-TOLERANCE = 0.05
+SHAPE_TOLERANCE = 0.05
 """By how much the shapes of a mask and of a picture may differ: thumbnails are rounded."""
 
-FEWEST = 4
-"""Patches in a region: a lone one is like itself, and a threshold from that would be 0."""
+MIN_PATCHES = 4
+"""Of a region: a lone one is like itself, and a threshold from that would be 0."""
 
 _POINT = r"-?\d+(?:\.\d+)?,-?\d+(?:\.\d+)?"
 
@@ -53,12 +53,11 @@ class Roi:
         self._grids: dict[tuple[int, float], Tensor] = {}
 
     def hide(self, image: LoadedImage, mean: Sequence[float]) -> LoadedImage:
-        """The picture with the encoder's mean colour wherever nobody is to look."""
+        """The picture with the encoder's mean colour outside the region."""
         width, height = image.size
         if not _same_shape(width / height, self.aspect):
             raise ImageError(
-                f"{image.name} is {width}×{height} pixels; the region of interest was made for"
-                f" pictures of another shape ({self.aspect:.2f} times as wide as high)."
+                "roi-shape", image=image.name, width=width, height=height, aspect=self.aspect
             )
         mask = Image.fromarray(self.mask).resize(image.size, Image.Resampling.NEAREST)
         levels = [255 * value for value in mean]
@@ -71,7 +70,7 @@ class Roi:
     def rows(self, bank: MemoryBank, grid: int) -> Tensor:
         """Which rows of a memory bank show something of the region, (K·N,).
 
-        A turned view shows what was inside before it was turned, and is looked at only inside.
+        A turned view shows what was inside before it was turned, and is compared only inside.
         """
         turns = [len(places) for places in bank.entries]
         inside = torch.empty(len(bank), grid * grid, dtype=torch.bool)
@@ -108,8 +107,8 @@ class Roi:
         """The region of a detector file, checked."""
         aspect = float(described["aspect"])
         fits = tensor.ndim == 2 and tensor.dtype == torch.uint8 and 0 < aspect < 1e4
-        if not fits or not 1 <= max(tensor.shape) <= LONGEST or not tensor.any():
-            raise ValueError("its region of interest is no mask")
+        if not fits or not 1 <= max(tensor.shape) <= MAX_MASK_SIDE or not tensor.any():
+            raise ValueError("its region of interest is not a mask")
         return cls(tensor.numpy() > 0, aspect)
 
 
@@ -118,12 +117,8 @@ def make_roi(source: RoiSource, size: tuple[int, int], grid: int) -> Roi:
     points = parse_polygon(source)
     roi = _from_mask(source, size) if points is None else _from_polygon(points, size)  # type: ignore[arg-type]
     patches = int(roi.touched(grid).sum())
-    if patches < FEWEST:
-        raise UsageError(
-            f"The region of interest touches {patches} of the {grid}×{grid} patches that the"
-            f" encoder sees, and {FEWEST} are needed to judge anything; draw it larger, or take a"
-            " higher resolution."
-        )
+    if patches < MIN_PATCHES:
+        raise UsageError("roi-too-small", patches=patches, grid=grid, needed=MIN_PATCHES)
     return roi
 
 
@@ -139,10 +134,7 @@ def parse_polygon(source: object) -> list[tuple[float, float]] | None:
     try:
         return [(float(x), float(y)) for x, y in source]  # type: ignore[attr-defined]
     except (TypeError, ValueError):
-        raise UsageError(
-            "A region of interest is a mask, or a polygon such as '10,20 300,20 300,240', not"
-            f" {brief(source)}."
-        ) from None
+        raise UsageError("roi-invalid", given=brief(source)) from None
 
 
 def check_region(source: RoiSource) -> None:
@@ -154,10 +146,7 @@ def check_region(source: RoiSource) -> None:
 def _read_mask(source: ImageSource) -> tuple[LoadedImage, NDArray[np.uint8] | None]:
     """A mask as a picture, and how opaque it is where it hides something."""
     if isinstance(source, str) and not os.path.lexists(source):
-        raise UsageError(
-            f"The region of interest {source!r} is neither a picture that exists nor a polygon such"
-            " as '10,20 300,20 300,240'."
-        )
+        raise UsageError("roi-unknown", given=source)
     try:
         if is_tensor(source):
             source = array_of(source, "mask")
@@ -166,7 +155,7 @@ def _read_mask(source: ImageSource) -> tuple[LoadedImage, NDArray[np.uint8] | No
         loaded = load_image(source, None if isinstance(source, str | os.PathLike) else "mask")
         return loaded, _opacity(source)
     except ImageError as error:
-        raise UsageError(f"The mask of the region of interest cannot be used: {error}") from error
+        raise UsageError("roi-mask-unusable", error=error) from error
 
 
 def _from_mask(source: ImageSource, size: tuple[int, int]) -> Roi:
@@ -174,16 +163,12 @@ def _from_mask(source: ImageSource, size: tuple[int, int]) -> Roi:
     width, height = loaded.size
     if not _same_shape(width / height, size[0] / size[1]):
         raise UsageError(
-            f"The mask {loaded.name} is {width}×{height} pixels and the first normal image is"
-            f" {size[0]}×{size[1]}; a mask has the shape of the pictures, at any size."
+            "roi-mask-shape", mask=loaded.name, size=f"{width}×{height}", of=f"{size[0]}×{size[1]}"
         )
     if values is None:
         values = np.asarray(loaded.rgb().convert("L"))
     if not values.any():
-        raise UsageError(
-            f"The mask {loaded.name} is all black or all transparent; it is bright, or opaque,"
-            " where there is to look."
-        )
+        raise UsageError("roi-mask-empty", mask=loaded.name)
     return Roi(_bounded(values > values.max() / 2), size[0] / size[1])
 
 
@@ -211,19 +196,16 @@ def _opacity(source: ImageSource) -> NDArray[np.uint8] | None:
 def _from_polygon(points: list[tuple[float, float]], size: tuple[int, int]) -> Roi:
     width, height = size
     if len(set(points)) < 3:
-        raise UsageError(f"A polygon has at least 3 different corners, not {len(set(points))}.")
+        raise UsageError("roi-few-corners", given=len(set(points)))
     for x, y in points:
         if not (0 <= x <= width and 0 <= y <= height):
-            raise UsageError(
-                f"The corner {x:g},{y:g} of the region of interest lies outside the first normal"
-                f" image, which has {width}×{height} pixels."
-            )
-    scale = min(1.0, LONGEST / max(size))
+            raise UsageError("roi-corner-outside", x=x, y=y, width=width, height=height)
+    scale = min(1.0, MAX_MASK_SIDE / max(size))
     shown = (max(1, round(width * scale)), max(1, round(height * scale)))
     corners = np.array(points) * (shown[0] / width, shown[1] / height)
     mask = _filled(corners, shown)
     if not mask.any():
-        raise UsageError("The corners of the region of interest enclose nothing.")
+        raise UsageError("roi-encloses-nothing")
     return Roi(mask, width / height)
 
 
@@ -239,9 +221,9 @@ def _filled(corners: NDArray[np.float64], size: tuple[int, int]) -> NDArray[np.b
 
 
 def _bounded(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """At most LONGEST pixels a side; nothing inside is lost, however thin."""
+    """At most MAX_MASK_SIDE pixels a side; nothing inside is lost, however thin."""
     height, width = mask.shape
-    scale = LONGEST / max(height, width)
+    scale = MAX_MASK_SIDE / max(height, width)
     if scale >= 1:
         return mask
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
@@ -250,4 +232,4 @@ def _bounded(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _same_shape(one: float, other: float) -> bool:
-    return max(one / other, other / one) <= 1 + TOLERANCE
+    return max(one / other, other / one) <= 1 + SHAPE_TOLERANCE

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from ..errors import UsageError, brief
 
 FALSE_ALARM_RATE = 0.05
-LEAST_RATE = 1e-6
+MIN_RATE = 1e-6
 """Fewer false alarms than one in a million are beyond what pictures of good parts can tell."""
 
 USUAL_SPREAD, USUAL_WEIGHT = 0.1, 8
@@ -60,12 +60,9 @@ class Calibration:
     images: int
     """How many good parts had a say."""
     scores: tuple[float, ...] = ()
-    """What good parts that were not learnt have, rising; p-values are read from it: their
-    strengths, or their scores where the map has no say."""
+    """The strengths of good parts that were not learnt, rising; p-values are read from them."""
     stale: bool = False
     """Whether normal images were learnt since."""
-    joint: bool = True
-    """Whether the map has a say in the verdict; it had none in earlier versions."""
     odd: int = 0
     """Further good parts that were left out, since they stood far apart from the others."""
     alike: bool = False
@@ -82,8 +79,8 @@ class Calibration:
         """
         if not self.scores or self.stale:
             return None
-        value = self.strength(score, peak) if self.joint else score
-        higher = len(self.scores) - bisect_left(self.scores, value * (1 - ROUNDING))
+        value = self.strength(score, peak) * (1 - ROUNDING)
+        higher = len(self.scores) - bisect_left(self.scores, value)
         return (1 + higher) / (len(self.scores) + 1)
 
     @property
@@ -110,9 +107,7 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """What a detector file keeps of it."""
-        stored = {**asdict(self), "scores": list(self.scores)}
-        earlier = {"joint": False, "odd": 0, "alike": False}  # which earlier versions did not write
-        return {key: value for key, value in stored.items() if earlier.get(key, ...) != value}
+        return {**asdict(self), "scores": list(self.scores)}
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "Calibration":
@@ -124,12 +119,10 @@ class Calibration:
             raise ValueError("its calibration is not one that hyperfsad writes")
         if not all(map(math.isfinite, (*thresholds, *scores))) or list(scores) != sorted(scores):
             raise ValueError("the scores of its calibration are not finite and ascending")
-        stale, joint = bool(stored["stale"]), bool(stored.get("joint", False))
-        if joint and min(thresholds) <= 0:
+        if min(thresholds) <= 0:
             raise ValueError("the thresholds of its calibration are not above 0")
-        odd, alike = int(stored.get("odd", 0)), bool(stored.get("alike", False))
-        method = str(stored["method"])
-        return cls(method, *thresholds, rate, images, scores, stale, joint, odd, alike)
+        stale, odd, alike = bool(stored["stale"]), int(stored["odd"]), bool(stored["alike"])
+        return cls(stored["method"], *thresholds, rate, images, scores, stale, odd, alike)
 
 
 @dataclass(frozen=True)
@@ -165,11 +158,9 @@ def needed(rate: float) -> int:
 
 
 def check_rate(rate: float) -> None:
-    """Refuses what is no share of good parts."""
-    if not isinstance(rate, Real) or not LEAST_RATE <= rate < 1:
-        raise UsageError(
-            f"The false-alarm rate lies between {LEAST_RATE:f} and 1, not at {brief(rate)}."
-        )
+    """Refuses a rate that is not a share of good parts."""
+    if not isinstance(rate, Real) or not MIN_RATE <= rate < 1:
+        raise UsageError("rate-range", least=MIN_RATE, given=brief(rate))
 
 
 def from_good_parts(
@@ -182,7 +173,7 @@ def from_good_parts(
     """
     check_rate(rate)
     if not strengths:
-        raise UsageError("There is no good part to calibrate with.")
+        raise UsageError("no-good-parts")
     factor = good_part_level(strengths, rate)
     return Calibration(
         "conformal" if len(strengths) >= needed(rate) else "few",
@@ -196,7 +187,7 @@ def from_good_parts(
 
 
 def one_decides(count: int, rate: float) -> int | None:
-    """Where the largest of so many good parts alone sets a bounded threshold: how many it takes
+    """Where the largest of `count` good parts alone sets a bounded threshold: how many it takes
     until a second one has a say. None where that is so already, or there is no bound."""
     enough = math.ceil(2 / rate - 1 - 1e-9)
     return enough if needed(rate) <= count < enough else None

@@ -267,9 +267,9 @@ class FewShotDetector(Predictor):
 
     def _shown_scale(self) -> tuple[float, float]:
         """Colours begin where the map says that an image is anomalous, and end at twice that."""
-        judged = self.calibration_ is not None and self.calibration_.joint
         level = self.map_threshold_ or 0.0
-        return (level, 2 * level) if judged and level > 0 else self.scale_
+        calibrated = self.calibration_ is not None and level > 0
+        return (level, 2 * level) if calibrated else self.scale_
 
     def require_fitted(self) -> None:
         """Refuses to answer before it has learnt a good part."""

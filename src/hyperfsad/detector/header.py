@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from PIL import Image
 
-from ..decisions.interest import AUTO, FixedRegion
+from ..decisions.region_of_interest import AUTO_ROI, FixedRegion
 from ..decisions.roi import Roi
 from ..decisions.thresholds import Calibration
 from ..encoders.precisions import INT8, engine_for, precision_in
@@ -41,7 +41,7 @@ def header_of(detector: Detector) -> dict[str, Any]:
         "missing": detector.missing,
         "rotations": detector.rotations_,
         "tentative": detector.tentative_,
-        "roi": detector.view_.interest.described(),
+        "roi": detector.view_.region.described(),
         "tiles": detector.view_.described(),
         "compact": None if core is None else {"kept": int(core.kept.sum()), "radius": core.radius},
         "scale": list(detector.scale_),
@@ -94,7 +94,7 @@ def restored(
             lam=header["lambda"],
             missing=header.get("missing", 0.0),
             rotations=AUTO_ROTATIONS if tentative else rotations,
-            roi=AUTO if roi == AUTO else None,
+            roi=AUTO_ROI if roi == AUTO_ROI else None,
             tiles=None if tiles is None else tiles["side"],
             memory=COMPACT if compact else EXACT,
             **{**machine, "engine": engine},
@@ -109,7 +109,7 @@ def restored(
         if isinstance(roi, dict):
             mask = storage.read_tensor(Path(path), header, "roi")
             detector.roi = Image.fromarray(mask.numpy() * 255)
-            detector.view_.interest = FixedRegion(Roi.stored(mask, roi))
+            detector.view_.region = FixedRegion(Roi.stored(mask, roi))
         low, high = header["scale"]
         detector.threshold_ = header["threshold"]
         detector.map_threshold_ = header.get("map_threshold")  # format 1 has none

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..decisions.interest import make_interest
+from ..decisions.region_of_interest import make_region
 from ..decisions.roi import Roi, RoiSource
 from ..decisions.routing import strangers
 from ..decisions.thresholds import FALSE_ALARM_RATE, check_rate
@@ -167,7 +167,7 @@ class HyperFSAD(JudgingDetector):
         return super().remember(bank)
 
     def _new_view(self) -> View:
-        return make_view(self._rules(), make_interest(self.roi), self.tile_side)
+        return make_view(self._rules(), make_region(self.roi), self.tile_side)
 
     def _rules(self) -> Rules:
         return Rules(
@@ -187,7 +187,7 @@ class HyperFSAD(JudgingDetector):
     @property
     def roi_(self) -> Roi | None:
         """The region of interest, where it is the same in all images; known after the first one."""
-        return self.view_.interest.roi
+        return self.view_.region.roi
 
     def fit(
         self,
@@ -214,7 +214,7 @@ class HyperFSAD(JudgingDetector):
             self.rotations_ = self.rotations if isinstance(self.rotations, int) else 1
             self.tentative_ = False
             super().fit(images)
-        self._tell(self.view_.interest.note)
+        self._tell(self.view_.region.note)
         self._decide(None)
         self._know_strangers()
         if threshold:
@@ -284,7 +284,7 @@ class HyperFSAD(JudgingDetector):
 
     def learn(self) -> None:
         """Prepares the memory bank for matching."""
-        view = make_view(self._rules(), self.view_.interest, self.tile_side)
+        view = make_view(self._rules(), self.view_.region, self.tile_side)
         self.view_ = view.fitted(self.memory_)
         if self.core_ is not None:
             self.view_ = self.view_.compacted(self.core_.kept)
@@ -297,7 +297,7 @@ class HyperFSAD(JudgingDetector):
         return fresh
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "view_": self.view_.interest}
+        return {**super().__getstate__(), "view_": self.view_.region}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -315,9 +315,8 @@ class HyperFSAD(JudgingDetector):
         before, calibration = len(self.support_), self.calibration_
         memory, limit, view = self.memory_, self.foreign_, self.view_
         super().extend(images)
-        joint = calibration is None or calibration.joint
-        level = self.map_threshold_ if joint else None
-        self._tell(about_anomalous(anomalous_before(view, self.memory_, self.threshold_, level)))
+        thresholds = self.threshold_, self.map_threshold_
+        self._tell(about_anomalous(anomalous_before(view, self.memory_, *thresholds)))
         if limit is not None:
             self._tell(about_strangers(strangers(memory, self.memory_, limit)))
         if self.tentative_ and len(self.support_) > before:  # there is more to tell it from

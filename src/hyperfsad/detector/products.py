@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..decisions.interest import AUTO
+from ..decisions.region_of_interest import AUTO_ROI
 from ..decisions.route import Route
 from ..decisions.routing import Router, least_similarities, look_alikes
 from ..decisions.thresholds import FALSE_ALARM_RATE
@@ -41,7 +41,7 @@ class ProductDetector(Predictor):
     def __init__(self, backbone: str | None = None, **settings: Any) -> None:
         """All that `HyperFSAD` takes; it holds for every product."""
         plain = HyperFSAD(backbone, **settings)
-        if plain.roi not in (None, AUTO):
+        if plain.roi not in (None, AUTO_ROI):
             raise UsageError(
                 "A mask or polygon is the region of one product; with several, the region of"
                 " interest is auto, or each product has a detector of its own."

@@ -177,8 +177,9 @@ _CALIBRATION = record(
         "images": number(1, 1e9, whole=True),
         "scores": listed(_LEVEL, 0, 1_000_000),
         "stale": yes_or_no,
+        "odd": number(0, 1e9, whole=True),
+        "alike": yes_or_no,
     },
-    {"joint": yes_or_no, "odd": number(0, 1e9, whole=True), "alike": yes_or_no},
 )
 
 _FIELDS: dict[str, Check] = {

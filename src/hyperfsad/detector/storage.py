@@ -104,7 +104,7 @@ def write_cascade(
 
 def _viewed(view: View) -> dict[str, torch.Tensor]:
     """What a view keeps in memory beside the bank."""
-    tensors = dict(view.interest.tensors())
+    tensors = dict(view.region.tensors())
     if view.core is not None:
         tensors["core"] = view.core.cpu().to(torch.uint8)
     return tensors

@@ -64,8 +64,7 @@ class Judge(nn.Module):
         if self._levels.threshold is not None:
             names += ["anomalous_by_score", "threshold"]
         if self._levels.map_threshold is not None:
-            decides = ["anomalous_by_map"] if self._levels.regions_decide else []
-            names += [*decides, "map_threshold"]
+            names += ["anomalous_by_map", "map_threshold"]
         return names
 
     def forward(self, patches: Tensor, cls: Tensor) -> tuple[Tensor, ...]:

@@ -259,7 +259,6 @@ def _card(
             "threshold": levels.threshold,
             "map_threshold": levels.map_threshold,
             "threshold_from": levels.threshold_from,
-            "regions_decide": levels.regions_decide,
             "calibration": header["calibration"],
             "foreign": levels.foreign,
             "scale": list(levels.scale),

@@ -40,11 +40,6 @@ class Levels:
                     f"The detector has the threshold {level}, which judges nothing; calibrate it."
                 )
 
-    @property
-    def regions_decide(self) -> bool:
-        """Whether a region makes an image anomalous, whatever its score."""
-        return self.calibration is None or self.calibration.joint
-
     def result(
         self,
         name: str,
@@ -74,7 +69,7 @@ class Levels:
             map_threshold=self.map_threshold,
             threshold_from=self.threshold_from,
             p_value=calibration.p_value(scored.score, scored.peak) if calibration else None,
-            regions_decide=self.regions_decide,
+            regions_decide=True,
             foreign=None if foreign is None else scored.branches.values["cls"] > foreign,
             inside=scored.inside,
             detector=detector,

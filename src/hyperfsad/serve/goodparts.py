@@ -52,7 +52,7 @@ class GoodParts:
         detector = detectors.get(path)
         calibration = detector.calibration_
         threshold, level = detector.threshold_, detector.map_threshold_
-        if calibration is None or not calibration.joint or not threshold or not level:
+        if calibration is None or not threshold or not level:
             return {"kind": NONE, "strengths": []}
         moved = calibration.threshold / threshold  # where the threshold was set by hand
         if calibration.scores:

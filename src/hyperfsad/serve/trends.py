@@ -91,7 +91,7 @@ def _calibration(detector: Path) -> Calibration | None:
 
 def _strengths(calibration: Calibration | None) -> tuple[float, ...]:
     """How far good parts reached that were not learnt, where the product has seen such parts."""
-    if calibration is None or calibration.stale or not calibration.joint:
+    if calibration is None or calibration.stale:
         return ()
     return calibration.scores
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..decisions.interest import Interest
+from ..decisions.region_of_interest import RegionOfInterest
 from ..errors import UsageError
 from ..method.memory import MemoryBank
 from .tile_files import stored_tiles
@@ -44,9 +44,9 @@ def count_tiles(size: tuple[int, int], side: int, grid: int) -> int:
     return Tiling.count(size, side, grid)
 
 
-def make_view(rules: Rules, interest: Interest, side: int | None) -> View:
+def make_view(rules: Rules, region: RegionOfInterest, side: int | None) -> View:
     """The view of a detector: in tiles of a side, or whole."""
-    return WholeView(rules, interest) if side is None else TiledView(rules, side)
+    return WholeView(rules, region) if side is None else TiledView(rules, side)
 
 
 def refuse_with_tiles(side: int | None, rotations: int | str, roi: object) -> None:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..decisions.interest import Interest
+from ..decisions.region_of_interest import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..disk.tensors import StreamedTensor
 from ..encoders.encoder import Encoder, PreparedImage
@@ -54,8 +54,8 @@ class TiledView(View):
     def __init__(self, rules: Rules, side: int) -> None:
         super().__init__(rules)
         self.side = side
-        self.interest = Interest()
-        self._whole = WholeView(rules, self.interest)
+        self.region = RegionOfInterest()
+        self._whole = WholeView(rules, self.region)
         self._spool: Spool | None = None
 
     _memory: TileMemory

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..decisions.interest import Interest
+from ..decisions.region_of_interest import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..disk.tensors import StreamedTensor
 from ..encoders import EncoderSettings
@@ -103,7 +103,7 @@ class Plain:
 class View(Plain, ABC):
     """Remembers good parts, and says of other images how far they are from them."""
 
-    interest: Interest
+    region: RegionOfInterest
     bank: MemoryBank
     """The memory bank; there once it is fitted."""
     core: Tensor | None = None

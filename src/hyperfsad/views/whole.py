@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..decisions.interest import Interest
+from ..decisions.region_of_interest import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.tokens import ImageTokens, Tokens
@@ -62,23 +62,23 @@ MOST = 64
 class WholeView(View):
     """Looks at the whole image at once, within a region of interest."""
 
-    def __init__(self, rules: Rules, interest: Interest) -> None:
+    def __init__(self, rules: Rules, region: RegionOfInterest) -> None:
         super().__init__(rules)
-        self.interest = interest
+        self.region = region
 
     def fitted(self, bank: MemoryBank) -> "WholeView":
-        return self._over(bank, self.interest.learnt(bank, self.rules.comparison.grid))
+        return self._over(bank, self.region.learnt(bank, self.rules.comparison.grid))
 
     def compacted(self, kept: Tensor) -> "WholeView":
-        return self._over(self.bank, self.interest, kept.to(self.bank.cls.device))
+        return self._over(self.bank, self.region, kept.to(self.bank.cls.device))
 
     def _over(
-        self, bank: MemoryBank, interest: Interest, core: Tensor | None = None
+        self, bank: MemoryBank, region: RegionOfInterest, core: Tensor | None = None
     ) -> "WholeView":
-        view = WholeView(self.rules, interest)
+        view = WholeView(self.rules, region)
         how = self.rules.comparison
         view.bank, view.core = bank, core
-        rows = interest.rows(bank, how.grid)
+        rows = region.rows(bank, how.grid)
         view._rows = core if rows is None else rows if core is None else rows & core
         view._matcher = Matcher(bank.patches, how, view._rows)
         view._pieces = view._find_pieces()
@@ -119,7 +119,7 @@ class WholeView(View):
         upright = [entries[0] for entries in bank.entries]
         images = [bank.patches_of(entry) for entry in upright]
         middle = len(rules.settings.layers) // 2
-        kept = [self.interest.patches(layers, grid) for layers in images]
+        kept = [self.region.patches(layers, grid) for layers in images]
         return MissingPieces(
             [layers[middle] for layers in images], bank.cls[upright, middle], grid, kept
         )
@@ -164,7 +164,7 @@ class WholeView(View):
 
     def visible(self, image: LoadedImage) -> LoadedImage:
         settings = self.rules.settings
-        return self.interest.visible(image, settings.mean, settings.grid)
+        return self.region.visible(image, settings.mean, settings.grid)
 
     def score(self, images: Sequence[PreparedImage], encoder: Encoder) -> list[TokenScore]:
         return self.score_tokens(encoder.encode_prepared([image.pixels for image in images]))
@@ -200,7 +200,7 @@ class WholeView(View):
 
     def distances(self, image: ImageTokens) -> tuple[Tensor, Tensor | None]:
         """The distances of an image's patches, (N,), and which of them were compared."""
-        kept = self.interest.patches(image.patches, self.rules.comparison.grid)
+        kept = self.region.patches(image.patches, self.rules.comparison.grid)
         rows = self._rows_of_entries(self._facing(image.cls))
         return self._matcher.distances(image.patches, kept, rows), kept
 
@@ -218,7 +218,7 @@ class WholeView(View):
         return torch.cat(maps)
 
     def _held_out(self, bank: MemoryBank, entries: Sequence[int]) -> Tensor:
-        others = self._over(bank.without(*entries), self.interest)
+        others = self._over(bank.without(*entries), self.region)
         own = ImageTokens(bank.patches_of(entries[0]), bank.cls[entries[0]])
         distances, kept = others.distances(own)
         found = self.rules.comparison.map_of(distances, kept)
@@ -227,12 +227,12 @@ class WholeView(View):
     def _self_distances(self, lone: MemoryBank) -> Tensor:
         """The distances of a lone image from itself; only of patches that are compared."""
         how = self.rules.comparison
-        kept = self.interest.rows(lone, how.grid)
+        kept = self.region.rows(lone, how.grid)
         places = cells(how.grid).to(lone.cls.device)
         places = places if kept is None else places[kept]
         tokens = masked(lone.patches, kept)
         found = distances_apart(tokens, tokens, distance_of_places(places, places), how)
-        asked = self.interest.patches(lone.patches, how.grid) if kept is None else None
+        asked = self.region.patches(lone.patches, how.grid) if kept is None else None
         return found if asked is None else found[asked]
 
     def leave_one_out(self, progress: Progress = no_progress) -> LeaveOneOut:
@@ -300,7 +300,7 @@ class WholeView(View):
             used = ", ".join(map(str, layers))
             raise UsageError(f"The layer is one that the detector uses ({used}), not {layer}.")
         (image,) = encoder.encode([self.visible(picture)]).images()
-        kept = self.interest.patches(image.patches, how.grid)
+        kept = self.region.patches(image.patches, how.grid)
         rows, place = self._compared(self._facing(image.cls)), layers.index(layer)
         (query,) = masked([image.patches[place]], kept)
         (memory,) = masked([self.bank.patches[place]], rows)

@@ -127,8 +127,8 @@ def _fitted(
     if detector.settings == usual.settings:
         detector.use_encoder(usual.encoder_)
     detector.fit(parts, threshold=False)
-    if setting.options.get("roi") and (note := detector.view_.interest.note):
-        raise UsageError(note)
+    if setting.options.get("roi") and detector.view_.region.note:
+        raise UsageError("part-not-found")
     return detector
 
 

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
 
+from ...decisions.region_of_interest import otsu
+
 Pixels: TypeAlias = NDArray[np.float32]
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -31,7 +33,9 @@ def find_part(image: Image.Image) -> tuple[Mask, int]:
     """
     factor = max(1, -(-max(image.size) // SIDE))
     away = _from_border(colours(image.reduce(factor) if factor > 1 else image))
-    part: Mask = ndimage.binary_opening(away > _otsu(away), iterations=2)
+    part: Mask = ndimage.binary_opening(
+        away > otsu(away.ravel().astype(np.float64))[0], iterations=2
+    )
     edge = np.concatenate([part[0], part[-1], part[:, 0], part[:, -1]])
     share = float(part.mean())
     if not LEAST_PART <= share <= MOST_PART or float(edge.mean()) > AT_BORDER * share:
@@ -53,14 +57,3 @@ def _from_border(pixels: Pixels) -> Pixels:
     away = np.linalg.norm(pixels - np.median(pixels[frame], axis=0), axis=2)
     smooth: Pixels = ndimage.gaussian_filter(away.astype(np.float32), 1.5)
     return smooth
-
-
-def _otsu(values: Pixels) -> float:
-    """The level that divides values best into two groups (Otsu, 1979)."""
-    counts, edges = np.histogram(values, bins=128)
-    centres = (edges[:-1] + edges[1:]) / 2
-    below = np.cumsum(counts)[:-1]
-    above, sums = counts.sum() - below, np.cumsum(counts * centres)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        between = below * above * (sums[:-1] / below - (sums[-1] - sums[:-1]) / above) ** 2
-    return float(edges[1:-1][int(np.argmax(np.nan_to_num(between)))])

@@ -126,6 +126,5 @@ def _judge(detector: HyperFSAD | ProductDetector | CascadeDetector, file: str) -
             )
     if isinstance(detector, ProductDetector):
         return Judge(file, None, products=tuple(products))
-    joint = detector.calibration_ is None or detector.calibration_.joint
-    level = detector.map_threshold_ if joint and detector.threshold_ is not None else None
+    level = None if detector.threshold_ is None else detector.map_threshold_
     return Judge(file, detector.threshold_, level or None, detector.threshold_from_)
