@@ -160,17 +160,18 @@ def best_set(report: LayerReport) -> str:
     """The layers with the lowest bound, with the bound and what was measured."""
     assert report.best is not None
     bound, measured = 100 * report.best.bound, 100 * report.best.misranked
-    return f"{report.named(report.best)} ({bound:.0f}; {measured:.1f})"
+    named = ", ".join(str(report.eta.blocks[place]) for place in report.best.layers)
+    return f"{named} ({bound:.0f}; {measured:.1f})"
 
 
 def ranking_row(name: str, shots: int, report: LayerReport) -> str:
-    off = report.correlations[~np.eye(len(report.blocks), dtype=bool)]
+    off = report.eta.correlations[~np.eye(len(report.eta.blocks), dtype=bool)]
     return row(
         name,
         shots,
         *(
             f"{mean:+.3f} ± {deviation:.3f}"
-            for mean, deviation in zip(report.means, report.deviations, strict=True)
+            for mean, deviation in zip(report.eta.means, report.eta.deviations, strict=True)
         ),
         f"{off.min():.2f} to {off.max():.2f}",
         f"{100 * report.together.bound:.0f}",

@@ -46,6 +46,11 @@ CLUSTER_SENTENCES: Sentences = {
     "cluster-worker-lost": (
         "A worker failed, and with it the run: {why}; what is done is kept, so run it again."
     ),
+    "benchmark-worker-failed": "A worker cannot go on ({why}).",
+    "benchmark-worker-differs": (
+        "A worker has another version of hyperfsad, other weights of {encoder} or another engine"
+        " than this machine; install the same on all."
+    ),
     "ray-not-installed": "{option[on]} ray needs `pip install 'hyperfsad[ray]'`: {why}.",
     "ray-not-started": "Ray does not start here: {why}.",
     "ray-not-found": (

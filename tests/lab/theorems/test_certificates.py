@@ -12,12 +12,13 @@ from torch import Tensor
 from hyperfsad.encoders.tokens import ImageTokens
 from hyperfsad.errors import UsageError
 from hyperfsad.images.loading import NormalImage
-from hyperfsad.lab.theorems.certificates import REASONS, Certificates, certify_tokens
+from hyperfsad.lab.theorems.certificates import CERTIFICATE_REASONS, Certificates, certify_tokens
 from hyperfsad.lab.theorems.ranking import layer_margins
 from hyperfsad.method.branches import BranchScores, branch_weights
 from hyperfsad.method.lookups import reconstruct
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.method.scoring import cls_score, patch_scores
+from tests.codes import raises
 
 from .samples import World
 
@@ -190,12 +191,12 @@ def test_the_report_is_plain_json() -> None:
     told = certify_tokens(bank, [("good", good)], [("bad", bad), ("same", bad)]).to_json()
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     assert np.shape(told["margin"]) == np.shape(told["gap"]) == (1, 2)
-    assert set(told["reasons"]) == set(REASONS)
+    assert set(told["reasons"]) == set(CERTIFICATE_REASONS)
 
 
 def test_nothing_to_certify() -> None:
     bank, good, _ = tight()
-    with pytest.raises(UsageError, match="no bad image"):
+    with raises(UsageError, "theorem-no-images", kind="bad"):
         certify_tokens(bank, [("good", good)], [])
-    with pytest.raises(UsageError, match="no good image"):
+    with raises(UsageError, "theorem-no-images", kind="good"):
         certify_tokens(bank, [], [("bad", good)])

@@ -99,5 +99,5 @@ def test_rows_beyond_one_part_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = unit(np.eye(8)[0] + 0.7 * unit(random.standard_normal((50, 8))))
     token = unit(random.standard_normal(8) + np.eye(8)[0])
     whole = Cone(rows).largest_cosine(token)
-    monkeypatch.setattr(hull, "AT_ONCE", 7)
+    monkeypatch.setattr(hull, "ROWS_AT_ONCE", 7)
     assert Cone(rows).largest_cosine(token).upper == pytest.approx(whole.upper, abs=1e-12)

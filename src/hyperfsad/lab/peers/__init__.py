@@ -33,13 +33,13 @@ SAME_TOKENS = tuple(name for name, kind in PEERS.items() if not issubclass(kind,
 def make_peer(name: str, backbone: str = SUBSTITUTE, **options: Any) -> Peer:
     """The peer of that name; the options are its own and those of every detector."""
     if name not in PEERS:
-        raise UsageError(f"The peer is one of {', '.join(PEERS)}, not {name!r}.")
+        raise UsageError("peer-unknown", given=name, known=", ".join(PEERS))
     own = {*signature(PEERS[name]).parameters} - {"backbone", "common"}
     shared = {*signature(FewShotDetector).parameters} - {"backbone"}
     unknown = sorted({*options} - own - shared)
     if unknown:
         known = ", ".join(sorted(own | shared))
-        raise UsageError(f"{name} has no option {unknown[0]}; it has {known}.")
+        raise UsageError("peer-option-unknown", peer=name, given=unknown[0], known=known)
     return PEERS[name](backbone, **options)
 
 

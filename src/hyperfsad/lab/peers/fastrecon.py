@@ -56,7 +56,7 @@ class FastRecon(Peer):
         super().__init__(backbone, **common)
         check_fraction(fraction)
         if not regularisation >= 0:
-            raise UsageError(f"The regularisation is 0 or more, not {regularisation}.")
+            raise UsageError("regularisation-range", given=regularisation)
         self.fraction = fraction
         self.regularisation = regularisation
 

@@ -51,7 +51,7 @@ class PatchCore(Peer):
         super().__init__(backbone, **common)
         check_fraction(fraction)
         if neighbours < 2:
-            raise UsageError(f"PatchCore weighs with at least 2 neighbours, not {neighbours}.")
+            raise UsageError("neighbours-range", given=neighbours)
         self.fraction = fraction
         self.neighbours = neighbours
 

@@ -78,13 +78,13 @@ class OwnTokens(Peer):
 def check_peer_rotations(rotations: int) -> None:
     """Refuses a number of orientations that no peer has."""
     if rotations not in ROTATIONS:
-        raise UsageError(f"The number of rotations is 1 or 8, not {rotations}.")
+        raise UsageError("peer-rotations", given=rotations)
 
 
 def check_fraction(fraction: float) -> None:
     """Refuses what is no share of the normal patches to keep as a coreset."""
     if not 0 < fraction <= 1:
-        raise UsageError(f"The coreset is a fraction above 0 and up to 1, not {fraction}.")
+        raise UsageError("coreset-fraction-range", given=fraction)
 
 
 def top_percent(anomaly_map: Tensor) -> float:

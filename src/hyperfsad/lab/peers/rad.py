@@ -41,9 +41,9 @@ class RAD(Peer):
         """`retrieved` images at most are compared, each patch within `radius` places of its own."""
         super().__init__(backbone, **common)
         if retrieved < 1:
-            raise UsageError(f"RAD retrieves at least 1 image, not {retrieved}.")
+            raise UsageError("retrieved-range", given=retrieved)
         if radius is not None and radius < 0:
-            raise UsageError(f"The radius is 0 or more, or None for everywhere, not {radius}.")
+            raise UsageError("radius-range", given=radius)
         self.retrieved = retrieved
         self.radius = radius
 

@@ -49,7 +49,7 @@ class SubspaceAD(Peer):
         """`variance` is τ; `rotations` is 1, or 8 to learn from each image every 45 degrees."""
         super().__init__(backbone, **common)
         if not 0 < variance < 1:
-            raise UsageError(f"The share of variance lies between 0 and 1, not at {variance}.")
+            raise UsageError("variance-range", given=variance)
         check_peer_rotations(rotations)
         self.variance = variance
         self.rotations = rotations

@@ -68,12 +68,10 @@ class WinCLIP(OwnTokens):
         self.settings = spec.settings_of(WindowSettings, layers, self.settings.resolution)
         if self.settings.grid < max(self.settings.scales):
             least = max(self.settings.scales) * self.settings.patch
-            raise UsageError(
-                f"WinCLIP needs 3×3 patches; with {spec.name} that is a resolution of {least} or"
-                f" more, not {self.settings.resolution}."
-            )
+            facts = {"encoder": spec.name, "least": least, "given": self.settings.resolution}
+            raise UsageError("winclip-resolution", **facts)
         if not class_name.strip():
-            raise UsageError("The class name is what prompts call the part; it cannot be empty.")
+            raise UsageError("class-name-empty")
         self.class_name = class_words(class_name)
         self.references = references
         self._text: tuple[Tensor, float] | None = None

@@ -1,24 +1,18 @@
 """The paper's theory as a tool: what its statements say of your parts and your detector.
 
     hull, certificates      Theorem 1: a margin between a good and a bad part
-    ranking, patchwise      Theorem 2: the bound on misranking images and patches; layers to keep
+    ranking                 Theorem 2: the bound on misranking images and patches; layers to keep
     active, stability       Proposition 1 and Appendix A: what noise and memory can change
 
 >>> from hyperfsad.lab.theorems import certify
 >>> certify(detector, "good/", "bad/").share
 """
 
-from .certificates import Certificates, certify
-from .patchwise import PatchReport, rank_patches, read_masks
-from .ranking import LayerReport, rank_layers
-from .stability import StabilityReport, Unaffected, check_extension, check_stability
+from .certificates import certify
+from .ranking import rank_layers, rank_patches, read_masks
+from .stability import check_extension, check_stability
 
 __all__ = [
-    "Certificates",
-    "LayerReport",
-    "PatchReport",
-    "StabilityReport",
-    "Unaffected",
     "certify",
     "check_extension",
     "check_stability",

@@ -25,7 +25,7 @@ from .hull import Cone
 from .layerwise import PROVEN_MARGIN, Discrepancies, LayerwiseMatcher
 from .ranking import score_gaps
 
-REASONS = ("certified", "misranked", "premise (i)", "premise (ii)", "either", "both")
+CERTIFICATE_REASONS = ("certified", "misranked", "premise (i)", "premise (ii)", "either", "both")
 """Why a pair has no certificate. (iii) is never among them: it loses nothing, since for unit tokens
 r²/2 and δ²/2 are the CLS scores themselves."""
 
@@ -104,7 +104,7 @@ class Certificates:
 
     @property
     def reasons(self) -> NDArray[np.str_]:
-        """For each pair one of `REASONS`: which premise, made exact, would have certified it."""
+        """`CERTIFICATE_REASONS` of each pair: which premise, made exact, would certify it."""
         peak = np.array([image.distances.mean(axis=0).max() for image in self.good])
         height = np.array([image.distances[:, image.peak].mean() for image in self.bad])
         first = self._margin(self.gamma.mean(axis=1)[None, :] - peak[:, None]) > 0
@@ -117,7 +117,7 @@ class Certificates:
 
     def counts(self) -> dict[str, int]:
         """How many pairs there are of each reason."""
-        return {reason: int((self.reasons == reason).sum()) for reason in REASONS}
+        return {reason: int((self.reasons == reason).sum()) for reason in CERTIFICATE_REASONS}
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain numbers."""
@@ -170,7 +170,7 @@ def certify_tokens(
         bounds.append(_hull_bounds(cones, image, anomalous[-1].peak))
     for images, what in ((normal, "good"), (anomalous, "bad")):
         if not images:
-            raise UsageError(f"There is no {what} image to certify: none could be read.")
+            raise UsageError("theorem-no-images", kind=what)
     gamma, gaps = np.moveaxis(np.array(bounds), 2, 0)
     return Certificates(
         lam, tuple(normal), tuple(anomalous), np.stack(reach), gamma, gaps, rounding
@@ -184,10 +184,7 @@ def certify(detector: HyperFSAD, good: Images, bad: Images) -> Certificates:
     """
     refuse_departures(detector)
     if detector.pooling != "max":
-        raise UsageError(
-            f"The theorems are proven for max pooling, not for {detector.pooling};"
-            " fit with --pooling max."
-        )
+        raise UsageError("theorem-needs-max-pooling", pooling=detector.pooling)
     return certify_tokens(
         fitted_bank(detector),
         encode_images(detector, good, known=detector.memory_.images),

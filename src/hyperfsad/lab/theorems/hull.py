@@ -34,10 +34,10 @@ OPTIMAL = 1e-11
 TURNS = 1000
 """Steps of the perceptron that looks for a half-space around the memory."""
 
-ROUNDING = 1e-12
+CONE_ROUNDING = 1e-12
 """Of the few float64 operations that follow the solver."""
 
-AT_ONCE = 1 << 14
+ROWS_AT_ONCE = 1 << 14
 """Rows that are held in float64 at once: 50 MB at a width of 384."""
 
 
@@ -65,7 +65,7 @@ class Cone:
     """The cone of one layer's normal patches, rows of length 1."""
 
     def __init__(self, rows: NDArray[np.floating]) -> None:
-        self._rows = rows.astype(np.float64) if len(rows) <= AT_ONCE else rows
+        self._rows = rows.astype(np.float64) if len(rows) <= ROWS_AT_ONCE else rows
 
     def largest_cosine(self, token: NDArray[np.floating]) -> ConeBound:
         """The bound for one token; exact up to its gap."""
@@ -76,7 +76,7 @@ class Cone:
         top = float(similar[best])
         if top <= 0:
             # cos(q, Σwp) = Σw⟨q, p⟩/‖Σwp‖ with a negative numerator and a norm of at most 1
-            return ConeBound(min(top + ROUNDING, 1.0), top)
+            return ConeBound(min(top + CONE_ROUNDING, 1.0), top)
         nearest = self._project(query, similar, best)
         reached = float(query @ nearest) / float(np.linalg.norm(nearest))
         upper = self._proven(query, nearest)
@@ -110,10 +110,10 @@ class Cone:
     def _proven(self, query: Array, nearest: Array) -> float:
         violation = max(0.0, float(self._products(query - nearest).max()))
         if violation == 0:
-            return min(1.0, float(np.linalg.norm(nearest)) + ROUNDING)
+            return min(1.0, float(np.linalg.norm(nearest)) + CONE_ROUNDING)
         if self._inward is None:
             return 1.0  # a cosine is never more
-        return min(1.0, float(np.linalg.norm(nearest + violation * self._inward)) + ROUNDING)
+        return min(1.0, float(np.linalg.norm(nearest + violation * self._inward)) + CONE_ROUNDING)
 
     @cached_property
     def _inward(self) -> Array | None:
@@ -129,14 +129,14 @@ class Cone:
             products = self._products(direction)
             worst = int(products.argmin())
             if products[worst] > 1e-6 * max(1.0, float(np.linalg.norm(direction))):
-                inward: Array = direction / (products[worst] - ROUNDING)
+                inward: Array = direction / (products[worst] - CONE_ROUNDING)
                 return inward
             direction = direction + self._take(worst)
         return None
 
     @property
     def _parts(self) -> list[NDArray[np.floating]]:
-        return np.split(self._rows, range(AT_ONCE, len(self._rows), AT_ONCE))
+        return np.split(self._rows, range(ROWS_AT_ONCE, len(self._rows), ROWS_AT_ONCE))
 
     def _products(self, vector: Array) -> Array:
         """⟨p, v⟩ of all rows, in float64."""

@@ -12,7 +12,7 @@ from .stability import StabilityReport
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LAYERS = (*COLOURS[:4], *COLOURS[5:], COLOURS[4])
+LAYER_COLOURS = (*COLOURS[:4], *COLOURS[5:], COLOURS[4])
 """Black comes last: measured curves have it."""
 
 
@@ -37,14 +37,14 @@ def certificate_figure(report: Certificates, layers: LayerReport) -> "Figure":
         title=f"Theorem 1: {report.share:.0%} of {margin.size} pairs",
     )
     left.legend()
-    places = np.arange(len(layers.blocks))
+    places = np.arange(len(layers.eta.blocks))
     together = layers.together
     for x, mean, deviation, colour, marker in (
-        (places, layers.means, layers.deviations, BLUE, "o"),
+        (places, layers.eta.means, layers.eta.deviations, BLUE, "o"),
         (len(places), together.mean, together.variance**0.5, VERMILION, "s"),
     ):
         right.errorbar(x, mean, deviation, fmt=marker, color=colour, capsize=3)
-    right.set_xticks([*places, len(places)], [*map(str, layers.blocks), "mean"])
+    right.set_xticks([*places, len(places)], [*map(str, layers.eta.blocks), "mean"])
     right.axhline(0, color="#bbbbbb", lw=0.8)
     limit = f"misranked at most {together.bound:.0%}, in fact {together.misranked:.1%}"
     right.set(xlabel="layer", ylabel="η, mean and deviation", title=f"Theorem 2: {limit}")
@@ -56,7 +56,7 @@ def certificate_figure(report: Certificates, layers: LayerReport) -> "Figure":
 def stability_figure(report: StabilityReport) -> "Figure":
     """The local gain of all patches, and what dense softmax gives to irrelevant rows."""
     figure, left, right = two_plots()
-    for layer, colour in zip(report.layers, LAYERS * 4, strict=False):
+    for layer, colour in zip(report.layers, LAYER_COLOURS * 4, strict=False):
         gains = np.sort(layer.sets.gain)
         share = np.arange(1, len(gains) + 1) / len(gains)
         left.plot(gains, share, color=colour, label=f"layer {layer.block}")

@@ -7,8 +7,8 @@
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from ...detector.hyperfsad import HyperFSAD
 from ...encoders.tokens import ImageTokens
 from ...errors import UsageError
 from ...images.reading import Images
-from ...messages import as_rows
 from ...method.lookups import in_chunks, sparsemax
 from ...method.memory import MemoryBank
 from ...method.scoring import cls_distances
@@ -28,8 +27,7 @@ from .active import ActiveSets, active_sets, softmax_mass, spectral_gain
 from .layerwise import PROVEN_MARGIN
 
 
-@dataclass(frozen=True)
-class NoiseRatios:
+class NoiseRatios(NamedTuple):
     """The largest ratios that noise brought out; each has a proven limit."""
 
     weights: float
@@ -38,11 +36,6 @@ class NoiseRatios:
     """‖ε − ε'‖/‖q − q'‖, at most ‖P‖²."""
     cls: float
     """|s − s'|/‖c − c'‖, at most 1."""
-
-    @classmethod
-    def largest(cls, found: "Sequence[NoiseRatios]") -> "NoiseRatios":
-        """The largest of each."""
-        return cls(*(max(getattr(one, name.name) for one in found) for name in fields(cls)))
 
 
 def perturb(
@@ -60,8 +53,9 @@ def perturb(
         weights = max(weights, _ratio((w - other).norm(dim=1), (z - changed).norm(dim=1)))
         rebuilt = max(rebuilt, _ratio(((w - other) @ memory).norm(dim=1), apart))
     tokens = moved_by(token.expand(64, -1), noise, random)
-    scores = cls_scores(torch.cat([token[None], tokens]), normal)
-    cls = _ratio((scores[1:] - scores[0]).abs(), (tokens - token).norm(dim=1))
+    tokens = torch.cat([token[None], tokens])
+    scores = cls_distances(tokens, _beside(normal, tokens))
+    cls = _ratio((scores[1:] - scores[0]).abs(), (tokens[1:] - token).norm(dim=1))
     return NoiseRatios(weights, rebuilt, cls)
 
 
@@ -138,14 +132,15 @@ class StabilityReport:
         }
 
 
-def cls_scores(tokens: Tensor, normal: Tensor) -> Tensor:
-    """s of CLS tokens (n, D) of one layer, from its normal ones (K, D)."""
-    return cls_distances(tokens, normal[:, None].expand(-1, len(tokens), -1))
-
-
 def cls_distance(tokens: Tensor, normal: Tensor) -> Array:
     """√(2s): the distance of unit tokens from the nearest normal one."""
-    return numbers((2 * cls_scores(tokens.cpu().double(), normal.cpu().double())).sqrt())
+    scores = cls_distances(tokens.cpu().double(), _beside(normal.cpu().double(), tokens))
+    return numbers((2 * scores).sqrt())
+
+
+def _beside(normal: Tensor, tokens: Tensor) -> Tensor:
+    """Normal CLS tokens (K, D) of one layer for each of some tokens (n, D)."""
+    return normal[:, None].expand(-1, len(tokens), -1)
 
 
 def quantiles(values: Array) -> dict[str, float]:
@@ -164,7 +159,7 @@ def check_tokens(
     """The stability of a memory bank, on the tokens of some images."""
     queries = list(images)
     if not queries:
-        raise UsageError("Stability is checked on images; none could be read.")
+        raise UsageError("theorem-no-images", kind="query")
     size = bank.patches[0].shape[0] // len(bank)
     distractors = (size, 10 * size, 100 * size)
     layers = []
@@ -183,7 +178,7 @@ def check_tokens(
                 block,
                 spectral_gain(memory),
                 ActiveSets.joined(sets),
-                NoiseRatios.largest(ratios),
+                NoiseRatios(*np.max(ratios, axis=0).tolist()),
                 tuple(np.mean(masses, axis=0).tolist()),
                 cls_distance(tokens, normal),
             )
@@ -197,9 +192,7 @@ def check_stability(
     """Whether a fitted detector's matching and CLS score keep their limits on some images."""
     bank = _sparsemax_bank(detector)
     if not 0 < noise <= 1:
-        raise UsageError(
-            f"The noise is a step of a unit token, above 0 and at most 1, not {noise}."
-        )
+        raise UsageError("noise-range", given=noise)
     queries = encode_images(detector, images)
     return check_tokens(bank, queries, detector.settings.layers, noise, seed)
 
@@ -208,29 +201,14 @@ def check_stability(
 class Unaffected:
     """How many patches of some queries cannot change when the memory grows."""
 
-    images: int
     patches: int
-    """Of all images."""
+    """Of all queries."""
     layers: tuple[int, ...]
     """Unaffected patches in each layer."""
     everywhere: int
     """Patches that are unaffected in every layer: their place in the map cannot change."""
     whole: int
     """Images all of whose patches are unaffected: their whole map cannot change."""
-    blocks: tuple[int, ...]
-
-    def to_text(self) -> str:
-        """A line for each layer, and the sum."""
-        lines = [
-            f"layer {block:3}: {found} of {self.patches} patches unaffected"
-            for block, found in zip(self.blocks, self.layers, strict=True)
-        ]
-        lines.append(
-            f"The map provably stays the same at {self.everywhere} of {self.patches} patches"
-            f" ({self.everywhere / self.patches:.1%}), and as a whole for {self.whole} of"
-            f" {self.images} images."
-        )
-        return as_rows(lines)
 
 
 def unaffected_patches(queries: Tensor, memory: Tensor, new: Tensor) -> NDArray[np.bool_]:
@@ -247,9 +225,7 @@ def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffec
     """
     bank = _sparsemax_bank(detector)
     if not 0 < before < len(bank):
-        raise UsageError(
-            f"Of {len(bank)} normal images some were there before and some are new, not {before}."
-        )
+        raise UsageError("extension-range", images=len(bank), given=before)
     rows = bank.first(before).patches[0].shape[0]
     layers = [(layer[:rows], layer[rows:]) for layer in bank.patches]
     flags = [
@@ -260,15 +236,13 @@ def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffec
         for _, image in encode_images(detector, images)
     ]
     if not flags:
-        raise UsageError("There is no query to check the new images with: none could be read.")
+        raise UsageError("theorem-no-images", kind="query")
     found = np.array(flags)
     return Unaffected(
-        len(found),
         found.shape[0] * found.shape[2],
         tuple(found.sum(axis=(0, 2)).tolist()),
         int(found.all(axis=1).sum()),
         int(found.all(axis=(1, 2)).sum()),
-        detector.settings.layers,
     )
 
 
@@ -276,8 +250,5 @@ def _sparsemax_bank(detector: HyperFSAD) -> MemoryBank:
     """The memory bank of a detector that Proposition 1 speaks of."""
     refuse_departures(detector)
     if detector.lookup != "sparsemax":
-        raise UsageError(
-            f"Proposition 1 is proven for sparsemax, not for {detector.lookup}; fit without"
-            " --lookup."
-        )
+        raise UsageError("theorem-needs-sparsemax", lookup=detector.lookup)
     return fitted_bank(detector)

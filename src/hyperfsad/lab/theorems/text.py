@@ -6,8 +6,7 @@ import numpy as np
 
 from ...messages import as_rows
 from .certificates import Certificates
-from .patchwise import PatchReport
-from .ranking import LayerReport
+from .ranking import LayerReport, PatchReport
 from .stability import StabilityReport, quantiles
 
 
@@ -47,28 +46,29 @@ def ranking_text(report: LayerReport) -> str:
     """Theorem 2: η of each layer, the bound beside what was measured, and what to keep."""
     lines = ["Theorem 2: η over all pairs", "layer  mean     deviation  alone: bound  misranked"]
     for block, mean, deviation, alone in zip(
-        report.blocks, report.means, report.deviations, report.alone, strict=True
+        report.eta.blocks, report.eta.means, report.eta.deviations, report.alone, strict=True
     ):
         lines.append(
             f"{block:5}  {mean:+.4f}  {deviation:.4f}     {alone.bound:8.1%}"
             f"      {alone.misranked:.1%}"
         )
-    count = len(report.blocks)
+    count = len(report.eta.blocks)
     if count > 1:
-        off = report.correlations[~np.eye(count, dtype=bool)]
+        off = report.eta.correlations[~np.eye(count, dtype=bool)]
         lines.append(f"correlation between layers: {off.min():.2f} to {off.max():.2f}")
     together = report.together
     lines += [
         f"together: misranked at most {together.bound:.1%} (AUROC at least"
         f" {1 - together.bound:.3f}); measured {together.misranked:.1%} (AUROC"
-        f" {together.auroc:.3f})",
+        f" {1 - together.misranked:.3f})",
         f"uniform bound {report.uniform:.1%}, for one layer {report.single:.1%}",
     ]
-    for rest, block in zip(report.without, report.blocks, strict=False):
+    for rest, block in zip(report.without, report.eta.blocks, strict=False):
         lines.append(f"without {block:2}: at most {rest.bound:.1%}; measured {rest.misranked:.1%}")
     if report.best is not None:
+        named = ", ".join(str(report.eta.blocks[place]) for place in report.best.layers)
         lines.append(
-            f"lowest bound: layers {report.named(report.best)} with {report.best.bound:.1%};"
+            f"lowest bound: layers {named} with {report.best.bound:.1%};"
             f" measured {report.best.misranked:.1%}"
         )
     kept = ", ".join(map(str, report.keep())) or "none: any one may go"
@@ -84,7 +84,7 @@ def patches_text(report: PatchReport) -> str:
         f"Theorem 2 for patches: {report.defective} defective ({where}) × {report.normal} normal",
         f"η {together.mean:+.4f} on average; misranked at most {together.bound:.1%} (AUROC at least"
         f" {1 - together.bound:.3f}); measured {together.misranked:.1%} (AUROC"
-        f" {together.auroc:.3f})",
+        f" {1 - together.misranked:.3f})",
     ]
     return as_rows(lines)
 

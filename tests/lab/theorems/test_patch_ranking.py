@@ -13,9 +13,9 @@ from sklearn.metrics import roc_auc_score
 from hyperfsad.cli.main import main
 from hyperfsad.errors import UsageError
 from hyperfsad.lab.theorems.layerwise import Discrepancies
-from hyperfsad.lab.theorems.patchwise import rank_patches, read_masks
-from hyperfsad.lab.theorems.ranking import cantelli
+from hyperfsad.lab.theorems.ranking import cantelli, rank_patches, read_masks
 from hyperfsad.quality.tokens import Array
+from tests.codes import raises
 from tests.quality.blending import blended
 
 from .samples import some_discrepancies
@@ -44,10 +44,10 @@ def test_the_moments_are_those_of_all_pairs(
     report = rank_patches(good, bad, range(1, layers + 1), masks)
     pairs = all_pairs(high, low).reshape(-1, layers)
     assert (report.defective, report.normal) == (high.shape[1], low.shape[1])
-    assert report.means == pytest.approx(pairs.mean(axis=0), abs=1e-12)
-    assert report.deviations == pytest.approx(pairs.std(axis=0), abs=1e-12)
+    assert report.eta.means == pytest.approx(pairs.mean(axis=0), abs=1e-12)
+    assert report.eta.deviations == pytest.approx(pairs.std(axis=0), abs=1e-12)
     if layers > 1:
-        assert report.correlations == pytest.approx(np.corrcoef(pairs.T), abs=1e-9)
+        assert report.eta.correlations == pytest.approx(np.corrcoef(pairs.T), abs=1e-9)
     together = pairs.mean(axis=1)
     expected = cantelli(float(together.mean()), float(together.var()))
     assert report.together.bound == pytest.approx(expected, abs=1e-12)
@@ -63,7 +63,9 @@ def test_the_measured_share_is_one_less_the_auroc() -> None:
     report = rank_patches(good, bad, (2, 4, 6), masks)
     maps = [image.distances.mean(axis=0) for image in (*good, *bad)]
     truth = np.concatenate([np.zeros(30), *(mask > 0 for mask in masks)])
-    assert report.together.auroc == pytest.approx(roc_auc_score(truth, np.concatenate(maps)))
+    assert 1 - report.together.misranked == pytest.approx(
+        roc_auc_score(truth, np.concatenate(maps))
+    )
 
 
 def test_ties_count_against_us() -> None:
@@ -75,9 +77,9 @@ def test_ties_count_against_us() -> None:
 
 def test_nothing_to_rank() -> None:
     images = some_discrepancies(0, 1, 1)
-    with pytest.raises(UsageError, match="one good and one bad"):
+    with raises(UsageError, "ranking-needs-both"):
         rank_patches(images, [], (1,))
-    with pytest.raises(UsageError, match="No mask shows a defect"):
+    with raises(UsageError, "masks-without-defect"):
         rank_patches(images, images, (1,), [np.zeros(5)])
 
 
@@ -107,7 +109,7 @@ def test_masks_are_found_by_name_and_folder(tmp_path: Path) -> None:
     assert shares[1][5, 5] == pytest.approx(0.5)
     assert np.flatnonzero(shares[2]).tolist() == [1, 2]
     lonely = named(tmp_path / "test" / "cut" / "042.png")
-    with pytest.raises(UsageError, match=r"042\.png has no mask in .*masks; expected 042_mask"):
+    with raises(UsageError, "mask-missing", stem="042"):
         read_masks([lonely], tmp_path / "masks", 6)
 
 
