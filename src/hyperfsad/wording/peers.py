@@ -8,7 +8,7 @@ PEERS_SENTENCES: Sentences = {
     "peer-rotations": "{option[rotations]} of a peer must be 1 or 8, not {given}.",
     "coreset-fraction-range": "The coreset is a fraction above 0 and up to 1, not {given}.",
     "neighbours-range": "PatchCore needs at least 2 neighbours, not {given}.",
-    "radius-range": "The radius is 0 or more, or None for everywhere, not {given}.",
+    "rad-radius-range": "The radius is 0 or more, or None for everywhere, not {given}.",
     "regularisation-range": "The regularisation is 0 or more, not {given}.",
     "retrieved-range": "RAD retrieves at least 1 image, not {given}.",
     "variance-range": "The share of variance lies between 0 and 1, not at {given}.",

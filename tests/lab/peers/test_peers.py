@@ -152,7 +152,7 @@ def test_small_and_odd_grids_have_a_scale(name: str, resolution: int, tiny: str)
         ("fastrecon", {"fraction": 1.5}, "coreset-fraction-range"),
         ("fastrecon", {"regularisation": -1.0}, "regularisation-range"),
         ("rad", {"retrieved": 0}, "retrieved-range"),
-        ("rad", {"radius": -1}, "radius-range"),
+        ("rad", {"radius": -1}, "rad-radius-range"),
         ("nearest", {"radius": 1}, "peer-option-unknown"),
         ("padim", {}, "peer-unknown"),
     ],

@@ -43,7 +43,7 @@ class RAD(Peer):
         if retrieved < 1:
             raise UsageError("retrieved-range", given=retrieved)
         if radius is not None and radius < 0:
-            raise UsageError("radius-range", given=radius)
+            raise UsageError("rad-radius-range", given=radius)
         self.retrieved = retrieved
         self.radius = radius
 
