@@ -24,8 +24,7 @@ from torch import Tensor
 
 from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.disk.files import atomic_path
-from hyperfsad.encoders.encoder import use_threads
-from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.encoders.encoder import ImageTokens, use_threads
 from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.run import Suite
 from hyperfsad.lab.token_cache import TokenCache

@@ -31,8 +31,7 @@ import numpy as np
 import torch
 
 from hyperfsad import HyperFSAD
-from hyperfsad.encoders.encoder import use_threads
-from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.encoders.encoder import Tokens, use_threads
 from hyperfsad.export.exported import ExportedDetector
 from hyperfsad.export.writing import export
 from hyperfsad.images.loading import load_image

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hyperfsad import HyperFSAD
 from hyperfsad.demo.drawing import draw
-from hyperfsad.images.reading import Behind
+from hyperfsad.images.reading import BackgroundWriter
 from hyperfsad.report.folder import OutputFolder
 
 SIZES = {"png": 512, "jpg": 3464}
@@ -33,7 +33,7 @@ def overlapping(
     detector: HyperFSAD, paths: list[str], output: OutputFolder, heatmaps: bool
 ) -> None:
     """As `hyperfsad detect` does."""
-    with Behind(output.add) as writer:
+    with BackgroundWriter(output.add) as writer:
         for result in detector.predict(paths, keep_pictures=heatmaps):
             writer.put(result)
 

@@ -28,11 +28,17 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from hyperfsad import HyperFSAD
-from hyperfsad.encoders.encoder import Encoder, load_encoder, prepare, torch_engine, use_threads
+from hyperfsad.encoders.encoder import (
+    Encoder,
+    Tokens,
+    load_encoder,
+    prepare,
+    torch_engine,
+    use_threads,
+)
 from hyperfsad.encoders.engines import Engine
 from hyperfsad.encoders.openvino import load_engine
-from hyperfsad.encoders.precisions import INT8, engine_in, precision_of
-from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.encoders.runtime import INT8, engine_in, precision_of
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.run import Suite

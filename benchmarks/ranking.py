@@ -29,8 +29,7 @@ from hyperfsad import HyperFSAD
 from hyperfsad.detector.base import FewShotDetector
 from hyperfsad.detector.recipes import find_recipe
 from hyperfsad.disk.files import atomic_path
-from hyperfsad.encoders.encoder import Encoder, load_encoder, use_threads
-from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.encoders.encoder import Encoder, Tokens, load_encoder, use_threads
 from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.peers import SAME_TOKENS as PEERS
 from hyperfsad.lab.peers import make_peer

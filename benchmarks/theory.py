@@ -3,8 +3,7 @@
     python benchmarks/theory.py DATA -o OUT [--products mvtec/bottle,mvtec/tile,mpdd/bracket_black]
 
 DATA holds products in the MVTec layout. The support is the first K images of train/good; coverage
-takes all good images. Every image is encoded once, at all blocks of dinov2-vits14-reg, the encoder
-that the page rests on; the tables of its default layers are cut from that. Figures are of the
+takes all good images. Every image is encoded once, at all blocks of dinov2-vits14; the tables of its default layers are cut from that. Figures are of the
 first product, with K = 2.
 """
 
@@ -18,8 +17,8 @@ import numpy as np
 from PIL import Image, ImageEnhance
 
 from hyperfsad import HyperFSAD
-from hyperfsad.encoders.tokens import ImageTokens
-from hyperfsad.images.finding import find_images
+from hyperfsad.encoders.encoder import ImageTokens
+from hyperfsad.images.reading import find_images
 from hyperfsad.lab.theorems.certificates import Certificates, certify_tokens
 from hyperfsad.lab.theorems.layerwise import Discrepancies, LayerwiseMatcher
 from hyperfsad.lab.theorems.plots import (
@@ -42,7 +41,7 @@ from hyperfsad.quality.plots import coverage_figure, drift_figure
 from hyperfsad.quality.tokens import encode_images, numbers
 from hyperfsad.report.canvas import save_figure
 
-BACKBONE = "dinov2-vits14-reg"
+BACKBONE = "dinov2-vits14"
 SHOTS = (1, 2, 4)
 DEPTH = tuple(range(1, 13))
 DEFAULT = (2, 4, 6, 8)

@@ -13,9 +13,10 @@ import torch
 from PIL import Image
 
 from hyperfsad import HyperFSAD
+from hyperfsad.disk.files import file_sha256
 from hyperfsad.encoders import REGISTRY, SUBSTITUTE, find_spec
 from hyperfsad.encoders.encoder import Encoder, load_encoder
-from hyperfsad.encoders.store import download_wheel, file_sha256
+from hyperfsad.encoders.weights import download_wheel
 from hyperfsad.errors import UnreachableError
 from tests.browser import opener, started_browser
 

@@ -4,10 +4,10 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from .wording import Options, worded
+from .wording import Worded, worded
 
 
-class HyperfsadError(Exception):
+class HyperfsadError(Worded, Exception):
     """The root of all errors that hyperfsad raises on purpose.
 
     `code` names what went wrong, `facts` what it concerns; `str` says it in one sentence.
@@ -24,10 +24,6 @@ class HyperfsadError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.code, dict(self.facts))
 
-    def worded(self, options: Options) -> str:
-        """The sentence for another surface than that of this process."""
-        return worded(self.code, self.facts, options)
-
 
 def _restored(kind: type[HyperfsadError], code: str, facts: dict[str, Any]) -> HyperfsadError:
     return kind(code, **facts)
@@ -38,11 +34,11 @@ class UsageError(HyperfsadError, ValueError):
 
 
 class ImageError(HyperfsadError, ValueError):
-    """An image that cannot be read or is no picture of a part."""
+    """An image that cannot be read or used."""
 
 
 class NotFiniteError(ImageError):
-    """An image for which something that is no number came out: it gets no verdict."""
+    """An image whose scores came out as NaN or infinity: it gets no verdict."""
 
 
 class EncoderError(HyperfsadError):
@@ -50,19 +46,23 @@ class EncoderError(HyperfsadError):
 
 
 class UnreachableError(EncoderError):
-    """A source of weights that this machine cannot reach; its text is the reason."""
+    """A source of weights that this machine cannot reach."""
+
+
+class ConversionError(EncoderError):
+    """A model that OpenVINO cannot run, or not exactly enough."""
 
 
 class DetectorFileError(HyperfsadError, ValueError):
-    """A detector file that is damaged, foreign or too new."""
+    """A detector file that is damaged, foreign or made by another encoder."""
 
 
 class HyperfsadWarning(UserWarning):
-    """Something was passed over, and the work went on."""
+    """Something was left out, and the work went on; its argument is a `Notice`."""
 
 
 def brief(value: object) -> str:
-    """A value that came instead of another, in a few words."""
+    """A value that was given instead of the expected one, in a few words."""
     text = reprlib.repr(value)
     return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__name__}"
 
@@ -74,5 +74,5 @@ def first_line(error: BaseException) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """An error's text, of the system's without the number and the path."""
+    """An error's text; for errors of the system, without number and path."""
     return getattr(error, "strerror", None) or first_line(error)

@@ -2,26 +2,19 @@
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from .wording import Options, worded
+from .wording import Worded, worded
 
 
-class Notice(str):
+class Notice(Worded, str):
     """Something worth telling while work goes on: a sentence that keeps its code and facts."""
-
-    code: str
-    facts: Mapping[str, Any]
 
     def __new__(cls, code: str, /, **facts: Any) -> "Notice":
         made = super().__new__(cls, worded(code, facts))
         made.code, made.facts = code, facts
         return made
-
-    def worded(self, options: Options) -> str:
-        """The sentence for another surface than that of this process."""
-        return worded(self.code, self.facts, options)
 
 
 Notify: TypeAlias = Callable[[str], None]

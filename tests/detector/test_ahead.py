@@ -11,7 +11,7 @@ from hyperfsad import HyperFSAD
 from hyperfsad.detector import ahead
 from hyperfsad.detector.ahead import begin_encoder
 from hyperfsad.encoders.encoder import Encoder, load_encoder
-from hyperfsad.encoders.kept import Compiling
+from hyperfsad.encoders.runtime import CompileOptions
 from hyperfsad.encoders.specs import EncoderSettings
 from tests.conftest import make_picture
 
@@ -29,20 +29,20 @@ def saved(default_encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[EncoderSettings, Compiling]]:
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[EncoderSettings, CompileOptions]]:
     """What would be begun."""
-    found: list[tuple[EncoderSettings, Compiling]] = []
-    monkeypatch.setattr(ahead, "begin", lambda *asked: found.append(asked))
+    found: list[tuple[EncoderSettings, CompileOptions]] = []
+    monkeypatch.setattr(ahead, "start_compiling", lambda *asked: found.append(asked))
     for name in (*ahead.BOUNDS, "HYPERFSAD_ENGINE"):
         monkeypatch.delenv(name, raising=False)
     return found
 
 
 def test_the_encoder_of_the_file_is_begun(
-    saved: Path, default_encoder: Encoder, begun: list[tuple[EncoderSettings, Compiling]]
+    saved: Path, default_encoder: Encoder, begun: list[tuple[EncoderSettings, CompileOptions]]
 ) -> None:
     begin_encoder(str(saved), **AUTO)  # type: ignore[arg-type]
-    assert begun == [(default_encoder.settings, Compiling(1))]
+    assert begun == [(default_encoder.settings, CompileOptions(1))]
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_the_encoder_of_the_file_is_begun(
     [{"device": "cuda"}, {"engine": "torch"}, {"engine": "openvino-bf16"}, {"threads": 0}],
 )
 def test_nothing_is_begun_for_another_machine(
-    saved: Path, options: dict[str, object], begun: list[tuple[EncoderSettings, Compiling]]
+    saved: Path, options: dict[str, object], begun: list[tuple[EncoderSettings, CompileOptions]]
 ) -> None:
     begin_encoder(str(saved), **{**AUTO, **options})  # type: ignore[arg-type]
     assert begun == []
 
 
 def test_a_bad_file_begins_nothing_and_says_nothing(
-    saved: Path, tmp_path: Path, begun: list[tuple[EncoderSettings, Compiling]]
+    saved: Path, tmp_path: Path, begun: list[tuple[EncoderSettings, CompileOptions]]
 ) -> None:
     (tmp_path / "cut").write_bytes(saved.read_bytes()[:1000])
     (tmp_path / "text").write_text("no detector")
@@ -71,8 +71,8 @@ def test_torch_is_not_there_yet(saved: Path, default_encoder: Encoder) -> None:
     load_encoder(default_encoder.settings, "cpu", engine="openvino")  # keeps the model
     script = (
         "import sys; from hyperfsad.detector.ahead import begin_encoder;"
-        "from hyperfsad.encoders import kept;"
+        "from hyperfsad.encoders import runtime;"
         f"begin_encoder({str(saved)!r}, device='cpu', engine='openvino', threads=1);"
-        "assert 'torch' not in sys.modules; assert len(kept._begun) == 1"
+        "assert 'torch' not in sys.modules; assert len(runtime._compiling) == 1"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

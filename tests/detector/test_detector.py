@@ -13,7 +13,7 @@ from PIL import Image
 from hyperfsad import AnomalyResult, HyperFSAD, ImageError, UsageError
 from hyperfsad.encoders.encoder import Encoder
 from hyperfsad.images.loading import load_image
-from hyperfsad.images.reading import AHEAD
+from hyperfsad.images.reading import READ_AHEAD
 from hyperfsad.method.lookups import reconstruct
 from tests.conftest import make_picture
 
@@ -98,7 +98,7 @@ def test_prediction_is_lazy(detector: HyperFSAD, photos: Path) -> None:
     results = detector.predict(endless())
     assert asked == []
     assert next(results).score > 0
-    assert len(asked) <= 1 + AHEAD
+    assert len(asked) <= 1 + READ_AHEAD
 
 
 def test_batches_keep_the_order_and_the_scores(tiny: str, photos: Path) -> None:

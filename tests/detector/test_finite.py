@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from hyperfsad import HyperFSAD, ImageError, UsageError
 from hyperfsad.cli.console import DONE, NOTHING
 from hyperfsad.cli.main import main
-from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.encoders.encoder import Tokens
 from tests.conftest import make_picture, read_results
 
 

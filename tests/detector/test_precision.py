@@ -8,14 +8,14 @@ import pytest
 
 from hyperfsad import HyperFSAD, ProductDetector
 from hyperfsad.encoders import openvino as room
-from hyperfsad.encoders.precisions import (
+from hyperfsad.encoders.runtime import (
     engine_in,
-    hint_for,
+    import_openvino,
+    precision_hint,
     precision_in,
     precision_of,
     weights_in,
 )
-from hyperfsad.encoders.quiet_openvino import import_openvino
 from hyperfsad.encoders.specs import ENGINES
 from hyperfsad.errors import DetectorFileError, UsageError
 from tests.conftest import make_picture
@@ -55,7 +55,7 @@ def saved(eight: HyperFSAD, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_engines_and_precisions_name_each_other() -> None:
-    assert [precision_of(engine) for engine in ENGINES[3:]] == ["bf16", "fp16", "int8"]
+    assert [precision_of(engine) for engine in ENGINES[3:]] == ["bf16", "int8"]
     assert [engine_in(precision_of(engine)) for engine in ENGINES[2:]] == list(ENGINES[2:])
     assert {precision_of(engine) for engine in ENGINES[:3]} == {"f32"}
 
@@ -109,13 +109,9 @@ def test_what_suffers_most_is_not_quantised(eight: HyperFSAD) -> None:
 
 
 def test_the_rest_of_8_bits_is_half_precision_where_the_machine_has_it() -> None:
-    assert hint_for("int8", ["FP32", "INT8", "BF16"]) == "bf16"
-    assert hint_for("int8", ["FP32", "INT8"]) == "f32"
-    assert [hint_for(one, ["FP32", "BF16"]) for one in ("f32", "bf16", "fp16")] == [
-        "f32",
-        "bf16",
-        "f16",
-    ]
+    assert precision_hint("int8", ["FP32", "INT8", "BF16"]) == "bf16"
+    assert precision_hint("int8", ["FP32", "INT8"]) == "f32"
+    assert [precision_hint(one, ["FP32", "BF16"]) for one in ("f32", "bf16")] == ["f32", "bf16"]
 
 
 def test_the_file_holds_all_that_is_needed(

@@ -26,8 +26,8 @@ from hyperfsad.detector.keys import KEY
 from hyperfsad.detector.storage import FORMAT, read_header
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.errors import HyperfsadWarning
-from hyperfsad.images.finding import product_folders
 from hyperfsad.images.loading import NormalImage
+from hyperfsad.images.reading import product_folders
 from hyperfsad.method.memory import MemoryBank
 
 NAMES = ("Dichtung groß", "bolt", "plate 2")

@@ -48,14 +48,13 @@ def test_the_default_needs_no_hub_and_has_the_last_block_as_its_authors_use_it()
 
 def test_the_final_norm_is_only_for_the_last_block_of_the_model() -> None:
     assert not HyperFSAD(layers=(3, 9)).settings.last_norm
-    assert not HyperFSAD("dinov2-vits14-reg").settings.last_norm  # its layers end at the eighth
     assert not HyperFSAD("dinov3-vitb16").settings.last_norm  # all of its layers pass the norm
     assert HyperFSAD(recipe="paper-offline", last_norm=True).settings.last_norm
     assert not HyperFSAD(last_norm=False).settings.last_norm
 
 
 def test_a_choice_of_the_user_goes_before_the_recipe() -> None:
-    detector = HyperFSAD("dinov2-vits14-reg", pooling="max", layers=(4,), resolution=224)
+    detector = HyperFSAD("dinov2-vits14", pooling="max", layers=(4,), resolution=224)
     assert (detector.pooling, detector.settings.layers, detector.settings.resolution) == (
         "max",
         (4,),

@@ -14,15 +14,15 @@ from hyperfsad.cli.main import main
 from hyperfsad.detector.orientation import AUTO_ROTATIONS, TRIED
 from hyperfsad.detector.storage import read_detector
 from hyperfsad.errors import HyperfsadWarning
+from hyperfsad.images.geometry import rotate, rotate_back, rotated_copies
 from hyperfsad.images.loading import LoadedImage
-from hyperfsad.images.rotation import turn, turned, turned_back
 from hyperfsad.quality.coverage import cover_normal
 from tests.conftest import make_picture, read_results
 
 
 def part(angle: float = 0.0, seed: int = 0) -> Image.Image:
     """A picture without any symmetry, turned; a little noise makes each another photograph."""
-    whole = turn(LoadedImage("part", make_picture(3, (112, 112))), angle).pixels
+    whole = rotate(LoadedImage("part", make_picture(3, (112, 112))), angle).pixels
     noise = np.random.default_rng(seed).normal(0, 2, (112, 112, 3))
     return Image.fromarray(np.clip(np.asarray(whole) + noise, 0, 255).astype(np.uint8))
 
@@ -50,9 +50,9 @@ def test_a_place_is_found_again_in_the_picture_as_it_was(
     for x, y in ((0.5, 0.5), (0.35, 0.6), (0.6, 0.3)):
         dot = np.zeros((height, width, 3), dtype=np.uint8)
         dot[int(y * height), int(x * width)] = 255
-        moved = np.asarray(turn(LoadedImage("dot", Image.fromarray(dot)), angle).pixels)[:, :, 0]
+        moved = np.asarray(rotate(LoadedImage("dot", Image.fromarray(dot)), angle).pixels)[:, :, 0]
         row, column = np.unravel_index(int(moved.argmax()), moved.shape)
-        back = turned_back((column + 0.5) / width, (row + 0.5) / height, angle, size)
+        back = rotate_back((column + 0.5) / width, (row + 0.5) / height, angle, size)
         assert back[0] * width == pytest.approx(x * width, abs=1.5)
         assert back[1] * height == pytest.approx(y * height, abs=1.5)
 
@@ -60,17 +60,17 @@ def test_a_place_is_found_again_in_the_picture_as_it_was(
 def test_a_place_in_a_mirrored_corner_goes_to_what_is_mirrored() -> None:
     for angle in (10.0, 45.0, 300.0):
         for x, y in ((0, 0), (1, 0), (0.02, 0.97)):
-            back = turned_back(x, y, angle, (300, 40))
+            back = rotate_back(x, y, angle, (300, 40))
             assert all(0 <= part <= 1 for part in back)
-    assert turned_back(0.2, 0.7, 0.0, (5, 9)) == pytest.approx((0.2, 0.7))
+    assert rotate_back(0.2, 0.7, 0.0, (5, 9)) == pytest.approx((0.2, 0.7))
 
 
 def test_large_pictures_are_turned_small() -> None:
     large = LoadedImage("large", make_picture(0, (900, 300)))
-    views = turned(large, 4, longest=90)
+    views = rotated_copies(large, 4, longest=90)
     assert views[0] is large
     assert [view.size for view in views[1:]] == [(90, 30)] * 3
-    alike = turned(LoadedImage("small", large.pixels.resize((90, 30))), 4)[2]
+    alike = rotated_copies(LoadedImage("small", large.pixels.resize((90, 30))), 4)[2]
     difference = np.asarray(views[2].pixels).astype(int) - np.asarray(alike.pixels)
     assert np.abs(difference).mean() < 2
 
@@ -78,7 +78,7 @@ def test_large_pictures_are_turned_small() -> None:
 def test_a_turned_part_is_known(tiny: str) -> None:
     usual, turning = (small(tiny, rotations=number).fit(part()) for number in (1, 8))
     for angle in (45, 180, 270):
-        query = turn(LoadedImage("part", part()), angle).pixels
+        query = rotate(LoadedImage("part", part()), angle).pixels
         assert turning.predict(query).score < 1e-4 < usual.predict(query).score
     assert turning.predict(part()).score < 1e-4
 
@@ -176,7 +176,7 @@ def test_auto_with_one_part_takes_turned_copies_for_what_they_fit(
     upright, turning = (
         small(tiny, rotations=number).fit(angled / "0.png") for number in (1, AUTO_ROTATIONS)
     )
-    turned_part = turn(LoadedImage("part", part()), 90).pixels
+    turned_part = rotate(LoadedImage("part", part()), 90).pixels
     damaged = part(0, 9)
     damaged.paste(turned_part.crop((20, 20, 50, 50)), (60, 60))  # a turned piece is a defect here
     assert detector.predict(turned_part).score == turning.predict(turned_part).score
@@ -272,7 +272,7 @@ def test_evidence_leads_back_to_the_picture_on_disk(tiny: str, tmp_path: Path) -
     path = tmp_path / "good.png"
     make_picture(3, (120, 80)).save(path)
     detector = small(tiny, rotations=4).fit(path)
-    query = turn(LoadedImage("part", make_picture(3, (120, 80))), 180).pixels
+    query = rotate(LoadedImage("part", make_picture(3, (120, 80))), 180).pixels
     evidence = detector.evidence(query, 10, 7)  # the first patch, once the last
     nearest = evidence.layers[-1].neighbours[0]
     assert (nearest.view, nearest.angle, nearest.row, nearest.column) == (2, 180.0, 0, 0)

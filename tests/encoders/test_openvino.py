@@ -7,8 +7,8 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +17,12 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
 from hyperfsad.demo.drawing import draw
-from hyperfsad.encoders import find_spec, kept, positions
-from hyperfsad.encoders import openvino as room
-from hyperfsad.encoders.encoder import Encoder, load_encoder
-from hyperfsad.encoders.specs import FAMILIES
-from hyperfsad.encoders.tokens import Tokens
-from hyperfsad.errors import EncoderError
+from hyperfsad.encoders import find_spec, runtime
+from hyperfsad.encoders import openvino as engine_module
+from hyperfsad.encoders.encoder import Encoder, Tokens, load_encoder
+from hyperfsad.errors import ConversionError
 from hyperfsad.images.loading import load_image
+from tests.codes import raises
 from tests.conftest import make_picture
 from tests.encoders.test_encoder import SMALL, saved_model
 
@@ -36,8 +35,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def said() -> list[str]:
-    """What was told."""
+def said() -> list[Any]:
+    """The notices."""
     return []
 
 
@@ -56,20 +55,6 @@ def equal(first: Tokens, second: Tokens) -> bool:
 
 def entries(cache: Path) -> list[Path]:
     return sorted((cache / "openvino").glob("*"))
-
-
-def test_positions_are_resized_as_the_family_says(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saved_model("dinov2", tmp_path / "model")
-    usual = loaded(tmp_path / "model")
-    as_meta = replace(FAMILIES["dinov2"], resize_positions=positions.meta_dinov2)
-    monkeypatch.setitem(FAMILIES, "dinov2", as_meta)
-    expected = tokens_of(loaded(tmp_path / "model", "torch"))
-    found = tokens_of(loaded(tmp_path / "model"))
-    assert len(entries(cache)) == 2
-    assert (found.patches - expected.patches).abs().max() < 5e-6
-    assert (tokens_of(usual).patches - expected.patches).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize("family", SMALL)
@@ -111,7 +96,7 @@ def test_the_final_norm_of_the_last_block_is_torch_s(tmp_path: Path, cache: Path
 
 
 @pytest.mark.usefixtures("cache")
-def test_tokens_depend_neither_on_company_nor_on_threads(tiny: str) -> None:
+def test_tokens_depend_neither_on_the_batch_nor_on_threads(tiny: str) -> None:
     encoder = loaded(tiny)
     alone = [tokens_of(encoder, seed) for seed in range(6)]
     together = tokens_of(encoder, *range(6))
@@ -129,38 +114,40 @@ def test_tokens_depend_neither_on_company_nor_on_threads(tiny: str) -> None:
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_model_that_was_begun_is_taken_once(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_was_started_is_taken_once(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = find_spec(tiny).settings(resolution=84)
-    how = kept.Compiling(torch.get_num_threads())
-    kept.begin(settings, how)  # there is nothing to compile yet
-    assert not kept._begun
+    how = runtime.CompileOptions(torch.get_num_threads())
+    runtime.start_compiling(settings, how)  # there is nothing to compile yet
+    assert not runtime._compiling
     expected = tokens_of(loaded(tiny))
-    kept.begin(settings, how)
-    ((_, compiling),) = kept._begun.values()
+    runtime.start_compiling(settings, how)
+    ((_, compiling),) = runtime._compiling.values()
     assert compiling.result() is not None
     with monkeypatch.context() as patch:
-        patch.setattr(kept, "_read", lambda *_: pytest.fail("it was read again"))
+        patch.setattr(runtime, "_read_model", lambda *_: pytest.fail("it was read again"))
         assert equal(tokens_of(loaded(tiny)), expected)
-    assert not kept._begun
+    assert not runtime._compiling
     assert equal(tokens_of(loaded(tiny)), expected)
 
 
 @pytest.mark.usefixtures("cache")
-def test_what_was_begun_in_another_way_is_left(tiny: str) -> None:
+def test_what_was_started_in_another_way_is_left(tiny: str) -> None:
     expected = loaded(tiny)
     settings = find_spec(tiny).settings(resolution=84)
-    kept.begin(settings, kept.Compiling(torch.get_num_threads() + 1))
+    runtime.start_compiling(settings, runtime.CompileOptions(torch.get_num_threads() + 1))
     again = loaded(tiny)
     assert equal(tokens_of(again), tokens_of(expected))
     threads = again._engine.compiled.get_property("INFERENCE_NUM_THREADS")  # type: ignore[attr-defined]
     assert threads == torch.get_num_threads()
 
 
-def test_a_model_that_was_begun_and_is_damaged_is_made_again(tiny: str, cache: Path) -> None:
+def test_a_model_that_was_started_and_is_damaged_is_made_again(tiny: str, cache: Path) -> None:
     expected = tokens_of(loaded(tiny))
     (entry,) = entries(cache)
-    (entry / kept.CONSTANTS).write_bytes(b"")
-    kept.begin(find_spec(tiny).settings(resolution=84), kept.Compiling(torch.get_num_threads()))
+    (entry / runtime.CONSTANTS).write_bytes(b"")
+    runtime.start_compiling(
+        find_spec(tiny).settings(resolution=84), runtime.CompileOptions(torch.get_num_threads())
+    )
     assert equal(tokens_of(loaded(tiny)), expected)
 
 
@@ -168,7 +155,7 @@ def test_a_model_that_was_begun_and_is_damaged_is_made_again(tiny: str, cache: P
 def test_everything_runs_in_float32(tiny: str) -> None:
     loaded(tiny)  # converts it, so that torch's model is not asked for again
     settings = find_spec(tiny).settings(resolution=84)
-    engine = room.load_engine(settings, lambda: pytest.fail("the model was not kept"))
+    engine = engine_module.load_engine(settings, lambda: pytest.fail("the model was not kept"))
     nodes = engine.compiled.get_runtime_model().get_ordered_ops()
     kinds = {node.get_rt_info()["runtimePrecision"].astype(str) for node in nodes}
     assert "f32" in kinds
@@ -225,7 +212,7 @@ def _replace(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [_cut, _flip, _empty, _replace, Path.unlink])
-@pytest.mark.parametrize("name", [kept.GRAPH, kept.CONSTANTS, kept.NOTES])
+@pytest.mark.parametrize("name", [runtime.GRAPH, runtime.CONSTANTS, runtime.NOTES])
 def test_a_damaged_cache_is_made_again(
     tiny: str, cache: Path, name: str, harm: Callable[[Path], None]
 ) -> None:
@@ -236,9 +223,9 @@ def test_a_damaged_cache_is_made_again(
     assert second.fingerprint == first.fingerprint
     assert equal(tokens_of(second), tokens_of(first))
     assert [path.name for path in entries(cache)] == [entry.name]
-    notes = json.loads((entry / kept.NOTES).read_text())
+    notes = json.loads((entry / runtime.NOTES).read_text())
     assert notes["fingerprint"] == first.fingerprint
-    said: list[str] = []
+    said: list[Any] = []
     loaded(tiny, notify=said.append)
     assert said == []  # and is used again
 
@@ -260,13 +247,12 @@ def test_changed_weights_are_noticed_though_size_and_time_are_the_same(
 
 
 def test_a_cache_that_cannot_be_written_is_told_once(
-    tiny: str, cache: Path, said: list[str]
+    tiny: str, cache: Path, said: list[Any]
 ) -> None:
     cache.write_text("a file where the folder should be")
     encoder = loaded(tiny, notify=said.append)
     tokens_of(encoder, 1, 2)
-    assert [("not kept" in sentence) for sentence in said] == [False, True]
-    assert "Preparing tiny for OpenVINO" in said[0]
+    assert [notice.code for notice in said] == ["openvino-preparing", "openvino-not-kept"]
     assert str(cache) in said[1]
 
 
@@ -288,20 +274,20 @@ def test_several_processes_at_once(tiny: str, cache: Path) -> None:
 
 
 def test_what_openvino_cannot_run_exactly_torch_runs(
-    tiny: str, cache: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+    tiny: str, cache: Path, said: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "TOLERANCE", -1.0)
+    monkeypatch.setattr(engine_module, "TOLERANCE", -1.0)
     monkeypatch.delenv("HYPERFSAD_ENGINE")
     encoder = loaded(tiny, engine="auto", notify=said.append)
     assert encoder.engine == "torch"
-    assert "Working with torch instead." in said[-1]
-    with pytest.raises(EncoderError, match=r"does not compute the tokens of .* exactly"):
+    assert said[-1].code == "torch-instead"
+    with raises(ConversionError, "openvino-inexact"):
         loaded(tiny)
     assert entries(cache) == []
 
 
 def test_a_broken_openvino_is_replaced_by_torch(
-    tiny: str, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+    tiny: str, tmp_path: Path, said: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "openvino").mkdir()
     (tmp_path / "openvino" / "__init__.py").write_text("raise ImportError('no such library')\n")
@@ -316,7 +302,7 @@ def test_models_that_nobody_uses_are_removed(tiny: str, cache: Path) -> None:
     old, new = (cache / "openvino" / name for name in ("old", "new"))
     for folder in (old, new):
         folder.mkdir(parents=True)
-    long_ago = time.time() - (room.UNUSED_DAYS + 1) * 86400
+    long_ago = time.time() - (engine_module.UNUSED_DAYS + 1) * 86400
     os.utime(old, (long_ago, long_ago))
     loaded(tiny)
     (entry,) = (path for path in entries(cache) if path != new)

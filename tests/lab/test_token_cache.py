@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from hyperfsad.encoders import find_spec
-from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.encoders.encoder import Tokens
+from hyperfsad.images.geometry import rotate
 from hyperfsad.images.loading import LoadedImage, load_image
-from hyperfsad.images.rotation import turn
 from hyperfsad.lab.token_cache import TokenCache
 from tests.conftest import make_picture
 
@@ -44,7 +44,7 @@ def test_a_turned_image_has_tokens_of_its_own(
     path = str(photos / "0.png")
     cache = cache_of(tiny)
     upright, turned = cache.tokens(path), cache.tokens(path, 90.0)
-    expected = cache.encoder.encode([turn(load_image(path), 90.0)])
+    expected = cache.encoder.encode([rotate(load_image(path), 90.0)])
     assert torch.equal(turned.cls, expected.cls[0])
     assert not torch.equal(turned.cls, upright.cls)
     again = cache_of(tiny)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.encoders.encoder import Tokens
 from hyperfsad.errors import UsageError
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.method import pruning

@@ -2,7 +2,7 @@
 
 import torch
 
-from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.encoders.encoder import Tokens
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.method.memory import MemoryBank
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from hyperfsad import HyperFSAD
 from hyperfsad.detector.products import ProductDetector
-from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.encoders.encoder import Tokens
 from hyperfsad.errors import UsageError
 from hyperfsad.views.tile_sample import TILES, beyond, decided, sample
 from hyperfsad.views.tiling import Tiling

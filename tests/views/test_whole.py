@@ -11,7 +11,7 @@ from torch import Tensor
 from hyperfsad.decisions.region_of_interest import FixedRegion, RegionOfInterest
 from hyperfsad.decisions.roi import make_roi
 from hyperfsad.encoders import EncoderSettings
-from hyperfsad.encoders.tokens import ImageTokens, Tokens
+from hyperfsad.encoders.encoder import ImageTokens, Tokens
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.method.branches import branch_weights
 from hyperfsad.method.lookups import LOOKUPS

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..disk.locks import occupied
+from ..disk.locks import locked_folder
 from ..errors import UsageError
 from . import arguments
 from .arguments import option
@@ -40,7 +40,7 @@ def advise(options: argparse.Namespace) -> int:
     for name in ("recipe", "backbone"):
         if (given := getattr(options, name)) is not None:
             words += [f"--{name}", given]
-    with occupied(Path(options.output), wait=options.wait, notify=say):
+    with locked_folder(Path(options.output), wait=options.wait, notify=say):
         found = advice.advise(
             good.paths,
             bad.paths if bad else (),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..detector.recipes import PAPER_OFFLINE, find_recipe
-from ..disk.locks import occupied
+from ..disk.locks import locked_folder
 from ..errors import UsageError
 from .arguments import (
     RECIPE_HELP,
@@ -89,7 +89,7 @@ def benchmark(options: argparse.Namespace) -> int:
         suite = Suite({options.dataset: source}, encoders, options.categories)
     else:
         raise UsageError("Give --dataset and --root, or --suite with a file that names several.")
-    with occupied(out, wait=options.wait, notify=say):
+    with locked_folder(out, wait=options.wait, notify=say):
         return _run(options, suite, out)
 
 

@@ -43,8 +43,7 @@ def add_detect(command: argparse.ArgumentParser) -> None:
 
 def detect(options: argparse.Namespace) -> int:
     """Scores images and writes the results; what is done survives an interruption."""
-    from ..images.finding import lies_in
-    from ..images.reading import Behind
+    from ..images.reading import BackgroundWriter, lies_in
     from ..report.folder import OutputFolder
     from ..report.page import ProductSummary
 
@@ -90,7 +89,7 @@ def detect(options: argparse.Namespace) -> int:
             say(f"{count(len(images) - len(todo), 'image')} done before.")
         results = detector.predict(todo, keep_pictures=not options.no_heatmaps)
         try:
-            with Behind(output.add) as writer:
+            with BackgroundWriter(output.add) as writer:
                 for result in progress(results, "detecting", len(todo)):
                     writer.put(result)
         except (KeyboardInterrupt, HyperfsadError, OSError) as error:

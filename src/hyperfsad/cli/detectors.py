@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..detector.hyperfsad import HyperFSAD
     from ..detector.products import ProductDetector
     from ..export.exported import ExportedDetector
-    from ..images.finding import FoundImages
+    from ..images.reading import FoundImages
 
 FIXED = (
     *("recipe", "layers", "resolution", "lookup", "pooling", "lam", "missing"),
@@ -146,7 +146,7 @@ def false_alarm_rate(options: argparse.Namespace) -> float:
 
 def found_images(sources: Sequence[str]) -> "FoundImages":
     """The images behind files, globs and folders; says what was passed over."""
-    from ..images.finding import find_images
+    from ..images.reading import find_images
 
     found = find_images(sources)
     for note in found.notes:

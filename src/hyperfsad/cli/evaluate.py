@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..disk.locks import occupied
+from ..disk.locks import locked_folder
 from ..errors import UsageError
 from . import arguments
 from .arguments import chosen, option
@@ -42,7 +42,7 @@ def evaluate(options: argparse.Namespace) -> int:
     from ..quality.evaluation.evaluation import PAGE
     from ..quality.evaluation.run import evaluate as run
 
-    with occupied(Path(options.output), wait=options.wait, notify=say):
+    with locked_folder(Path(options.output), wait=options.wait, notify=say):
         found = run(
             detector,
             options.tree[0] if options.tree else None,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..disk.files import check_target
-from ..disk.locks import changing
+from ..disk.locks import locked_file
 from ..errors import DetectorFileError, UsageError
 from . import arguments
 from .arguments import option
@@ -44,7 +44,7 @@ def fit(options: argparse.Namespace) -> int:
             "Give either images of good parts, or --categories with a folder that holds one folder"
             " of good parts for each product."
         )
-    with changing(Path(options.output), wait=options.wait, notify=say):
+    with locked_file(Path(options.output), wait=options.wait, notify=say):
         _refuse_other_file(options.output)
         detector, complete = (_fitted_products if options.categories else fitted_detector)(options)
         _save(detector, options.output)
@@ -52,7 +52,7 @@ def fit(options: argparse.Namespace) -> int:
 
 
 def _fitted_products(options: argparse.Namespace) -> "tuple[ProductDetector, bool]":
-    from ..images.finding import product_folders
+    from ..images.reading import product_folders
 
     if options.calibrate and len(options.calibrate) > 1:
         raise UsageError("With --categories, --calibrate takes one folder of folders as well.")
@@ -104,7 +104,7 @@ def extend(options: argparse.Namespace) -> int:
 def _changing_target(options: argparse.Namespace) -> AbstractContextManager[None]:
     """From before the detector is read: or what another process adds meanwhile would be lost."""
     target = Path(options.output or options.detector)
-    return changing(target, wait=options.wait, notify=say)
+    return locked_file(target, wait=options.wait, notify=say)
 
 
 def _extend(options: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..detector.recipes import PAPER_OFFLINE, find_recipe
-from ..disk.locks import occupied
+from ..disk.locks import locked_folder
 from .arguments import add_device, add_wait, chosen, names, option
 from .benchmark import add_protocol
 from .console import exit_code, later_bar, printable, say
@@ -43,7 +43,7 @@ def reproduce(options: argparse.Namespace) -> int:
         cache_limit=round(options.cache_limit * (1 << 30)),
         **chosen(options, "shots", "runs", "seed", "device", "engine"),
     )
-    with occupied(out, wait=options.wait, notify=say), later_bar() as progress:
+    with locked_folder(out, wait=options.wait, notify=say), later_bar() as progress:
         found = run(suite, out, request, file=options.suite, progress=progress, notify=say)
     print(printable(f"See {found.page}; for LaTeX {found.latex}"))
     return exit_code(not found.absent)

@@ -9,7 +9,7 @@ from typing import Any
 from ..decisions.thresholds import Calibration
 from ..detector.recipes import PAPER_OFFLINE, stored_recipe
 from ..encoders import REGISTRY, EncoderSpec
-from ..encoders.precisions import precision_in
+from ..encoders.runtime import precision_in
 from ..encoders.specs import Hub, Source
 from ..errors import DetectorFileError, UsageError
 from ..messages import as_rows
@@ -109,7 +109,7 @@ def add_encoders(command: argparse.ArgumentParser) -> None:
 
 def encoders(options: argparse.Namespace) -> int:
     """Lists the encoders, fetches one, or compares its copies."""
-    from ..encoders.store import cached_folder, fetch
+    from ..encoders.weights import cached_folder, fetch
 
     if options.action != "list" and options.name not in REGISTRY:
         raise UsageError(f"{options.name} is not one of {', '.join(REGISTRY)}.")

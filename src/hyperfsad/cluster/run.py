@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..disk.files import encoded
-from ..disk.locks import occupied
+from ..disk.locks import locked_folder
 from ..errors import HyperfsadError, UsageError, first_line
 from ..messages import Notify, silent
 from ..version import __version__
@@ -53,7 +53,7 @@ def detect_on_ray(
     output = StorageFolder(job.output)
     with contextlib.ExitStack() as stack:
         if output.local:
-            stack.enter_context(occupied(Path(job.output), wait=wait, notify=notify))
+            stack.enter_context(locked_folder(Path(job.output), wait=wait, notify=notify))
         store = OBJECT_STORE_BYTES + 2 * sum(map(len, job.files.values()))
         ray = stack.enter_context(ray_session(cluster, notify, store))
         _write_totals(output, None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import HyperfsadError, UsageError, first_line
-from ..images.finding import RUN_FILES, find_images, has_image_suffix, lies_in
+from ..images.reading import RUN_FILES, find_images, has_image_suffix, lies_in
 from ..messages import Notice
 from .storage import StorageFolder, is_local, open_storage
 

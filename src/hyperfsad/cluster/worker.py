@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..disk.files import stamp_of
 from ..errors import HyperfsadError, ImageError, first_line, reason
 from ..images.loading import LoadedImage, batched, read_image
-from ..images.reading import Behind
+from ..images.reading import BackgroundWriter
 from ..report.folder import file_name, files_of
 from ..report.records import Record, make_record
 from ..results.result import AnomalyResult
@@ -154,7 +154,7 @@ class Inspector:
                 written[kind] = path
             records[result.image] = make_record(result, written)
 
-        with Behind(add) as writer:
+        with BackgroundWriter(add) as writer:
             images = _images(names, failed)
             for result in self._detector.predict(images, keep_pictures=self.job.heatmaps):
                 writer.put(result)

@@ -13,7 +13,7 @@ import numpy as np
 from contourpy import FillType, contour_generator
 from numpy.typing import NDArray
 
-from ..images.grid import PatchGrid
+from ..images.geometry import PatchGrid
 
 Floats: TypeAlias = NDArray[np.float64]
 Point: TypeAlias = tuple[float, float]

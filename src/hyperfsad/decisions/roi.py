@@ -19,9 +19,15 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from ..errors import ImageError, UsageError, brief
-from ..images.arrays import array_of, is_tensor
-from ..images.loading import ImageSource, LoadedImage, load_image, opened_picture
-from ..images.rotation import angle_of, turn
+from ..images.geometry import rotate, rotation_angle
+from ..images.loading import (
+    ImageSource,
+    LoadedImage,
+    array_of,
+    is_tensor,
+    load_image,
+    opened_picture,
+)
 from ..method.memory import MemoryBank
 
 Points: TypeAlias = Sequence[tuple[float, float]]
@@ -76,7 +82,7 @@ class Roi:
         inside = torch.empty(len(bank), grid * grid, dtype=torch.bool)
         for places, count in zip(bank.entries, turns, strict=True):
             for view, place in enumerate(places):
-                inside[place] = self.touched(grid) & self.touched(grid, angle_of(view, count))
+                inside[place] = self.touched(grid) & self.touched(grid, rotation_angle(view, count))
         return inside.flatten().to(bank.cls.device)
 
     def touched(self, grid: int, angle: float = 0.0) -> Tensor:
@@ -86,7 +92,7 @@ class Roi:
             size = (max(round(height * self.aspect), 2 * grid), height)
             shown = Image.fromarray(self.mask.astype(np.uint8) * 255)
             shown = shown.resize(size, Image.Resampling.NEAREST)
-            values = np.asarray(turn(LoadedImage("mask", shown), angle).pixels) > 127
+            values = np.asarray(rotate(LoadedImage("mask", shown), angle).pixels) > 127
             rows, columns = np.nonzero(values)
             found = torch.zeros(grid, grid, dtype=torch.bool)
             found[rows * grid // size[1], columns * grid // size[0]] = True

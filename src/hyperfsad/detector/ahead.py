@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..disk.tensors import read_head, read_json
-from ..encoders.kept import Compiling, begin
-from ..encoders.precisions import FULL, named_engine, precision_in
+from ..encoders.runtime import FULL, CompileOptions, named_engine, precision_in, start_compiling
 from ..encoders.specs import REGISTRY, EncoderSettings
 from .keys import KEY
 
@@ -43,4 +42,4 @@ def begin_encoder(path: str, *, device: str, engine: str, threads: int | None) -
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
         return  # told when the file is read
     if known:
-        begin(settings, Compiling(threads or cores))
+        start_compiling(settings, CompileOptions(threads or cores))

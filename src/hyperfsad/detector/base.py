@@ -13,9 +13,8 @@ import torch
 
 from ..decisions.thresholds import Calibration
 from ..encoders import SUBSTITUTE, find_spec
-from ..encoders.encoder import Encoder, PreparedImage, load_encoder, named_device
-from ..encoders.precisions import named_engine, other_encoder
-from ..encoders.tokens import Tokens
+from ..encoders.encoder import Encoder, PreparedImage, Tokens, load_encoder, named_device
+from ..encoders.runtime import named_engine, require_same_encoder
 from ..errors import DetectorFileError, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage, NormalImage
@@ -30,7 +29,7 @@ from .predictor import Predictor
 from .support import SupportReader
 
 if TYPE_CHECKING:
-    from ..encoders.quantising import Quantised
+    from ..encoders.quantisation import Quantised
 
 Self = TypeVar("Self", bound="FewShotDetector")
 
@@ -221,10 +220,8 @@ class FewShotDetector(Predictor):
         expected = self._fingerprint
         if expected is None and self._encoder is not None and hasattr(self, "memory_"):
             expected = self._encoder.fingerprint
-        if expected not in (None, encoder.fingerprint):
-            raise DetectorFileError(
-                other_encoder(self.settings.name, str(expected), encoder.fingerprint)
-            )
+        if expected is not None:
+            require_same_encoder(self.settings.name, expected, encoder.fingerprint)
         if hasattr(self, "memory_") and self.memory_.cls.shape[-1] != encoder.width:
             raise DetectorFileError(
                 f"This detector remembers tokens of {self.memory_.cls.shape[-1]} numbers, and those"

@@ -22,7 +22,7 @@ from ..decisions.limits import Limits
 from ..decisions.roi import Roi
 from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration
 from ..encoders.encoder import Encoder, PreparedImage, prepare, prepared
-from ..encoders.precisions import INT8, precision_in
+from ..encoders.runtime import INT8, precision_in
 from ..errors import ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph

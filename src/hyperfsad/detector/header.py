@@ -11,7 +11,7 @@ from PIL import Image
 from ..decisions.region_of_interest import AUTO_ROI, FixedRegion
 from ..decisions.roi import Roi
 from ..decisions.thresholds import Calibration
-from ..encoders.precisions import INT8, engine_for, precision_in
+from ..encoders.runtime import INT8, engine_for, precision_in
 from ..errors import DetectorFileError, UsageError, first_line
 from ..method.coreset import COMPACT, EXACT, Coreset
 from ..method.memory import MemoryBank

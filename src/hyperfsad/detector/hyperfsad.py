@@ -11,15 +11,14 @@ from ..decisions.region_of_interest import make_region
 from ..decisions.roi import Roi, RoiSource
 from ..decisions.routing import strangers
 from ..decisions.thresholds import FALSE_ALARM_RATE, check_rate
-from ..encoders.encoder import PreparedImage
-from ..encoders.precisions import INT8, named_engine, precision_of
-from ..encoders.tokens import Tokens
+from ..encoders.encoder import PreparedImage, Tokens
+from ..encoders.runtime import INT8, named_engine, precision_of
 from ..errors import ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
+from ..images.geometry import rotated_copies
 from ..images.loading import ImageSource, LoadedImage, load_image
 from ..images.reading import Images, check_images, single_images
-from ..images.rotation import turned
 from ..messages import Notify, silent
 from ..method.branches import TokenScore, branch_weights
 from ..method.coreset import COMPACT, EXACT, Coreset, compact_count, cover
@@ -95,7 +94,7 @@ class HyperFSAD(JudgingDetector):
         neither is given (default: turned copies alone, for at most 2). `memory` is exact, or
         compact: of a large bank a coreset is compared with, for less time. `notify` takes messages.
         `device` and `engine` (auto, torch, openvino) say where and how the encoder runs; they are
-        not saved with the detector. An engine of less than float32 (openvino-bf16, openvino-fp16,
+        not saved with the detector. An engine of less than float32 (openvino-bf16,
         openvino-int8) is: memory and thresholds are made with it and hold for it alone.
         """
         chosen = find_recipe(checked("recipe", recipe))
@@ -280,7 +279,7 @@ class HyperFSAD(JudgingDetector):
         return self._turned(image, self.rotations_)
 
     def _turned(self, image: LoadedImage, rotations: int) -> list[LoadedImage]:
-        return turned(image, rotations, 2 * self.settings.resolution)
+        return rotated_copies(image, rotations, 2 * self.settings.resolution)
 
     def learn(self) -> None:
         """Prepares the memory bank for matching."""

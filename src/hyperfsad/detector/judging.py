@@ -76,7 +76,6 @@ class JudgingDetector(FewShotDetector):
             self._prepared,
             self.skipped_,
             known,
-            kind="A good part",
             count=self._read_ahead,
         )
         scores: list[tuple[str, TokenScore]] = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..decisions.limits import EIGHT_BITS_LIMITS, HALF_LIMITS, Limits
-from ..encoders.precisions import INT8, engine_in, named_engine, precision_of
+from ..encoders.runtime import INT8, engine_in, named_engine, precision_of
 from ..errors import UsageError
 from ..images.reading import Images
 from .hyperfsad import HyperFSAD

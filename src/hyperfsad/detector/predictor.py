@@ -12,7 +12,7 @@ from torch import Tensor
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, PreparedImage, prepared
 from ..images.loading import ImageSource, LoadedImage
-from ..images.reading import AHEAD, Images, is_one_image, single_images
+from ..images.reading import READ_AHEAD, Images, is_one_image, single_images
 from ..results.answering import answer, answers
 from ..results.result import AnomalyResult
 from ..views import Plain
@@ -99,4 +99,4 @@ class Predictor(ABC):
     @property
     def _read_ahead(self) -> int:
         """Images that are read before they are asked for."""
-        return 1 if self._sight.needs_pictures else AHEAD
+        return 1 if self._sight.needs_pictures else READ_AHEAD

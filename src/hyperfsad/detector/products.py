@@ -12,15 +12,13 @@ from ..decisions.region_of_interest import AUTO_ROI
 from ..decisions.route import Route
 from ..decisions.routing import Router, least_similarities, look_alikes
 from ..decisions.thresholds import FALSE_ALARM_RATE
-from ..encoders.encoder import Encoder, PreparedImage
-from ..encoders.precisions import INT8, named_engine, precision_of
-from ..encoders.tokens import Tokens
+from ..encoders.encoder import Encoder, PreparedImage, Tokens
+from ..encoders.runtime import INT8, named_engine, precision_of
 from ..errors import HyperfsadWarning, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
-from ..images.finding import product_folders
 from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
-from ..images.reading import Images
+from ..images.reading import Images, product_folders
 from ..method.coreset import COMPACT
 from ..results.result import AnomalyResult
 from . import storage

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..encoders import EncoderSettings
 from ..encoders.encoder import prepare, torch_engine
-from ..encoders.precisions import weights_in
-from ..encoders.quantising import Quantised, quantise
+from ..encoders.quantisation import Quantised, quantise
+from ..encoders.runtime import weights_in
 from ..errors import ImageError, UsageError
 from ..images.loading import ImageSource, LoadedImage, load_image
 from ..messages import Notify

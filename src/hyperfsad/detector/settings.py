@@ -20,7 +20,7 @@ from typing import Any
 
 from ..decisions.thresholds import Lone
 from ..encoders import ENGINES, SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
-from ..encoders.precisions import INT8, named_engine, precision_of
+from ..encoders.runtime import INT8, named_engine, precision_of
 from ..errors import UsageError, brief
 
 DEFAULT_RECIPE, PAPER, PAPER_OFFLINE = "default", "paper", "paper-offline"

@@ -27,7 +27,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from ..disk.files import atomic_path, open_regular
-from ..disk.locks import changing
+from ..disk.locks import locked_file
 from ..disk.tensors import (
     Head,
     StoredTensor,
@@ -134,7 +134,7 @@ def _write(
         check_header(json.loads(text))
     except ValueError as error:  # set by hand: nobody could read it again
         raise UsageError(f"{path} is not written: {first_line(error)}.") from error
-    with changing(path), atomic_path(path) as temporary:
+    with locked_file(path), atomic_path(path) as temporary:
         write_tensors(temporary, tensors, {KEY: text})
         release()
 

@@ -74,7 +74,6 @@ class SupportReader:
             entries,
             self.skipped,
             self._names,
-            kind="A normal image",
             count=self._read_ahead,
             learnt=learnt,
         )

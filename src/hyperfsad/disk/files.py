@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import re
@@ -20,13 +21,19 @@ FileStamp: TypeAlias = tuple[int, int]
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
 """The names that `atomic_path` gives."""
 
+_REFUSALS = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
+    | {errno.EEXIST, errno.EISDIR, errno.EFBIG, errno.ELOOP, errno.ENAMETOOLONG}
+)
+"""Errors of the operating system that a user can act upon."""
+
 
 @contextlib.contextmanager
 def atomic_path(target: Path, *, parents: bool = False) -> Iterator[Path]:
     """A temporary path beside `target`; renamed over it on success, removed on any failure.
 
     Only a regular file is replaced. `parents` makes the folders above it, for places in a folder
-    of ours. A full disk or a forbidden folder becomes one sentence.
+    of ours. A full disk or a forbidden folder becomes an error of ours.
     """
     with explain_os_errors(target):
         if parents:
@@ -48,9 +55,9 @@ def atomic_path(target: Path, *, parents: bool = False) -> Iterator[Path]:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Removes temporary files that killed processes have left: beside a file, or all in a folder.
+    """Removes the temporary files of killed processes: beside a file, or everywhere in a folder.
 
-    Only for those who keep all others out of there by a lock.
+    Only the holder of the lock may call this.
     """
     inside = target.is_dir()
     start = "." if inside else f".{target.name[:60]}."
@@ -78,8 +85,8 @@ def settle(
 ) -> None:
     """Moves a finished file to its place on the same disk; both survive a power failure after it.
 
-    A file that is there already is replaced. `moving` is held for the move itself, not while the
-    disk is waited for.
+    It replaces a file of that name. `moving` is held for the move alone, not while the disk
+    writes.
     """
     with explain_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -102,25 +109,24 @@ def sync_folder(folder: Path) -> None:
 
 
 def check_target(target: Path) -> None:
-    """Refuses a place where no file can be written, or where something else than a file is."""
+    """Refuses a place where no file can be written, or that is not a file."""
     with explain_os_errors(target):
         try:
             mode = os.lstat(target).st_mode
         except FileNotFoundError:
             if not target.parent.is_dir():
                 raise HyperfsadError(
-                    f"Cannot write {target}: there is no folder {target.parent}; make it first."
+                    "write-folder-missing", path=target, folder=target.parent
                 ) from None
             return
         except ValueError as error:  # a null character
-            raise HyperfsadError(f"Cannot write {str(target)!r}: {error}.") from error
+            raise HyperfsadError(
+                "write-name-invalid", path=str(target), reason=str(error)
+            ) from error
         if stat.S_ISDIR(mode):
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(mode):
-            raise HyperfsadError(
-                f"Cannot write {target}: it is {_kind(mode)}, and only files are replaced; give"
-                " another name."
-            )
+            raise HyperfsadError("write-not-a-file", path=target, kind=_kind(mode))
 
 
 @contextlib.contextmanager
@@ -147,7 +153,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Opens a file to read it; anything else, such as a pipe, is refused and never waited for."""
+    """Opens a file for reading; refuses anything else, such as a pipe, without waiting for it."""
     _require_regular(os.stat(path).st_mode)  # before opening, which alone may move a device
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     file = os.fdopen(os.open(path, flags), "rb")
@@ -157,6 +163,15 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
         file.close()
         raise
     return file
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file's content."""
+    digest = hashlib.sha256()
+    with open_regular(path) as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _require_regular(mode: int) -> None:
@@ -176,26 +191,13 @@ def _kind(mode: int) -> str:
 
 @contextlib.contextmanager
 def explain_os_errors(target: Path) -> Iterator[None]:
-    """Turns the operating system's refusals to write `target` into one sentence."""
+    """Turns the operating system's refusals to write `target` into an error of ours."""
     try:
         yield
     except OSError as error:
-        reason = {
-            errno.ENOSPC: "the disk is full; free some space or write elsewhere",
-            errno.EDQUOT: "the disk quota is used up; free some space or write elsewhere",
-            errno.EACCES: "writing there is not allowed; write elsewhere",
-            errno.EPERM: "writing there is not allowed; write elsewhere",
-            errno.EROFS: "the disk is read-only; write elsewhere",
-            errno.ENOTDIR: "a part of the path is a file, not a folder",
-            errno.EEXIST: "a part of the path is a file, not a folder",
-            errno.EISDIR: "it is a folder; give the name of a file",
-            errno.EFBIG: "it would be larger than files may be there; write elsewhere",
-            errno.ELOOP: "its folder is a link that leads to itself",
-            errno.ENAMETOOLONG: "the name is too long for this file system",
-        }.get(error.errno or 0)
-        if reason is None:
+        if error.errno not in _REFUSALS:
             raise
-        raise HyperfsadError(f"Cannot write {target}: {reason}.") from error
+        raise HyperfsadError("write-failed", path=target, error=error.errno) from error
 
 
 def _umask() -> int:

@@ -90,8 +90,7 @@ def write_tensors(
     text += b" " * (-len(text) % 8)
     if len(text) > LONGEST_HEADER:
         raise HyperfsadError(
-            f"The names and numbers of so many images take {len(text) / 1e6:.1f} MB, and a file"
-            f" has room for {LONGEST_HEADER / 1e6:.1f} MB of them; learn fewer images."
+            "header-too-large", given_mb=len(text) / 1e6, limit_mb=LONGEST_HEADER / 1e6
         )
     with path.open("wb") as file:
         file.write(sealed(len(text).to_bytes(8, "little") + text))
@@ -113,19 +112,19 @@ def sealed(head: bytes) -> bytes:
 def read_head(path: Path) -> Head:
     """What a file says of itself, before anything of it is believed; ValueError if it is damaged.
 
-    A file without a seal comes from an earlier version.
+    A seal is checked where there is one: safetensors files of other programs have none.
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(8)
         length = int.from_bytes(start, "little")
         if len(start) < 8 or not 2 <= length <= min(LONGEST_HEADER, size - 8):
-            raise ValueError("its header has no sound length")
+            raise ValueError("the length of its header is wrong")
         head = start + file.read(length)
     header = read_json(head[8:].decode("utf-8"))
     metadata = header.pop("__metadata__", {}) if isinstance(header, dict) else None
     if not isinstance(metadata, dict):
-        raise ValueError("its header is no object")
+        raise ValueError("its header is not an object")
     if SEAL in metadata and (len(_SEALED.findall(head)) != 1 or sealed(head) != head):
         raise ValueError("its header was changed since it was written")
     tensors = {name: _stored(name, entry, 8 + length, size) for name, entry in header.items()}
@@ -141,7 +140,7 @@ def _stored(name: str, entry: Any, origin: int, size: int) -> tuple[StoredTensor
         whole = all(type(number) is int and number >= 0 for number in (*shape, start, end))
         width = SIZES.get(kind)
     except (KeyError, TypeError, ValueError):
-        raise ValueError("it describes no tensor") from None
+        raise ValueError("it describes a tensor wrongly") from None
     if not whole or len(shape) > 8 or not start <= end <= size - origin:
         raise ValueError("it describes a tensor that it does not hold")
     if width is not None and width * math.prod(shape) != end - start:

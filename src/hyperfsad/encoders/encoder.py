@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,22 +14,19 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from ..errors import EncoderError, NotFiniteError, UsageError
+from ..errors import ConversionError, EncoderError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory, load_image
-from ..messages import Notify, silent
-from . import folders, store
+from ..messages import Notice, Notify, silent
+from . import folders, weights
 from .engines import Engine, TokenModel, TorchEngine
-from .integrity import require_intact
-from .precisions import INT8, named_engine, precision_of
-from .quiet_openvino import ConversionError
-from .specs import EncoderSettings, EncoderSpec, WindowSettings
-from .tokens import Tokens
+from .runtime import INT8, named_engine, precision_of
+from .specs import EncoderSettings, EncoderSpec
+from .verify import require_intact
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from .quantising import Quantised
-    from .windows import WindowEngine
+    from .quantisation import Quantised
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -44,6 +41,39 @@ def _work_alone() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_work_alone)
+
+
+@dataclass(frozen=True)
+class ImageTokens:
+    """The tokens of one image."""
+
+    patches: tuple[Tensor, ...]
+    """Q^l for each layer, (N, D)."""
+    cls: Tensor
+    """(layers, D)"""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of a batch of images."""
+
+    patches: Tensor
+    """(images, layers, patches, D), patches row by row."""
+    cls: Tensor
+    """(images, layers, D)"""
+
+    @classmethod
+    def joined(cls, batches: Sequence["Tokens"]) -> "Tokens":
+        """One batch of all images."""
+        return cls(
+            torch.cat([batch.patches for batch in batches]),
+            torch.cat([batch.cls for batch in batches]),
+        )
+
+    def images(self) -> Iterator[ImageTokens]:
+        """The tokens of each image."""
+        for patches, cls in zip(self.patches, self.cls, strict=True):
+            yield ImageTokens(tuple(patches), cls)
 
 
 class Encoder:
@@ -62,30 +92,23 @@ class Encoder:
     def encode_prepared(self, images: Sequence[NDArray[np.float32]]) -> Tokens:
         """The tokens of a few prepared images, as one batch."""
         if self.device.type == "cuda" and os.getpid() != self._process:
-            raise UsageError(
-                "A graphics card does not survive a fork: start processes with"
-                ' multiprocessing.get_context("spawn"), or load the detector in each of them.'
-            )
+            raise UsageError("device-forked")
         patches, cls = self._engine.tokens(np.stack(images))
-        # one number that is not finite spoils the sum, which is faster than asking each
+        # one value that is not finite spoils the sum, which is faster than checking each
         if not bool((patches.sum() + cls.sum()).isfinite()):
-            raise NotFiniteError(
-                f"the encoder {self.settings.name} gave numbers that are not finite, so its weights"
-                " or this device are not sound; see `hyperfsad encoders verify`, or take"
-                " --device cpu"
-            )
+            raise NotFiniteError("encoder-not-finite", encoder=self.settings.name)
         return Tokens(patches, cls)
 
     @cached_property
     def empty_cls(self) -> Tensor:
-        """The CLS tokens of pictures that show nothing; one at a time, as tokens depend a little on
-        their company."""
+        """The CLS tokens of pictures that show nothing; one at a time, since tokens depend a little
+        on the rest of their batch."""
         pictures = [Image.new("RGB", (64, 64), (grey, grey, grey)) for grey in EMPTY]
         return torch.cat([self.encode([LoadedImage("empty", each)]).cls for each in pictures])
 
     @property
     def usual_batch(self) -> int:
-        """On a CPU one image at a time is as fast, and its tokens never depend on its company."""
+        """On a CPU one image at a time is as fast, and its tokens do not depend on a batch."""
         return 1 if self.device.type == "cpu" else 8
 
     @property
@@ -95,7 +118,7 @@ class Encoder:
 
     @property
     def fingerprint(self) -> str:
-        """Tells weights apart, and precisions; else the same for every engine and device."""
+        """Identifies weights and precision; else the same for every engine and device."""
         return self._engine.fingerprint
 
     @property
@@ -107,25 +130,6 @@ class Encoder:
     def width(self) -> int:
         """D, the numbers of a token."""
         return self._engine.width
-
-
-class WindowEncoder(Encoder):
-    """A CLIP that sees windows of patches, and reads."""
-
-    def __init__(
-        self, settings: WindowSettings, engine: "WindowEngine", device: torch.device
-    ) -> None:
-        super().__init__(settings, engine, device)
-        self._reader = engine
-
-    def text(self, prompts: tuple[str, ...]) -> Tensor:
-        """The embedding of each prompt, (prompts, D), of length 1."""
-        return self._reader.text(prompts)
-
-    @property
-    def sharpness(self) -> float:
-        """By how much the model multiplies cosines before a softmax: 1/τ."""
-        return self._reader.sharpness
 
 
 def prepare(image: LoadedImage, settings: EncoderSettings) -> NDArray[np.float32]:
@@ -148,14 +152,20 @@ def load_encoder(
     openvino-int8 needs the graph that was quantised for a detector.
     """
     engine = named_engine(engine)
-    if settings.form != "unit":
-        return _other_form(settings, choose_device(device), notify)
+    if settings.form != "unit":  # what peers need, by torch alone
+        target = choose_device(device)
+        own: Encoder | None = settings.own_encoder(target, notify)
+        return own or Encoder(settings, torch_engine(settings, target, notify), target)
     if engine.startswith("openvino") and device == "auto":
         device = "cpu"
     target = choose_device(device)
     choice = choose_engine(engine, target)
     if precision_of(choice) == INT8:
-        return Encoder(settings, _int8(settings, quantised, parallel), target)
+        if quantised is None:
+            raise UsageError("int8-without-detector")
+        from .quantisation import load_quantised
+
+        return Encoder(settings, load_quantised(quantised, settings.resolution, parallel), target)
     if choice != "torch":
         from .openvino import load_engine
 
@@ -171,46 +181,26 @@ def load_encoder(
         except ConversionError as error:
             if engine != "auto":
                 raise
-            notify(f"{error} Working with torch instead.")
+            notify(Notice("torch-instead", error=error))
     return Encoder(settings, torch_engine(settings, target, notify), target)
-
-
-def _int8(settings: EncoderSettings, quantised: "Quantised | None", parallel: bool) -> Engine:
-    if quantised is None:
-        raise UsageError(
-            "The engine openvino-int8 is calibrated on the good parts of one detector of whole"
-            " pictures, which `fit` does; here, take another engine."
-        )
-    from .quantising import load_quantised
-
-    return load_quantised(quantised, settings.resolution, parallel)
-
-
-def _other_form(settings: EncoderSettings, device: torch.device, notify: Notify) -> Encoder:
-    """What peers need beside unit tokens; always by torch, against which OpenVINO is checked."""
-    if isinstance(settings, WindowSettings):
-        from .windows import load_windows
-
-        return WindowEncoder(settings, load_windows(settings, device, notify), device)
-    return Encoder(settings, torch_engine(settings, device, notify), device)
 
 
 def torch_engine(settings: EncoderSettings, device: torch.device, notify: Notify) -> TorchEngine:
     """The model of `transformers` with its weights, ready to run or to be exported."""
-    spec = store.find_spec(settings.name)
+    spec = weights.find_spec(settings.name)
     depth = settings.layers[-1]
-    folder = store.weights_folder(spec, notify)
+    folder = weights.weights_folder(spec, notify)
     try:
-        model = _sound_model(spec, folder, depth, notify)
+        model = _intact_model(spec, folder, depth, notify)
     except EncoderError as error:
-        if not store.discard(spec, folder):
+        if not weights.discard(spec, folder):
             raise
-        notify(f"{error} Fetching them again.")
-        model = _sound_model(spec, store.weights_folder(spec, notify), depth, notify)
+        notify(Notice("weights-again", error=error))
+        model = _intact_model(spec, weights.weights_folder(spec, notify), depth, notify)
     return TorchEngine(TokenModel(model, spec.family, settings), device)
 
 
-def _sound_model(spec: EncoderSpec, folder: Path, depth: int, notify: Notify) -> "PreTrainedModel":
+def _intact_model(spec: EncoderSpec, folder: Path, depth: int, notify: Notify) -> "PreTrainedModel":
     require_intact(spec, folder, notify)
     return folders.load_model(folder, spec.family, depth)
 
@@ -221,7 +211,7 @@ def named_device(name: str) -> str:
     Asking the graphics card here would keep it from processes that are forked later.
     """
     if name.partition(":")[0] not in DEVICES:
-        raise UsageError(f"The device is one of {', '.join(DEVICES)}, not {name!r}.")
+        raise UsageError("device-unknown", given=name, known=DEVICES)
     return name
 
 
@@ -233,10 +223,10 @@ def choose_device(name: str) -> torch.device:
         "cpu": True,
     }
     if name == "auto":
-        name = next(device for device, there in available.items() if there)
+        name = next(device for device, found in available.items() if found)
     if not available.get(name.partition(":")[0], False):
-        there = ", ".join(device for device, found in available.items() if found)
-        raise UsageError(f"The device {name} is not available here; there is: {there}.")
+        present = [device for device, found in available.items() if found]
+        raise UsageError("device-unavailable", device=name, available=present)
     return torch.device(name)
 
 
@@ -246,26 +236,20 @@ def choose_engine(name: str, device: torch.device) -> str:
     if name == "auto":
         return "openvino" if installed and device.type == "cpu" else "torch"
     if name != "torch" and device.type != "cpu":
-        raise UsageError(
-            f"The engine {name} works on the CPU, not on {device};"
-            " take --device cpu or --engine torch."
-        )
+        raise UsageError("engine-device", engine=name, device=str(device))
     if name != "torch" and not installed:
         extra = "int8" if precision_of(name) == INT8 else "openvino"
-        raise UsageError(
-            f"The engine {name} is not installed; install it with"
-            f" `pip install 'hyperfsad[{extra}]'` or take --engine torch."
-        )
+        raise UsageError("engine-not-installed", engine=name, extra=extra)
     return name
 
 
 def use_threads(count: int | None) -> None:
-    """Bounds the CPU cores that torch takes, and with it every engine that is loaded later."""
+    """Limits the CPU threads of torch, and with it those of every engine that is loaded later."""
     if count is None:
         return
-    most = max(64, 4 * (os.cpu_count() or 1))  # each thread takes memory, and none helps beyond
-    if not 1 <= count <= most:
-        raise UsageError(f"The number of threads is 1 to {most}, not {count}.")
+    limit = max(64, 4 * (os.cpu_count() or 1))  # each thread takes memory, and more do not help
+    if not 1 <= count <= limit:
+        raise UsageError("threads-range", given=count, limit=limit)
     torch.set_num_threads(count)
 
 

@@ -1,10 +1,11 @@
-"""Engines: what carries out an encoder's arithmetic. All give the same tokens but for rounding,
-unless their name says a precision (`precisions`)."""
+"""Engines compute an encoder's tokens. All give the same ones but for rounding, unless their name
+says a precision (`runtime`)."""
 
+import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -31,12 +32,12 @@ class Engine(Protocol):
 
     @property
     def is_broken(self) -> bool:
-        """Whether the process was forked since, and it would hang."""
+        """Whether the process was forked since loading, and it would hang."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Tells weights apart, whatever engine runs them, and precisions."""
+        """Identifies weights and precision, whatever engine runs them."""
         ...
 
     @property
@@ -59,10 +60,6 @@ class TokenModel(torch.nn.Module):
         self.family = FAMILIES[family]
         self.settings = settings
         self.prefix = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
-        if self.family.resize_positions is not None:
-            owner, _, name = self.family.positions.rpartition(".")
-            holder = model.get_submodule(owner)
-            setattr(holder, name, partial(self.family.resize_positions, holder))
 
     def forward(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         output = self.model(pixel_values=pixels, output_hidden_states=True, **self.family.forward)
@@ -99,14 +96,40 @@ class TorchEngine:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of every vector and of the first row of every matrix."""
-        digest = hashlib.sha256()
-        family = self.model.family
-        skipped = () if family.unused_in_fingerprint else family.unused
-        for name, tensor in sorted(self.model.model.state_dict().items()):
-            if name in skipped:
-                continue
+        """A hash of the weights that tokens depend on."""
+        return model_fingerprint(self.model.model, self.model.family.unused)
+
+
+def model_fingerprint(model: "PreTrainedModel", unused: Collection[str] = ()) -> str:
+    """A hash of every vector and of the first row of every matrix."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        if name not in unused:
             part = tensor.reshape(tensor.shape[0], -1)[0] if tensor.ndim > 1 else tensor
             digest.update(name.encode())
             digest.update(part.float().cpu().numpy().tobytes())
-        return digest.hexdigest()
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def constant_positions(model: TokenModel) -> Iterator[None]:
+    """Positions depend on the size alone: computed at the first call, they are constants later.
+
+    So they get into a graph as torch has them; OpenVINO interpolates position tables
+    differently, and tokens would be off by a hundredth.
+    """
+    owner, _, name = model.family.positions.rpartition(".")
+    holder = model.model.get_submodule(owner)
+    compute = getattr(holder, name)
+    known: list[Any] = []
+
+    def once(*inputs: Any) -> Any:
+        if not known:
+            known.append(compute(*inputs))
+        return known[0]
+
+    setattr(holder, name, once)
+    try:
+        yield
+    finally:
+        delattr(holder, name)

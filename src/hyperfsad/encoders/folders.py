@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EncoderError, UsageError, first_line
-from .convert import timm_dinov3
+from .checkpoints import timm_dinov3
 from .specs import FAMILIES, EncoderSpec, make_spec
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def read_spec(folder: str) -> EncoderSpec:
         model_type = whole.get("model_type")
         config = {**whole, **whole.get("vision_config", {})}  # a CLIP file holds both towers
     if model_type not in FAMILIES:
-        raise UsageError(
-            f"{folder} holds a model of the type {model_type}; supported are {', '.join(FAMILIES)}."
-        )
+        raise UsageError("model-type", folder=folder, given=model_type, known=list(FAMILIES))
     processor = path / "preprocessor_config.json"
     norm = _read_json(processor) if processor.is_file() else {}
     return make_spec(
@@ -65,31 +63,47 @@ def quiet_transformers() -> Iterator[None]:
 def load_model(folder: Path, family: str, depth: int) -> "PreTrainedModel":
     """The model with its first `depth` blocks only, in float32; later blocks are not even read."""
     import transformers
-    from safetensors import SafetensorError
 
     known = getattr(transformers, FAMILIES[family].model)
-    source: Path | None = folder
+    if is_timm_dinov3(folder):
+        found, state = timm_dinov3(_timm_weights(folder))
+        config = known.config_class(**found)
+        return load_pretrained(known, folder, depth, config, state_dict=state)
+    with explained_weights(folder):
+        config = known.config_class.from_pretrained(folder, local_files_only=True)
+    return load_pretrained(known, folder, depth, config)
+
+
+def load_pretrained(
+    kind: Any, folder: Path, depth: int | None = None, config: Any = None, **state: Any
+) -> "PreTrainedModel":
+    """A model of `transformers` in float32, frozen; each of its weights was in the folder."""
     options: dict[str, Any] = {"local_files_only": True, "use_safetensors": True}
-    try:
-        if is_timm_dinov3(folder):
-            found, state = timm_dinov3(_timm_weights(folder))
-            config = known.config_class(**found)
-            source, options = None, {"state_dict": state}
-        else:
-            config = known.config_class.from_pretrained(folder, local_files_only=True)
+    if depth is not None:
         config.num_hidden_layers = depth
-        with quiet_transformers():
-            model, report = known.from_pretrained(
-                source, config=config, dtype="float32", output_loading_info=True, **options
-            )
-    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
+        options["config"] = config
+    with explained_weights(folder), quiet_transformers():
+        model, report = kind.from_pretrained(
+            None if state else folder, dtype="float32", output_loading_info=True, **options, **state
+        )
+    missing = sorted(report["missing_keys"])
+    if missing:  # transformers would fill them with random numbers
         raise EncoderError(
-            f"The weights in {folder} cannot be read: {first_line(error)}."
-        ) from error
-    absent = sorted(report["missing_keys"])
-    if absent:  # transformers would fill them with random numbers
-        raise EncoderError(f"The weights in {folder} lack {absent[0]} ({len(absent)} in all).")
-    return model.float().eval().requires_grad_(False)
+            "weights-incomplete", folder=folder, tensor=missing[0], count=len(missing)
+        )
+    frozen: PreTrainedModel = model.float().eval().requires_grad_(False)
+    return frozen
+
+
+@contextlib.contextmanager
+def explained_weights(path: Path) -> Iterator[None]:
+    """Turns what safetensors and `transformers` raise on damaged files into an EncoderError."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
+        raise EncoderError("weights-unreadable", path=path, reason=first_line(error)) from error
 
 
 def write_folder(folder: Path, config: dict[str, Any], state: "dict[str, torch.Tensor]") -> None:
@@ -110,34 +124,28 @@ def is_timm_dinov3(folder: Path) -> bool:
 def _timm_weights(folder: Path, device: str = "cpu") -> "dict[str, torch.Tensor]":
     """The tensors of the one file; on the device `meta` their shapes alone, which costs nothing."""
     import torch
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
     files = weight_files(folder)
     if len(files) != 1:
-        raise EncoderError(f"{folder} should hold one safetensors file, and holds {len(files)}.")
-    try:
-        with safe_open(files[0], framework="pt") as file:
-            names = list(file.keys())
-            if device == "meta":
-                shapes = {name: file.get_slice(name).get_shape() for name in names}
-                return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
-            return {name: file.get_tensor(name).float() for name in names}
-    except (SafetensorError, OSError) as error:
-        raise EncoderError(f"{files[0]} cannot be read: {first_line(error)}.") from error
+        raise EncoderError("weights-files", folder=folder, count=len(files))
+    with explained_weights(files[0]), safe_open(files[0], framework="pt") as file:
+        names = list(file.keys())
+        if device == "meta":
+            shapes = {name: file.get_slice(name).get_shape() for name in names}
+            return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+        return {name: file.get_tensor(name).float() for name in names}
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise EncoderError(
-            f"{path.parent} holds no {path.name}; an encoder's folder has config.json and"
-            " safetensors weights."
-        ) from None
+        raise EncoderError("encoder-folder", folder=path.parent, name=path.name) from None
     except (OSError, ValueError) as error:
-        raise EncoderError(f"{path} cannot be read: {first_line(error)}.") from error
+        raise EncoderError("weights-unreadable", path=path, reason=first_line(error)) from error
     if not isinstance(content, dict):
-        raise EncoderError(f"{path} is not a JSON object.")
+        raise EncoderError("config-type", path=path)
     return content
 
 

@@ -1,12 +1,12 @@
 """OpenVINO on the CPU: the same model, converted once and kept in the user's cache folder.
 
 The graph reaches from pixels to unit tokens. With it neither `transformers` nor the weights are
-read at later starts. Kept is OpenVINO's own format in float32, not the compiled blob: that one is
-as large and no faster to load (0.71 s against 0.72 s on two cores).
+read at later starts. The cache holds OpenVINO's own format in float32, not the compiled blob: that
+is as large and no faster to load (0.71 s against 0.72 s on two cores).
 
 Its tokens do not depend on the number of threads and are the same bits in every run on a machine;
 those of torch differ from them by rounding (at most 2e-5 on the default encoder and on CLIP).
-In half precision, where a CPU has it, the same kept model gives other tokens (`precisions`).
+In half precision, where a CPU has it, the same model gives other tokens.
 """
 
 import contextlib
@@ -27,15 +27,25 @@ import torch
 from numpy.typing import NDArray
 
 from ..disk.files import atomic_folder
-from ..errors import HyperfsadError, UsageError, first_line
-from ..messages import Notify, silent
-from . import store
-from .engines import TorchEngine
+from ..errors import ConversionError, HyperfsadError, UsageError, first_line
+from ..messages import Notice, Notify, silent
+from . import weights
+from .engines import TorchEngine, constant_positions
 from .folders import quiet_transformers
-from .kept import GRAPH, NOTES, Compiling, capabilities, home_of, read, seal
-from .positions import constant_positions
-from .precisions import FULL, engine_in, fingerprint_in
-from .quiet_openvino import ConversionError, import_openvino, last_line
+from .runtime import (
+    FULL,
+    GRAPH,
+    NOTES,
+    CompileOptions,
+    capabilities,
+    engine_in,
+    fingerprint_in,
+    import_openvino,
+    last_line,
+    model_home,
+    model_seal,
+    read_model,
+)
 from .specs import EncoderSettings
 
 TOLERANCE = 3e-4
@@ -54,36 +64,36 @@ def load_engine(
     """The engine from the cache, or converted from torch's model and kept there."""
     _refuse_after_fork()
     core = import_openvino().Core()
-    _require_precision(core, precision)
-    weights = store.weights_folder(store.find_spec(settings.name), notify)
-    home = home_of(settings, weights, core)
-    how = Compiling(torch.get_num_threads(), parallel, precision)
-    kept = read(core, home, how)
-    if kept is not None:
+    if precision != FULL and precision.upper() not in capabilities(core):
+        # the CPU would compute in float32, under the name of another precision
+        raise UsageError("precision-unsupported", precision=precision)
+    folder = weights.weights_folder(weights.find_spec(settings.name), notify)
+    home = model_home(settings, folder, core)
+    how = CompileOptions(torch.get_num_threads(), parallel, precision)
+    cached = read_model(core, home, how)
+    if cached is not None:
         with contextlib.suppress(OSError):
-            os.utime(home)  # what is not used for long is removed
-        own = fingerprint_in(kept.weights, precision)
-        return OpenVINOEngine(kept.compiled, own, precision)
-    notify(f"Preparing {os.path.basename(settings.name)} for OpenVINO (once).")
+            os.utime(home)  # unused models are removed after a while
+        own = fingerprint_in(cached.fingerprint, precision)
+        return OpenVINOEngine(cached.compiled, own, precision)
+    notify(Notice("openvino-preparing", encoder=os.path.basename(settings.name)))
     graph = convert(load_torch())
     core.set_property({"ENABLE_MMAP": False})  # or Windows would not rename what was read
     try:
         # models for other versions, files or settings, and what killed runs left
-        store.remove_old(home.parent.glob("*"), UNUSED_DAYS * 86400)
+        weights.remove_unused(home.parent.glob("*"), UNUSED_DAYS * 86400)
         shutil.rmtree(home, ignore_errors=True)  # damaged, or it would have been read
         with atomic_folder(home) as temporary:
-            engine = _write(core, graph, temporary, how)
-        return engine if precision == FULL else _in(core, graph, how)
+            return _write(core, graph, temporary, how)
     except ConversionError:
         raise
     except (HyperfsadError, OSError) as error:
-        notify(f"The model for OpenVINO is not kept, and is prepared at every start: {error}")
+        notify(Notice("openvino-not-kept", error=error))
     try:
         with tempfile.TemporaryDirectory() as elsewhere:
-            engine = _write(core, graph, Path(elsewhere), how)
-        return engine if precision == FULL else _in(core, graph, how)
+            return _write(core, graph, Path(elsewhere), how)
     except OSError as error:
-        raise ConversionError(f"OpenVINO needs room for a file: {first_line(error)}.") from error
+        raise ConversionError("openvino-disk", reason=first_line(error)) from error
 
 
 _process: int | None = None
@@ -99,18 +109,7 @@ if hasattr(os, "register_at_fork"):
 def _refuse_after_fork() -> None:
     """In a process that was forked from one that runs OpenVINO, it hangs or aborts."""
     if _process not in (None, os.getpid()):
-        raise ConversionError(
-            "OpenVINO does not survive a fork: start processes with"
-            ' multiprocessing.get_context("spawn"), or take the engine torch.'
-        )
-
-
-def _require_precision(core: Any, precision: str) -> None:
-    """A CPU without fast half precision would compute in float32, under the name of another."""
-    if precision != FULL and precision.upper() not in capabilities(core):
-        raise UsageError(
-            f"This CPU does not compute in {precision}; take --engine openvino, which is float32."
-        )
+        raise ConversionError("openvino-forked")
 
 
 class OpenVINOEngine:
@@ -138,7 +137,7 @@ class OpenVINOEngine:
         return int(self.compiled.outputs[1].get_partial_shape()[-1].get_length())
 
     def tokens(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Image by image: as fast on a CPU, and no token depends on its company."""
+        """Image by image: as fast on a CPU, and no token depends on the rest of a batch."""
         _refuse_after_fork()
         if not hasattr(self._own, "request"):  # a request serves one thread at a time
             self._own.request = self.compiled.create_infer_request()
@@ -156,40 +155,36 @@ class Graph(NamedTuple):
     tokens: tuple[torch.Tensor, torch.Tensor]
 
 
-def _write(core: Any, graph: Graph, folder: Path, how: Compiling) -> OpenVINOEngine:
-    """Writes a converted model, reads it as later starts will, and checks its tokens."""
+def _write(core: Any, graph: Graph, folder: Path, how: CompileOptions) -> OpenVINOEngine:
+    """Writes a converted model, reads it as later starts will, and checks its tokens.
+
+    The engine computes in the precision asked for, on a model that was found to be exact.
+    """
     name, fingerprint = graph.source.model.settings.name, graph.source.fingerprint
     try:
         import_openvino().save_model(graph.model, folder / GRAPH, compress_to_fp16=False)
     except RuntimeError as error:
-        raise OSError(f"{folder} cannot be written, perhaps the disk is full.") from error
-    notes = {"fingerprint": fingerprint, "seal": seal(folder, fingerprint)}
+        raise OSError(f"{folder} cannot be written, perhaps the disk is full") from error
+    notes = {"fingerprint": fingerprint, "seal": model_seal(folder, fingerprint)}
     (folder / NOTES).write_text(json.dumps(notes) + "\n", encoding="utf-8")
     try:
-        exactly = replace(how, precision=FULL)
-        engine = OpenVINOEngine(exactly(core, core.read_model(folder / GRAPH)), fingerprint)
+        exact = replace(how, precision=FULL).compile(core, core.read_model(folder / GRAPH))
+        engine = OpenVINOEngine(exact, fingerprint)
         pairs = zip(engine.tokens(graph.pixels), graph.tokens, strict=True)
-        off = max(float((ours - theirs).abs().max()) for ours, theirs in pairs)
+        deviation = max(float((ours - theirs).abs().max()) for ours, theirs in pairs)
     except RuntimeError as error:
-        raise ConversionError(f"OpenVINO cannot run {name}: {last_line(error)}.") from error
-    if not off <= TOLERANCE:
-        raise ConversionError(
-            f"OpenVINO does not compute the tokens of {name} exactly on this machine"
-            f" (off by {off:.1g})."
-        )
-    return engine
-
-
-def _in(core: Any, graph: Graph, how: Compiling) -> OpenVINOEngine:
-    """A model that was found to be exact, in another precision."""
-    own = fingerprint_in(graph.source.fingerprint, how.precision)
-    return OpenVINOEngine(how(core, graph.model), own, how.precision)
+        raise ConversionError("openvino-run", encoder=name, reason=last_line(error)) from error
+    if not deviation <= TOLERANCE:
+        raise ConversionError("openvino-inexact", encoder=name, deviation=deviation)
+    if how.precision == FULL:
+        return engine
+    own = fingerprint_in(fingerprint, how.precision)
+    return OpenVINOEngine(how.compile(core, graph.model), own, how.precision)
 
 
 @torch.no_grad()
 def convert(source: TorchEngine, images: int = 1) -> Graph:
-    """What `openvino.convert_model` does too; but that one sends telemetry. -1 images: any number
-    of them."""
+    """What `openvino.convert_model` does too, without its telemetry. -1 images: any number."""
     openvino = import_openvino()
     name, side = source.model.settings.name, source.model.settings.resolution
     noise = np.random.default_rng(0).standard_normal((1, 3, side, side), dtype=np.float32)
@@ -212,5 +207,5 @@ def convert(source: TorchEngine, images: int = 1) -> Graph:
         manager.register_pass(passes.ConstantFolding())  # all shapes are known now
         manager.run_passes(model)
     except Exception as error:  # whatever another version of these libraries stumbles over
-        raise ConversionError(f"OpenVINO cannot convert {name}: {last_line(error)}.") from error
+        raise ConversionError("openvino-convert", encoder=name, reason=last_line(error)) from error
     return Graph(source, model, noise, tokens)

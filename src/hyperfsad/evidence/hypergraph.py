@@ -20,8 +20,8 @@ from PIL import Image
 from ..decisions.route import Route
 from ..disk.files import write_file
 from ..errors import UsageError
+from ..images.geometry import rotate_back
 from ..images.loading import LoadedImage, NormalImage, save_picture
-from ..images.rotation import turned_back
 from .hypergraph_picture import DegreePanel, Panel, draw_hypergraphs
 from .patch import as_it_is
 
@@ -110,7 +110,7 @@ class Hypergraph:
         entry, patch = divmod(int(column), self.grid**2)
         (row, across), of = divmod(patch, self.grid), self.normal[entry]
         x, y = (across + 0.5) / self.grid, (row + 0.5) / self.grid
-        centre = turned_back(x, y, of.angle, of.image.size or (1, 1))
+        centre = rotate_back(x, y, of.angle, of.image.size or (1, 1))
         return NormalPatch(of.image.name, of.image.sha256, of.view, of.angle, row, across, centre)
 
     def over(self, values: NDArray[Any], entry: int | None = None) -> NDArray[Any]:

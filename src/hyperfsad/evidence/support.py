@@ -8,8 +8,8 @@ from functools import cached_property
 from PIL import Image
 
 from ..errors import HyperfsadWarning, ImageError, UsageError
-from ..images.finding import find_images
 from ..images.loading import LoadedImage, load_image
+from ..images.reading import find_images
 
 
 class SupportPictures:

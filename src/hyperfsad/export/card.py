@@ -1,6 +1,5 @@
 """`model.json`, the card of an exported model: all that its graph cannot say of itself."""
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..decisions.thresholds import Calibration
-from ..disk.files import open_regular
+from ..disk.files import file_sha256, open_regular
 from ..errors import DetectorFileError, first_line, reason
 from ..images.loading import NormalImage
 from ..results.levels import Levels
@@ -133,12 +132,3 @@ def _require_same(path: Path, sha256: str) -> None:
             f"{path} is not the file that was exported: its sha256 differs from that in {CARD};"
             " export the detector again."
         )
-
-
-def file_sha256(path: Path) -> str:
-    """The hash of a file."""
-    digest = hashlib.sha256()
-    with open_regular(path) as file:
-        while part := file.read(1 << 20):
-            digest.update(part)
-    return digest.hexdigest()

@@ -21,7 +21,7 @@ from ..images.loading import (
     fitting_memory,
     load_image,
 )
-from ..images.reading import AHEAD, Images, is_one_image, single_images
+from ..images.reading import READ_AHEAD, Images, is_one_image, single_images
 from ..method.branches import BranchScores, TokenScore
 from ..results.answering import answer, answers
 from ..results.result import AnomalyResult
@@ -79,7 +79,7 @@ class ExportedDetector:
             lambda source: self._read(source, keep_pictures),
             self._results,
             batch=self.batch_size,
-            read_ahead=AHEAD,
+            read_ahead=READ_AHEAD,
         )
 
     def _read(self, source: ImageSource | LoadedImage, keep_picture: bool) -> Squashed:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..encoders import EncoderSettings
-from ..encoders.quiet_openvino import import_openvino
+from ..encoders.runtime import import_openvino
 
 
 def joined(encoder: Any, judge: Any, settings: EncoderSettings) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..encoders.quiet_openvino import import_openvino, last_line
+from ..encoders.runtime import import_openvino, last_line
 from ..errors import DetectorFileError, UsageError
 from .card import Card, read_card
 

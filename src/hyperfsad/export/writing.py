@@ -16,22 +16,19 @@ from numpy.typing import NDArray
 from ..detector.cascade import CascadeDetector
 from ..detector.hyperfsad import HyperFSAD
 from ..detector.products import ProductDetector
-from ..disk.files import atomic_folder
+from ..disk.files import atomic_folder, file_sha256
 from ..encoders import EncoderSettings
-from ..encoders.encoder import torch_engine
-from ..encoders.engines import Engine
+from ..encoders.encoder import Tokens, torch_engine
+from ..encoders.engines import Engine, constant_positions
 from ..encoders.folders import quiet_transformers
-from ..encoders.positions import constant_positions
-from ..encoders.precisions import FULL, INT8, engine_in, precision_in
-from ..encoders.quantising import Quantised, load_quantised
-from ..encoders.quiet_openvino import import_openvino, last_line
-from ..encoders.tokens import Tokens
+from ..encoders.quantisation import Quantised, load_quantised
+from ..encoders.runtime import FULL, INT8, engine_in, import_openvino, last_line, precision_in
 from ..errors import DetectorFileError, HyperfsadError, UsageError
 from ..messages import Notify, silent
 from ..version import __version__
 from ..views.whole import WholeView
 from . import preprocess
-from .card import CARD, FORMAT, GRAPHS, file_sha256
+from .card import CARD, FORMAT, GRAPHS
 from .graph import Graph, Judge
 from .joining import joined
 from .runtime import ExportedModel

@@ -1,6 +1,6 @@
 """Every pixel enters here: open, check, turn upright, make RGB, resize, normalise.
 
-Every bad file is named here too: whatever a decoder raises leaves this room as one `ImageError`.
+Every bad file is named here too: whatever a decoder raises becomes one `ImageError`.
 """
 
 import contextlib
@@ -9,11 +9,12 @@ import io
 import itertools
 import math
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, Union
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,24 +22,23 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ..disk.files import open_regular, write_file
 from ..errors import HyperfsadError, ImageError, UsageError, brief, first_line, reason
-from .arrays import array_of, is_tensor
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 ImageSource: TypeAlias = Union[str, os.PathLike[str], Image.Image, NDArray[Any], "Tensor"]
 
-# What Pillow may try. Formats that start other programs (EPS) or are no pictures stay out.
+# What Pillow may try. Formats that start other programs (EPS) or are not pictures stay out.
 FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "WEBP", "GIF", "PPM")
 
 MIN_SIDE = 8
-"""A picture with a shorter side shows no part: stretched to a square it would be a blur."""
+"""A picture with a shorter side does not show a part: squashed to a square it is a blur."""
 
 BAND = 1 << 22
-"""Pixels that are copied at a time where a copy of the whole picture might not fit."""
+"""Pixels that are copied at a time, since a copy of the whole picture might not fit."""
 
 LARGEST_DRAWN = 1 << 24
-"""Pixels of a picture that is drawn upon; of a larger one a reduced copy is."""
+"""Pixels of the largest picture that is drawn on; larger ones are reduced first."""
 
 _EIGHT_BIT = ("1", "L", "P", "RGB", "CMYK", "YCbCr", "HSV")
 _WITH_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
@@ -51,7 +51,6 @@ class NormalImage:
     name: str
     sha256: str
     size: tuple[int, int] | None = field(default=None, compare=False)
-    """None in detector files of older versions."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class LoadedImage:
         return Image.fromarray(grey).convert("RGB")
 
     def reduced(self, pixels: int) -> "LoadedImage":
-        """The picture itself, or a smaller one of at most so many pixels, for drawing."""
+        """The picture itself, or a smaller one of about this number of pixels, for drawing."""
         width, height = self.size
         if width * height <= pixels:
             return self
@@ -131,10 +130,7 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
         with opened_picture(path, name) as image:
             pixels = _decoded(image, name, ours=True)
     else:
-        raise UsageError(
-            "An image is a path, a PIL image, a NumPy array or a torch tensor, not"
-            f" {brief(source)}."
-        )
+        raise UsageError("image-type", given=brief(source))
     return _large_enough(LoadedImage(name, pixels))
 
 
@@ -149,14 +145,14 @@ def _large_enough(image: LoadedImage) -> LoadedImage:
     if min(image.size) < MIN_SIDE:
         width, height = image.size
         raise ImageError(
-            f"{image.name} is only {width}×{height} pixels; each side needs at least {MIN_SIDE}."
+            "image-too-small", name=image.name, width=width, height=height, least=MIN_SIDE
         )
     return image
 
 
 @contextlib.contextmanager
 def picture_errors(name: str) -> Iterator[None]:
-    """Makes whatever is raised while a picture is opened, decoded or converted its `ImageError`.
+    """Turns whatever is raised while a picture is opened, decoded or converted into `ImageError`.
 
     Decoders raise all kinds of exceptions on damaged files, and some only when pixels or EXIF data
     are asked for. So all of it happens inside this block, and the caller goes on with the next.
@@ -167,35 +163,35 @@ def picture_errors(name: str) -> Iterator[None]:
     except HyperfsadError:
         raise
     except FileNotFoundError:
-        raise ImageError(f"{name} does not exist.") from None
+        raise ImageError("image-missing", name=name) from None
     except UnidentifiedImageError as error:
-        raise ImageError(f"{name} is not an image, or of a kind that is not supported.") from error
+        raise ImageError("image-unsupported", name=name) from error
     except Image.DecompressionBombError as error:
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0) / 1e6
-        raise ImageError(f"{name} is too large: it has over {limit:.0f} million pixels.") from error
+        raise ImageError("image-too-large", name=name, megapixels=limit) from error
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:  # the system's, not a decoder's
-            raise ImageError(f"{name} cannot be read: {reason(error).lower()}.") from error
-        raise ImageError(f"{name} is damaged: {first_line(error)}.") from error
+            raise ImageError("image-unreadable", name=name, reason=reason(error).lower()) from error
+        raise ImageError("image-damaged", name=name, reason=first_line(error)) from error
 
 
 @contextlib.contextmanager
 def fitting_memory(name: str) -> Iterator[None]:
-    """Makes a lack of memory while a picture is worked on its `ImageError`."""
+    """Turns a lack of memory into the picture's `ImageError`."""
     try:
         yield
     except MemoryError:
-        raise ImageError(f"{name} does not fit into memory.") from None
+        raise ImageError("image-memory", name=name) from None
 
 
 @contextlib.contextmanager
 def opened_picture(path: str, name: str) -> Iterator[Image.Image]:
-    """A picture's file, opened but not decoded; what is raised in the block is its `ImageError`."""
+    """A picture's file, opened but not decoded; errors in the block become `ImageError`."""
     with picture_errors(name):
         if not path or "\0" in path:
-            raise ImageError(f"{name!r} is no path of a file.")
+            raise ImageError("image-path", name=name)
         if os.path.islink(path) and not os.path.lexists(os.path.realpath(path)):
-            raise ImageError(f"{name} is a broken link.")
+            raise ImageError("image-link", name=name)
         with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             with _recognised(file, size, name) as image:
@@ -205,7 +201,7 @@ def opened_picture(path: str, name: str) -> Iterator[Image.Image]:
 def _recognised(file: IO[bytes], size: int, name: str) -> Image.Image:
     """The picture in an open file, of which only the header is read yet."""
     if size == 0:
-        raise ImageError(f"{name} is empty (0 bytes).")
+        raise ImageError("image-empty", name=name)
     # Only while the header is read: warning filters belong to all threads at once.
     with warnings.catch_warnings():
         # Pillow warns at half its limit, but pictures of that size are real.
@@ -216,7 +212,7 @@ def _recognised(file: IO[bytes], size: int, name: str) -> Image.Image:
 def _decoded(image: Image.Image, name: str, *, ours: bool = False) -> Image.Image:
     """The first frame, fully decoded, upright, in mode RGB or F.
 
-    What is `ours` alone may be changed in place: of a hundred million pixels a copy takes 400 MB.
+    A picture that is `ours` may be changed in place: a copy of 100 million pixels takes 400 MB.
     """
     image.load()
     if ours:
@@ -237,9 +233,7 @@ def _canonical(image: Image.Image, name: str) -> Image.Image:
         return image
     if image.mode in _EIGHT_BIT:
         return image.convert("RGB")
-    raise ImageError(
-        f"{name} has the colour mode {image.mode}, which is not supported; save it as RGB."
-    )
+    raise ImageError("image-mode", name=name, mode=image.mode)
 
 
 def _over_white(image: Image.Image) -> Image.Image:
@@ -265,17 +259,15 @@ def _bands(image: Image.Image) -> Iterator[Image.Image]:
 def _deep_grey(values: NDArray[Any], name: str) -> Image.Image:
     """16-bit grey on the fixed scale 65535 → 255: never stretched per image."""
     if values.min() < 0 or values.max() > 65535:
-        raise ImageError(f"{name} has grey values outside 0 to 65535; save it as 8 or 16 bit.")
+        raise ImageError("image-grey-range", name=name)
     return Image.fromarray(values.astype(np.float32) / np.float32(257))
 
 
 def _unit_interval(values: NDArray[Any], name: str) -> NDArray[np.float32]:
     if not np.isfinite(values).all():
-        raise ImageError(f"{name} holds values that are no numbers (NaN or infinite).")
+        raise ImageError("image-not-finite", name=name)
     if values.min() < 0 or values.max() > 1:
-        raise ImageError(
-            f"{name} has float values outside 0 to 1; scale it before, the same for all."
-        )
+        raise ImageError("image-float-range", name=name)
     return values.astype(np.float32)
 
 
@@ -283,7 +275,7 @@ def _from_array(array: NDArray[Any], name: str) -> Image.Image:
     values = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
     colour = values.ndim == 3 and values.shape[2] in (3, 4)
     if not (values.ndim == 2 or colour) or values.size == 0:
-        raise ImageError(f"{name} has the shape {array.shape}; expected (H, W) or (H, W, 3).")
+        raise ImageError("array-shape", name=name, shape=array.shape)
     if values.dtype == np.uint8:
         return _canonical(Image.fromarray(values), name)
     if values.dtype == np.uint16:
@@ -291,10 +283,33 @@ def _from_array(array: NDArray[Any], name: str) -> Image.Image:
     elif np.issubdtype(values.dtype, np.floating):
         unit = _unit_interval(values, name)
     else:
-        raise ImageError(f"{name} has the type {values.dtype}; expected uint8, uint16 or float.")
+        raise ImageError("array-type", name=name, type=str(values.dtype))
     if colour:
         return _canonical(Image.fromarray(np.rint(unit * 255).astype(np.uint8)), name)
     return Image.fromarray(unit * np.float32(255))
+
+
+def is_tensor(value: object) -> "TypeGuard[Any]":
+    """Whether this is a torch tensor; torch is never imported for the question."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def array_of(tensor: Any, name: str) -> NDArray[Any]:
+    """A tensor (H×W, C×H×W or H×W×C, uint8 or float in [0, 1]) as an array, channels last."""
+    shape = tuple(tensor.shape)
+    first = len(shape) == 3 and shape[0] in (1, 3, 4)
+    last = len(shape) == 3 and shape[2] in (1, 3, 4)
+    if not (len(shape) == 2 or first or last):
+        raise ImageError("tensor-shape", name=name, shape=shape)
+    if first and last:
+        raise ImageError("tensor-channels", name=name, shape=shape)
+    kind = str(tensor.dtype).removeprefix("torch.")
+    if kind != "uint8" and not tensor.is_floating_point():
+        raise ImageError("tensor-type", name=name, type=kind)
+    plain = tensor.detach().cpu()
+    array: NDArray[Any] = np.asarray(plain if kind == "uint8" else plain.float())
+    return np.ascontiguousarray(array.transpose(1, 2, 0)) if first else array
 
 
 def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
@@ -305,7 +320,7 @@ def batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 
 def save_picture(picture: Image.Image, path: Path, *, parents: bool = False) -> None:
-    """Writes a picture at once or not at all; `parents` makes the folders above it."""
+    """Writes a picture whole or not at all; `parents` makes the folders above it."""
     write_file(path, picture_file(picture, path.name), parents=parents)
 
 
@@ -315,7 +330,7 @@ def picture_file(picture: Image.Image, name: str) -> memoryview:
     options = {"quality": 92, "subsampling": 0} if suffix in (".jpg", ".jpeg") else {}
     kind = Image.registered_extensions().get(suffix)
     if kind is None:
-        raise UsageError(f"{name}: a picture's name ends with .jpg or .png.")
+        raise UsageError("picture-suffix", name=name)
     content = io.BytesIO()
     picture.save(content, format=kind, **options)
     return content.getbuffer()

@@ -1,34 +1,167 @@
 """From a folder, a glob or a list to single images, read while the encoder works, each one once.
 
 Decoding, drawing and waiting for the disk need no encoder. So one thread reads ahead and another
-writes behind, in bounded memory. Each takes one item after the other: order and results are those
-of a plain loop.
+writes in the background, in bounded memory. Each takes one item after the other: order and results
+are those of a plain loop.
 """
 
+import glob
 import os
 import queue
 import threading
 import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from PIL import Image
 
-from ..errors import HyperfsadWarning, ImageError, UsageError, brief
-from .arrays import is_tensor
-from .finding import find_images, is_collection
-from .loading import ImageSource, LoadedImage, NormalImage, fitting_memory, load_image
+from ..errors import HyperfsadWarning, ImageError, UsageError, brief, reason
+from ..messages import Notice
+from .loading import ImageSource, LoadedImage, NormalImage, fitting_memory, is_tensor, load_image
+
+SUFFIXES = frozenset(
+    {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".dib", ".tif", ".tiff"}
+    | {".webp", ".gif", ".ppm", ".pgm", ".pbm", ".pnm"}
+)
+
+RUN_FILES = frozenset({"results.jsonl", "results.partial.jsonl", "cluster.json"})
+"""What marks a folder as the output of a run."""
+
+
+@dataclass(frozen=True)
+class FoundImages:
+    """The paths of images in a fixed order, and a notice for whatever was ignored."""
+
+    paths: list[str]
+    notes: list[Notice]
+    failed: bool = False
+    """Whether a folder could not be opened."""
+
+
+def find_images(sources: Iterable[str | os.PathLike[str]]) -> FoundImages:
+    """Expands files, globs and folders (recursively) into paths, sorted within each source.
+
+    Paths stay as given, below a folder joined with it; a file that is given twice, in whatever
+    spelling, appears once. Files of a folder without the suffix of an image are ignored with a
+    notice; a file that is named itself is kept.
+    """
+    paths: list[str] = []
+    notes: list[Notice] = []
+    unreadable: list[Notice] = []
+
+    def refuse(error: OSError) -> None:
+        facts = {"folder": error.filename, "reason": reason(error).lower()}
+        unreadable.append(Notice("folder-unreadable", **facts))
+
+    for source in [os.fspath(source) for source in sources]:
+        if os.path.isdir(source):
+            files = [os.path.join(parent, name) for parent, name in walk(source, refuse)]
+            files.sort(key=lambda path: path.split(os.sep))
+            found = list(filter(has_image_suffix, files))
+            others = [os.path.basename(path) for path in files if not has_image_suffix(path)]
+            if not found:
+                notes.append(Notice("folder-without-images", folder=source, ignored=others))
+            elif others:
+                notes.append(Notice("files-ignored", folder=source, ignored=others))
+            paths += found
+        elif _is_pattern(source):
+            found = [path for path in glob.glob(source, recursive=True) if not os.path.isdir(path)]
+            if not found:
+                notes.append(Notice("pattern-unmatched", pattern=source))
+            paths += sorted(found)
+        elif os.path.lexists(source) or has_image_suffix(source):
+            paths.append(source)
+        else:
+            notes.append(Notice("path-missing", path=source))
+    notes += unreadable
+    if not paths:
+        raise UsageError("no-images", notes=notes)
+    distinct: dict[str, str] = {}
+    for path in paths:
+        distinct.setdefault(os.path.abspath(path), path)
+    return FoundImages(list(distinct.values()), notes, failed=bool(unreadable))
+
+
+def product_folders(root: str | os.PathLike[str]) -> dict[str, FoundImages]:
+    """The images of each product in a folder of folders, by the folder's name, sorted.
+
+    Every product must have images; images beside the folders are left out with a warning.
+    """
+    root = os.fspath(root)
+    if not os.path.isdir(root):
+        raise UsageError("products-not-a-folder", path=root)
+    names = sorted(name for name in os.listdir(root) if not name.startswith("."))
+    folders = [name for name in names if os.path.isdir(os.path.join(root, name))]
+    if not folders:
+        raise UsageError("products-without-folders", folder=root)
+    loose = [name for name in names if name not in folders and has_image_suffix(name)]
+    if loose:
+        found = Notice("products-loose-images", folder=root, images=loose)
+        warnings.warn(found, HyperfsadWarning, stacklevel=2)
+    return {name: _product_images(os.path.join(root, name), name) for name in folders}
+
+
+def _product_images(folder: str, name: str) -> FoundImages:
+    if all(os.path.isdir(os.path.join(folder, kind)) for kind in ("train", "test")):
+        raise UsageError("product-with-defects", folder=folder)
+    try:
+        return find_images([folder])
+    except UsageError as error:
+        raise UsageError("product-without-images", product=name, error=error) from error
+
+
+def lies_in(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:
+    """Whether a path lies in a folder, links resolved."""
+    real, place = os.path.realpath(path), os.path.realpath(folder)
+    return real.startswith(place.rstrip(os.sep) + os.sep)
+
+
+def has_image_suffix(name: str) -> bool:
+    """Whether a file of this name is an image by its suffix."""
+    return os.path.splitext(name)[1].lower() in SUFFIXES
+
+
+def is_collection(source: str | os.PathLike[str]) -> bool:
+    """Whether a path stands for several images: a folder or a glob."""
+    path = os.fspath(source)
+    return os.path.isdir(path) or _is_pattern(path)
+
+
+def _is_pattern(path: str) -> bool:
+    return glob.has_magic(path) and not os.path.lexists(path)
+
+
+def walk(
+    folder: str, refuse: Callable[[OSError], None], exclude: str = ""
+) -> Iterator[tuple[str, str]]:
+    """The parent and the name of each file below a folder; hidden ones are left out.
+
+    Links to folders are followed once. `refuse` is called for each folder that cannot be opened.
+    The folder `exclude` and the heat maps of another run hold no pictures of parts.
+    """
+    visited = {os.path.realpath(exclude)} if exclude else set()
+    for parent, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
+        real = os.path.realpath(parent)  # some network shares give all folders one inode
+        if real in visited:
+            folders.clear()
+            continue
+        visited.add(real)
+        ours = ("heatmaps",) if RUN_FILES.intersection(files) else ()
+        folders[:] = sorted(n for n in folders if not n.startswith(".") and n not in ours)
+        yield from ((parent, name) for name in files if not name.startswith("."))
+
 
 Images: TypeAlias = ImageSource | LoadedImage | Iterable[ImageSource | LoadedImage]
 
-AHEAD = 2
+READ_AHEAD = 2
 """Items that are read before they are asked for: one is ready while the next is being made."""
-BEHIND = 2
+WRITE_BEHIND = 2
 """Items that wait to be written: a picture of 12 million pixels takes 48 MB."""
-PATIENCE = 5.0
-"""Seconds that closing waits for a source which gives nothing, such as a camera without a part."""
+CLOSE_TIMEOUT = 5.0
+"""Seconds that closing waits for a silent source, such as a camera without a part."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -42,17 +175,14 @@ def is_one_image(images: object) -> TypeGuard[ImageSource | LoadedImage]:
 
 
 def check_images(images: object) -> None:
-    """Refuses at once what are no images; what a generator gives is checked when it is taken."""
+    """Refuses at once what cannot be images; items of a generator are checked when taken."""
     if is_one_image(images) or isinstance(images, str | os.PathLike):
         return
     if isinstance(images, list | tuple):
         for item in images:
             check_images(item)
     elif isinstance(images, bytes | bytearray | Mapping) or not isinstance(images, Iterable):
-        raise UsageError(
-            "Images are a folder, a glob, paths, PIL images, NumPy arrays or torch tensors, not"
-            f" {brief(images)}."
-        )
+        raise UsageError("images-type", given=brief(images))
 
 
 def single_images(images: Images) -> Iterator[ImageSource | LoadedImage]:
@@ -77,18 +207,15 @@ def distinct_images(
     skipped: list[ImageError],
     known: dict[str, str],
     *,
-    kind: str = "An image",
     copies: bool = False,
-    count: int = AHEAD,
+    count: int = READ_AHEAD,
     learnt: Collection[str] | None = None,
 ) -> Iterator[tuple[NormalImage, Item]]:
-    """What `work` makes of each image, in their order, in a thread that reads ahead.
+    """What `work` makes of each image, in their order, in a thread that reads `count` ahead.
 
-    An image that cannot be read is warned about and goes to `skipped`. `known` holds names by
-    hash; a picture that is known already is warned about and left out, since a copy would count
-    twice; others become known, unless `copies` of each other are welcome. `learnt` are the hashes
-    that an earlier call of the user brought, where not all of `known` are. `count` images are read
-    ahead.
+    An image that cannot be read goes to `skipped` with a warning. `known` holds names by hash; a
+    known picture is left out with a warning, since a copy would count twice; others become known,
+    unless `copies` are welcome. `learnt` are the hashes of earlier calls (default: all of `known`).
     """
 
     def read(source: ImageSource | LoadedImage) -> tuple[NormalImage, Item] | ImageError:
@@ -100,36 +227,34 @@ def distinct_images(
             return error
 
     learnt = frozenset(known if learnt is None else learnt)
-    with closing(ahead(read, single_images(images), count)) as found:
+    with closing(read_ahead(read, single_images(images), count)) as found:
         for image in found:
             if isinstance(image, ImageError):
                 skipped.append(image)
-                told = f"{kind} is left out: {image}"
+                notice = Notice("image-skipped", error=image)
             elif (sha256 := image[0].sha256) in known:
-                told = _told_twice(image[0].name, known[sha256], sha256 in learnt)
+                notice = Notice(
+                    "image-repeated",
+                    name=image[0].name,
+                    first=known[sha256],
+                    learnt=sha256 in learnt,
+                )
             else:
                 if not copies:
                     known[sha256] = image[0].name
                 yield image
                 continue
-            warnings.warn(told, HyperfsadWarning, stacklevel=4)
+            warnings.warn(notice, HyperfsadWarning, stacklevel=4)
 
 
-def _told_twice(name: str, first: str, learnt: bool) -> str:
-    if learnt:
-        under = "" if name == first else f", as {first},"
-        return f"{name} was learnt already{under} and is left out."
-    return f"{name} shows the same picture as {first} and is left out."
-
-
-def ahead(
-    work: Callable[[Item], Result], items: Iterable[Item], count: int = AHEAD
+def read_ahead(
+    work: Callable[[Item], Result], items: Iterable[Item], count: int = READ_AHEAD
 ) -> Generator[Result, None, None]:
     """As `map(work, items)`, but a thread takes up to `count` items before they are asked for.
 
     An item is worked on before the next is taken, so a source may use one buffer again and again.
-    What the source or the work raises is raised here, after all results before it. The thread
-    starts with the first question and ends with the last item or when the iterator is closed.
+    Errors of the source or the work are raised here, after all results before them. The thread
+    starts with the first request and ends with the last item or when the iterator is closed.
     """
     done: queue.SimpleQueue[tuple[Result] | BaseException | None] = queue.SimpleQueue()
     room = threading.Semaphore(count - 1)
@@ -148,7 +273,7 @@ def ahead(
             done.put(error)
 
     # a daemon, so that an iterator that nobody closes never keeps the program from ending
-    thread = threading.Thread(target=read, name="hyperfsad-ahead", daemon=True)
+    thread = threading.Thread(target=read, name="hyperfsad-reader", daemon=True)
     thread.start()
     try:
         while (outcome := done.get()) is not None:
@@ -159,23 +284,23 @@ def ahead(
     finally:
         closed.set()
         room.release()
-        thread.join(PATIENCE)
+        thread.join(CLOSE_TIMEOUT)
 
 
-class Behind(Generic[Item]):
+class BackgroundWriter(Generic[Item]):
     """Does `work` on items in a thread of its own, in their order, while the caller goes on.
 
-    Leaving the `with` block waits until all is done, also after an interruption. What the work
-    raises is raised by the next `put` or on leaving; items after it are passed over.
+    Leaving the `with` block waits until all is done, also after an interruption. An error of the
+    work is raised by the next `put` or on leaving; items after it are skipped.
     """
 
-    def __init__(self, work: Callable[[Item], None], count: int = BEHIND) -> None:
+    def __init__(self, work: Callable[[Item], None], count: int = WRITE_BEHIND) -> None:
         self._work = work
         self._waiting: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._room = threading.Semaphore(count)
         self._error: BaseException | None = None
         self._hurry = False
-        self._thread = threading.Thread(target=self._run, name="hyperfsad-behind", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="hyperfsad-writer", daemon=True)
 
     def put(self, item: Item) -> None:
         """Hands an item over; waits while too many are waiting already."""
@@ -184,7 +309,7 @@ class Behind(Generic[Item]):
             raise self._error
         self._waiting.put(item)
 
-    def __enter__(self) -> "Behind[Item]":
+    def __enter__(self) -> "BackgroundWriter[Item]":
         self._thread.start()
         return self
 

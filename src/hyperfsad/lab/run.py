@@ -68,7 +68,7 @@ class Suite:
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
             raise UsageError(
                 f'{path} should be JSON such as {{"datasets": {{"mvtec": "folder"}}, "encoders":'
-                f' ["dinov2-vits14-reg"]}}: {first_line(error)}.'
+                f' ["dinov2-vits14"]}}: {first_line(error)}.'
             ) from error
         return cls(sources, named)
 

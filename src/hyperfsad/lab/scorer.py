@@ -21,7 +21,7 @@ from ..detector.hyperfsad import HyperFSAD
 from ..detector.recipes import PAPER_OFFLINE
 from ..disk.files import atomic_path
 from ..encoders import EncoderSettings
-from ..encoders.tokens import ImageTokens, Tokens
+from ..encoders.encoder import ImageTokens, Tokens
 from ..images.loading import NormalImage
 from ..method.branches import BranchScores, branch_weights
 from ..method.memory import MemoryBank

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..encoders.tokens import ImageTokens
+from ..encoders.encoder import ImageTokens
 from ..method.lookups import project_sorted, rebuild, trimmed, weighted_rows
 from ..method.scoring import cls_distances
 

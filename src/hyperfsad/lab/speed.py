@@ -14,8 +14,7 @@ from torch import Tensor
 
 from ..demo.drawing import draw
 from ..detector.hyperfsad import HyperFSAD
-from ..encoders.encoder import prepare
-from ..encoders.tokens import Tokens
+from ..encoders.encoder import Tokens, prepare
 from ..errors import UsageError
 from ..images.loading import NormalImage, load_image
 from ..method.memory import MemoryBank

@@ -7,7 +7,7 @@ from statistics import median
 
 from ..detector.base import FewShotDetector
 from ..detector.hyperfsad import HyperFSAD
-from ..encoders.tokens import Tokens
+from ..encoders.encoder import Tokens
 from ..errors import UsageError
 from ..method.memory import MemoryBank
 from .peers import SAME_TOKENS, make_peer

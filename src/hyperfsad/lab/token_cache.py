@@ -16,12 +16,11 @@ from safetensors.torch import save_file
 
 from ..disk.files import atomic_path
 from ..encoders import EncoderSettings
-from ..encoders.encoder import Encoder, load_encoder
-from ..encoders.store import cache_root
-from ..encoders.tokens import ImageTokens
+from ..encoders.encoder import Encoder, ImageTokens, load_encoder
+from ..encoders.weights import cache_root
 from ..errors import HyperfsadError
+from ..images.geometry import rotate
 from ..images.loading import load_image
-from ..images.rotation import turn
 from ..messages import Notify, silent
 
 GIGABYTE = 1 << 30
@@ -95,7 +94,7 @@ class TokenCache:
         return ImageTokens(tuple(layer.to(device) for layer in patches), cls.to(device))
 
     def _encode(self, path: str, angle: float, file: Path) -> ImageTokens:
-        encoded = self.encoder.encode([turn(load_image(path), angle)])
+        encoded = self.encoder.encode([rotate(load_image(path), angle)])
         image = ImageTokens(tuple(encoded.patches[0]), encoded.cls[0])
         if self._writable:
             self._write(image, file)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..encoders.tokens import Tokens
+from ..encoders.encoder import Tokens
 from ..images.loading import NormalImage
 
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
 from ..errors import UsageError, reason
-from ..images.finding import SUFFIXES, find_images, lies_in
 from ..images.loading import opened_picture
+from ..images.reading import SUFFIXES, find_images, lies_in
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Places: TypeAlias = PathLike | Sequence[PathLike]

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..detector.hyperfsad import HyperFSAD
-from ..encoders.encoder import prepare
-from ..encoders.tokens import ImageTokens
+from ..encoders.encoder import ImageTokens, prepare
 from ..errors import UsageError
 from ..images.loading import NormalImage
 from ..images.reading import Images, distinct_images

@@ -80,8 +80,7 @@ class OutputFolder:
         """
         with explain_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        if not self._lock.acquire(wait=wait, notify=notify):
-            notify(Notice("folder-without-locks", folder=self.folder))
+        self._lock.acquire(wait=wait, notify=notify)
         try:
             self._start(resume, notify)
         except BaseException:

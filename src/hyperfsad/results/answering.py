@@ -10,8 +10,8 @@ from contextlib import closing
 from typing import Any, Protocol, TypeVar
 
 from ..errors import ImageError, NotFiniteError
+from ..images import reading
 from ..images.loading import ImageSource, LoadedImage, batched
-from ..images.reading import ahead
 from .result import AnomalyResult
 
 
@@ -55,7 +55,7 @@ def answers(
                 name = source.name if isinstance(source, LoadedImage) else "image"
             return AnomalyResult.failed(name, str(error))
 
-    with closing(ahead(tried, sources, max(read_ahead, batch))) as images:
+    with closing(reading.read_ahead(tried, sources, max(read_ahead, batch))) as images:
         for several in batched(images, batch):
             yield from _judged(several, judge)
 

@@ -17,7 +17,7 @@ from ..decisions.route import Route, route_fields
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.patch import against
-from ..images.grid import PatchGrid
+from ..images.geometry import PatchGrid
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image, save_picture
 from ..method.branches import BRANCHES, BranchScores
 from .heatmap import HeatMap

@@ -19,8 +19,8 @@ from typing import Any, Protocol, TypeVar
 from ..detector.hyperfsad import HyperFSAD
 from ..encoders import REGISTRY, EncoderSettings, find_spec
 from ..encoders.encoder import Encoder
-from ..encoders.precisions import engine_in, named_engine, precision_in, precision_of
-from ..encoders.store import cached_folder
+from ..encoders.runtime import engine_in, named_engine, precision_in, precision_of
+from ..encoders.weights import cached_folder
 from ..errors import UsageError
 from ..images.loading import LoadedImage
 from ..results.result import AnomalyResult

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..disk.files import FileStamp, stamp_of
+from ..disk.files import FileStamp, file_sha256, stamp_of
 from ..errors import HyperfsadError, ImageError
 from ..results.result import AnomalyResult
 from ..watch.watcher import Watcher
@@ -24,7 +24,7 @@ from .faults import BusyError, FullError, MissingError, TooLargeError, is_full
 from .inspections import Inspections
 from .pictures import Limits, Picture, Upload, checked_picture, clean_name
 from .products import Products
-from .store.files import Files, file_hash
+from .store.files import Files
 
 LOG = logging.getLogger("hyperfsad.serve")
 FOLDER = "watched"
@@ -176,7 +176,7 @@ class _Judge:
         place = files.upload()
         try:
             shutil.copyfile(path, place)
-            return Upload(place, clean_name(os.path.basename(path)), file_hash(place), size)
+            return Upload(place, clean_name(os.path.basename(path)), file_sha256(place), size)
         except BaseException as error:
             place.unlink(missing_ok=True)
             if is_full(error):  # of ours: the picture is not to blame

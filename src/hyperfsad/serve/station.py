@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..detector.hyperfsad import HyperFSAD
-from ..encoders.precisions import INT8, named_engine, precision_of
+from ..encoders.runtime import INT8, named_engine, precision_of
 from ..errors import UsageError
 from ..messages import Notify, silent
 from .coverage import Advisor

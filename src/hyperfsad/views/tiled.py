@@ -19,12 +19,11 @@ from torch import Tensor
 from ..decisions.region_of_interest import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..disk.tensors import StreamedTensor
-from ..encoders.encoder import Encoder, PreparedImage
-from ..encoders.tokens import Tokens
+from ..encoders.encoder import Encoder, PreparedImage, Tokens
 from ..errors import UsageError
 from ..evidence.active import Namer, layer_evidence
 from ..evidence.patch import Neighbour
-from ..images.grid import PatchGrid
+from ..images.geometry import PatchGrid
 from ..images.loading import LoadedImage, batched, load_image
 from ..messages import Progress, no_progress
 from ..method.branches import TokenScore

@@ -17,13 +17,12 @@ from ..decisions.region_of_interest import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..disk.tensors import StreamedTensor
 from ..encoders import EncoderSettings
-from ..encoders.encoder import Encoder, PreparedImage
-from ..encoders.tokens import Tokens
+from ..encoders.encoder import Encoder, PreparedImage, Tokens
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
 from ..evidence.patch import LayerEvidence, MissingPiece
-from ..images.grid import PatchGrid
+from ..images.geometry import PatchGrid
 from ..images.loading import LoadedImage
 from ..messages import Notify, Progress, no_progress, silent
 from ..method.branches import TokenScore

@@ -8,15 +8,13 @@ from torch import Tensor
 
 from ..decisions.region_of_interest import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
-from ..encoders.encoder import Encoder, PreparedImage
-from ..encoders.tokens import ImageTokens, Tokens
+from ..encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens
 from ..errors import UsageError
 from ..evidence.active import Namer, layer_evidence
 from ..evidence.hypergraph import Hypergraph, NormalView
 from ..evidence.patch import MissingPiece, Neighbour
-from ..images.grid import PatchGrid
+from ..images.geometry import PatchGrid, rotate_back, rotation_angle
 from ..images.loading import LoadedImage
-from ..images.rotation import angle_of, turned_back
 from ..messages import Progress, no_progress
 from ..method.branches import TokenScore
 from ..method.incidence import incidence, placed
@@ -327,7 +325,7 @@ class WholeView(View):
 
     def _angle(self, turn: int) -> float:
         """Degrees by which an orientation of a normal image is turned."""
-        return angle_of(turn, self.rules.rotations) if self.rules.rotations > 1 else 0.0
+        return rotation_angle(turn, self.rules.rotations) if self.rules.rotations > 1 else 0.0
 
     def _compared(self, facing: Tensor | None) -> Tensor | None:
         """The rows of the bank that an image is compared with, as a mask; None means all."""
@@ -366,7 +364,7 @@ class WholeView(View):
                 rows=grid,
                 columns=grid,
                 angle=angle,
-                centre=turned_back(x, y, angle, image.size or (1, 1)),
+                centre=rotate_back(x, y, angle, image.size or (1, 1)),
             )
 
         return named

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..disk.files import FileStamp, stamp_of
 from ..errors import reason
-from ..images.finding import has_image_suffix, walk
+from ..images.reading import has_image_suffix, walk
 
 TEMPORARY_ENDINGS = (".tmp", ".part", ".partial", "~")
 """How names end, before the suffix, while a file is being written; it is renamed afterwards."""

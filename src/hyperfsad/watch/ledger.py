@@ -25,7 +25,7 @@ from ..disk.files import (
     read_objects,
     sync_folder,
 )
-from ..disk.locks import occupied
+from ..disk.locks import locked_folder
 from ..errors import HyperfsadError, UsageError
 from ..messages import Notice, Notify, silent
 from ..report.records import Record
@@ -57,7 +57,7 @@ class Ledger:
     def __enter__(self) -> "Ledger":
         """Locks the folder, repairs the file and reads which images are done."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(occupied(self.folder, wait=self._wait, notify=self._notify))
+            stack.enter_context(locked_folder(self.folder, wait=self._wait, notify=self._notify))
             self._refuse_foreign_results()
             check_target(self.path)
             with explain_os_errors(self.path):

@@ -50,10 +50,27 @@ def sentences() -> dict[str, Sentence]:
     return found
 
 
+class Worded:
+    """Something with a code and facts: an error or a notice."""
+
+    code: str
+    facts: Mapping[str, Any]
+
+    def worded(self, options: Options) -> str:
+        """The sentence for another surface than that of this process."""
+        return worded(self.code, self.facts, options)
+
+
 def worded(code: str, facts: Mapping[str, Any], options: Options | None = None) -> str:
-    """The sentence of a code with its facts, for the surface of this process or another one."""
+    """The sentence of a code with its facts, for the surface of this process or another one.
+
+    An error or a notice among the facts is worded for the same surface.
+    """
     sentence = sentences().get(code)
     if sentence is None:
         return code
-    spelled = {"option": options or _surface, **facts}
+    surface = options or _surface
+    spelled: dict[str, Any] = {"option": surface}
+    for name, fact in facts.items():
+        spelled[name] = fact.worded(surface) if isinstance(fact, Worded) else fact
     return sentence(**spelled) if callable(sentence) else sentence.format_map(spelled)

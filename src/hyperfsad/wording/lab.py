@@ -1,5 +1,8 @@
 """Sentences about `lab`."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from . import Sentences
 
 
@@ -12,7 +15,24 @@ def _dataset_not_here(
 
 _SPLIT = "{home}/split_csv/1cls.csv, line {line}: "
 
+
+def _winclip_unavailable(encoder: str, reasons: Mapping[str, str], **_: Any) -> str:
+    tried = "; ".join(f"{source}: {reason}" for source, reason in reasons.items())
+    return (
+        f"The weights of {encoder} are not on this machine and could not be downloaded ({tried});"
+        " connect to the hub, or supply a folder with config.json, safetensors weights and"
+        f" tokenizer files with `hyperfsad encoders fetch {encoder} --from FOLDER`."
+    )
+
+
 LAB_SENTENCES: Sentences = {
+    "winclip-without-text": "{encoder} has no text tower; WinCLIP needs a CLIP with both towers and"
+    " its tokenizer: clip-vitb16-text or clip-vitl14-336 from the hub, or a folder with"
+    " config.json, safetensors weights and tokenizer files.",
+    "winclip-unavailable": _winclip_unavailable,
+    "tokenizer-missing": "{folder} holds no tokenizer; WinCLIP needs the tokenizer files of its"
+    " CLIP.",
+    "tokenizer-unreadable": "The tokenizer in {folder} cannot be read: {reason}.",
     "category-unknown": (
         "{folder} has no category {unknown} of {dataset}; the categories are {known}."
     ),

@@ -17,10 +17,6 @@ REPORT_SENTENCES: Sentences = {
     "figures-need-package": (
         "Figures need {package}; install it with: pip install 'hyperfsad[bench]'."
     ),
-    "folder-without-locks": (
-        "{folder} lies on a file system without locks; make sure that no other process writes"
-        " there."
-    ),
     "foreign-images": _foreign_images,
     "output-of-watch": (
         "{folder} holds the results of hyperfsad watch; choose another output folder."

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from hyperfsad.encoders.tokens import ImageTokens, Tokens
+from hyperfsad.encoders.encoder import ImageTokens, Tokens
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.method.memory import MemoryBank
 

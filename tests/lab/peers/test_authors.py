@@ -11,9 +11,9 @@ from hyperfsad.encoders import EncoderSettings, find_spec
 from hyperfsad.encoders.encoder import load_encoder
 from hyperfsad.encoders.folders import load_model
 from hyperfsad.encoders.specs import MeanSettings, RawSettings
-from hyperfsad.encoders.store import weights_folder
+from hyperfsad.encoders.weights import weights_folder
+from hyperfsad.images.geometry import rotate
 from hyperfsad.images.loading import load_image
-from hyperfsad.images.rotation import turn
 from hyperfsad.lab.peers import PEERS, FastReconAuthors, SubspaceADAuthors, make_peer
 from hyperfsad.lab.peers.authors import at_same_depth, blurred
 from hyperfsad.lab.peers.coreset import greedy_coreset
@@ -26,7 +26,7 @@ def raw_states(tiny: str, seed: int, layers: tuple[int, ...], side: int, angle: 
     """Hidden states of `transformers` as they are, without CLS and registers: (layers, N, D)."""
     spec = find_spec(tiny)
     model = load_model(weights_folder(spec), spec.family, spec.depth)
-    image = turn(load_image(make_picture(seed)), angle)
+    image = rotate(load_image(make_picture(seed)), angle)
     pixels = torch.from_numpy(image.to_array(side, spec.mean, spec.std))[None]
     with torch.inference_mode():
         states = model(pixel_values=pixels, output_hidden_states=True).hidden_states

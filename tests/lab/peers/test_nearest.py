@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
+from hyperfsad.images.geometry import rotated_copies
 from hyperfsad.images.loading import LoadedImage
-from hyperfsad.images.rotation import turned
 from hyperfsad.lab.peers import NearestNeighbour
 from hyperfsad.lab.peers import peer as search
 from hyperfsad.lab.peers.peer import top_percent
@@ -65,7 +65,7 @@ def test_eight_rotations_are_remembered(tiny: str) -> None:
 def test_turning_keeps_size_mode_and_name() -> None:
     grey = Image.fromarray(np.linspace(0, 255, 30 * 20, dtype=np.float32).reshape(20, 30))
     for pixels in (make_picture(1, (30, 20)), grey):
-        views = turned(LoadedImage("part", pixels), 8)
+        views = rotated_copies(LoadedImage("part", pixels), 8)
         assert len(views) == 8
         assert views[0].pixels is pixels
         assert {(view.size, view.pixels.mode, view.name) for view in views} == {
@@ -78,5 +78,5 @@ def test_turning_keeps_size_mode_and_name() -> None:
 def test_turned_corners_show_the_picture_mirrored() -> None:
     """A bright picture stays bright everywhere: no black corner that a part never has."""
     bright = Image.fromarray(np.full((20, 50, 3), 200, dtype=np.uint8))
-    for view in turned(LoadedImage("part", bright), 8):
+    for view in rotated_copies(LoadedImage("part", bright), 8):
         assert (np.asarray(view.pixels) == 200).all()

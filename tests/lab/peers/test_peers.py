@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hyperfsad import UsageError
-from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.encoders.encoder import Tokens
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.lab.peers import PEERS, SAME_TOKENS, make_peer
 from hyperfsad.lab.peers.peer import Peer, good_scores

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from hyperfsad.encoders import find_spec
-from hyperfsad.encoders.encoder import WindowEncoder, load_encoder
-from hyperfsad.encoders.specs import WindowSettings
-from hyperfsad.encoders.tokens import Tokens
-from hyperfsad.encoders.windows import can_read, window_patches
+from hyperfsad.encoders.encoder import Tokens, load_encoder
 from hyperfsad.errors import EncoderError, UsageError
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.peers import WinCLIP, make_peer
+from hyperfsad.lab.peers.clip_windows import WindowEncoder, WindowSettings, can_read, window_patches
 from hyperfsad.lab.peers.prompts import ANOMALOUS, NORMAL, TEMPLATES, class_words, prompts
 from hyperfsad.lab.peers.winclip import covering_mean, there
 from tests.codes import raises
@@ -201,7 +199,7 @@ def test_windows_are_the_tower_on_their_tokens_alone(
                 else:
                     expected = window_by_hand(model, before, row, column, scale)
                     assert np.allclose(found[:PROJECTED], expected, atol=1e-5)
-    monkeypatch.setattr("hyperfsad.encoders.windows.CHUNK", 1)
+    monkeypatch.setattr("hyperfsad.lab.peers.clip_windows.CHUNK", 1)
     assert torch.allclose(encoder.encode(images).patches, tokens.patches, atol=1e-6)
 
 

@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from hyperfsad.encoders.encoder import Encoder
-from hyperfsad.encoders.tokens import Tokens
+from hyperfsad.encoders.encoder import Encoder, Tokens
 from hyperfsad.lab.drawing.illustrate import spread
 from hyperfsad.lab.efficiency import efficiency_table, images_encoded
 from hyperfsad.lab.reproduce.estimate import Estimate, duration, estimate

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.encoders.encoder import ImageTokens
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.lab.theorems.layerwise import Discrepancies
 from hyperfsad.method.memory import MemoryBank

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.encoders.encoder import ImageTokens
 from hyperfsad.errors import UsageError
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.lab.theorems.certificates import CERTIFICATE_REASONS, Certificates, certify_tokens

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hyperfsad.encoders.tokens import ImageTokens
+from hyperfsad.encoders.encoder import ImageTokens
 from hyperfsad.lab.theorems import active
 from hyperfsad.lab.theorems.active import active_sets, softmax_mass, spectral_gain
 from hyperfsad.lab.theorems.stability import (

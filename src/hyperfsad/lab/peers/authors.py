@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.nn.functional import conv2d, interpolate, pad
 
 from ...encoders import SUBSTITUTE, EncoderSpec, find_spec
+from ...encoders.encoder import ImageTokens
 from ...encoders.specs import MeanSettings, RawSettings
-from ...encoders.tokens import ImageTokens
 from .fastrecon import FastRecon
 from .peer import OwnTokens, local_features, top_percent
 from .subspace import SubspaceAD

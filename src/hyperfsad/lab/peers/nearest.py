@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ...encoders import SUBSTITUTE
-from ...encoders.tokens import ImageTokens
+from ...encoders.encoder import ImageTokens
 from .peer import Peer, best_similarity, check_peer_rotations
 
 

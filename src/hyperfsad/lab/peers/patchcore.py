@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from ...encoders import SUBSTITUTE
-from ...encoders.tokens import ImageTokens
+from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
 from .coreset import greedy_coreset
 from .peer import Peer, check_fraction, local_features, nearest

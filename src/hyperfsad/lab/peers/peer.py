@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 from ...detector.base import FewShotDetector
-from ...encoders.tokens import ImageTokens, Tokens
+from ...encoders.encoder import ImageTokens, Tokens
 from ...errors import UsageError
+from ...images.geometry import rotate, rotated_copies
 from ...images.loading import LoadedImage
-from ...images.rotation import turn, turned
 from ...method.branches import BranchScores, TokenScore
 from ...method.lookups import in_chunks
 from ...method.memory import MemoryBank
@@ -35,7 +35,7 @@ class Peer(FewShotDetector):
 
     def orientations(self, image: LoadedImage) -> list[LoadedImage]:
         """The image in each orientation."""
-        return turned(image, self.rotations)
+        return rotated_copies(image, self.rotations)
 
     def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
         """The mean of the largest hundredth of the map, unless a method says otherwise."""
@@ -69,7 +69,7 @@ class OwnTokens(Peer):
 
     def orientations(self, image: LoadedImage) -> list[LoadedImage]:
         """The image in each orientation."""
-        return [turn(image, angle) for angle in self.angles]
+        return [rotate(image, angle) for angle in self.angles]
 
     def forget(self) -> None:  # most need their memory
         """Lets go of what scoring needs no more; after that it can only score tokens."""

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ...encoders import SUBSTITUTE
-from ...encoders.tokens import ImageTokens
+from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
 from .peer import Peer, best_similarity
 

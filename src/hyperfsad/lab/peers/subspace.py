@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ...encoders import SUBSTITUTE
-from ...encoders.tokens import ImageTokens
+from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
 from ...method.lookups import CHUNK
 from .peer import Peer, check_peer_rotations

@@ -7,7 +7,7 @@ prompts say of it,
     t(x) = exp(⟨x, a⟩/τ) / (exp(⟨x, n⟩/τ) + exp(⟨x, a⟩/τ)),
 
 with n and a the mean embeddings of the normal and the anomalous prompts (`prompts.py`). Windows of
-2×2 and 3×3 patches are embedded one at a time (`encoders/windows.py`). A patch gets the harmonic
+2×2 and 3×3 patches are embedded one at a time (`clip_windows.py`). A patch gets the harmonic
 mean of the scores of all windows that cover it; the map is the harmonic mean of both scales and of
 the whole image's score, which is also the score of the image.
 
@@ -32,11 +32,15 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ...encoders import SUBSTITUTE, find_spec
-from ...encoders.encoder import WindowEncoder
-from ...encoders.specs import WindowSettings
-from ...encoders.tokens import ImageTokens
-from ...encoders.windows import can_read, require_text, window_patches
+from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
+from .clip_windows import (
+    WindowEncoder,
+    WindowSettings,
+    can_read,
+    require_text,
+    window_patches,
+)
 from .peer import OwnTokens, best_similarity
 from .prompts import ANOMALOUS, NORMAL, class_words, prompts
 

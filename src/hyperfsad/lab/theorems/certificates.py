@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...detector.hyperfsad import HyperFSAD
-from ...encoders.tokens import ImageTokens
+from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
 from ...images.reading import Images
 from ...method.memory import MemoryBank

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...encoders.tokens import ImageTokens
+from ...encoders.encoder import ImageTokens
 from ...method.branches import BranchScores, branch_weights
 from ...method.lookups import LOOKUPS, SPARSE, in_chunks
 from ...method.memory import MemoryBank

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import UsageError
-from ...images.finding import find_images
+from ...images.reading import find_images
 from ...quality.test_set import TestImage, load_mask
 from ...quality.tokens import Array
 from .layerwise import Discrepancies

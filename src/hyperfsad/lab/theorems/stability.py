@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...detector.hyperfsad import HyperFSAD
-from ...encoders.tokens import ImageTokens
+from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
 from ...images.reading import Images
 from ...method.lookups import in_chunks, sparsemax

@@ -6,7 +6,6 @@ row, never a row without a file.
 """
 
 import contextlib
-import hashlib
 import os
 import re
 import shutil
@@ -15,8 +14,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ...disk.files import settle
-from ...disk.locks import Turns
+from ...disk.files import file_sha256, settle
+from ...disk.locks import step_lock
 from ..faults import FullError
 
 GRACE = 600.0
@@ -42,7 +41,7 @@ class Files:
         self.incoming = folder / "incoming"
         self.images = folder / "images"
         self.detectors = folder / "detectors"
-        self._moving = Turns(folder / MOVING if shared else None)
+        self._moving = step_lock(folder / MOVING if shared else None)
 
     def prepare(self) -> None:
         """Makes the folders."""
@@ -68,7 +67,7 @@ class Files:
 
     def keep_detector(self, finished: Path) -> str:
         """Moves a detector file to its place; returns its hash."""
-        found = file_hash(finished)
+        found = file_sha256(finished)
         self.keep(finished, self.detector(found))
         return found
 
@@ -109,12 +108,3 @@ class Files:
         for root in (self.incoming, self.detectors, self.images):
             for folder, _, names in os.walk(root):
                 yield from (Path(folder, name) for name in names)
-
-
-def file_hash(path: Path) -> str:
-    """The sha256 of a file's content."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.selectable import ForUpdateArg
 
-from ...disk.locks import FOLDER_LOCK, FileLock
+from ...disk.locks import folder_lock
 from ...errors import UsageError
 from ...messages import Notify, silent
 from ..faults import MissingError
@@ -51,8 +51,7 @@ class Store:
         self.files = Files(folder, reserve, shared=database is not None)
         folder.mkdir(parents=True, exist_ok=True)
         self.database = Database(folder, database)
-        advice = "stop it or choose another folder"
-        self._lock = FileLock(folder / FOLDER_LOCK, folder, f"at work in {folder}", advice)
+        self._lock = folder_lock(folder)
 
     def open(self, *, wait: bool = False, notify: Notify = silent) -> "Store":
         """Brings the tables up to date and clears away what a crash has left."""

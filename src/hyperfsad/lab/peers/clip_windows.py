@@ -12,10 +12,10 @@ plane is the embedding of the whole image.
 """
 
 import contextlib
-import hashlib
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,21 +23,42 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
-from ..errors import EncoderError, UnreachableError, UsageError, first_line
-from ..messages import Notify, silent
-from . import hub, store
-from .folders import quiet_transformers, weight_files
-from .specs import EncoderSpec, Hub, WindowSettings
+from ...encoders import weights
+from ...encoders.encoder import Encoder
+from ...encoders.engines import model_fingerprint
+from ...encoders.folders import (
+    explained_weights,
+    load_pretrained,
+    quiet_transformers,
+    weight_files,
+)
+from ...encoders.specs import EncoderSettings, EncoderSpec, Hub
+from ...errors import EncoderError, UnreachableError, UsageError, first_line
+from ...messages import Notify
 
 if TYPE_CHECKING:
     from transformers import CLIPModel, CLIPTokenizer
 
 CHUNK = 1 << 12
 """Tokens of windows that pass the image tower at once."""
-NEEDED = (
-    "a CLIP with both towers and its tokenizer: clip-vitb16-text or clip-vitl14-336 from the hub,"
-    " or a folder with config.json, safetensors weights and tokenizer files"
-)
+
+
+@dataclass(frozen=True)
+class WindowSettings(EncoderSettings):
+    """Windows of patches seen by a CLIP one at a time, and its patches."""
+
+    form: ClassVar[str] = "windows"
+    scales: ClassVar[tuple[int, ...]] = (2, 3)
+    """Patches along the side of a window."""
+
+    @property
+    def planes(self) -> tuple[str, ...]:
+        """The patches of the last block, then the windows of each scale."""
+        return ("patches", *(f"{scale}x{scale}" for scale in self.scales))
+
+    def own_encoder(self, device: torch.device, notify: Notify) -> "WindowEncoder":
+        """Both towers of a CLIP, fetched first where that is needed."""
+        return WindowEncoder(self, _load_windows(self, device, notify), device)
 
 
 class WindowEngine:
@@ -131,13 +152,27 @@ class WindowEngine:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of every vector and of the first row of every matrix, of both towers."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.model.state_dict().items()):
-            part = tensor.reshape(tensor.shape[0], -1)[0] if tensor.ndim > 1 else tensor
-            digest.update(name.encode())
-            digest.update(part.float().cpu().numpy().tobytes())
-        return digest.hexdigest()
+        """A hash of the weights of both towers."""
+        return model_fingerprint(self.model)
+
+
+class WindowEncoder(Encoder):
+    """A CLIP that sees windows of patches, and reads."""
+
+    def __init__(
+        self, settings: WindowSettings, engine: WindowEngine, device: torch.device
+    ) -> None:
+        super().__init__(settings, engine, device)
+        self._reader = engine
+
+    def text(self, prompts: tuple[str, ...]) -> Tensor:
+        """The embedding of each prompt, (prompts, D), of length 1."""
+        return self._reader.text(prompts)
+
+    @property
+    def sharpness(self) -> float:
+        """By how much the model multiplies cosines before a softmax: 1/τ."""
+        return self._reader.sharpness
 
 
 def window_patches(grid: int, scale: int) -> Tensor:
@@ -149,13 +184,13 @@ def window_patches(grid: int, scale: int) -> Tensor:
 def require_text(spec: EncoderSpec) -> None:
     """Refuses, before anything is fetched, an encoder that has no text tower."""
     if spec.family != "clip":
-        raise UsageError(f"{spec.name} has no text tower; WinCLIP needs {NEEDED}.")
+        raise UsageError("winclip-without-text", encoder=spec.name)
 
 
 def can_read(spec: EncoderSpec) -> bool:
     """Whether an encoder has a text tower and a tokenizer; where its weights are not at hand yet,
     what its family promises."""
-    folder = store.cached_folder(spec) if spec.family == "clip" else None
+    folder = weights.cached_folder(spec) if spec.family == "clip" else None
     if folder is None:
         return spec.family == "clip"
     try:
@@ -166,47 +201,20 @@ def can_read(spec: EncoderSpec) -> bool:
         return False
 
 
-def load_windows(
-    settings: WindowSettings, device: torch.device, notify: Notify = silent
-) -> WindowEngine:
-    """Loads both towers, fetching them first where that is needed."""
-    spec = store.find_spec(settings.name)
+def _load_windows(settings: WindowSettings, device: torch.device, notify: Notify) -> WindowEngine:
+    import transformers
+
+    spec = weights.find_spec(settings.name)
     require_text(spec)
     try:
-        folder = store.weights_folder(spec, notify)
-    except EncoderError as error:  # it goes on to name encoders that cannot read
-        raise EncoderError(
-            f"{str(error).partition('. To get them')[0]}; connect to the hub, or bring a folder"
-            " with config.json, safetensors weights and tokenizer files along: hyperfsad encoders"
-            f" fetch {spec.name} --from FOLDER."
-        ) from error
-    return WindowEngine(_load_model(folder), _load_tokenizer(spec, folder), settings, device)
-
-
-def _load_model(folder: Path) -> "CLIPModel":
-    import transformers
-    from safetensors import SafetensorError
-
-    try:
-        with quiet_transformers():
-            model, report = transformers.CLIPModel.from_pretrained(
-                folder,
-                dtype="float32",
-                output_loading_info=True,
-                local_files_only=True,
-                use_safetensors=True,
-            )
-    except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
-        raise EncoderError(
-            f"The weights in {folder} cannot be read: {first_line(error)}."
-        ) from error
-    absent = sorted(report["missing_keys"])
-    if absent:  # transformers would fill them with random numbers
-        raise EncoderError(
-            f"The weights in {folder} lack {absent[0]} ({len(absent)} in all); WinCLIP needs"
-            f" {NEEDED}."
-        )
-    return model.float().eval().requires_grad_(False)
+        folder = weights.weights_folder(spec, notify)
+    except EncoderError as error:  # it names encoders that cannot read
+        reasons = error.facts.get("reasons", {})
+        raise EncoderError("winclip-unavailable", encoder=spec.name, reasons=reasons) from error
+    if not _has_text_tower(folder):
+        raise EncoderError("winclip-without-text", encoder=folder)
+    model: Any = load_pretrained(transformers.CLIPModel, folder)
+    return WindowEngine(model, _load_tokenizer(spec, folder), settings, device)
 
 
 def _load_tokenizer(spec: EncoderSpec, folder: Path) -> "CLIPTokenizer":
@@ -219,20 +227,17 @@ def _load_tokenizer(spec: EncoderSpec, folder: Path) -> "CLIPTokenizer":
             return transformers.CLIPTokenizer.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # the library behind it raises all kinds on damaged files
         raise EncoderError(
-            f"The tokenizer in {folder} cannot be read: {first_line(error)}."
+            "tokenizer-unreadable", folder=folder, reason=first_line(error)
         ) from error
 
 
 def _has_text_tower(folder: Path) -> bool:
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
-    try:
-        for path in weight_files(folder):
-            with safe_open(path, framework="pt") as file:
-                if any(name.startswith("text_model.") for name in file.keys()):  # noqa: SIM118
-                    return True
-    except (SafetensorError, OSError) as error:
-        raise EncoderError(f"{folder} cannot be read: {first_line(error)}.") from error
+    for path in weight_files(folder):
+        with explained_weights(path), safe_open(path, framework="pt") as file:
+            if any(name.startswith("text_model.") for name in file.keys()):  # noqa: SIM118
+                return True
     return False
 
 
@@ -246,7 +251,7 @@ def _fetched_tokenizer(spec: EncoderSpec, folder: Path) -> Path:
     for source in spec.sources:
         if isinstance(source, Hub):
             with contextlib.suppress(UnreachableError):
-                found = hub.download(source)
+                found = weights.download_snapshot(source)
                 if _has_tokenizer(found):
                     return found
-    raise EncoderError(f"{folder} holds no tokenizer; WinCLIP needs {NEEDED}.")
+    raise EncoderError("tokenizer-missing", folder=folder)

@@ -20,15 +20,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..errors import DetectorFileError, UsageError
-from ..messages import Notify, silent
+from ..errors import ConversionError, DetectorFileError, UsageError
+from ..messages import Notice, Notify, silent
 from .engines import TorchEngine
-from .kept import Compiling
 from .openvino import OpenVINOEngine, convert
-from .precisions import INT8, fingerprint_in
-from .quiet_openvino import ConversionError, import_openvino, last_line, without_telemetry
+from .runtime import (
+    INT8,
+    CompileOptions,
+    fingerprint_in,
+    import_openvino,
+    last_line,
+    without_telemetry,
+)
 
-SMOOTH = 0.65
+SMOOTHING = 0.65
 """How much of an outlier in the activations moves into the weights, from 0 to 1."""
 FRAGILE = r".*\blayers?\.[0-2]\.mlp\.(fc2|down_proj)/.*"
 """Products that are not quantised: the second ones of the MLPs in the first three blocks. Of 72
@@ -59,9 +64,7 @@ class Quantised:
         try:
             return core.read_model(self.graph, openvino.Tensor(constants))
         except RuntimeError as error:
-            raise DetectorFileError(
-                f"The quantised encoder of the detector cannot be read: {last_line(error)}."
-            ) from error
+            raise DetectorFileError("int8-unreadable", reason=last_line(error)) from error
 
 
 def load_quantised(quantised: Quantised, side: int, parallel: bool) -> OpenVINOEngine:
@@ -70,12 +73,10 @@ def load_quantised(quantised: Quantised, side: int, parallel: bool) -> OpenVINOE
     try:
         model = quantised.model(core)
         model.reshape([1, 3, side, side])
-        how = Compiling(torch.get_num_threads(), parallel, INT8)
-        return OpenVINOEngine(how(core, model), quantised.fingerprint, INT8)
+        how = CompileOptions(torch.get_num_threads(), parallel, INT8)
+        return OpenVINOEngine(how.compile(core, model), quantised.fingerprint, INT8)
     except RuntimeError as error:
-        raise ConversionError(
-            f"The quantised encoder of the detector cannot be run: {last_line(error)}."
-        ) from error
+        raise ConversionError("int8-not-runnable", reason=last_line(error)) from error
 
 
 def quantise(
@@ -84,7 +85,7 @@ def quantise(
     """Quantises an encoder by what it sees of good parts, each (3, side, side)."""
     nncf = _import_nncf()
     name = os.path.basename(source.model.settings.name)
-    notify(f"Quantising {name} to 8 bits on {len(pictures)} pictures (once for a detector).")
+    notify(Notice("quantising", encoder=name, pictures=len(pictures)))
     converted = convert(source, images=-1)
     data = nncf.Dataset([np.ascontiguousarray(picture[None]) for picture in pictures])
     try:
@@ -95,7 +96,7 @@ def quantise(
             import_openvino().save_model(model, path, compress_to_fp16=False)
             graph, constants = path.read_bytes(), path.with_suffix(".bin").read_bytes()
     except (RuntimeError, OSError, ValueError) as error:
-        raise ConversionError(f"NNCF cannot quantise {name}: {last_line(error)}.") from error
+        raise ConversionError("quantising-failed", encoder=name, reason=last_line(error)) from error
     return Quantised(source.fingerprint, graph, constants)
 
 
@@ -111,7 +112,7 @@ def _options(nncf: Any, pictures: int) -> dict[str, Any]:
         ),
         "advanced_parameters": nncf.AdvancedQuantizationParameters(
             # NNCF's own 0.95 leaves all outliers to the weights
-            smooth_quant_alphas=nncf.AdvancedSmoothQuantParameters(matmul=SMOOTH),
+            smooth_quant_alphas=nncf.AdvancedSmoothQuantParameters(matmul=SMOOTHING),
             # it takes a third of the time and moved no token's error in the third digit
             disable_bias_correction=True,
         ),
@@ -124,10 +125,7 @@ def _import_nncf() -> Any:
         with without_telemetry():
             import nncf
     except ImportError as error:
-        raise UsageError(
-            "Quantising to int8 needs NNCF, which is not installed; install it with"
-            " `pip install 'hyperfsad[int8]'`."
-        ) from error
+        raise UsageError("nncf-not-installed") from error
     return nncf
 
 

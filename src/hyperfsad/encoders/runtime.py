@@ -1,0 +1,261 @@
+"""Precisions, and OpenVINO's converted models in the cache folder. Nothing here needs torch, so a
+command can compile a model while it imports torch.
+
+An engine of less than float32 gives other tokens, and they are compared with tokens of the same
+precision only: a memory of float32 tokens would take the rounding of an 8-bit encoder for defects.
+So the fingerprint of what made a memory names the precision too, behind that of the weights: `…`,
+`…+bf16`, `…+int8:<hash of the graph>`.
+"""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+import sys
+from collections.abc import Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..disk.files import file_sha256
+from ..errors import (
+    ConversionError,
+    DetectorFileError,
+    EncoderError,
+    HyperfsadError,
+    UsageError,
+    first_line,
+)
+from ..version import __version__
+from . import weights
+from .folders import weight_files
+from .specs import ENGINES, EncoderSettings
+
+FULL, HALF, INT8 = "f32", "bf16", "int8"
+_PREFIX = "openvino-"
+
+
+def named_engine(name: str) -> str:
+    """The engine asked for; the variable HYPERFSAD_ENGINE says what auto means."""
+    if name == "auto":
+        name = os.environ.get("HYPERFSAD_ENGINE") or "auto"
+    if name not in ENGINES:
+        raise UsageError("engine-unknown", given=name, known=ENGINES)
+    return name
+
+
+def precision_of(engine: str) -> str:
+    """What an engine computes in."""
+    return engine.removeprefix(_PREFIX) if engine.startswith(_PREFIX) else FULL
+
+
+def engine_in(precision: str) -> str:
+    """The engine that computes in a precision."""
+    return "openvino" if precision == FULL else _PREFIX + precision
+
+
+def fingerprint_in(fingerprint: str, precision: str, graph: str = "") -> str:
+    """The fingerprint of weights that compute in a precision."""
+    detail = f":{graph}" if graph else ""
+    return fingerprint if precision == FULL else f"{fingerprint}+{precision}{detail}"
+
+
+def weights_in(fingerprint: str) -> str:
+    """The part of a fingerprint that identifies the weights."""
+    return fingerprint.partition("+")[0]
+
+
+def precision_in(fingerprint: str) -> str:
+    """The precision that a fingerprint names."""
+    return fingerprint.partition("+")[2].partition(":")[0] or FULL
+
+
+def engine_for(engine: str, fingerprint: str, path: str) -> str:
+    """The engine for a saved detector: its own precision, whatever auto means; another is refused,
+    since memory and thresholds were made by that one."""
+    own = precision_in(fingerprint)
+    if own not in (FULL, HALF, INT8):
+        raise UsageError("precision-unknown", path=path, precision=own)
+    if engine == "auto" and own != FULL:
+        return engine_in(own)
+    asked = precision_of(named_engine(engine))
+    if asked != own:
+        raise UsageError("precision-of-detector", path=path, precision=own, engine=engine_in(asked))
+    return engine
+
+
+def require_same_encoder(name: str, expected: str, found: str) -> None:
+    """Refuses an encoder that did not make the memory, by their fingerprints."""
+    if expected == found:
+        return
+    own, other = precision_in(expected), precision_in(found)
+    if own != other:
+        facts = {"precision": own, "given": other, "engine": engine_in(other)}
+        raise DetectorFileError("encoder-precision", **facts)
+    if weights_in(expected) == weights_in(found):
+        raise DetectorFileError("encoder-of-another-detector", precision=own)
+    raise DetectorFileError("encoder-weights", encoder=name)
+
+
+def import_openvino() -> Any:
+    """OpenVINO without its telemetry: the import alone would call a statistics server and leave
+    files in the user's home folder."""
+    if "openvino" in sys.modules:
+        return sys.modules["openvino"]
+    try:
+        with without_telemetry():
+            import openvino
+    except (ImportError, OSError) as error:
+        raise ConversionError("openvino-broken", reason=last_line(error)) from error
+    return openvino
+
+
+@contextlib.contextmanager
+def without_telemetry() -> Iterator[None]:
+    """OpenVINO and NNCF do without telemetry where its package is not installed."""
+    name = "openvino_telemetry"
+    installed = sys.modules.get(name)
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+        if installed is not None:
+            sys.modules[name] = installed
+
+
+def last_line(error: Exception) -> str:
+    """OpenVINO names places in its source first, and the reason last."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip().rstrip(".") if lines else type(error).__name__
+
+
+def capabilities(core: Any) -> list[str]:
+    """What this CPU computes in: FP32, perhaps BF16, FP16, INT8."""
+    found: list[str] = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return found
+
+
+def precision_hint(precision: str, available: Collection[str]) -> str:
+    """What OpenVINO shall compute in on a CPU with these capabilities.
+
+    A quantised graph says itself where it is 8 bits; the rest may be half precision, whose error
+    is a fraction of that.
+    """
+    if precision == INT8:
+        return "bf16" if "BF16" in available else "f32"
+    return precision
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How a model is compiled."""
+
+    threads: int
+    parallel: bool = False
+    """Whether several callers ask at once, each on one of the threads."""
+    precision: str = FULL
+
+    def compile(self, core: Any, model: Any) -> Any:
+        """OpenVINO's own object, ready to run."""
+        hint = precision_hint(self.precision, capabilities(core))
+        options = {
+            # a CPU with fast half precision would take it by default
+            "INFERENCE_PRECISION_HINT": hint,
+            "EXECUTION_MODE_HINT": "ACCURACY" if hint == "f32" else "PERFORMANCE",
+            "PERFORMANCE_HINT": "THROUGHPUT" if self.parallel else "LATENCY",
+            "INFERENCE_NUM_THREADS": self.threads,
+            "NUM_STREAMS": self.threads if self.parallel else 1,
+            # two processes would be pinned to the same cores
+            "ENABLE_CPU_PINNING": False,
+        }
+        return core.compile_model(model, "CPU", options)
+
+
+GRAPH, CONSTANTS, NOTES = "model.xml", "model.bin", "notes.json"
+
+
+class CachedModel(NamedTuple):
+    """A converted model of the cache folder, compiled."""
+
+    fingerprint: str
+    """Of its weights."""
+    compiled: Any
+
+
+def model_home(settings: EncoderSettings, folder: Path, core: Any) -> Path:
+    """The folder of a model, named after all that it depends on; a changed file gives another."""
+    libraries = [importlib.metadata.version(name) for name in ("torch", "transformers")]
+    depends_on = [
+        [_stamp(path) for path in (folder / "config.json", *weight_files(folder))],
+        [settings.layers, settings.resolution, settings.final_norm, settings.last_norm],
+        [__version__, import_openvino().get_version(), *libraries],
+        [core.get_property("CPU", "FULL_DEVICE_NAME")],
+    ]
+    digest = hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()
+    name = f"{os.path.basename(settings.name)[:60]}-{settings.resolution}-{digest[:16]}"
+    return weights.cache_root() / "openvino" / name
+
+
+def _stamp(path: Path) -> list[str | int]:
+    """Name, size, time and some of the content of a file, since a copy may keep its time."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            for place in range(0, status.st_size, max(status.st_size // 64, 1)):
+                file.seek(place)
+                digest.update(file.read(4096))
+    except OSError as error:
+        raise EncoderError("weights-unreadable", path=path, reason=first_line(error)) from error
+    return [path.name, status.st_size, status.st_mtime_ns, digest.hexdigest()]
+
+
+def model_seal(home: Path, fingerprint: str) -> str:
+    """A hash over a model's files, so that damage is noticed rather than computed with."""
+    hashes = [fingerprint, *(file_sha256(home / name) for name in (GRAPH, CONSTANTS))]
+    return hashlib.sha256(" ".join(hashes).encode()).hexdigest()
+
+
+def read_model(core: Any, home: Path, how: CompileOptions) -> CachedModel | None:
+    """A model of the cache folder; None where it is damaged or missing.
+
+    One that `start_compiling` began is taken, once.
+    """
+    started = _compiling.pop(home, None)
+    if started is not None and started[0] == how:
+        return started[1].result()
+    return _read_model(core, home, how)
+
+
+def _read_model(core: Any, home: Path, how: CompileOptions) -> CachedModel | None:
+    try:
+        notes = json.loads((home / NOTES).read_text(encoding="utf-8"))
+        fingerprint = str(notes["fingerprint"])
+        if notes["seal"] != model_seal(home, fingerprint):
+            return None
+        return CachedModel(fingerprint, how.compile(core, core.read_model(home / GRAPH)))
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError):
+        return None
+
+
+_compiling: dict[Path, tuple[CompileOptions, "Future[CachedModel | None]"]] = {}
+
+
+def start_compiling(settings: EncoderSettings, how: CompileOptions) -> None:
+    """Starts to compile a cached model, for whoever loads the same encoder next.
+
+    Nothing is fetched or converted, and errors are raised when the encoder is loaded.
+    """
+    with contextlib.suppress(HyperfsadError, RuntimeError):
+        folder = weights.cached_folder(weights.find_spec(settings.name))
+        if folder is None:
+            return
+        core = import_openvino().Core()
+        home = model_home(settings, folder, core)
+        if (home / NOTES).exists():
+            pool = ThreadPoolExecutor(1, thread_name_prefix="hyperfsad-compiling")
+            _compiling[home] = how, pool.submit(_read_model, core, home, how)
+            pool.shutdown(wait=False)
