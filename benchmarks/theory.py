@@ -3,8 +3,8 @@
     python benchmarks/theory.py DATA -o OUT [--products mvtec/bottle,mvtec/tile,mpdd/bracket_black]
 
 DATA holds products in the MVTec layout. The support is the first K images of train/good; coverage
-takes all good images. Every image is encoded once, at all blocks of dinov2-vits14; the tables of its default layers are cut from that. Figures are of the
-first product, with K = 2.
+takes all good images. Every image is encoded once, at all blocks of dinov2-vits14; the tables of
+a few layers are cut from that. Figures are of the first product, with K = 2.
 """
 
 import argparse

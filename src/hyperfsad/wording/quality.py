@@ -24,7 +24,6 @@ QUALITY_SENTENCES: Sentences = {
     "drift-defects-range": "{option[defects]} must be at least 0 and below 1, not {given}.",
     "drift-empty-stream": "The stream contains no inspections.",
     "drift-too-few": "Drift needs at least {least} calibration images, not {given}.",
-    "folder-unreadable": "{folder} cannot be opened: {reason}.",
     "mask-shape": (
         "The mask {mask} is {mask_size} and its image {image} is {size}; a mask must have the"
         " aspect ratio of its image."
