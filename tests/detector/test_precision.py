@@ -18,6 +18,7 @@ from hyperfsad.encoders.runtime import (
 )
 from hyperfsad.encoders.specs import ENGINES
 from hyperfsad.errors import DetectorFileError, UsageError
+from tests.codes import raises
 from tests.conftest import make_picture
 
 PARTS = [make_picture(seed) for seed in range(2)]
@@ -131,10 +132,10 @@ def test_the_file_holds_all_that_is_needed(
 
 def test_another_precision_is_refused_in_a_sentence(tiny: str, saved: Path, tmp_path: Path) -> None:
     for engine in ("torch", "openvino", "openvino-bf16"):
-        with pytest.raises(UsageError, match=r"fitted in int8.*leave --engine out"):
+        with raises(UsageError, "precision-of-detector", precision="int8"):
             HyperFSAD.load(saved, engine=engine)
     fresh(tiny, "torch").fit(PARTS).save(tmp_path / "exact.hfsad")
-    with pytest.raises(UsageError, match=r"fitted in f32.*again with --engine openvino-int8"):
+    with raises(UsageError, "precision-of-detector", engine="openvino-int8"):
         HyperFSAD.load(tmp_path / "exact.hfsad", engine="openvino-int8")
 
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from ..errors import HyperfsadError
 from ..version import __version__
+from ..wording import COMMAND_LINE, speak_as
 from .console import DONE, INTERRUPTED, NOTHING, printable, say, tell_warnings
 from .mistyped import mistyped, options_of
 
@@ -43,6 +44,7 @@ In its module, `add_NAME` adds the options, and the function of the command's ow
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
+    speak_as(COMMAND_LINE)
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         with warnings.catch_warnings():

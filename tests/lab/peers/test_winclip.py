@@ -329,7 +329,7 @@ def test_a_folder_that_lacks_a_part_is_named(tmp_path: Path) -> None:
     save_clip(tmp_path)
     (tmp_path / "merges.txt").rename(tmp_path / "merges.kept")
     assert not can_read(find_spec(str(tmp_path)))
-    with pytest.raises(EncoderError, match=r"holds no tokenizer; WinCLIP needs a CLIP"):
+    with raises(EncoderError, "tokenizer-missing"):
         WinCLIP(str(tmp_path)).text_  # noqa: B018
     (tmp_path / "merges.kept").rename(tmp_path / "merges.txt")
     assert can_read(find_spec(str(tmp_path)))
@@ -338,11 +338,11 @@ def test_a_folder_that_lacks_a_part_is_named(tmp_path: Path) -> None:
     seeing = {name: each for name, each in weights.items() if not name.startswith("text_model")}
     save_file(seeing, tmp_path / "model.safetensors", metadata={"format": "pt"})
     assert not can_read(find_spec(str(tmp_path)))
-    with pytest.raises(EncoderError, match=r"lack text_model\..*WinCLIP needs a CLIP with both"):
+    with raises(EncoderError, "winclip-without-text"):
         WinCLIP(str(tmp_path)).text_  # noqa: B018
     (tmp_path / "vocab.json").write_text(json.dumps(["no", "vocabulary"]))
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(EncoderError, match=r"tokenizer in .* cannot be read"):
+    with raises(EncoderError, "tokenizer-unreadable"):
         WinCLIP(str(tmp_path)).text_  # noqa: B018
 
 
