@@ -39,8 +39,8 @@ def evaluate(options: argparse.Namespace) -> int:
     if bool(options.tree) == bool(options.good or options.bad):
         raise UsageError("Give either TREE, or --good and --bad.")
     detector = saved_detector(options)
-    from ..quality.evaluation.evaluation import PAGE
-    from ..quality.evaluation.run import evaluate as run
+    from ..quality.evaluate import evaluate as run
+    from ..quality.evaluation_page import EVALUATION_PAGE, evaluation_text, save_evaluation
 
     with locked_folder(Path(options.output), wait=options.wait, notify=say):
         found = run(
@@ -52,11 +52,11 @@ def evaluate(options: argparse.Namespace) -> int:
             progress=progress,
             **chosen(options, "output"),
         )
-        if (Path(options.output) / PAGE).exists():
+        if (Path(options.output) / EVALUATION_PAGE).exists():
             say(f"{options.output} holds an evaluation already; it is replaced.")
-        found.save(options.output)
+        page = save_evaluation(found, options.output)
     for image in found.failed:
         say(f"hyperfsad: {image.error}")
-    print(printable_rows(found.to_text()))
-    print(printable(f"See {Path(options.output) / PAGE}"))
+    print(printable_rows(evaluation_text(found)))
+    print(printable(f"See {page}"))
     return exit_code(found.complete and not found.failed, len(found.scored))

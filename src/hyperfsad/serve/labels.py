@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from ..detector.hyperfsad import HyperFSAD
 from ..errors import UsageError
 from ..images.loading import load_image
-from ..quality.evaluation.run import evaluate
+from ..quality.evaluate import evaluate
 from ..quality.test_set import GOOD, TestImage, TestSet
 from .engine import Detectors
 from .faults import ConflictError, MissingError

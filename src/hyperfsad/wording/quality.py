@@ -2,6 +2,15 @@
 
 from . import Sentences
 
+
+def _threshold_not_positive(given: float, product: str, **_: object) -> str:
+    of = f" of {product}" if product else ""
+    return (
+        f"The threshold{of} is {given:g}, which is not above 0; set another with hyperfsad"
+        " calibrate."
+    )
+
+
 QUALITY_SENTENCES: Sentences = {
     "all-images-in-output": "All images lie in the output folder {folder}.",
     "anomalous-without-mask": "{image} is anomalous and has no mask to compare its map with.",
@@ -31,6 +40,10 @@ QUALITY_SENTENCES: Sentences = {
     "no-mask": "{image} has no mask; expected {folder}/{stem}_mask.png or {stem}.png.",
     "no-test-images": "{folder} holds no test images; expected them in {expected}.",
     "no-test-images-given": "No image was given; name good parts, bad parts or both.",
+    "only-learnt-parts": (
+        "The detector has learnt all good parts that were given, and there are no others; give"
+        " some that it has not learnt."
+    ),
     "radius-range": "{option[radius]} must be above 0, not {given}.",
     "record-damaged": ("Line {line} of {file} is not a result; run hyperfsad detect again."),
     "records-unreadable": "{file} cannot be read: {reason}.",
@@ -66,5 +79,6 @@ QUALITY_SENTENCES: Sentences = {
         "The theory holds for whole pictures, and this detector has a region of interest; use one"
         " fitted without {option[roi]}."
     ),
+    "threshold-not-positive": _threshold_not_positive,
     "two-masks": "{image} has two masks, {first} and {second}; keep one of them.",
 }

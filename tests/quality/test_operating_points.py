@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 from sklearn.metrics import balanced_accuracy_score, roc_curve
 
-from hyperfsad.quality.evaluation.figures import Confusion, Curve, Rate, operating_points, scaled
+from hyperfsad.quality.operating_points import Confusion, Rate, RocCurve, operating_points, scaled
 
 values = st.lists(st.integers(0, 12).map(lambda n: n / 4), min_size=1, max_size=9)
 
@@ -38,7 +38,7 @@ def test_no_images_have_no_rate() -> None:
 def test_a_threshold_gives_the_verdicts_of_its_gap(
     good: list[float], bad: list[float], chosen: float
 ) -> None:
-    curve = Curve(good, bad)
+    curve = RocCurve(good, bad)
     for threshold in (chosen, *good, *bad):
         gap = curve.gap(threshold)
         low, high = curve.bounds(gap)
@@ -51,7 +51,7 @@ def test_a_threshold_gives_the_verdicts_of_its_gap(
 @given(values, values)
 @settings(deadline=None)
 def test_the_roc_is_that_of_scikit_learn(good: list[float], bad: list[float]) -> None:
-    curve = Curve(good, bad)
+    curve = RocCurve(good, bad)
     truth = [0] * len(good) + [1] * len(bad)
     rates = roc_curve(truth, good + bad, drop_intermediate=False)[:2]
     ours = np.array([curve.alarms[::-1] / len(good), curve.found[::-1] / len(bad)])
@@ -67,7 +67,7 @@ def test_the_roc_is_that_of_scikit_learn(good: list[float], bad: list[float]) ->
 def test_other_thresholds_do_what_the_table_says(
     good: list[float], bad: list[float], threshold: float | None
 ) -> None:
-    points = operating_points(Curve(good, bad), threshold)
+    points = operating_points(RocCurve(good, bad), threshold)
     by_name = {name: point for point in points for name in point.names}
     assert len({id(point) for point in by_name.values()}) == len(points)
     for point in points:
@@ -95,14 +95,14 @@ def _accuracy(good: list[float], bad: list[float], threshold: float) -> float:
 def test_the_fewest_alarms_are_not_bought_with_more_misses_than_needed() -> None:
     """5 % of 40 good parts are two of them."""
     good, bad = [n / 40 for n in range(1, 41)], [0.99, 0.972, 2.0]
-    points = {name: p for p in operating_points(Curve(good, bad), 1.0) for name in p.names}
+    points = {name: p for p in operating_points(RocCurve(good, bad), 1.0) for name in p.names}
     few = points["at most 5 % false alarms"]
     assert (few.confusion.alarms.count, few.confusion.found.count) == (2, 3)
     assert points["no false alarm here"].confusion.found.count == 1
 
 
 def test_the_same_verdicts_are_one_row() -> None:
-    points = operating_points(Curve([0.5, 0.6], [1.4, 1.8]), 0.3)
+    points = operating_points(RocCurve([0.5, 0.6], [1.4, 1.8]), 0.3)
     (only,) = points
     assert only.current
     assert len(only.names) == 5
@@ -110,28 +110,28 @@ def test_the_same_verdicts_are_one_row() -> None:
 
 
 def test_a_threshold_has_few_digits_and_lies_between_the_parts() -> None:
-    points = operating_points(Curve([0.9, 1.1], [1.3, 1.4]), 0.28998412)
+    points = operating_points(RocCurve([0.9, 1.1], [1.3, 1.4]), 0.28998412)
     chosen = next(point for point in points if not point.current)
     value = scaled(0.28998412, chosen.factor)
     assert value == float(f"{value:.3g}")
     assert 1.1 < chosen.factor < 1.3
-    near = operating_points(Curve([1.5], [1.5 + 1e-7]), 0.28998412)[1]
+    near = operating_points(RocCurve([1.5], [1.5 + 1e-7]), 0.28998412)[1]
     assert 1.5 < scaled(0.28998412, near.factor) / 0.28998412 < 1.5 + 1e-7
 
 
 def test_one_kind_of_part_has_no_roc_but_a_table() -> None:
-    names = [name for p in operating_points(Curve([0.5, 1.2], []), 1.0) for name in p.names]
+    names = [name for p in operating_points(RocCurve([0.5, 1.2], []), 1.0) for name in p.names]
     assert names == ["current", "no false alarm here", "at most 5 % false alarms"]
-    names = [name for p in operating_points(Curve([], [0.5, 1.2]), 1.0) for name in p.names]
+    names = [name for p in operating_points(RocCurve([], [0.5, 1.2]), 1.0) for name in p.names]
     assert names == ["current", "every defect found"]
 
 
 def test_a_defect_without_any_strength_cannot_be_found() -> None:
-    names = {name for p in operating_points(Curve([0.5], [0.0]), 1.0) for name in p.names}
+    names = {name for p in operating_points(RocCurve([0.5], [0.0]), 1.0) for name in p.names}
     assert "every defect found" not in names
 
 
 def test_no_gap_is_unbounded_in_the_figures() -> None:
-    factors = [Curve([1.0, 2.0], [3.0]).factor(gap) for gap in range(4)]
+    factors = [RocCurve([1.0, 2.0], [3.0]).factor(gap) for gap in range(4)]
     assert factors == pytest.approx([0.95, 1.5, 2.5, 3.15])
     assert all(factor is not None and math.isfinite(factor) for factor in factors)

@@ -98,7 +98,7 @@ class OperatingPoint:
         }
 
 
-class Curve:
+class RocCurve:
     """All verdicts that thresholds can give on the values of good parts and of defects.
 
     Gap i holds the thresholds from `values[i - 1]` up to, but without, `values[i]`.
@@ -175,7 +175,7 @@ class Curve:
         return low * (1 + BEYOND) if high == math.inf else (low + high) / 2
 
 
-def operating_points(curve: Curve, threshold: float | None) -> list[OperatingPoint]:
+def operating_points(curve: RocCurve, threshold: float | None) -> list[OperatingPoint]:
     """The current thresholds, and others that somebody may want; the same verdicts are one row.
 
     `threshold` is the score that a command can set instead; None where products have several.

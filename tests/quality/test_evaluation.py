@@ -4,21 +4,21 @@ import re
 
 import pytest
 
-from hyperfsad.quality.evaluation import Evaluation
-from hyperfsad.quality.evaluation.findings import Judge
-from hyperfsad.quality.evaluation.inspected import Inspected
+from hyperfsad.quality.evaluated_images import EvaluatedImage
+from hyperfsad.quality.evaluation import EvaluatedDetector, Evaluation
+from hyperfsad.quality.evaluation_page import evaluation_text
 
-ONE = Judge("my part.hfsad", 0.4)
-SEVERAL = Judge("part.hfsad", None, products=("bolt", "nut"))
+ONE = EvaluatedDetector("my part.hfsad", 0.4)
+SEVERAL = EvaluatedDetector("part.hfsad", None, products=("bolt", "nut"))
 
 
 def evaluation(
-    good: list[float], bad: list[float], judge: Judge = ONE, foreign: int = 0
+    good: list[float], bad: list[float], judge: EvaluatedDetector = ONE, foreign: int = 0
 ) -> Evaluation:
     """Parts with these strengths; the first ones look like another product."""
     strengths = [(strength, False) for strength in good] + [(strength, True) for strength in bad]
     images = [
-        Inspected(
+        EvaluatedImage(
             *(f"{place}.png", is_bad, "dent" if is_bad else "good", 0.4 * strength, strength),
             anomalous=strength > 1,
             foreign=place < foreign,
@@ -29,7 +29,7 @@ def evaluation(
 
 
 def test_a_better_threshold_is_told_with_its_command() -> None:
-    text = evaluation([0.3, 0.4, 0.5], [0.7, 0.9, 1.5]).to_text()
+    text = evaluation_text(evaluation([0.3, 0.4, 0.5], [0.7, 0.9, 1.5]))
     assert (
         "At a threshold of 0.24 it would find 3 of 3 defects with 0 of 3 good parts called"
         " anomalous: `hyperfsad calibrate 'my part.hfsad' --threshold 0.24`. A threshold that was"
@@ -38,7 +38,7 @@ def test_a_better_threshold_is_told_with_its_command() -> None:
 
 
 def test_of_several_products_a_better_factor_is_told() -> None:
-    text = evaluation([0.3, 0.4], [0.8, 1.5], SEVERAL).to_text()
+    text = evaluation_text(evaluation([0.3, 0.4], [0.8, 1.5], SEVERAL))
     assert re.search(
         r"With all thresholds × 0\.6 it would find 2 of 2 defects .* anomalous\. A", text
     )
@@ -56,7 +56,7 @@ def test_of_several_products_a_better_factor_is_told() -> None:
 def test_where_no_threshold_is_better_none_is_told(
     good: list[float], bad: list[float], foreign: int
 ) -> None:
-    assert "would find" not in evaluation(good, bad, foreign=foreign).to_text()
+    assert "would find" not in evaluation_text(evaluation(good, bad, foreign=foreign))
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,12 @@ def test_where_no_threshold_is_better_none_is_told(
         (SEVERAL, 4, "4 of 4 images fit none of its products, so these figures mean little: is"),
     ],
 )
-def test_images_of_another_product_are_told(judge: Judge, foreign: int, words: str | None) -> None:
+def test_images_of_another_product_are_told(
+    judge: EvaluatedDetector, foreign: int, words: str | None
+) -> None:
     found = evaluation([0.3, 0.4], [1.2, 1.5], judge, foreign)
     told = next(found.sentences())
     assert (words or "With 2 good parts") in told
-    assert words is None or words in found.to_text()
+    assert words is None or words in evaluation_text(found)
     rows = found.to_dict()["images"]
     assert [row["foreign"] for row in rows] == [place < foreign for place in range(4)]

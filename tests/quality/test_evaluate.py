@@ -11,14 +11,15 @@ from PIL import Image
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from hyperfsad import HyperFSAD, ProductDetector, UsageError
-from hyperfsad.quality.evaluation import Evaluation, evaluate
-from hyperfsad.quality.evaluation.findings import Judge
-from hyperfsad.quality.evaluation.inspected import Inspected, WorstErrors
+from hyperfsad.quality.evaluate import evaluate
+from hyperfsad.quality.evaluated_images import EvaluatedImage, WorstErrors
+from hyperfsad.quality.evaluation import EvaluatedDetector, Evaluation
+from hyperfsad.quality.evaluation_page import evaluation_text, save_evaluation
 from hyperfsad.quality.test_set import TestImage, TestSet
 from tests.codes import raises
 from tests.conftest import make_picture
 from tests.detector.test_products import product_picture
-from tests.quality.evaluation.conftest import BADS, GOODS
+from tests.quality.conftest import BADS, GOODS
 
 
 def between(judge: HyperFSAD, tree: Path, share: float = 0.5) -> None:
@@ -72,7 +73,7 @@ def test_places_are_judged_where_there_are_masks(judge: HyperFSAD, tree: Path) -
 def test_many_images_are_compared_at_a_smaller_side(
     judge: HyperFSAD, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyperfsad.quality.evaluation.pixels.MOST_PIXELS", (GOODS + BADS) * 64**2)
+    monkeypatch.setattr("hyperfsad.quality.evaluated_images.MAX_PIXELS", (GOODS + BADS) * 64**2)
     found = evaluate(judge, tree)
     assert found.pixel_side == 64
     assert found.pixels is not None
@@ -100,9 +101,10 @@ def test_learnt_images_are_left_out(judge: HyperFSAD, tree: Path, tmp_path: Path
     found = evaluate(judge, good=good, bad=bad)
     assert found.learnt == (str(known),)
     assert found.confusion.alarms.total == GOODS
-    assert f"has learnt is left out, it would flatter: {known}." in found.to_text()
-    with pytest.raises(UsageError, match=r"4 good parts .* There is no other image; give some\."):
+    assert f"has learnt is left out, it would flatter: {known}." in evaluation_text(found)
+    with raises(UsageError, "only-learnt-parts") as caught:
         evaluate(judge, good=tree / "train")
+    assert len(caught.value.facts["images"]) == 4
 
 
 def test_a_bad_file_is_counted_and_named(judge: HyperFSAD, tree: Path, tmp_path: Path) -> None:
@@ -114,8 +116,8 @@ def test_a_bad_file_is_counted_and_named(judge: HyperFSAD, tree: Path, tmp_path:
     (failed,) = found.failed
     assert failed.image == str(good / "000.png")
     assert found.confusion.alarms.total == GOODS - 1
-    assert "1 image could not be read and is left out." in found.to_text()
-    found.save(tmp_path / "out")
+    assert "1 image could not be read and is left out." in evaluation_text(found)
+    save_evaluation(found, tmp_path / "out")
     assert "000.png is damaged" in (tmp_path / "out" / "evaluation.html").read_text()
 
 
@@ -127,8 +129,8 @@ def test_one_kind_of_part_says_what_it_can(
     found = evaluate(judge, **places)  # type: ignore[arg-type]
     assert found.auroc == {"score": None}
     assert found.confusion.balanced_accuracy is None
-    assert f"There are no {other} here" in found.to_text()
-    found.save(tmp_path)
+    assert f"There are no {other} here" in evaluation_text(found)
+    save_evaluation(found, tmp_path)
     page = (tmp_path / "evaluation.html").read_text()
     assert "(ROC)" not in page
     assert 'class="histogram"' in page
@@ -142,10 +144,10 @@ def test_without_a_threshold_there_is_the_roc_and_a_way_to_get_one(
     assert not found.has_verdicts
     assert found.points == []
     assert list(found.auroc) == ["score"]
-    text = found.to_text()
-    assert "no threshold, so there are no verdicts; run `hyperfsad calibrate my part" in text
+    text = evaluation_text(found)
+    assert "no threshold, so there are no verdicts; run hyperfsad calibrate my part" in text
     assert "called good" not in text
-    found.save(tmp_path)
+    save_evaluation(found, tmp_path)
     page = (tmp_path / "evaluation.html").read_text()
     assert "(ROC)" in page
     assert "current threshold" not in page
@@ -162,7 +164,7 @@ def test_a_threshold_of_the_score_alone_is_shown_as_a_score(judge: HyperFSAD, tr
 
 def test_a_threshold_of_zero_is_refused(judge: HyperFSAD, tree: Path) -> None:
     judge.threshold_ = 0.0
-    with pytest.raises(UsageError, match="The threshold is 0, which is not above 0"):
+    with raises(UsageError, "threshold-not-positive", given=0.0):
         evaluate(judge, tree)
 
 
@@ -202,9 +204,9 @@ def test_several_products(products: ProductDetector, tmp_path: Path) -> None:
     assert set(found.products) == {"<b>nut", "bolt"}
     totals = [own.alarms.total + own.found.total for own in found.products.values()]
     assert sum(totals) == 4
-    assert found.judge.threshold is None
+    assert found.detector.threshold is None
     assert "--threshold" not in json.dumps(found.to_dict())
-    found.save(tmp_path / "out")
+    save_evaluation(found, tmp_path / "out")
     page = (tmp_path / "out" / "evaluation.html").read_text()
     assert "hyperfsad calibrate" not in page
     assert "&lt;b&gt;nut" in page
@@ -215,7 +217,7 @@ def test_files_hold_what_was_found(judge: HyperFSAD, tree: Path, tmp_path: Path)
     between(judge, tree)
     found = evaluate(judge, tree)
     for name in ("a", "b"):
-        found.save(tmp_path / name)
+        save_evaluation(found, tmp_path / name)
     files = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert files == ["evaluation.html", "evaluation.json", "images.csv"]
     for name in files:
@@ -243,8 +245,8 @@ def test_files_hold_what_was_found(judge: HyperFSAD, tree: Path, tmp_path: Path)
 
 def test_a_spreadsheet_runs_no_name(tmp_path: Path) -> None:
     name = "=HYPERLINK(1).png"
-    image = Inspected(name, True, "@kind", 0.5, 1.5, True)
-    Evaluation(Judge("part.hfsad", 0.3), (image,)).save(tmp_path)
+    image = EvaluatedImage(name, True, "@kind", 0.5, 1.5, True)
+    save_evaluation(Evaluation(EvaluatedDetector("part.hfsad", 0.3), (image,)), tmp_path)
     row = (tmp_path / "images.csv").read_text().splitlines()[1]
     assert row.startswith("'=HYPERLINK(1).png,bad,'@kind,")
     assert json.loads((tmp_path / "evaluation.json").read_text())["images"][0]["image"] == name
@@ -253,23 +255,23 @@ def test_a_spreadsheet_runs_no_name(tmp_path: Path) -> None:
 def test_only_the_worst_errors_keep_a_picture(
     judge: HyperFSAD, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyperfsad.quality.evaluation.run.WorstErrors", lambda: WorstErrors(2))
+    monkeypatch.setattr("hyperfsad.quality.evaluate.WorstErrors", lambda: WorstErrors(2))
     assert judge.threshold_ is not None
     assert judge.map_threshold_ is not None
-    for factor, shown in ((100.0, "missed"), (0.01, "alarms")):
+    for factor, shown in ((100.0, "missed"), (0.01, "false_alarms")):
         before = judge.threshold_, judge.map_threshold_
         judge.threshold_, judge.map_threshold_ = before[0] * factor, before[1] * factor
         found = evaluate(judge, tree)
         judge.threshold_, judge.map_threshold_ = before
         wrong = [i for i in found.images if i.wrong]
         assert len(wrong) == BADS
-        wrong.sort(key=lambda image: image.strength or 0.0, reverse=shown == "alarms")
+        wrong.sort(key=lambda image: image.strength or 0.0, reverse=shown == "false_alarms")
         shots = getattr(found, shown)
-        assert [shot.inspected for shot in shots] == wrong[:2]
-        assert all(shot.jpeg and shot.glow for shot in shots)
+        assert [shot.evaluated for shot in shots] == wrong[:2]
+        assert all(shot.jpeg and shot.overlay for shot in shots)
 
 
 def test_small_samples_are_warned_about(judge: HyperFSAD, tree: Path, tmp_path: Path) -> None:
     make_picture(3).save(tmp_path / "one.png")
-    text = evaluate(judge, good=[tree / "test" / "good", tmp_path / "one.png"]).to_text()
-    assert "With 5 good parts, one of them is 20 %" in text
+    found = evaluate(judge, good=[tree / "test" / "good", tmp_path / "one.png"])
+    assert "With 5 good parts, one of them is 20 %" in evaluation_text(found)

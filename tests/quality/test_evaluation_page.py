@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hyperfsad.quality.evaluation import Evaluation
-from hyperfsad.quality.evaluation.findings import Judge
-from hyperfsad.quality.evaluation.inspected import Inspected, WorstErrors
+from hyperfsad.quality.evaluated_images import EvaluatedImage, WorstErrors
+from hyperfsad.quality.evaluation import EvaluatedDetector, Evaluation
+from hyperfsad.quality.evaluation_page import save_evaluation
 from tests.report.samples import sample_result
 
 HOSTILE = "<img src=x onerror=alert(1)>&\"'.png"
@@ -32,18 +32,18 @@ def page(tmp_path: Path) -> Path:
         name = str(tmp_path / "in" / (HOSTILE if index == 4 else f"part {index}.png"))
         result = sample_result(name, index, peak=peak, map_threshold=0.5, threshold=0.5)
         kind = ("scratch", "<dent>", "a-very-long-name-of-a-kind-without-any-space")[index % 3]
-        one = Inspected(
+        one = EvaluatedImage(
             *(name, bad, kind if bad else "good", result.score),
             *(result.strength, result.anomalous),
         )
         images.append(one)
         worst.add(one, result)
     images.append(
-        Inspected("x.png", True, "scratch", None, None, None, "x.png is empty (0 bytes).")
+        EvaluatedImage("x.png", True, "scratch", None, None, None, "x.png is empty (0 bytes).")
     )
-    judge = Judge("my parts/part.hfsad", 0.5, 0.5, "set by hand")
-    evaluation = Evaluation(judge, tuple(images), (), worst.missed, worst.alarms)
-    evaluation.save(tmp_path / "out")
+    judge = EvaluatedDetector("my parts/part.hfsad", 0.5, 0.5, "set by hand")
+    evaluation = Evaluation(judge, tuple(images), (), worst.missed(), worst.false_alarms())
+    save_evaluation(evaluation, tmp_path / "out")
     return tmp_path / "out" / "evaluation.html"
 
 
@@ -114,11 +114,11 @@ def test_a_missed_defect_is_labelled_with_its_truth_and_its_kind(tmp_path: Path)
     for kind in ("dent", "scratch"):
         name = str(tmp_path / f"{kind}.png")
         result = sample_result(name, 1, peak=0.3, map_threshold=0.5, threshold=0.5)
-        one = Inspected(name, True, kind, result.score, result.strength, False, foreign=True)
+        one = EvaluatedImage(name, True, kind, result.score, result.strength, False, foreign=True)
         images.append(one)
         worst.add(one, result)
-    judge = Judge("part.hfsad", 0.5, 0.5)
-    Evaluation(judge, tuple(images), (), worst.missed).save(tmp_path / "out")
+    judge = EvaluatedDetector("part.hfsad", 0.5, 0.5)
+    save_evaluation(Evaluation(judge, tuple(images), (), worst.missed()), tmp_path / "out")
     text = (tmp_path / "out" / "evaluation.html").read_text(encoding="utf-8")
     badges = re.findall(r'<span class="badge \w+">(.*?)</span>', text)
     assert badges[:3] == ["bad part, called good", "kind: dent", "looks like another product"]
@@ -137,9 +137,9 @@ def test_the_map_of_a_missed_defect_shows_where_it_looked(tmp_path: Path) -> Non
     plain = sample_result(name, 1, peak=0.45, map_threshold=0.5, threshold=0.5)
     result = replace(plain, scale=(0.5, 1.0))
     worst = WorstErrors()
-    worst.add(Inspected(name, True, "dent", result.score, result.strength, False), result)
-    (shot,) = worst.missed
-    glow = np.asarray(Image.open(io.BytesIO(base64.b64decode(shot.glow))))[..., 3]
+    worst.add(EvaluatedImage(name, True, "dent", result.score, result.strength, False), result)
+    (shot,) = worst.missed()
+    glow = np.asarray(Image.open(io.BytesIO(base64.b64decode(shot.overlay))))[..., 3]
     assert divmod(int(glow.argmax()), glow.shape[1]) == (2, 3)
     assert glow.max() > 100
     assert np.count_nonzero(glow) == 1
