@@ -85,7 +85,7 @@ def test_good_and_bad_folders_and_a_bad_file(
         ("{root}", "holds no test images; give a folder with test/good"),
         ("--good {empty}", "holds no images"),
         ("--good {tree}/test/spot --bad {tree}/test", "is named as good and as bad; name it once."),
-        ("--good {tree}/train", "There is no other image; give some."),
+        ("--good {tree}/train", "The detector has learnt all good parts"),
     ],
 )
 def test_what_cannot_be_evaluated_is_one_sentence(
