@@ -105,7 +105,7 @@ def plates(asked: argparse.Namespace, folder: Path) -> tuple[Path, Path]:
 def costs(asked: argparse.Namespace, folder: Path) -> None:
     """CPU time is that of the process alone, so that a busy machine hardly changes it."""
     from hyperfsad.cluster.sources import Chunk, ImageLister, ImageRef
-    from hyperfsad.cluster.worker import InspectionJob, Inspector, ListedChunk
+    from hyperfsad.cluster.worker import InspectionJob, Inspector
 
     detector, photos = plates(asked, folder)
     images = [ImageRef(str(path)) for path in sorted(photos.iterdir())]
@@ -114,9 +114,9 @@ def costs(asked: argparse.Namespace, folder: Path) -> None:
         out = folder / f"out{heatmaps:d}"
         files = {"": detector.read_bytes()}
         inspector = Inspector(InspectionJob(str(out), str(detector), files, heatmaps=heatmaps))
-        inspector.answer(ListedChunk(Chunk("warm", tuple(images[:2]))))
+        inspector.answer(Chunk("warm", tuple(images[:2])))
         start = time.process_time()
-        assert inspector.answer(ListedChunk(Chunk("all", tuple(images)))).error is None
+        assert inspector.answer(Chunk("all", tuple(images))).error is None
         seconds[heatmaps] = (time.process_time() - start) / len(images)
     part = (folder / "out0" / "results" / "part-all.parquet").stat().st_size / len(images)
     drawn = [path.stat().st_size for path in (folder / "out1" / "heatmaps").iterdir()]

@@ -53,30 +53,15 @@ def test_folders_are_searched_as_in_a_local_run(tmp_path: Path) -> None:
 
 
 def test_lists_name_images_each_once(tmp_path: Path) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     (tmp_path / "list.txt").write_text("b.png\n\ns3://parts/a.png\nb.png\n")
+    (tmp_path / "other.txt").write_text("c.png\nb.png\n")
     assert names(tmp_path / "list.txt") == ["b.png", "s3://parts/a.png"]
-    table = pa.table({"path": ["c.png", None, "b.png"], "note": ["", "", ""]})
-    parquet.write_table(table, tmp_path / "list.parquet")
-    assert names(tmp_path / "list.parquet", tmp_path / "list.txt") == [
-        "c.png",
-        "b.png",
-        "s3://parts/a.png",
-    ]
-
-
-def test_a_table_without_a_clear_column_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    parquet.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "list.parquet")
-    lister = ImageLister([str(tmp_path / "list.parquet"), str(tmp_path / "gone.txt")], "/nowhere")
+    lists = (tmp_path / "other.txt", tmp_path / "list.txt")
+    assert names(*lists) == ["c.png", "b.png", "s3://parts/a.png"]
+    lister = ImageLister([str(tmp_path / "gone.txt")], "/nowhere")
     assert list(lister) == []
     assert lister.failed
-    assert "has the columns a, b; call that of the images image or path." in lister.notes[0]
-    assert lister.notes[1].endswith("gone.txt does not exist.")
+    assert lister.notes[0].endswith("gone.txt does not exist.")
 
 
 def test_a_bucket_is_searched_like_a_folder(store: Any) -> None:

@@ -11,7 +11,7 @@ from hyperfsad.cluster.output import Totals, part_content, part_name, part_schem
 from hyperfsad.cluster.run import add_up, list_chunks
 from hyperfsad.cluster.sources import Chunk, ImageRef
 from hyperfsad.cluster.storage import StorageFolder, read_files
-from hyperfsad.cluster.worker import ChunkAnswer, InspectionJob, Inspector, ListedChunk
+from hyperfsad.cluster.worker import ChunkAnswer, InspectionJob, Inspector
 from hyperfsad.errors import DetectorFileError, HyperfsadError, UsageError
 from hyperfsad.export import export
 from hyperfsad.images.reading import find_images
@@ -36,7 +36,7 @@ def back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def ask(job: InspectionJob, names: list[str], key: str = "k") -> ChunkAnswer:
-    return Inspector(job).answer(ListedChunk(Chunk(key, tuple(map(ImageRef, names)))))
+    return Inspector(job).answer(Chunk(key, tuple(map(ImageRef, names))))
 
 
 def counted(answer: ChunkAnswer) -> Totals:

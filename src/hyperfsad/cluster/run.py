@@ -18,7 +18,7 @@ from .output import PARTS_FOLDER, Totals, named_files, part_name, read_part
 from .session import OBJECT_STORE_BYTES, Cluster, ray_session
 from .sources import Chunk, ImageLister, chunks
 from .storage import StorageFolder, is_local, read_files
-from .worker import ChunkAnswer, InspectionJob, Inspector, ListedChunk
+from .worker import ChunkAnswer, InspectionJob, Inspector
 
 PART_SIZE = 256
 """Images of a part, about: what a worker that is lost loses at most is three times that."""
@@ -71,22 +71,20 @@ def detect_on_ray(
         return add_up(_received(ray, answers), output, notify, advance)
 
 
-def list_chunks(
-    sources: Sequence[str], job: InspectionJob, part_size: int
-) -> Iterator[ListedChunk]:
+def list_chunks(sources: Sequence[str], job: InspectionJob, part_size: int) -> Iterator[Chunk]:
     """The chunks; what was passed over comes with the last, which is empty."""
     if os.path.isdir(job.folder):
         os.chdir(job.folder)
     lister = ImageLister(sources, job.output)
-    yield from map(ListedChunk, chunks(lister, part_size))
-    yield ListedChunk(Chunk("", ()), tuple(lister.notes), lister.failed)
+    yield from chunks(lister, part_size)
+    yield Chunk("", (), tuple(lister.notes), lister.failed)
 
 
 def _list_rows(_: Any, sources: list[str], job: InspectionJob, part_size: int) -> Iterator[Any]:
     import pyarrow as pa
 
-    for listed in list_chunks(sources, job, part_size):
-        yield pa.table({"chunk": [pickle.dumps(listed)]})
+    for chunk in list_chunks(sources, job, part_size):
+        yield pa.table({"chunk": [pickle.dumps(chunk)]})
 
 
 def _received(ray: Any, answers: Any) -> Iterator[ChunkAnswer]:
@@ -113,13 +111,13 @@ def add_up(
     for answer in answers:
         if answer.error is not None:
             raise answer.error
-        for note in (*answer.listed.notes, *answer.notes):
+        for note in (*answer.chunk.notes, *answer.notes):
             if note not in notes:  # each worker has its own to say, and they are much the same
                 notes.append(note)
                 notify(f"hyperfsad: {note}")
-        complete &= not answer.listed.failed
+        complete &= not answer.chunk.failed
         if answer.totals is not None:
-            keys.add(answer.listed.chunk.key)
+            keys.add(answer.chunk.key)
             stale |= answer.stale
             totals.add(answer.totals)
             advance(answer.totals.images)

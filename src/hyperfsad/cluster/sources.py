@@ -11,12 +11,6 @@ from ..images.reading import RUN_FILES, find_images, has_image_suffix, lies_in
 from ..messages import Notice
 from .storage import StorageFolder, is_local, open_storage
 
-LISTS = (".txt", ".parquet")
-"""Files that name images: one a line, or one a row."""
-
-IMAGE_COLUMNS = ("image", "path", "url", "uri", "key")
-"""What the column of images may be called, where a table has several."""
-
 
 @dataclass(frozen=True)
 class ImageRef:
@@ -32,6 +26,10 @@ class Chunk:
 
     key: str
     images: tuple[ImageRef, ...]
+    notes: tuple[str, ...] = ()
+    """On what was passed over; only in the last chunk, which has no images."""
+    failed: bool = False
+    """Whether something could not be listed."""
 
 
 def chunks(images: Iterable[ImageRef], size: int) -> Iterator[Chunk]:
@@ -117,15 +115,12 @@ class ImageLister:
         return [path for path in found.paths if not lies_in(path, self.output)]
 
     def _listed(self, source: str) -> Iterator[ImageRef]:
-        """The images that a list names."""
+        """The images that a list names, one a line."""
         files, path = open_storage(source)
         if not files.exists(path):
             raise UsageError("storage-missing", address=source)
         with files.open(path, "rb") as file:
-            if source.lower().endswith(".parquet"):
-                yield from map(ImageRef, _column(file, source))
-            else:
-                yield from (ImageRef(name) for line in file if (name := os.fsdecode(line.strip())))
+            yield from (ImageRef(name) for line in file if (name := os.fsdecode(line.strip())))
 
     def _remote(self, source: str) -> Iterator[ImageRef]:
         files, path = open_storage(source)
@@ -167,24 +162,7 @@ class ImageLister:
 
 
 def _is_list(source: str) -> bool:
-    return source.lower().endswith(LISTS) and not (is_local(source) and os.path.isdir(source))
-
-
-def _column(file: Any, source: str) -> Iterator[str]:
-    """The column of a Parquet file that names images, a few thousand rows at a time."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    table = parquet.ParquetFile(file)
-    schema = table.schema_arrow
-    texts = [
-        f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)
-    ]
-    chosen = [name for name in IMAGE_COLUMNS if name in texts] or texts
-    if not texts or (chosen == texts and len(texts) > 1):
-        raise UsageError("list-columns", address=source, columns=schema.names, known=IMAGE_COLUMNS)
-    for batch in table.iter_batches(columns=[chosen[0]]):
-        yield from (name for name in batch.column(0).to_pylist() if name)
+    return source.lower().endswith(".txt") and not (is_local(source) and os.path.isdir(source))
 
 
 def _stamp(entry: dict[str, Any]) -> str | None:

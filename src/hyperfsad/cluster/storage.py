@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..disk.files import open_regular, write_file
+from ..disk.files import write_file
 from ..errors import HyperfsadError, UsageError, first_line
 
 
@@ -68,9 +68,6 @@ class StorageFolder:
     def read(self, name: str) -> bytes | None:
         """The content of a file; None where there is none."""
         try:
-            if self.local:
-                with open_regular(self._path(name)) as file:
-                    return file.read()
             content: bytes = self.files.cat_file(self._path(name))
             return content
         except (FileNotFoundError, NotADirectoryError):
@@ -90,9 +87,7 @@ class StorageFolder:
 
     def exists(self, name: str) -> bool:
         """Whether a file is there."""
-        if self.local:
-            return os.path.isfile(self._path(name))
-        return bool(self.files.exists(self._path(name)))
+        return bool(self.files.isfile(self._path(name)))
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder below it; none where there is no such folder."""

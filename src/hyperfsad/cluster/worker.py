@@ -49,20 +49,10 @@ class InspectionJob:
 
 
 @dataclass(frozen=True)
-class ListedChunk:
-    """What the listing hands to a worker: a chunk, and what was passed over on the way."""
-
-    chunk: Chunk
-    notes: tuple[str, ...] = ()
-    failed: bool = False
-    """Whether something could not be listed."""
-
-
-@dataclass(frozen=True)
 class ChunkAnswer:
     """What a worker did with a chunk, or why the whole run must stop."""
 
-    listed: ListedChunk
+    chunk: Chunk
     notes: tuple[str, ...] = ()
     totals: Totals | None = None
     stale: frozenset[str] = frozenset()
@@ -100,12 +90,12 @@ class Inspector:
         chunks = map(pickle.loads, batch.column("chunk").to_pylist())
         return pa.table({"answer": [pickle.dumps(self.answer(chunk)) for chunk in chunks]})
 
-    def answer(self, listed: ListedChunk) -> ChunkAnswer:
+    def answer(self, chunk: Chunk) -> ChunkAnswer:
         """What was done with a chunk, or why nothing can be done."""
-        answer = ChunkAnswer(listed, error=self._refusal)
+        answer = ChunkAnswer(chunk, error=self._refusal)
         try:
-            if listed.chunk.images and self._refusal is None:
-                totals, stale = self._inspect(listed.chunk)
+            if chunk.images and self._refusal is None:
+                totals, stale = self._inspect(chunk)
                 answer = replace(answer, totals=totals, stale=stale)
         except HyperfsadError as error:
             answer = replace(answer, error=error)

@@ -5,13 +5,6 @@ from collections.abc import Sequence
 from . import Sentences
 
 
-def _columns(address: str, columns: Sequence[str], known: Sequence[str], **_: object) -> str:
-    return (
-        f"{address} has the columns {', '.join(columns)}; call that of the images"
-        f" {known[0]} or {known[1]}."
-    )
-
-
 def _passed_over(address: str, number: int, **_: object) -> str:
     files = "1 file that is not an image" if number == 1 else f"{number} files that are not images"
     return f"{address}: {files} passed over."
@@ -36,7 +29,6 @@ CLUSTER_SENTENCES: Sentences = {
     "storage-unlisted": "{address} cannot be listed: {why}.",
     "storage-no-match": "No file matches {pattern}.",
     "storage-passed-over": _passed_over,
-    "list-columns": _columns,
     "cluster-workers": "There is at least one worker, with at least one core.",
     "cluster-gpus": (
         "A worker has a share of a graphics card, or a whole number of them, not {given:g}."
@@ -49,7 +41,7 @@ CLUSTER_SENTENCES: Sentences = {
     "benchmark-worker-failed": "A worker cannot go on ({why}).",
     "benchmark-worker-differs": (
         "A worker has another version of hyperfsad, other weights of {encoder} or another engine"
-        " than this machine; install the same on all."
+        " than this machine, or does not share the folder {work}; make them the same on all."
     ),
     "ray-not-installed": "{option[on]} ray needs `pip install 'hyperfsad[ray]'`: {why}.",
     "ray-not-started": "Ray does not start here: {why}.",

@@ -16,9 +16,6 @@ THEOREMS_SENTENCES: Sentences = {
         "{option[noise]} is the length of a step of a unit token, above 0 and at most 1, not"
         " {given}."
     ),
-    "extension-range": (
-        "Of {images} normal images some were there before and some are new, not {given}."
-    ),
     "ranking-needs-both": "Ranking needs at least one good and one bad image.",
     "masks-without-defect": "No mask shows a defect; give the masks of the bad images.",
     "mask-missing": (

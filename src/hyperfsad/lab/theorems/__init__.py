@@ -10,11 +10,10 @@
 
 from .certificates import certify
 from .ranking import rank_layers, rank_patches, read_masks
-from .stability import check_extension, check_stability
+from .stability import check_stability
 
 __all__ = [
     "certify",
-    "check_extension",
     "check_stability",
     "rank_layers",
     "rank_patches",

@@ -190,25 +190,13 @@ def check_stability(
     detector: HyperFSAD, images: Images, noise: float = 0.05, seed: int = 0
 ) -> StabilityReport:
     """Whether a fitted detector's matching and CLS score keep their limits on some images."""
-    bank = _sparsemax_bank(detector)
+    refuse_departures(detector)
+    if detector.lookup != "sparsemax":
+        raise UsageError("theorem-needs-sparsemax", lookup=detector.lookup)
     if not 0 < noise <= 1:
         raise UsageError("noise-range", given=noise)
     queries = encode_images(detector, images)
-    return check_tokens(bank, queries, detector.settings.layers, noise, seed)
-
-
-@dataclass(frozen=True)
-class Unaffected:
-    """How many patches of some queries cannot change when the memory grows."""
-
-    patches: int
-    """Of all queries."""
-    layers: tuple[int, ...]
-    """Unaffected patches in each layer."""
-    everywhere: int
-    """Patches that are unaffected in every layer: their place in the map cannot change."""
-    whole: int
-    """Images all of whose patches are unaffected: their whole map cannot change."""
+    return check_tokens(fitted_bank(detector), queries, detector.settings.layers, noise, seed)
 
 
 def unaffected_patches(queries: Tensor, memory: Tensor, new: Tensor) -> NDArray[np.bool_]:
@@ -216,39 +204,3 @@ def unaffected_patches(queries: Tensor, memory: Tensor, new: Tensor) -> NDArray[
     tau = active_sets(queries, memory, gains=False).tau
     highest = [(part @ new.T).amax(dim=1) for part in in_chunks(queries, new)]
     return np.asarray(numbers(torch.cat(highest)) <= tau - PROVEN_MARGIN)
-
-
-def check_extension(detector: HyperFSAD, before: int, images: Images) -> Unaffected:
-    """How many patches of some images a detector's normal images after the first few cannot change.
-
-    `before` is the number of normal images that it had before `extend`.
-    """
-    bank = _sparsemax_bank(detector)
-    if not 0 < before < len(bank):
-        raise UsageError("extension-range", images=len(bank), given=before)
-    rows = bank.first(before).patches[0].shape[0]
-    layers = [(layer[:rows], layer[rows:]) for layer in bank.patches]
-    flags = [
-        [
-            unaffected_patches(queries, old, new)
-            for queries, (old, new) in zip(image.patches, layers, strict=True)
-        ]
-        for _, image in encode_images(detector, images)
-    ]
-    if not flags:
-        raise UsageError("theorem-no-images", kind="query")
-    found = np.array(flags)
-    return Unaffected(
-        found.shape[0] * found.shape[2],
-        tuple(found.sum(axis=(0, 2)).tolist()),
-        int(found.all(axis=1).sum()),
-        int(found.all(axis=(1, 2)).sum()),
-    )
-
-
-def _sparsemax_bank(detector: HyperFSAD) -> MemoryBank:
-    """The memory bank of a detector that Proposition 1 speaks of."""
-    refuse_departures(detector)
-    if detector.lookup != "sparsemax":
-        raise UsageError("theorem-needs-sparsemax", lookup=detector.lookup)
-    return fitted_bank(detector)
