@@ -1,4 +1,7 @@
-"""What an option may hold, and groups of options that several commands share."""
+"""What an option may hold, and groups of options that several commands share.
+
+The options of a detector are made from `detector.settings`: its help, kinds and choices.
+"""
 
 import argparse
 import math
@@ -7,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from ..decisions.thresholds import FALSE_ALARM_RATE, MIN_RATE
-from ..detector.recipes import DEFAULT_RECIPE, RECIPES
-from ..encoders import ENGINES
+from ..detector.settings import DEFAULT_RECIPE, SETTINGS
+from ..wording import COMMAND_LINE
 
 Parser: TypeAlias = argparse.ArgumentParser
 Group: TypeAlias = argparse._ActionsContainer
@@ -16,12 +19,8 @@ Group: TypeAlias = argparse._ActionsContainer
 
 Value = TypeVar("Value")
 
-RECIPE_NAMES = tuple(RECIPES)
-RECIPE_HELP = (
-    "default is ours; paper is the paper's configuration (DINOv3 ViT-B/16, needs weights from the"
-    " model hub); paper-offline is the paper's algorithm on an encoder that needs no hub, so its"
-    " figures are not the paper's; clip is what was the default before"
-)
+PYTHON_ONLY = ("sharpness", "smooth", "last_norm")
+"""Settings that belong to a recipe; whoever experiments with them does so in Python."""
 
 
 def option(
@@ -90,9 +89,7 @@ share = _kind(
     f"a share between 0 and 1 such as 0.01, and not below {MIN_RATE:f}",
     lambda part: MIN_RATE <= part < 1,
 )
-rotations = _kind(
-    lambda text: text if text == "auto" else int(text), "a number such as 16, or auto"
-)
+whole = _kind(lambda text: text if text == "auto" else int(text), "a number such as 16, or auto")
 tile = _kind(
     lambda text: False if text == "no" else int(text),
     "a tile's side in pixels such as 640, or no; without a number, put --tiles last or another"
@@ -101,14 +98,36 @@ tile = _kind(
 )
 new_file = _kind(
     str,
-    "a file in a folder that is there",
+    "a file in an existing folder",
     lambda path: os.path.isdir(os.path.dirname(path) or os.curdir),
 )
 times = _kind(float, "a number of at least 1 such as 4", lambda number: 1 <= number < math.inf)
 
+KINDS: dict[str, Callable[[str], Any]] = {
+    "text": str,
+    "roi": str,
+    "number": float,
+    "wholes": integers,
+    "tiles": tile,
+}
+"""How the text of an option becomes the value of a setting; `Settings` checks its range."""
+
+
+def add_setting(group: Group, name: str, text: str | None = None, **more: Any) -> None:
+    """The option of a setting; `text` replaces its help."""
+    setting = SETTINGS[name]
+    kind = whole if setting.kind == "whole" and setting.choices else KINDS.get(setting.kind, int)
+    if setting.kind == "tiles":
+        more |= {"nargs": "?", "const": True}
+    if setting.choices and setting.metavar is None:
+        more["choices"] = setting.choices
+    shown = (text or setting.help).replace("%", "%%")
+    usage = f"{COMMAND_LINE[name]} {setting.metavar or ''}"
+    option(group, usage, shown, kind, dest=name, **more)
+
 
 def add_files(command: Parser, name: str, metavar: str, text: str) -> None:
-    """Files, which may stand before or after the options; there may be none."""
+    """Files, which may stand before or after the options; none is possible."""
     command.add_argument(name, nargs="*", metavar=metavar, help=f"{text}: files, globs or folders")
     command.set_defaults(files=name)
 
@@ -141,55 +160,17 @@ def add_source(command: Parser, required: bool = False, exported: bool = False) 
 
 
 def add_fitting(command: Parser) -> None:
-    """All that a new detector may be told: memory, threshold, recipe and machine."""
+    """All choices for a new detector: memory, threshold, recipe and machine."""
     memory = command.add_argument_group("good parts", "how the detector remembers them")
-    option(
-        memory,
-        "--rotations N",
-        "remember each good part in N orientations (1 to 72), for parts that lie at any angle;"
-        " auto: choose N from the good parts (default: auto with the recipe default and without"
-        " tiles, otherwise 1)",
-        rotations,
-    )
-    option(
-        memory,
-        "--roi MASK",
-        "region of interest: a mask image (bright: inspect), a polygon 'x,y x,y x,y' in pixels of"
-        " the first good part, or auto (find the part in each image) (default: the whole image)",
-    )
-    option(
-        memory,
-        "--tiles PX",
-        "cut images into tiles with sides of PX pixels, to find small defects in large images;"
-        " without PX: the encoder's resolution; no: never (default: no tiles, unless --budget"
-        " allows them)",
-        tile,
-        nargs="?",
-        const=True,
-    )
-    option(
-        memory,
-        "--budget TIMES",
-        "what an image may cost, as a multiple of the plain cost: the closest look that it allows"
-        " is chosen from the good parts, tiles or a higher resolution (default: 2, for turned"
-        " copies alone)",
-        times,
-    )
-    text = (
-        "exact: compare with every patch of the good parts; compact: of a large memory (more than"
-        " about 16 good parts) with a quarter of the patches that leaves none of the others far"
-        " away, for less time (default: exact)"
-    )
-    memory.add_argument("--memory", choices=("exact", "compact"), help=text)
-    fast = memory.add_mutually_exclusive_group()
+    for name, setting in SETTINGS.items():
+        if setting.group == "memory":
+            add_setting(memory, name)
     text = (
         "also learn the good parts in 8 bits: images that are clearly good or clearly bad are"
-        " judged by this fast look alone, for 0.6 to 0.7 of the time on a CPU (needs"
+        " judged by this pre-screening alone, in 0.6 to 0.7 of the time on a CPU (needs"
         " hyperfsad[int8])"
     )
-    fast.add_argument("--fast", action="store_const", const="int8", help=text)
-    text = "the same with half the resolution instead of 8 bits; saves less and changes more"
-    fast.add_argument("--fast-half", action="store_const", const="half", dest="fast", help=text)
+    memory.add_argument("--fast", action="store_const", const="int8", help=text)
     threshold = command.add_argument_group("threshold", "images above it are anomalous")
     option(
         threshold,
@@ -198,22 +179,17 @@ def add_fitting(command: Parser) -> None:
         " 0.05, fewer give an estimate (default: estimate it from the good parts that were learnt)",
         nargs="+",
     )
-    add_false_alarm_rate(threshold)
-    add_keep_odd(threshold)
+    add_calibration(threshold)
     add_recipe(command)
     add_machine(command)
 
 
-def add_false_alarm_rate(group: Group) -> None:
-    """How many good parts may be called anomalous."""
+def add_calibration(group: Group) -> None:
+    """How good parts set the threshold."""
     text = "share of good parts that may be called anomalous, between 0 and 1"
     option(group, "--false-alarm-rate SHARE", f"{text} (default: {FALSE_ALARM_RATE})", share)
-
-
-def add_keep_odd(group: Group) -> None:
-    """What becomes of a good part that stands far apart from the others."""
-    text = "let a good part set the threshold even if it stands far apart from all others"
-    flag(group, "--keep-odd", text)
+    text = "let good parts that stand far apart from all others set the threshold as well"
+    flag(group, "--keep-outliers", text)
 
 
 def add_results(command: Parser) -> None:
@@ -238,37 +214,29 @@ def add_recipe(command: Parser, default: str = DEFAULT_RECIPE) -> None:
         "recipe", "the encoder and the method; each option below changes one choice of --recipe"
     )
     add_encoder(command, recipe, default)
-    option(recipe, "--layers 3,6,9", "transformer blocks to compare, counted from 1", integers)
-    text = "side of the encoder's square input in pixels, a multiple of its patch size"
-    option(recipe, "--resolution PX", text, int)
-    text = "how to weight normal patches: sparsemax, softmax, top-1, top-p or entmax-1.5"
-    option(recipe, "--lookup RULE", text)
-    text = "how the map becomes a score: max, or the mean of its highest patches: top-10, top-1%%"
-    option(recipe, "--pooling RULE", text)
-    text = "weight of the map in the image score, 0 to 1; the CLS token has the rest"
-    option(recipe, "--lambda WEIGHT", text, float, dest="lam")
-    text = "weight of pieces that good parts have and an image lacks; 0: do not look for them"
-    option(recipe, "--missing WEIGHT", text, float)
+    for name, setting in SETTINGS.items():
+        if setting.group == "recipe" and name not in ("recipe", "backbone", *PYTHON_ONLY):
+            add_setting(recipe, name)
 
 
 def add_encoder(command: Parser, group: Group, default: str = DEFAULT_RECIPE) -> None:
     """The recipe and its encoder, and nothing else of it."""
     command.set_defaults(default_recipe=default)
-    option(group, "--recipe", f"{RECIPE_HELP} (default: {default})", choices=RECIPE_NAMES)
-    option(group, "--backbone NAME", "encoder, as `hyperfsad encoders` lists them, or a folder")
+    add_setting(group, "recipe", f"{SETTINGS['recipe'].help} (default: {default})")
+    add_setting(group, "backbone")
 
 
 def add_machine(command: Parser) -> None:
     """Where and how the encoder runs."""
     machine = command.add_argument_group("machine")
     add_device(machine, "auto", "which is openvino on a CPU where it is installed, otherwise torch")
-    text = "images to encode at once (default: 1 on a CPU, otherwise 8)"
-    option(machine, "--batch-size N", text, int)
+    add_setting(machine, "batch_size")
 
 
 def add_device(group: Group, engine: str, reason: str) -> None:
     """Device, engine and threads; `reason` explains the default engine."""
-    option(group, "--device", "auto, cpu, cuda or mps", default="auto")
-    text = f"library that runs the encoder (default: {engine}, {reason})"
-    group.add_argument("--engine", choices=ENGINES, default=engine, help=text)
+    add_setting(group, "device", default="auto")
+    text = f"{SETTINGS['engine'].help} (default: {engine}, {reason})"
+    add_setting(group, "engine", text)
+    group.set_defaults(engine=engine)
     option(group, "--threads N", "CPU cores to use (default: all)", int)

@@ -1,4 +1,4 @@
-"""How commands speak to a person: exit codes, sentences, progress bars, files of figures."""
+"""How commands speak to a person: exit codes, sentences, progress bars, tables, figures."""
 
 import argparse
 import contextlib
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import HyperfsadWarning
-from ..messages import count as count
 from ..messages import visible
 
 if TYPE_CHECKING:
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 
 DONE, NOTHING, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
 
-LONG = 50
-"""Images from which on a log says that work on them begins."""
+LOGGED_FROM = 50
+"""The number of images from which on a log says that work on them begins."""
 
 VERDICTS = {True: "anomalous", False: "good", None: "–"}
 
@@ -27,7 +26,7 @@ Item = TypeVar("Item")
 
 
 def exit_code(complete: bool, done: int = 1) -> int:
-    """The exit code of a command that has `done` so many things, and whether that was all."""
+    """The exit code of a command: how much it has done, and whether that was all."""
     return NOTHING if not done else DONE if complete else SOME_FAILED
 
 
@@ -35,12 +34,18 @@ def say(text: str) -> None:
     """A sentence to standard error, so that standard output holds nothing but results."""
     from tqdm import tqdm
 
-    tqdm.write(printable(text), file=sys.stderr)  # above a progress bar, if there is one
+    tqdm.write(printable(text), file=sys.stderr)  # above a progress bar
     sys.stderr.flush()
 
 
+def say_all(notes: Iterable[object]) -> None:
+    """Errors and notices, one row each."""
+    for note in notes:
+        say(f"hyperfsad: {note}")
+
+
 def printable(text: str) -> str:
-    """One row; names that are no valid Unicode, or that the terminal cannot show, must not crash,
+    """One row; names that are not valid Unicode, or that the terminal cannot show, must not crash,
     and none may steer the terminal."""
     encoding = sys.stdout.encoding or "utf-8"
     return visible(text).encode(encoding, errors="backslashreplace").decode(encoding)
@@ -52,14 +57,14 @@ def printable_rows(text: str) -> str:
 
 
 def progress(items: Iterable[Item], label: str, total: int | None = None) -> Iterable[Item]:
-    """A bar on a terminal; elsewhere one sentence where there is much to do.
+    """A bar on a terminal; elsewhere one sentence if there is much to do.
 
-    `total` is given where the items do not know their number.
+    `total` is given if the items do not know their number.
     """
     from tqdm import tqdm
 
     number = total or (len(items) if isinstance(items, Sized) else 0)
-    if number >= LONG and not sys.stderr.isatty():
+    if number >= LOGGED_FROM and not sys.stderr.isatty():
         say(f"{label}: {number:,} images")
     bar: Iterable[Item] = tqdm(
         items, desc=printable(label), unit="image", disable=None, total=total
@@ -84,6 +89,28 @@ def show_status(text: str) -> None:
         sys.stderr.flush()
 
 
+def print_worst(records: list[dict[str, Any]], scored: int, where: str) -> None:
+    """Prints a row for each of the most anomalous images, and where the others are."""
+    print("  score  threshold  verdict    most anomalous images")
+    for record in records:
+        name = printable(record["image"] + _remark(record))
+        limit = "–" if record["threshold"] is None else f"{record['threshold']:.3f}"
+        verdict = VERDICTS[record["anomalous"]]
+        print(f"{record['score']:7.3f}  {limit:>9}  {verdict:9}  {name}")
+    if scored > len(records):
+        print(printable(f"         and {scored - len(records)} more: {where}"))
+
+
+def _remark(record: dict[str, Any]) -> str:
+    """The product of an image, and why it is anomalous if its score is not."""
+    text = "  (looks like another product)" if record.get("foreign") else ""
+    if (nearest := record.get("nearest_product")) is not None:
+        unknown = record["unknown_product"]
+        text = f"  (fits no product, nearest {nearest})" if unknown else f"  ({nearest})"
+    by_score = record["anomalous"] is not True or record["score"] > record["threshold"]
+    return text if by_score else f"{text} (by a region of its map)"
+
+
 def write_figures(options: argparse.Namespace, content: Any, draw: "Callable[[], Figure]") -> None:
     """Writes figures to the files that --json and --plot name."""
     from ..disk.files import encoded, write_file
@@ -97,7 +124,7 @@ def write_figures(options: argparse.Namespace, content: Any, draw: "Callable[[],
         save_figure(draw(), path.parent, path.stem, parents=False)
 
 
-def tell_warnings() -> None:
+def say_warnings() -> None:
     """Our own warnings become sentences; those of other libraries stay as they are."""
     ordinary = warnings.showwarning
 

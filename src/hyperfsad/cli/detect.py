@@ -1,4 +1,4 @@
-"""Commands that inspect images: detect and explain."""
+"""Commands that inspect images: detect, here or on a cluster, and explain."""
 
 import argparse
 import shlex
@@ -6,23 +6,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HyperfsadError, UsageError
+from ..messages import count
+from ..wording import COMMAND_LINE
 from . import arguments
-from .arguments import flag, option
-from .cluster import add_cluster, detect_on_cluster, refuse_cluster_options
+from .arguments import chosen, flag, option
 from .console import (
     DONE,
     INTERRUPTED,
-    count,
     exit_code,
+    later_bar,
+    print_worst,
     printable,
     printable_rows,
     progress,
     say,
+    say_all,
 )
 from .detectors import fitted_detector, found_images, inspecting_detector, saved_detector
-from .summary import print_worst
 
 if TYPE_CHECKING:
+    from ..cluster.output import Totals
+    from ..cluster.session import Cluster
     from ..detector.cascade import CascadeDetector
     from ..detector.hyperfsad import HyperFSAD
     from ..detector.products import ProductDetector
@@ -38,7 +42,36 @@ def add_detect(command: argparse.ArgumentParser) -> None:
     arguments.add_results(command)
     flag(command, "--resume", "continue an interrupted run")
     arguments.add_fitting(command)
-    add_cluster(command, "inspect", parts=True)
+    cluster = add_cluster(command, "inspect")
+    option(cluster, "--part-size N", "images in a file of results, about", int, 256)
+
+
+def add_cluster(command: argparse.ArgumentParser, work: str) -> argparse._ArgumentGroup:
+    """Whether `work` is spread over a cluster, and how."""
+    group = command.add_argument_group("cluster", f"{work} on many machines (docs/scale.md)")
+    text = "what spreads the work (needs hyperfsad[ray])"
+    group.add_argument("--on", choices=("ray",), help=text)
+    text = "address of a Ray cluster (default: RAY_ADDRESS, otherwise a Ray on this machine)"
+    option(group, "--address HOST:PORT", text)
+    text = "processes with a detector each (default: as many as the cluster has room for)"
+    option(group, "--workers N", text, int)
+    text = "graphics cards of each worker, or a share of one such as 0.25"
+    option(group, "--gpus NUMBER", text, float, 0)
+    return group
+
+
+def cluster_of(options: argparse.Namespace) -> "Cluster":
+    """The cluster that the options describe; --threads are the cores of a worker there."""
+    from ..cluster.session import Cluster
+
+    return Cluster(**chosen(options, "address", "workers", "threads", "gpus"))
+
+
+def refuse_cluster_options(options: argparse.Namespace) -> None:
+    """Options of a cluster mean nothing without one."""
+    for name in ("address", "workers", "gpus"):
+        if getattr(options, name) and not options.on:
+            raise UsageError("cluster-option", name=COMMAND_LINE[name])
 
 
 def detect(options: argparse.Namespace) -> int:
@@ -47,23 +80,18 @@ def detect(options: argparse.Namespace) -> int:
     from ..report.folder import OutputFolder
     from ..report.page import ProductSummary
 
-    if not options.on:
-        refuse_cluster_options(options)
+    refuse_cluster_options(options)
     out = Path(options.output)
     if not options.images:
-        where = "; put the images before --normal" if options.normal else ""
-        raise UsageError(f"No image to inspect was named{where}.")
+        raise UsageError("images-after-normal" if options.normal else "no-image-named")
     if options.detector and (options.calibrate or options.false_alarm_rate is not None):
-        raise UsageError(
-            "A saved detector has its threshold; to change it, run `hyperfsad calibrate"
-            f" {options.detector}` with --false-alarm-rate or with other good parts."
-        )
+        raise UsageError("detector-has-threshold", path=options.detector)
     if options.on:
-        return detect_on_cluster(options)
+        return _detect_on_cluster(options)
     found = found_images(options.images)
     images = [path for path in found.paths if not lies_in(path, out)]
     if not images:
-        raise UsageError(f"All images lie in the output folder {out}.")
+        raise UsageError("all-images-in-output", folder=out)
     complete = not found.failed
     detector: HyperFSAD | ProductDetector | CascadeDetector | ExportedDetector
     if options.detector:
@@ -115,21 +143,19 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     scored.sort(key=severity, reverse=True)
     if scored:
         print_worst(scored[:LISTED], len(scored), str(out / "report.html"))
-        _tell_unknown([record for record in scored if record.get("unknown_product")])
-    for record in failed:
-        say(f"hyperfsad: {record['error']}")
+        _print_unknown([record for record in scored if record.get("unknown_product")])
+    say_all(record["error"] for record in failed)
     judged = [record for record in scored if record["anomalous"] is not None]
     anomalous = f", {sum(record['anomalous'] for record in judged)} anomalous" if judged else ""
-    looked = [record["looked"] for record in scored if record.get("looked")]
-    fast = f", {looked.count(FAST)} by the fast look alone" if looked else ""
-    scores = f"{count(len(scored), 'image')} scored{anomalous}{fast}"
-    for note in notices_of(scored):
-        say(f"hyperfsad: {note}")
-    print(printable(f"{scores}, {len(failed)} failed; see {out / 'report.html'}"))
+    screened = [record["looked"] for record in scored if record.get("looked")]
+    fast = f", {screened.count(FAST)} by pre-screening alone" if screened else ""
+    say_all(notices_of(scored))
+    text = f"{count(len(scored), 'image')} scored{anomalous}{fast}, {len(failed)} failed"
+    print(printable(f"{text}; see {out / 'report.html'}"))
     return exit_code(complete and not failed, len(scored))
 
 
-def _tell_unknown(records: list[dict[str, Any]]) -> None:
+def _print_unknown(records: list[dict[str, Any]]) -> None:
     """Names the images that fit none of the products: their scores mean little."""
     if not records:
         return
@@ -142,9 +168,60 @@ def _tell_unknown(records: list[dict[str, Any]]) -> None:
         print(f"         and {len(records) - LISTED} more; see unknown_product in results.csv")
 
 
+def _detect_on_cluster(options: argparse.Namespace) -> int:
+    """Scores images on Ray and writes parts of Parquet; started again, it does the rest."""
+    from ..cluster.run import detect_on_ray
+    from ..cluster.worker import InspectionJob
+
+    if not options.detector:
+        raise UsageError("cluster-needs-file")
+    job = InspectionJob(
+        options.output,
+        options.detector,
+        files={},
+        heatmaps=not options.no_heatmaps,
+        maps=options.save_maps,
+        min_area=options.min_area,
+        machine=chosen(options, "backbone", "device", "engine", "batch_size"),
+    )
+    try:
+        with later_bar() as bar:
+            totals, complete = detect_on_ray(
+                options.images,
+                job,
+                cluster_of(options),
+                part_size=options.part_size,
+                wait=options.wait,
+                notify=say,
+                advance=bar(0),
+            )
+    except KeyboardInterrupt:
+        say("hyperfsad: stopped; run it again to continue.")
+        return INTERRUPTED
+    return _summarise_totals(totals, options.output, complete)
+
+
+def _summarise_totals(totals: "Totals", out: str, complete: bool) -> int:
+    from ..report.records import run_notices
+
+    if totals.worst:
+        print_worst(totals.worst, totals.scored, f"{out}/results")
+    say_all(totals.errors)
+    if totals.failed > len(totals.errors):
+        say(f"hyperfsad: and {totals.failed - len(totals.errors):,} more that failed")
+    say_all(run_notices(totals.judged, totals.anomalous, totals.foreign))
+    if totals.unknown_product:
+        print(f"{totals.unknown_product:,} of them fit no product; see unknown_product")
+    before = f" ({totals.done_before:,} done before)" if totals.done_before else ""
+    anomalous = f", {totals.anomalous:,} anomalous" if totals.judged else ""
+    text = f"{totals.scored:,} images scored{before}{anomalous}, {totals.failed:,} failed"
+    print(printable(f"{text}; see {out}/results"))
+    return exit_code(complete and not totals.failed, totals.scored)
+
+
 def add_explain(command: argparse.ArgumentParser) -> None:
     command.description = (
-        "Show why a place of an image is anomalous: the normal patches that it was compared with,"
+        "Show why a place in an image is anomalous: the normal patches that it was compared with,"
         " their weights and what they leave unexplained."
     )
     command.add_argument("image", metavar="IMAGE", help="image file")

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..detector.ahead import begin_encoder
+from ..detector.settings import SETTINGS, Settings
 from ..errors import UsageError
 from ..messages import silent
+from ..wording import COMMAND_LINE
 from .arguments import chosen
-from .console import progress, say
+from .console import progress, say, say_all
 
 if TYPE_CHECKING:
     from ..detector.cascade import CascadeDetector
@@ -19,53 +21,60 @@ if TYPE_CHECKING:
     from ..export.exported import ExportedDetector
     from ..images.reading import FoundImages
 
-FIXED = (
-    *("recipe", "layers", "resolution", "lookup", "pooling", "lam", "missing"),
-    *("rotations", "roi", "tiles", "budget", "memory"),
-)
-"""Options that are settled once a detector is fitted."""
+
+def given_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """The settings that the options name; refused before anything heavy is imported."""
+    given = {name: getattr(options, name, None) for name in SETTINGS}
+    given["recipe"] = options.recipe or options.default_recipe
+    settings = {name: value for name, value in given.items() if value is not None}
+    Settings(**settings)
+    if "max_cost" in settings:
+        settings["budget"] = settings.pop("max_cost")
+    return settings
 
 
 def new_detector(options: argparse.Namespace) -> "HyperFSAD":
     """A detector that has learnt nothing yet."""
+    settings = given_settings(options)
     _prepare(options)
     from ..detector.hyperfsad import HyperFSAD
 
-    return HyperFSAD(**_settings(options))
+    return HyperFSAD(**settings, notify=say)
 
 
 def new_settings(options: argparse.Namespace) -> "tuple[dict[str, Any], dict[str, Any]]":
-    """What new detectors are made with, and how saved ones are loaded."""
+    """What new detectors of a station are made with, and how saved ones are loaded."""
+    settings = given_settings(options)
     _prepare(options)
     machine = {**chosen(options, "device", "engine", "batch_size"), "notify": silent}
-    settings = {name: getattr(options, name, None) for name in (*FIXED, "backbone")}
-    return {**settings, "recipe": options.recipe or options.default_recipe}, machine
+    return {name: value for name, value in settings.items() if name not in machine}, machine
 
 
 def maker(options: argparse.Namespace) -> "Callable[..., HyperFSAD]":
     """What makes detectors of the options' recipe and encoder; all else is given anew each time."""
+    settings = {**given_settings(options), "notify": silent}
     _prepare(options)
     from ..detector.hyperfsad import HyperFSAD
 
-    settings = {"recipe": options.recipe or options.default_recipe, **_machine(options)}
-    settings["notify"] = silent
     return lambda **changed: HyperFSAD(**(settings | changed))
 
 
 def new_products(options: argparse.Namespace) -> "ProductDetector":
     """A detector of several products that has learnt nothing yet."""
+    settings = given_settings(options)
     _prepare(options)
     from ..detector.products import ProductDetector
 
-    return ProductDetector(**_settings(options))
+    return ProductDetector(**settings, notify=say)
 
 
 def new_cascade(options: argparse.Namespace) -> "CascadeDetector":
-    """A detector with a fast look that has learnt nothing yet."""
+    """A detector with 8-bit pre-screening that has learnt nothing yet."""
+    settings = given_settings(options)
     _prepare(options)
     from ..detector.cascade import CascadeDetector
 
-    return CascadeDetector(fast=options.fast, **_settings(options))
+    return CascadeDetector(fast=options.fast, **settings, notify=say)
 
 
 def saved_detector(
@@ -95,10 +104,7 @@ def inspecting_detector(
         return saved_detector(options)
     _refuse_fixed(options)
     if options.backbone or options.engine != "auto" or options.device not in ("auto", "cpu"):
-        raise UsageError(
-            f"{options.detector} is an exported model: its encoder and what runs it are settled, on"
-            " the CPU; leave --backbone, --engine and --device out."
-        )
+        raise UsageError("exported-machine-fixed", path=options.detector)
     from ..export.exported import ExportedDetector
 
     return ExportedDetector(options.detector, **chosen(options, "threads", "batch_size"))
@@ -113,6 +119,16 @@ def saved_single(options: argparse.Namespace) -> "HyperFSAD":
     return HyperFSAD.load(options.detector, **_machine(options))
 
 
+def single_detector(options: argparse.Namespace) -> "HyperFSAD":
+    """The saved detector, or a new one fitted on the given good parts."""
+    if options.detector:
+        return saved_single(options)
+    if not options.normal:
+        raise UsageError("detector-or-normal")
+    normal = found_images(options.normal)
+    return new_detector(options).fit(progress(normal.paths, "learning"))
+
+
 def fitted_detector(options: argparse.Namespace) -> "tuple[HyperFSAD | CascadeDetector, bool]":
     """A new detector fitted and calibrated on good parts; and whether all could be read."""
     detector = (new_cascade if options.fast else new_detector)(options)
@@ -124,7 +140,7 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[HyperFSAD | CascadeDe
     complete = not detector.skipped_ and not found.failed
     if good is not None:
         images = progress(good.paths, "calibrating")
-        detector.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_odd)
+        detector.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_outliers)
         complete &= not detector.skipped_ and not good.failed
     return detector, complete
 
@@ -149,8 +165,7 @@ def found_images(sources: Sequence[str]) -> "FoundImages":
     from ..images.reading import find_images
 
     found = find_images(sources)
-    for note in found.notes:
-        say(f"hyperfsad: {note}")
+    say_all(found.notes)
     return found
 
 
@@ -169,18 +184,13 @@ def _prepare(options: argparse.Namespace) -> None:
     use_threads(options.threads)
 
 
-def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    settings = {name: getattr(options, name, None) for name in FIXED}
-    settings["recipe"] = options.recipe or options.default_recipe
-    return settings | _machine(options)
-
-
 def _machine(options: argparse.Namespace) -> dict[str, Any]:
     return {"notify": say, **chosen(options, "backbone", "device", "engine", "batch_size")}
 
 
 def _refuse_fixed(options: argparse.Namespace) -> None:
-    given = [name for name in (*FIXED, "fast") if getattr(options, name, None) is not None]
-    if given:
-        name = "lambda" if given[0] == "lam" else given[0]
-        raise UsageError(f"--{name} is fixed in a saved detector; fit a new one to change it.")
+    """Settings are fixed in a saved detector, apart from where it runs."""
+    open_choices = ("backbone", "device", "engine", "batch_size")
+    for name in (*SETTINGS, "fast"):
+        if name not in open_choices and getattr(options, name, None) is not None:
+            raise UsageError("setting-fixed", name=COMMAND_LINE[name])

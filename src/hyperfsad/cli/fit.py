@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..disk.files import check_target
-from ..disk.locks import locked_file
+from ..disk.locks import changing
 from ..errors import DetectorFileError, UsageError
+from ..messages import count
 from . import arguments
 from .arguments import option
-from .console import count, exit_code, printable, progress, say
+from .console import exit_code, printable, progress, say, say_all
 from .detectors import (
     by_product,
     false_alarm_rate,
@@ -40,11 +41,8 @@ def add_fit(command: argparse.ArgumentParser) -> None:
 def fit(options: argparse.Namespace) -> int:
     """Learns from good parts and saves a detector."""
     if bool(options.categories) == bool(options.normal):
-        raise UsageError(
-            "Give either images of good parts, or --categories with a folder that holds one folder"
-            " of good parts for each product."
-        )
-    with locked_file(Path(options.output), wait=options.wait, notify=say):
+        raise UsageError("good-parts-or-categories")
+    with changing(Path(options.output), wait=options.wait, notify=say):
         _refuse_other_file(options.output)
         detector, complete = (_fitted_products if options.categories else fitted_detector)(options)
         _save(detector, options.output)
@@ -52,26 +50,24 @@ def fit(options: argparse.Namespace) -> int:
 
 
 def _fitted_products(options: argparse.Namespace) -> "tuple[ProductDetector, bool]":
-    from ..images.reading import product_folders
+    from ..images.finding import product_folders
 
     if options.calibrate and len(options.calibrate) > 1:
-        raise UsageError("With --categories, --calibrate takes one folder of folders as well.")
+        raise UsageError("categories-calibrate-one-folder")
     if options.fast:
-        raise UsageError(
-            "A fast look is for a detector of one product; leave --categories out, or --fast or"
-            " --fast-half."
-        )
+        raise UsageError("categories-with-fast")
     folders = product_folders(options.categories)
     detector = new_products(options)
     for found in folders.values():
-        for note in found.notes:
-            say(f"hyperfsad: {note}")
+        say_all(found.notes)
     good = product_folders(*options.calibrate) if options.calibrate else {}
     unknown = sorted(set(good) - set(folders))
     if unknown:
         raise UsageError(
-            f"{options.calibrate[0]} holds good parts of {', '.join(unknown)}, and"
-            f" {options.categories} does not; the folders' names must be the same."
+            "categories-differ",
+            folder=options.calibrate[0],
+            products=", ".join(unknown),
+            categories=options.categories,
         )
     rate = false_alarm_rate(options)
     products = {name: progress(found.paths, name) for name, found in folders.items()}
@@ -80,7 +76,7 @@ def _fitted_products(options: argparse.Namespace) -> "tuple[ProductDetector, boo
     for name, found in good.items():
         product = detector.products_[name]
         images = progress(found.paths, f"calibrating {name}")
-        product.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_odd)
+        product.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_outliers)
         complete &= not product.skipped_
     complete &= not any(found.failed for found in [*folders.values(), *good.values()])
     return detector, complete
@@ -104,7 +100,7 @@ def extend(options: argparse.Namespace) -> int:
 def _changing_target(options: argparse.Namespace) -> AbstractContextManager[None]:
     """From before the detector is read: or what another process adds meanwhile would be lost."""
     target = Path(options.output or options.detector)
-    return locked_file(target, wait=options.wait, notify=say)
+    return changing(target, wait=options.wait, notify=say)
 
 
 def _extend(options: argparse.Namespace) -> int:
@@ -122,9 +118,8 @@ def _extend(options: argparse.Namespace) -> int:
         detector.extend(product, images)
     else:
         detector.extend(images)
-    added = len(detector.support_) - before
-    if not added:
-        raise UsageError("There was no new normal image; the detector has not changed.")
+    if len(detector.support_) == before:
+        raise UsageError("nothing-new-learnt")
     _save(detector, options.output or options.detector)
     if threshold is not None:
         print(f"before: threshold {threshold:.3f}")
@@ -137,12 +132,11 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
         " to this score. With neither: an estimate from the parts that it was fitted on."
     )
     arguments.add_changed_detector(command)
-    arguments.add_files(command, "good", "GOOD", "images of good parts it has not learnt")
+    arguments.add_files(command, "good", "GOOD", "images of good parts that it has not learnt")
     option(command, "--product NAME", "product to calibrate, if the detector knows several")
     text = "set the threshold to this score; that of the map moves by the same factor"
     option(command, "--threshold SCORE", text, arguments.score)
-    arguments.add_false_alarm_rate(command)
-    arguments.add_keep_odd(command)
+    arguments.add_calibration(command)
     arguments.add_machine(command)
 
 
@@ -158,19 +152,19 @@ def _calibrate(options: argparse.Namespace) -> int:
     product = _chosen_product(options, detector)
     if product not in by_product(detector):
         products = ", ".join(by_product(detector))
-        raise UsageError(f"There is no product {product}; there are {products}.")
+        raise UsageError("product-unknown", product=product, products=products)
     if product:
         detector.encoder_  # noqa: B018 (loads it for all products)
     one = by_product(detector)[product]
     before, rate, complete = one.threshold_, false_alarm_rate(options), True
     if options.threshold is not None:
         if options.good or options.false_alarm_rate is not None:
-            raise UsageError("Give either --threshold, or good parts and --false-alarm-rate.")
+            raise UsageError("threshold-or-good-parts")
         one.move_threshold(options.threshold)
     elif options.good:
         good = found_images(options.good)
         images = progress(good.paths, "calibrating")
-        one.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_odd)
+        one.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_outliers)
         complete = not one.skipped_ and not good.failed
     else:
         one.calibrate(false_alarm_rate=rate)
@@ -191,9 +185,7 @@ def _refuse_other_file(path: str | None) -> None:
         try:
             read_header(Path(path))
         except DetectorFileError as error:
-            raise UsageError(
-                f"{path} exists and is not a detector file; choose another name."
-            ) from error
+            raise UsageError("output-other-file", path=path) from error
 
 
 def _chosen_product(
@@ -202,12 +194,9 @@ def _chosen_product(
     """The product that the options name; "" for a detector of one product."""
     products, product = getattr(detector, "products_", ()), options.product
     if products and product is None:
-        raise UsageError(
-            f"{options.detector} holds several products; say with --product which one to change"
-            f" ({', '.join(products)})."
-        )
+        raise UsageError("product-needed", path=options.detector, products=", ".join(products))
     if not products and product is not None:
-        raise UsageError(f"{options.detector} knows one product only; leave --product out.")
+        raise UsageError("product-single", path=options.detector)
     return product or ""
 
 

@@ -1,4 +1,4 @@
-"""Commands around inspection: demo, speed, encoders and info."""
+"""Commands around inspection: info, encoders and demo."""
 
 import argparse
 import json
@@ -7,24 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ..decisions.thresholds import Calibration
-from ..detector.recipes import PAPER_OFFLINE, stored_recipe
 from ..encoders import REGISTRY, EncoderSpec
 from ..encoders.runtime import precision_in
 from ..encoders.specs import Hub, Source
 from ..errors import DetectorFileError, UsageError
-from ..messages import as_rows
-from .arguments import add_figures, add_machine, add_recipe, flag, integers, option
-from .console import (
-    DONE,
-    NOTHING,
-    VERDICTS,
-    count,
-    printable,
-    printable_rows,
-    say,
-    show_status,
-    write_figures,
-)
+from ..messages import as_rows, count
+from .arguments import add_machine, add_recipe, flag, option
+from .console import DONE, NOTHING, VERDICTS, printable, printable_rows, say, show_status
 from .detectors import new_detector
 
 
@@ -67,29 +56,6 @@ def demo(options: argparse.Namespace) -> int:
     return DONE
 
 
-def add_speed(command: argparse.ArgumentParser) -> None:
-    option(command, "--shots 1,4", "numbers of good parts to remember", integers, "1,4")
-    option(command, "--rounds N", "rounds to measure; figures are medians", int, 5)
-    text = "other methods to time on the same tokens, or none"
-    option(command, "--peers NAMES", text, default="nearest,patchcore,subspace")
-    add_figures(command)
-    add_recipe(command, PAPER_OFFLINE)
-    add_machine(command)
-
-
-def speed(options: argparse.Namespace) -> int:
-    """Measures each stage and prints the table."""
-    from ..lab.drawing.figures import cost_against_shots
-    from ..lab.speed import measure
-
-    peers = [] if options.peers == "none" else options.peers.split(",")
-    report = measure(new_detector(options), options.shots, options.rounds, show_status, peers)
-    show_status("")
-    print(report.to_text())
-    write_figures(options, report.to_json(), lambda: cost_against_shots(report))
-    return DONE
-
-
 def add_encoders(command: argparse.ArgumentParser) -> None:
     command.set_defaults(action="list")
     actions = command.add_subparsers(title="actions", metavar="ACTION")
@@ -112,7 +78,7 @@ def encoders(options: argparse.Namespace) -> int:
     from ..encoders.weights import cached_folder, fetch
 
     if options.action != "list" and options.name not in REGISTRY:
-        raise UsageError(f"{options.name} is not one of {', '.join(REGISTRY)}.")
+        raise UsageError("encoder-not-listed", name=options.name, known=", ".join(REGISTRY))
     if options.action == "fetch":
         origin = Path(options.origin) if options.origin else None
         print(printable(f"{options.name} is in {fetch(REGISTRY[options.name], origin, say)}"))
@@ -146,8 +112,8 @@ def _verify(spec: EncoderSpec) -> int:
     if found.known is not None:
         rows.append(("known", found.known))
     width = max(len(source) for source, _ in rows)
-    for source, told in rows:
-        print(printable(f"{source:{width}}  {told}"))
+    for source, found_there in rows:
+        print(printable(f"{source:{width}}  {found_there}"))
     print(printable(found.verdict))
     return DONE if found.agree else NOTHING
 
@@ -181,7 +147,7 @@ def info(options: argparse.Namespace) -> int:
         else:
             rows += _method(header) + (_fast(header["fast"]) if fast else []) + _learnt(header)
     except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise DetectorFileError(f"{options.detector} is damaged: {error!r}.") from error
+        raise DetectorFileError("info-damaged", path=options.detector, cause=repr(error)) from error
     print(printable_rows(as_rows(rows)))
     return DONE
 
@@ -192,7 +158,7 @@ def _method(header: dict[str, Any]) -> list[str]:
     return [
         f"encoder     {encoder['name']}, {encoder['resolution']} px",
         f"layers      {', '.join(map(str, encoder['layers']))}",
-        f"recipe      {_recipe(header)}",
+        f"recipe      {header['recipe']}",
         f"lookup      {header['lookup']}",
         f"pooling     {header['pooling']}, λ = {header['lambda']}",
         *([f"missing     weighs {header['missing']:g}"] if header.get("missing") else []),
@@ -212,12 +178,6 @@ def _fast(header: dict[str, Any]) -> list[str]:
         f"fast look   {side} px, {precision}, threshold {threshold} (map {of_map})",
         f"limits      clearly good below {low:g}, clearly bad above {high:g} times the threshold",
     ]
-
-
-def _recipe(header: dict[str, Any]) -> str:
-    name = stored_recipe(header.get("recipe"), header["encoder"]["name"])
-    earlier = header.get("recipe", "paper")
-    return name if name == earlier else f"{name} (called {earlier} when it was saved)"
 
 
 def _learnt(header: dict[str, Any]) -> list[str]:

@@ -1,0 +1,301 @@
+"""Commands of the lab, all behind one word: the paper's tables, figures, theorems and timings."""
+
+import argparse
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..detector.settings import PAPER_OFFLINE, SETTINGS, find_recipe
+from ..disk.locks import occupied
+from ..errors import UsageError
+from . import arguments
+from .arguments import add_setting, chosen, flag, option
+from .console import (
+    DONE,
+    exit_code,
+    later_bar,
+    printable,
+    printable_rows,
+    progress,
+    say,
+    show_status,
+    write_figures,
+)
+from .detect import add_cluster, cluster_of, refuse_cluster_options
+from .detectors import found_images, new_detector, single_detector
+
+if TYPE_CHECKING:
+    from ..lab.run import Suite
+    from ..lab.spread import SpreadOnRay
+
+
+def add_lab(command: argparse.ArgumentParser) -> None:
+    command.description = "Reproduce the paper and test its theorems on your parts."
+    group = command.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, (text, add, run) in LAB.items():
+        added = group.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        added.set_defaults(run_lab=run)
+        add(added)
+
+
+def lab(options: argparse.Namespace) -> int:
+    """Runs a command of the lab."""
+    code: int = options.run_lab(options)
+    return code
+
+
+def _add_protocol(command: argparse.ArgumentParser) -> None:
+    """Which support images, and which other systems are measured on the same test images."""
+    option(command, "--shots 1,2,4", "numbers of support images", arguments.integers, "1,2,4")
+    option(command, "--runs N", "random support sets for each number of shots", int, 5)
+    option(command, "--seed N", "seed that draws the support sets", int, 0)
+    text = "JSON file of support images, instead of --shots, --runs and --seed"
+    option(command, "--supports FILE", text)
+    text = "folder with scores.csv of another system, measured beside ours; may be repeated"
+    kind = arguments.named_folder
+    option(command, "--import NAME=DIR", text, kind, action="append", dest="imports")
+    arguments.add_device(command, "torch", "so that figures do not depend on what is installed")
+    option(command, "--cache-limit GB", "disk space for encoded images, in GB", float, 20)
+    arguments.add_wait(command)
+
+
+def _protocol(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        **chosen(options, "shots", "runs", "seed", "device", "engine"),
+        "supports": Path(options.supports) if options.supports else None,
+        "imports": tuple((name, Path(folder)) for name, folder in options.imports or ()),
+        "cache_limit": round(options.cache_limit * (1 << 30)),
+    }
+
+
+def _add_benchmark(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Measure accuracy on data sets, in tables like the paper's. The figures depend on the"
+        " encoder: only --recipe paper measures the paper's configuration."
+    )
+    text = "layout of the data set: mvtec, visa, mpdd, btad, resc, brats or folder"
+    option(command, "--dataset NAME", text)
+    option(command, "--root DIR", "folder of the data set")
+    text = "JSON file that names several data sets and encoders, instead of --dataset"
+    option(command, "--suite FILE", text)
+    option(command, "--categories A,B", "categories to measure (default: all)", arguments.names)
+    text = "tables to make: main, peers, authors, lookup, layers, resolution, lambda, pooling or"
+    text += " efficiency"
+    option(command, "--preset NAME", text, default="main")
+    flag(command, "--figures", "draw figures like the paper's (needs hyperfsad[bench])")
+    _add_protocol(command)
+    text = "side in pixels at which maps and masks are compared"
+    option(command, "--eval-size PX", text, int, 256)
+    text = f"recipe of the Hyper-FSAD rows: {SETTINGS['recipe'].help}"
+    add_setting(command, "recipe", f"{text} (default: {PAPER_OFFLINE})", default=None)
+    command.set_defaults(recipe=PAPER_OFFLINE)
+    text = "encoder; may be repeated (default: the recipe's)"
+    option(command, "--backbone NAME", text, action="append")
+    text = "side of the encoder's square input in pixels (default: the encoder's)"
+    add_setting(command, "resolution", text)
+    text = "also run the peers that allow it with N orientations of each support image"
+    option(command, "--rotations N", text, int, 1)
+    option(command, "-o --output DIR", "folder for tables and records", default="benchmark")
+    add_cluster(command, "measure")
+
+
+def _benchmark(options: argparse.Namespace) -> int:
+    """Runs a preset on one data set, or on those of a suite, and prints its tables."""
+    from ..encoders.encoder import use_threads
+    from ..lab.run import Source, Suite
+
+    refuse_cluster_options(options)
+    use_threads(options.threads)
+    encoders = tuple(options.backbone or [find_recipe(options.recipe).backbone])
+    out = Path(options.output)
+    if options.suite:
+        suite = Suite.read(Path(options.suite), encoders)
+    elif options.dataset and options.root:
+        source = Source(options.dataset, options.root)
+        suite = Suite({options.dataset: source}, encoders, options.categories)
+    else:
+        raise UsageError("dataset-or-suite")
+    with occupied(out, wait=options.wait, notify=say):
+        return _run_benchmark(options, suite, out)
+
+
+def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
+    from ..lab.drawing.illustrate import Drawn
+    from ..lab.efficiency import efficiency_table
+    from ..lab.run import run_benchmark
+    from ..lab.tables import to_markdown, write_table
+
+    if options.preset == "efficiency":
+        if options.on:
+            raise UsageError("efficiency-here")
+        settings = chosen(options, "shots", "resolution", "recipe", "device", "engine")
+        table = efficiency_table(suite.load(), suite.encoders, notify=say, **settings)
+        write_table(table, out, "efficiency")
+        print(printable_rows(to_markdown(table)))
+        print(printable(f"Tables: {out}"))
+        return DONE
+    settings = _protocol(options)
+    settings |= chosen(options, "resolution", "recipe", "eval_size", "rotations")
+    settings["figures"] = Drawn() if options.figures else None
+    with contextlib.ExitStack() as stack:
+        if options.on:
+            settings["spread"] = stack.enter_context(_spread(options, settings))
+        bar = stack.enter_context(later_bar())
+        outcome = run_benchmark(suite, options.preset, out, progress=bar, notify=say, **settings)
+    for table in outcome.tables.values():
+        print(printable_rows(to_markdown(table)))
+    if "differences" in outcome.details:
+        print(printable(f"Which system leads, and how sure that is: {out / 'differences.md'}"))
+    print(printable(f"Tables and records: {out}"))
+    return DONE
+
+
+def _spread(options: argparse.Namespace, settings: dict[str, Any]) -> "SpreadOnRay":
+    from ..lab.spread import SpreadOnRay
+
+    machine = {**chosen(options, "device", "engine"), "limit": settings["cache_limit"]}
+    return SpreadOnRay(cluster_of(options), notify=say, **machine)
+
+
+def _add_reproduce(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Run all tables and figures of the paper on the data sets and encoders of a suite, and put"
+        " them into one page and one LaTeX file. A killed run continues where it stopped."
+    )
+    text = "JSON file that names data sets and encoders, as for benchmark"
+    option(command, "--suite FILE", text, required=True)
+    _add_protocol(command)
+    text = "tables to make (default: all of the paper: main, peers, lookup, layers, resolution,"
+    option(command, "--presets A,B", f"{text} efficiency, lambda, pooling)", arguments.names)
+    option(command, "-o --output DIR", "folder for everything", default="reproduction")
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    """Runs everything that can be run, and says what cannot."""
+    from ..encoders.encoder import use_threads
+    from ..lab.reproduce.plan import PAPER_PRESETS, Request
+    from ..lab.reproduce.run import reproduce as run
+    from ..lab.run import Suite
+
+    use_threads(options.threads)
+    out = Path(options.output)
+    suite = Suite.read(Path(options.suite), [find_recipe(PAPER_OFFLINE).backbone])
+    presets = PAPER_PRESETS if options.presets is None else options.presets
+    request = Request(presets=presets, **_protocol(options))
+    with occupied(out, wait=options.wait, notify=say), later_bar() as bar:
+        found = run(suite, out, request, file=options.suite, progress=bar, notify=say)
+    print(printable(f"See {found.page}; for LaTeX {found.latex}"))
+    return exit_code(not found.absent)
+
+
+def _add_speed(command: argparse.ArgumentParser) -> None:
+    option(command, "--shots 1,4", "numbers of good parts to remember", arguments.integers, "1,4")
+    option(command, "--rounds N", "rounds to measure; figures are medians", int, 5)
+    text = "other methods to time on the same tokens, or none"
+    option(command, "--peers NAMES", text, default="nearest,patchcore,subspace")
+    _add_rest(command)
+
+
+def _speed(options: argparse.Namespace) -> int:
+    """Measures each stage and prints the table."""
+    from ..lab.drawing.figures import cost_against_shots
+    from ..lab.speed import measure
+
+    peers = [] if options.peers == "none" else options.peers.split(",")
+    report = measure(new_detector(options), options.shots, options.rounds, show_status, peers)
+    show_status("")
+    print(report.to_text())
+    write_figures(options, report.to_json(), lambda: cost_against_shots(report))
+    return DONE
+
+
+def _add_certify(command: argparse.ArgumentParser) -> None:
+    arguments.add_source(command)
+    text = "images of good parts that the detector has not learnt"
+    option(command, "--good IMAGE", text, nargs="+", required=True)
+    option(command, "--bad IMAGE", "images of bad parts", nargs="+", required=True)
+    text = "folder of the bad parts' masks, which say which patches are defective"
+    option(command, "--masks DIR", text)
+    _add_rest(command)
+
+
+def _certify(options: argparse.Namespace) -> int:
+    """Prints the certificates of Theorem 1 and the ranking bound of Theorem 2."""
+    from ..lab import theorems as theory
+    from ..lab.theorems import plots, text
+
+    good, bad = found_images(options.good), found_images(options.bad)
+    detector = single_detector(options)
+    report = theory.certify(detector, progress(good.paths, "good"), progress(bad.paths, "bad"))
+    blocks = detector.settings.layers
+    layers = theory.rank_layers(report.good, report.bad, report.lam, blocks)
+    masks = None
+    if options.masks:
+        masks = theory.read_masks(report.bad, options.masks, detector.settings.grid)
+    patches = theory.rank_patches(report.good, report.bad, blocks, masks)
+    told = (text.certificate_text(report, blocks), text.ranking_text(layers))
+    print(printable_rows("\n\n".join((*told, text.patches_text(patches)))))
+    content = {
+        "theorem_1": report.to_json(),
+        "theorem_2": layers.to_json(),
+        "theorem_2_patches": patches.to_json(),
+    }
+    write_figures(options, content, lambda: plots.certificate_figure(report, layers))
+    return exit_code(not (detector.skipped_ or good.failed or bad.failed))
+
+
+def _add_stability(command: argparse.ArgumentParser) -> None:
+    text = "images to check: files, globs or folders"
+    command.add_argument("images", nargs="+", metavar="IMAGE", help=text)
+    arguments.add_source(command)
+    text = "length of the random step added to each token, whose own length is 1"
+    option(command, "--noise LENGTH", text, float, 0.05)
+    _add_rest(command)
+
+
+def _stability(options: argparse.Namespace) -> int:
+    """Prints how far noise and more memory can change scores."""
+    from ..lab.theorems import check_stability, plots, text
+
+    found = found_images(options.images)
+    detector = single_detector(options)
+    report = check_stability(detector, progress(found.paths, "checking"), options.noise)
+    print(printable_rows(text.stability_text(report)))
+    write_figures(options, report.to_json(), lambda: plots.stability_figure(report))
+    return exit_code(not (detector.skipped_ or found.failed))
+
+
+def _add_rest(command: argparse.ArgumentParser) -> None:
+    arguments.add_figures(command)
+    arguments.add_recipe(command, PAPER_OFFLINE)
+    arguments.add_machine(command)
+
+
+LAB = {
+    "benchmark": (
+        "measure accuracy on data sets, in tables like the paper's",
+        _add_benchmark,
+        _benchmark,
+    ),
+    "reproduce": (
+        "run all tables and figures of the paper, into one page",
+        _add_reproduce,
+        _reproduce,
+    ),
+    "speed": (
+        "measure the time and memory of an inspection on this machine",
+        _add_speed,
+        _speed,
+    ),
+    "certify": (
+        "prove score margins between good and bad parts (Theorems 1 and 2)",
+        _add_certify,
+        _certify,
+    ),
+    "stability": (
+        "check how much noise and more memory change scores (Proposition 1)",
+        _add_stability,
+        _stability,
+    ),
+}
+"""The help of each command, what adds its options, and what runs it."""
