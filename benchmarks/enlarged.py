@@ -3,7 +3,7 @@
     python benchmarks/enlarged.py --suite suite.json [--times 3] [--tiles PX] [--shots 1,4]
 
 Enlarged pictures hold no detail that the whole view lacks, so this is the hard case for tiles. The
-support is that of `hyperfsad benchmark`.
+support is that of `hyperfsad lab benchmark`.
 `--every N` takes every N-th test image only. It prints the I-AUROC in percent.
 """
 

@@ -270,7 +270,7 @@ def arguments(description: str | None, output: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--suite", help="JSON file of data sets, as for `hyperfsad benchmark`")
+    parser.add_argument("--suite", help="JSON file of data sets, as for `hyperfsad lab benchmark`")
     parser.add_argument("-o", "--output", default=output, help="folder for the figures")
     parser.add_argument("--products", help="only these, separated by commas")
     parser.add_argument("--threads", type=int, help="CPU cores to use")

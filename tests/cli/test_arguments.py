@@ -20,8 +20,8 @@ from hyperfsad.method.lookups import LOOKUPS
         (arguments.names, "bottle,,tile", ("bottle", "tile")),
         (arguments.place, "120,45.5", (120.0, 45.5)),
         (arguments.area, "0", 0.0),
-        (arguments.rotations, "auto", "auto"),
-        (arguments.rotations, "8", 8),
+        (arguments.whole, "auto", "auto"),
+        (arguments.whole, "8", 8),
         (arguments.tile, "640", 640),
         (arguments.score, "-0.5", -0.5),
         (arguments.share, "0.01", 0.01),
@@ -41,7 +41,7 @@ def test_a_value_is_read(kind: Callable[[str], object], text: str, value: object
         (arguments.area, "-1", "not a number of pixels"),
         (arguments.area, "nan", "not a number of pixels"),
         (arguments.area, "inf", "not a number of pixels"),
-        (arguments.rotations, "some", "not a number such as 16, or auto"),
+        (arguments.whole, "some", "not a number such as 16, or auto"),
         (arguments.tile, "0", "not a tile's side in pixels"),
         (arguments.tile, "photos/", "put --tiles last"),
         (arguments.score, "nan", "not a score such as 0.25"),
@@ -79,7 +79,7 @@ def test_the_help_names_every_lookup(capsys: pytest.CaptureFixture[str]) -> None
     [
         (["--threads", "100000"], "The number of threads is 1 to"),
         (["--threads", "0"], "The number of threads is 1 to"),
-        (["--backbone", ""], "backbone is a text"),
+        (["--backbone", ""], "--backbone must be a text"),
     ],
 )
 def test_values_that_cannot_be_used_are_sentences(

@@ -40,7 +40,7 @@ def test_a_fast_detector_from_fit_to_verdicts(
     assert "fast look   112 px, int8" in told
     assert "clearly good below" in told
     assert main(["detect", str(parts / "test"), "--detector", file, "-o", str(out)]) == DONE
-    assert "by the fast look alone" in capsys.readouterr().out
+    assert "by pre-screening alone" in capsys.readouterr().out
     records = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert {record["looked"] for record in records} <= {"fast", "full"}
     assert len({record["threshold"] for record in records}) == 1
@@ -62,7 +62,7 @@ def test_what_does_not_go_with_a_fast_look_is_refused(
     file = str(tmp_path / "part.hfsad")
     several = ["fit", "--categories", str(parts), "-o", file, "--fast", "--backbone", tiny]
     assert main(several) == NOTHING
-    assert "leave --categories out" in capsys.readouterr().err
+    assert "leave --categories or --fast out" in capsys.readouterr().err
     tiled = ["fit", str(parts / "good"), "-o", file, "--fast", "--tiles", "56", "--backbone", tiny]
     assert main([*tiled, *SMALL]) == NOTHING
-    assert "--tiles and --budget" in capsys.readouterr().err
+    assert "--tiles and --max-cost" in capsys.readouterr().err

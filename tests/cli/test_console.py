@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperfsad.cli.console import LONG, NOTHING, SOME_FAILED, progress, say
+from hyperfsad.cli.console import LOGGED_FROM, NOTHING, SOME_FAILED, progress, say
 from hyperfsad.cli.main import main
 from tests.conftest import read_results
 
@@ -65,9 +65,9 @@ def test_options_and_labels_are_visible_too(
 
 def test_a_log_says_that_long_work_begins(capsys: pytest.CaptureFixture[str]) -> None:
     """A terminal has a bar instead."""
-    assert list(progress(range(LONG), "learning")) == list(range(LONG))
-    assert capsys.readouterr().err == f"learning: {LONG} images\n"
+    assert list(progress(range(LOGGED_FROM), "learning")) == list(range(LOGGED_FROM))
+    assert capsys.readouterr().err == f"learning: {LOGGED_FROM} images\n"
     list(progress(iter(range(3000)), "detecting", 3000))
     assert capsys.readouterr().err == "detecting: 3,000 images\n"
-    list(progress(range(LONG - 1), "learning"))
+    list(progress(range(LOGGED_FROM - 1), "learning"))
     assert capsys.readouterr().err == ""

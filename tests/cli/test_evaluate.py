@@ -79,8 +79,8 @@ def test_good_and_bad_folders_and_a_bad_file(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("", "Give either TREE, or --good and --bad."),
-        ("{tree} --good {tree}", "Give either TREE, or --good and --bad."),
+        ("", "Parts come either from a tree"),
+        ("{tree} --good {tree}", "Parts come either from a tree"),
         ("{tree} {tree}", "Give one TREE, not 2"),
         ("{root}", "holds no test images; give a folder with test/good"),
         ("--good {empty}", "holds no images"),

@@ -46,7 +46,7 @@ def test_extend_refuses_what_is_learnt_already(
     assert main(["extend", str(fitted), str(photos / "0.png")]) == NOTHING
     told = capsys.readouterr().err.splitlines()
     assert "0.png was learnt already" in told[0]
-    assert "no new normal image" in told[1]
+    assert "No normal image was new" in told[1]
     assert fitted.read_bytes() == before
 
 
@@ -66,7 +66,7 @@ def test_extend_needs_the_product(
     assert "say with --product which one" in capsys.readouterr().err
     assert main(["extend", str(products), one, "--product", "bolt"]) == DONE
     assert main(["extend", str(products), one, "--product", "bolt"]) == NOTHING
-    assert "no new normal image" in capsys.readouterr().err
+    assert "No normal image was new" in capsys.readouterr().err
     assert main(["extend", str(products), two, "--product", "bolt"]) == DONE
     counts = {p["name"]: len(p["normal_images"]) for p in read_header(products)["products"]}
     assert counts == {"bolt": 4, "Ölring <b> 1": 2}

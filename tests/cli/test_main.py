@@ -74,7 +74,7 @@ def places(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
         ("explain {photo} --detector {part} --at 999,1", "lies outside"),
         ("explain {nowhere} --detector {part}", "does not exist"),
         ("explain {photo} --detector {part} -o x.xyz", "ends with .jpg"),
-        ("benchmark --dataset mvtec", "Give --dataset and --root"),
+        ("lab benchmark --dataset mvtec", "Give --dataset and --root"),
     ],
 )
 def test_a_wrong_command_is_one_sentence_and_exit_1(
@@ -132,7 +132,7 @@ def test_help_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for command in COMMANDS:
-        assert f"    {command} " in done.stdout or f"    {command}\n" in done.stdout
+        assert f"\n  {command} " in done.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)

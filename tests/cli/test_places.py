@@ -59,7 +59,7 @@ def test_files_of_figures_make_no_folders(
         with pytest.raises(SystemExit) as stopped:
             main(["coverage", "--normal", str(photos), option, str(tmp_path / "new" / "x.png")])
         assert stopped.value.code == NOTHING
-        assert "is not a file in a folder that is there" in capsys.readouterr().err
+        assert "is not a file in an existing folder" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 

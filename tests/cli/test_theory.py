@@ -48,7 +48,7 @@ def test_coverage(
     assert len(report["layers"]) == 3  # type: ignore[arg-type]
     assert plot.stat().st_size > 1000
     assert main([*command, "--threshold", "0.9"]) == 1
-    assert "take --recipe paper-offline" in capsys.readouterr().err
+    assert "use --recipe paper-offline" in capsys.readouterr().err
     command += ["--recipe", "paper-offline"]
     assert main([*command, "--threshold", "0.9"]) == 0
     assert "from the threshold 0.9000" in capsys.readouterr().out
@@ -61,7 +61,7 @@ def test_certify(
     fitted: Path, good: Path, bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told, plot = tmp_path / "certificates.json", tmp_path / "certificates.png"
-    command = ["certify", "--detector", str(fitted), "--good", str(good), "--bad", str(bad)]
+    command = ["lab", "certify", "--detector", str(fitted), "--good", str(good), "--bad", str(bad)]
     assert main([*command, "--json", str(told), "--plot", str(plot)]) == 0
     captured = capsys.readouterr()
     assert captured.err.count("is left out") == 3  # what it has learnt flatters it
@@ -80,7 +80,7 @@ def test_certify(
 
 def test_certify_can_learn_first(tiny: str, good: Path, bad: Path) -> None:
     normal = sorted(map(str, good.glob("*")))
-    command = ["certify", "--good", *normal[2:], "--bad", str(bad), "--backbone", tiny]
+    command = ["lab", "certify", "--good", *normal[2:], "--bad", str(bad), "--backbone", tiny]
     command += ["--layers", "2", "--resolution", "84"]
     assert main([*command, "--normal", *normal[:2]]) == 0
     assert main(command) == 1
@@ -90,7 +90,7 @@ def test_stability(
     fitted: Path, bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told, plot = tmp_path / "stability.json", tmp_path / "stability.png"
-    command = ["stability", str(bad), "--detector", str(fitted)]
+    command = ["lab", "stability", str(bad), "--detector", str(fitted)]
     assert main([*command, "--json", str(told), "--plot", str(plot)]) == 0
     assert "Every limit is kept." in capsys.readouterr().out
     assert read(told)["holds"] is True
@@ -138,7 +138,7 @@ def test_bad_files_are_named_and_the_rest_goes_on(
     fitted: Path, good: Path, bad: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (bad / "broken.png").write_bytes(b"no picture")
-    command = ["certify", "--detector", str(fitted), "--good", str(good), "--bad", str(bad)]
+    command = ["lab", "certify", "--detector", str(fitted), "--good", str(good), "--bad", str(bad)]
     assert main(command) == 3
     captured = capsys.readouterr()
     assert "broken.png" in captured.err
@@ -148,5 +148,5 @@ def test_bad_files_are_named_and_the_rest_goes_on(
 def test_a_detector_of_several_products_is_refused(
     products: Path, mixed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["stability", str(mixed), "--detector", str(products)]) == 1
+    assert main(["lab", "stability", str(mixed), "--detector", str(products)]) == 1
     assert "holds several products" in capsys.readouterr().err

@@ -14,7 +14,16 @@ def test_a_benchmark_on_ray_writes_the_same_bytes(
 ) -> None:
     monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
     mvtec_tree(tmp_path / "mvtec", ["bolt", "nut"], test=9)  # two blocks each
-    words = ["benchmark", "--dataset", "mvtec", "--root", str(tmp_path / "mvtec"), "--shots", "1,2"]
+    words = [
+        "lab",
+        "benchmark",
+        "--dataset",
+        "mvtec",
+        "--root",
+        str(tmp_path / "mvtec"),
+        "--shots",
+        "1,2",
+    ]
     words += ["--runs", "2", "--backbone", tiny, "--resolution", "84", "--device", "cpu"]
     here, there = tmp_path / "here", tmp_path / "there"
     words += ["--cache-limit", "0"]
@@ -32,7 +41,7 @@ def test_times_are_not_taken_on_a_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mvtec_tree(tmp_path / "mvtec", ["bolt"])
-    words = ["benchmark", "--dataset", "mvtec", "--root", str(tmp_path / "mvtec")]
+    words = ["lab", "benchmark", "--dataset", "mvtec", "--root", str(tmp_path / "mvtec")]
     words += ["--preset", "efficiency", "--on", "ray", "-o", str(tmp_path / "out")]
     assert main(words) == 1
     assert "leave --on out" in capsys.readouterr().err

@@ -95,8 +95,8 @@ def test_what_is_no_budget_is_refused(tiny: str) -> None:
 
 def test_the_command_line(tiny: str, photos: Path, tmp_path: Path) -> None:
     file = str(tmp_path / "part.hfsad")
-    options = ["--backbone", tiny, "--budget", "50", "--rotations", "1", "--tiles", "no"]
+    options = ["--backbone", tiny, "--max-cost", "50", "--rotations", "1", "--tiles", "no"]
     assert main(["fit", str(photos), "-o", file, *options]) == 0
     assert HyperFSAD.load(file).tile_side is None
     with pytest.raises(SystemExit):
-        main(["fit", str(photos), "-o", file, "--budget", "0"])
+        main(["fit", str(photos), "-o", file, "--max-cost", "0"])

@@ -37,7 +37,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def benchmark(root: Path, tiny: str, out: Path, *more: str) -> int:
-    command = ["benchmark", "--dataset", "mvtec", "--root", str(root), "--backbone", tiny]
+    command = ["lab", "benchmark", "--dataset", "mvtec", "--root", str(root), "--backbone", tiny]
     return main([*command, "--shots", "1,2", "--runs", "2", "-o", str(out), *more])
 
 
@@ -424,7 +424,20 @@ def test_a_suite_names_several_data_sets(root: Path, tiny: str, tmp_path: Path) 
     file.write_text(json.dumps({"datasets": sources, "encoders": [tiny]}))
     out = tmp_path / "out"
     assert (
-        main(["benchmark", "--suite", str(file), "--shots", "1", "--runs", "1", "-o", str(out)])
+        main(
+            [
+                "lab",
+                "benchmark",
+                "--suite",
+                str(file),
+                "--shots",
+                "1",
+                "--runs",
+                "1",
+                "-o",
+                str(out),
+            ]
+        )
         == 0
     )
     found = {(record.dataset, record.category) for record in read_records(out / "records.jsonl")}
@@ -441,7 +454,7 @@ def test_a_bad_suite_is_one_sentence(tmp_path: Path, content: str) -> None:
 def test_bad_arguments_are_one_sentence(
     root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["benchmark", "--dataset", "mvtec"]) == 1
+    assert main(["lab", "benchmark", "--dataset", "mvtec"]) == 1
     assert benchmark(root / "nowhere", tiny, tmp_path / "out") == 1
     assert benchmark(root, tiny, tmp_path / "out", "--preset", "magic") == 1
     assert benchmark(root, tiny, tmp_path / "out", "--runs", "0") == 1

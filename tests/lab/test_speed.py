@@ -21,7 +21,18 @@ def test_the_report_holds_every_stage_and_ratio(
     tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, picture = tmp_path / "speed.json", tmp_path / "cost.png"
-    command = ["speed", "--backbone", tiny, "--shots", "3,1", "--rounds", "1", "--engine", "torch"]
+    command = [
+        "lab",
+        "speed",
+        "--backbone",
+        tiny,
+        "--shots",
+        "3,1",
+        "--rounds",
+        "1",
+        "--engine",
+        "torch",
+    ]
     assert main([*command, "--json", str(path), "--plot", str(picture)]) == 0
     report = json.loads(path.read_text(encoding="utf-8"))
     assert [cost["shots"] for cost in report["costs"]] == [1, 3]
@@ -47,7 +58,18 @@ def test_the_report_holds_every_stage_and_ratio(
 
 
 def test_peers_are_those_that_are_named(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["speed", "--backbone", tiny, "--shots", "1", "--rounds", "1", "--engine", "torch"]
+    command = [
+        "lab",
+        "speed",
+        "--backbone",
+        tiny,
+        "--shots",
+        "1",
+        "--rounds",
+        "1",
+        "--engine",
+        "torch",
+    ]
     assert main([*command, "--peers", "none"]) == 0
     assert "over ours" not in capsys.readouterr().out
     assert main([*command, "--peers", "winclip"]) == 1

@@ -518,7 +518,7 @@ def test_killed_cut_off_and_stopped_nothing_is_lost_or_done_twice(
 TWICE = """
 import signal, sys
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.watch import stopped_by_signals
+from hyperfsad.cli.plant import stopped_by_signals
 from hyperfsad.watch.watcher import Watcher
 
 detector = HyperFSAD.load(sys.argv[1], device="cpu")

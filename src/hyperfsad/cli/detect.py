@@ -83,7 +83,9 @@ def detect(options: argparse.Namespace) -> int:
     refuse_cluster_options(options)
     out = Path(options.output)
     if not options.images:
-        raise UsageError("images-after-normal" if options.normal else "no-image-named")
+        if options.normal:
+            raise UsageError("images-after-normal")
+        raise UsageError("no-image-named")
     if options.detector and (options.calibrate or options.false_alarm_rate is not None):
         raise UsageError("detector-has-threshold", path=options.detector)
     if options.on:

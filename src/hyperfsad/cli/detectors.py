@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from ..images.reading import FoundImages
 
 
-def given_settings(options: argparse.Namespace) -> dict[str, Any]:
+def given_settings(options: argparse.Namespace, use: str = "") -> dict[str, Any]:
     """The settings that the options name; refused before anything heavy is imported."""
     given = {name: getattr(options, name, None) for name in SETTINGS}
     given["recipe"] = options.recipe or options.default_recipe
     settings = {name: value for name, value in given.items() if value is not None}
-    Settings(**settings)
+    Settings(**settings).check(use)
     if "max_cost" in settings:
         settings["budget"] = settings.pop("max_cost")
     return settings
@@ -61,7 +61,7 @@ def maker(options: argparse.Namespace) -> "Callable[..., HyperFSAD]":
 
 def new_products(options: argparse.Namespace) -> "ProductDetector":
     """A detector of several products that has learnt nothing yet."""
-    settings = given_settings(options)
+    settings = given_settings(options, "products")
     _prepare(options)
     from ..detector.products import ProductDetector
 
@@ -70,7 +70,7 @@ def new_products(options: argparse.Namespace) -> "ProductDetector":
 
 def new_cascade(options: argparse.Namespace) -> "CascadeDetector":
     """A detector with 8-bit pre-screening that has learnt nothing yet."""
-    settings = given_settings(options)
+    settings = given_settings(options, "cascade")
     _prepare(options)
     from ..detector.cascade import CascadeDetector
 

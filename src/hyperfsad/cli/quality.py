@@ -94,7 +94,7 @@ def evaluate(options: argparse.Namespace) -> int:
     if len(options.tree) > 1:
         raise UsageError("one-tree", given=len(options.tree))
     if bool(options.tree) == bool(options.good or options.bad):
-        raise UsageError("tree-or-parts")
+        raise UsageError("test-set-choice")
     detector = saved_detector(options)
     from ..quality.evaluation.evaluation import PAGE
     from ..quality.evaluation.run import evaluate as run

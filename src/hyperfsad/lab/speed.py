@@ -61,7 +61,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class SpeedReport:
-    """What `hyperfsad speed` found."""
+    """What `hyperfsad lab speed` found."""
 
     encoder: str
     resolution: int

@@ -15,7 +15,7 @@ from .peers.peer import Peer
 
 OURS = "ours"
 COMPARED = ("nearest", "patchcore", "subspace")
-"""What `hyperfsad speed` compares with unless it is told otherwise."""
+"""What `hyperfsad lab speed` compares with unless it is told otherwise."""
 
 LARGEST = 16_384
 """Rows of the memory beyond which peers are left out: the greedy coreset of PatchCore alone would

@@ -11,7 +11,6 @@ CLI_SENTENCES: Sentences = {
     "images-after-normal": (
         "No image to inspect was named; put the images before {option[normal]}."
     ),
-    "all-images-in-output": "All images lie in the output folder {folder}.",
     "detector-has-threshold": (
         "A saved detector has its threshold; to change it, run `hyperfsad calibrate {path}` with"
         " {option[false_alarm_rate]} or with other good parts."
@@ -52,7 +51,6 @@ CLI_SENTENCES: Sentences = {
     "output-other-file": "{path} exists and is not a detector file; choose another name.",
     "good-before-bad": "No good part was named; put the good parts before {option[bad]}.",
     "one-tree": ("Give one TREE, not {given}; name parts with {option[good]} and {option[bad]}."),
-    "tree-or-parts": "Give either TREE, or {option[good]} and {option[bad]}.",
     "results-or-images": (
         "Give results of earlier runs for both the stream and the calibration, or images for both."
     ),

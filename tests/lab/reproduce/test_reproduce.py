@@ -54,7 +54,7 @@ def write_suite(path: Path, datasets: dict[str, Any], encoders: list[str]) -> No
 
 
 def reproduce(suite: Path, out: Path, *more: str) -> int:
-    return main(["reproduce", "--suite", str(suite), "-o", str(out), *SMALL, *more])
+    return main(["lab", "reproduce", "--suite", str(suite), "-o", str(out), *SMALL, *more])
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -202,7 +202,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     home: Path, done: Path, tmp_path: Path
 ) -> None:
     out, presets = tmp_path / "out", ("--presets", "lambda,pooling")
-    command = [sys.executable, "-c", KILLED, "reproduce", "--suite"]
+    command = [sys.executable, "-c", KILLED, "lab", "reproduce", "--suite"]
     command += [str(home / "suite.json"), "-o", str(out), *SMALL, *presets]
     process = subprocess.run(command, capture_output=True, timeout=300, check=False)
     assert process.returncode == -signal.SIGKILL, process.stderr[-2000:]

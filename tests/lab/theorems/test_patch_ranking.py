@@ -126,7 +126,7 @@ def test_certify_writes_both_levels(
         (tmp_path / "masks").mkdir(exist_ok=True)
         mask.save(tmp_path / "masks" / f"{path.stem}_mask.png")
     out = tmp_path / "out.json"
-    command = ["certify", "--normal", str(good / "01.png"), "--good", str(good / "02.png")]
+    command = ["lab", "certify", "--normal", str(good / "01.png"), "--good", str(good / "02.png")]
     command += [str(good / "03.png"), "--bad", str(bad), "--backbone", tiny, "--resolution", "84"]
     command += ["--device", "cpu", "--json", str(out)]
     assert main([*command, *(["--masks", str(tmp_path / "masks")] if with_masks else [])]) == 0

@@ -22,7 +22,7 @@ def written(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
         draw("plate", seed=seed, size=128).image.save(good / f"{seed}.png")
     out = folder / "out"
     words = ["advise", str(good), "-o", str(out), "--backbone", tiny, "--device", "cpu"]
-    assert main([*words, "--budget", "1.2"]) == 0
+    assert main([*words, "--max-cost", "1.2"]) == 0
     return out
 
 
@@ -80,7 +80,7 @@ def test_bad_parts_instead_of_drawn_ones(
     Image.new("RGB", (96, 80), (0, 255, 0)).save(bad / "green.png")
     (bad / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     words = ["advise", str(photos), "--bad", str(bad), "-o", str(tmp_path / "out")]
-    assert main([*words, "--backbone", tiny, "--device", "cpu", "--budget", "1"]) == 3
+    assert main([*words, "--backbone", tiny, "--device", "cpu", "--max-cost", "1"]) == 3
     told = capsys.readouterr()
     assert "1 bad parts" not in told.out
     assert "broken.png" in told.err

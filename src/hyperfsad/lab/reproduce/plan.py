@@ -71,7 +71,7 @@ class Request:
 
     def command(self, suite: str) -> str:
         """A command that asks for the same; what changes no figure is left out."""
-        words = ["hyperfsad", "reproduce", "--suite", suite]
+        words = ["hyperfsad", "lab", "reproduce", "--suite", suite]
         if self.supports:
             words += ["--supports", str(self.supports)]
         else:
