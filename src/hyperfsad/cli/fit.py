@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..disk.files import check_target
-from ..disk.locks import changing
+from ..disk.locks import locked_file
 from ..errors import DetectorFileError, UsageError
 from ..messages import count
 from . import arguments
@@ -42,7 +42,7 @@ def fit(options: argparse.Namespace) -> int:
     """Learns from good parts and saves a detector."""
     if bool(options.categories) == bool(options.normal):
         raise UsageError("good-parts-or-categories")
-    with changing(Path(options.output), wait=options.wait, notify=say):
+    with locked_file(Path(options.output), wait=options.wait, notify=say):
         _refuse_other_file(options.output)
         detector, complete = (_fitted_products if options.categories else fitted_detector)(options)
         _save(detector, options.output)
@@ -50,7 +50,7 @@ def fit(options: argparse.Namespace) -> int:
 
 
 def _fitted_products(options: argparse.Namespace) -> "tuple[ProductDetector, bool]":
-    from ..images.finding import product_folders
+    from ..images.reading import product_folders
 
     if options.calibrate and len(options.calibrate) > 1:
         raise UsageError("categories-calibrate-one-folder")
@@ -100,7 +100,7 @@ def extend(options: argparse.Namespace) -> int:
 def _changing_target(options: argparse.Namespace) -> AbstractContextManager[None]:
     """From before the detector is read: or what another process adds meanwhile would be lost."""
     target = Path(options.output or options.detector)
-    return changing(target, wait=options.wait, notify=say)
+    return locked_file(target, wait=options.wait, notify=say)
 
 
 def _extend(options: argparse.Namespace) -> int:

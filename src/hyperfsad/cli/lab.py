@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..detector.settings import PAPER_OFFLINE, SETTINGS, find_recipe
-from ..disk.locks import occupied
+from ..disk.locks import locked_folder
 from ..errors import UsageError
 from . import arguments
 from .arguments import add_setting, chosen, flag, option
@@ -115,7 +115,7 @@ def _benchmark(options: argparse.Namespace) -> int:
         suite = Suite({options.dataset: source}, encoders, options.categories)
     else:
         raise UsageError("dataset-or-suite")
-    with occupied(out, wait=options.wait, notify=say):
+    with locked_folder(out, wait=options.wait, notify=say):
         return _run_benchmark(options, suite, out)
 
 
@@ -182,7 +182,7 @@ def _reproduce(options: argparse.Namespace) -> int:
     suite = Suite.read(Path(options.suite), [find_recipe(PAPER_OFFLINE).backbone])
     presets = PAPER_PRESETS if options.presets is None else options.presets
     request = Request(presets=presets, **_protocol(options))
-    with occupied(out, wait=options.wait, notify=say), later_bar() as bar:
+    with locked_folder(out, wait=options.wait, notify=say), later_bar() as bar:
         found = run(suite, out, request, file=options.suite, progress=bar, notify=say)
     print(printable(f"See {found.page}; for LaTeX {found.latex}"))
     return exit_code(not found.absent)

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from ..disk.locks import occupied
+from ..disk.locks import locked_folder
 from ..errors import UsageError
 from . import arguments
 from .arguments import chosen, option
@@ -56,7 +56,7 @@ def advise(options: argparse.Namespace) -> int:
     for name in ("recipe", "backbone"):
         if (given := getattr(options, name)) is not None:
             words += [f"--{name}", given]
-    with occupied(Path(options.output), wait=options.wait, notify=say):
+    with locked_folder(Path(options.output), wait=options.wait, notify=say):
         found = advice.advise(
             good.paths,
             bad.paths if bad else (),
@@ -96,10 +96,10 @@ def evaluate(options: argparse.Namespace) -> int:
     if bool(options.tree) == bool(options.good or options.bad):
         raise UsageError("test-set-choice")
     detector = saved_detector(options)
-    from ..quality.evaluation.evaluation import PAGE
-    from ..quality.evaluation.run import evaluate as run
+    from ..quality.evaluate import evaluate as run
+    from ..quality.evaluation_page import EVALUATION_PAGE, evaluation_text, save_evaluation
 
-    with occupied(Path(options.output), wait=options.wait, notify=say):
+    with locked_folder(Path(options.output), wait=options.wait, notify=say):
         found = run(
             detector,
             options.tree[0] if options.tree else None,
@@ -109,12 +109,12 @@ def evaluate(options: argparse.Namespace) -> int:
             progress=progress,
             output=options.output,
         )
-        if (Path(options.output) / PAGE).exists():
+        if (Path(options.output) / EVALUATION_PAGE).exists():
             say(f"{options.output} holds an evaluation already; it is replaced.")
-        found.save(options.output)
+        page = save_evaluation(found, options.output)
     say_all(image.error for image in found.failed)
-    print(printable_rows(found.to_text()))
-    print(printable(f"See {Path(options.output) / PAGE}"))
+    print(printable_rows(evaluation_text(found)))
+    print(printable(f"See {page}"))
     return exit_code(found.complete and not found.failed, len(found.scored))
 
 
