@@ -25,7 +25,7 @@ def picture(seed: int) -> Image.Image:
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coreset, "LEAST", 20)
+    monkeypatch.setattr(coreset, "MIN_COMPACT", 20)
 
 
 def fresh(tiny: str, **more: Any) -> HyperFSAD:

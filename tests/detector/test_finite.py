@@ -11,6 +11,7 @@ from hyperfsad import HyperFSAD, ImageError, UsageError
 from hyperfsad.cli.console import DONE, NOTHING
 from hyperfsad.cli.main import main
 from hyperfsad.encoders.encoder import Tokens
+from tests.codes import raises
 from tests.conftest import make_picture, read_results
 
 
@@ -40,10 +41,10 @@ def test_weights_that_give_no_numbers_give_no_verdict(
     records = read_results(tmp_path / "out")
     assert len(records) == 5
     for record in records:
-        assert "cannot be judged: the encoder" in str(record["error"])
+        assert "cannot be judged: The encoder" in str(record["error"])
         assert (record["anomalous"], record["score"]) == (None, None)
     loaded = HyperFSAD.load(part, backbone=spoilt, device="cpu")
-    with pytest.raises(ImageError, match=r"2\.png cannot be judged: .*not finite"):
+    with raises(ImageError, "not-judged"):
         loaded.predict(photos / "2.png")
     capsys.readouterr()
     fitting = ["fit", str(photos), "-o", str(tmp_path / "b.hfsad"), "--backbone", spoilt]

@@ -19,8 +19,8 @@ from hyperfsad.evidence.patch import against
 from hyperfsad.images.loading import LoadedImage, load_image
 from hyperfsad.lab.peers.nearest import NearestNeighbour
 from hyperfsad.method.lookups import LOOKUPS
-from hyperfsad.method.missing import NEAR
-from hyperfsad.method.pruning import WORTHWHILE
+from hyperfsad.method.matching import MIN_PRUNED_ROWS
+from hyperfsad.method.missing import SEARCH_REACH
 from tests.conftest import make_picture
 
 
@@ -304,7 +304,7 @@ def test_copies_of_a_support_image_are_told_apart(tiny: str, photos: Path) -> No
 def test_it_agrees_with_the_pruned_matching_of_large_memories(tiny: str) -> None:
     detector = HyperFSAD(tiny, resolution=336, smooth=False, device="cpu")
     detector.fit([make_picture(seed, (336, 336)) for seed in range(4)])
-    assert len(detector.memory_.patches[0]) >= WORTHWHILE
+    assert len(detector.memory_.patches[0]) >= MIN_PRUNED_ROWS
     result = detector.predict(make_picture(9, (336, 336)))
     for row, column in ((0, 0), (11, 5), (23, 23), (7, 19)):
         evidence = result.evidence(14 * column + 7, 14 * row + 7)
@@ -389,8 +389,8 @@ def test_the_similarity_of_a_missing_piece_is_that_near_its_place(
         12 * patch.row + patch.column
     ]
     tokens = drilled_parts.encoder_.encode([load_image(query)]).patches[0, 1].reshape(12, 12, -1)
-    rows = slice(max(evidence.row - NEAR, 0), evidence.row + NEAR + 1)
-    columns = slice(max(evidence.column - NEAR, 0), evidence.column + NEAR + 1)
+    rows = slice(max(evidence.row - SEARCH_REACH, 0), evidence.row + SEARCH_REACH + 1)
+    columns = slice(max(evidence.column - SEARCH_REACH, 0), evidence.column + SEARCH_REACH + 1)
     nearest = float((tokens[rows, columns] @ own).max())
     assert patch.similarity == pytest.approx(nearest, abs=1e-6)
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from hyperfsad import HyperFSAD
 from hyperfsad.export.lacking import Lacking
-from hyperfsad.method.missing import MOST_SHOWN, SHOWN
+from hyperfsad.method.missing import MAX_SHOWN, MIN_SHOWN
 from tests.conftest import make_picture
 from tests.detector.test_turning import part
 from tests.export.exporting import KINDS, differences, exported, fitted, pixels_of
@@ -111,7 +111,7 @@ def test_a_batch_lacks_what_its_images_lack(shots: int) -> None:
     cls = torch.stack([token_of(image) for image in asked])
     scores, added = Lacking(pieces, GRID)(torch.stack(asked), cls)
     expected = [pieces.find(image, token) for image, token in zip(asked, cls, strict=True)]
-    assert max(one.score for one in expected) > SHOWN
+    assert max(one.score for one in expected) > MIN_SHOWN
     for number, one in enumerate(expected):
         assert abs(float(scores[number]) - one.score) < 1e-5
         assert torch.allclose(added[number], one.on_map(GRID**2), atol=1e-5)
@@ -134,5 +134,5 @@ def test_of_equals_the_same_pieces_are_missed(kind: str, tmp_path: Path) -> None
     added = runner(kind, path)(patches=nothing.numpy(), cls=cls.numpy())[1]
     for number, (image, token) in enumerate(zip(nothing, cls, strict=True)):
         expected = pieces.find(image, token)
-        assert (expected.excess == 1).sum() > len(expected.sources) == MOST_SHOWN
+        assert (expected.excess == 1).sum() > len(expected.sources) == MAX_SHOWN
         assert np.abs(added[number] - expected.on_map(GRID**2).numpy()).max() < 1e-5

@@ -14,7 +14,7 @@ from hyperfsad.demo.drawing import draw
 from hyperfsad.errors import UsageError
 from hyperfsad.lab import speed_peers
 from hyperfsad.lab.speed import IMAGES, encoder_gflop, measure, textbook_distances
-from hyperfsad.method.pruning import MemoryLayer
+from hyperfsad.method.matching import MemoryLayer
 
 
 def test_the_report_holds_every_stage_and_ratio(

@@ -9,7 +9,7 @@ from torch import Tensor
 from hyperfsad.errors import UsageError
 from hyperfsad.method import coreset
 from hyperfsad.method.coreset import check_memory, compact_count, cover
-from hyperfsad.method.pruning import MemoryLayer
+from hyperfsad.method.matching import MemoryLayer
 
 SHARPNESS = 64.0
 
@@ -101,8 +101,8 @@ def test_copies_are_covered_without_any_distance() -> None:
 
 def test_small_memories_stay_whole() -> None:
     assert compact_count(1024) == 1024
-    assert compact_count(coreset.LEAST) == coreset.LEAST
-    assert compact_count(16 * coreset.LEAST) == 4 * coreset.LEAST
+    assert compact_count(coreset.MIN_COMPACT) == coreset.MIN_COMPACT
+    assert compact_count(16 * coreset.MIN_COMPACT) == 4 * coreset.MIN_COMPACT
 
 
 def test_a_bound_that_says_nothing_is_none(layers: list[Tensor]) -> None:

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from hyperfsad.method import lookups
-from hyperfsad.method.incidence import incidence, placed
-from hyperfsad.method.lookups import LOOKUPS
+from hyperfsad.method.lookups import LOOKUPS, incidence, placed
 
 
 def tokens(count: int, seed: int) -> Tensor:

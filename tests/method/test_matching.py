@@ -9,7 +9,7 @@ from torch import Tensor
 from hyperfsad.encoders.encoder import Tokens
 from hyperfsad.errors import UsageError
 from hyperfsad.images.loading import NormalImage
-from hyperfsad.method import pruning
+from hyperfsad.method import matching
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.matching import (
     Comparison,
@@ -46,7 +46,7 @@ def by_the_formula(queries: Tensor, memory: Tensor, lookup: str, sharpness: floa
 def test_distances_are_those_of_the_formula(
     lookup: str, sharpness: float, worthwhile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruning, "WORTHWHILE", worthwhile)
+    monkeypatch.setattr(matching, "MIN_PRUNED_ROWS", worthwhile)
     memory, query = bank(3), list(tokens(1, 1)[0])
     found = Matcher(memory.patches, Comparison(GRID, lookup, sharpness)).distances(query)
     assert found.shape == (GRID**2,)

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hyperfsad.method.missing import (
-    AROUND,
-    DIFFERENT,
-    FLOOR,
-    MOST,
-    MOST_SHOWN,
-    NEAR,
-    NEAREST,
-    OTHERS,
-    SHIFTED,
-    SHOWN,
-    SPREAD,
+    COMPARED_PARTS,
+    MAX_EXCESS,
+    MAX_SHOWN,
+    MIN_DIFFERENCE,
+    MIN_SHOWN,
+    MOTION_WINDOW,
+    RESIDUAL_FLOOR,
+    SEARCH_REACH,
+    SHIFT_SHARE,
+    VARIATION_PARTS,
+    VARIATION_WINDOW,
     Missing,
     MissingPieces,
-    _median_around,
+    median_around,
     missing_weight,
 )
 
@@ -36,14 +36,14 @@ def test_the_median_around_a_patch_is_torchs(grid: int) -> None:
     moves = torch.randint(
         -grid, grid + 1, (grid * grid,), generator=torch.Generator().manual_seed(3)
     )
-    reach = min(AROUND // 2, grid - 1)
+    reach = min(MOTION_WINDOW // 2, grid - 1)
     wide = torch.nn.functional.pad(moves.float().reshape(1, 1, grid, grid), [reach] * 4, "reflect")
     expected = [
         wide[0, 0, row : row + 2 * reach + 1, column : column + 2 * reach + 1].flatten().median()
         for row in range(grid)
         for column in range(grid)
     ]
-    assert _median_around(moves, grid).tolist() == [int(each) for each in expected]
+    assert median_around(moves, grid).tolist() == [int(each) for each in expected]
 
 
 def unit(rows: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def reference_looked_for(part: Tensor, image: Tensor, grid: int) -> tuple[list[f
     for place, row in enumerate(alike):
         found = max(range(len(row)), key=lambda q, row=row: row[q])  # type: ignore[misc]
         moves.append((found // grid - place // grid, found % grid - place % grid))
-    half = min(AROUND // 2, grid - 1)
+    half = min(MOTION_WINDOW // 2, grid - 1)
 
     def mirrored(place: int) -> int:
         place = abs(place)
@@ -122,8 +122,8 @@ def reference_looked_for(part: Tensor, image: Tensor, grid: int) -> tuple[list[f
                     min(max(there[0] + down, 0), grid - 1) * grid
                     + min(max(there[1] + across, 0), grid - 1)
                 ]
-                for down in range(-NEAR, NEAR + 1)
-                for across in range(-NEAR, NEAR + 1)
+                for down in range(-SEARCH_REACH, SEARCH_REACH + 1)
+                for across in range(-SEARCH_REACH, SEARCH_REACH + 1)
             )
             residuals.append(max(1 - best, 0.0) if moved == there else 0.0)
             expected.append(there[0] * grid + there[1])
@@ -141,16 +141,16 @@ def reference_shifted(patches: Tensor, grid: int) -> list[float]:
                 for place in beside
                 if 0 <= place[0] < grid and 0 <= place[1] < grid
             ]
-            found.append(SHIFTED * sum(unlike) / len(unlike))
+            found.append(SHIFT_SHARE * sum(unlike) / len(unlike))
     return found
 
 
 def reference_variation(images: list[Tensor], number: int, grid: int) -> list[float]:
-    others = [image for place, image in enumerate(images) if place != number][:OTHERS]
+    others = [image for place, image in enumerate(images) if place != number][:VARIATION_PARTS]
     each = [reference_looked_for(images[number], other, grid)[0] for other in others]
     each.append(reference_shifted(images[number], grid))
     worst = [max(values) for values in zip(*each, strict=True)]
-    half = SPREAD // 2
+    half = VARIATION_WINDOW // 2
     return [
         max(
             worst[y * grid + x]
@@ -167,12 +167,15 @@ def reference_find(
 ) -> tuple[float, int, list[float], list[int]]:
     own = token_of(image).double()
     likeness = [float(token_of(part).double() @ own) for part in images]
-    nearest = sorted(range(len(images)), key=lambda number: -likeness[number])[:NEAREST]
+    nearest = sorted(range(len(images)), key=lambda number: -likeness[number])[:COMPARED_PARTS]
     found = []
     for number in nearest:
         residuals, expected = reference_looked_for(images[number], image, grid)
         usual = reference_variation(images, number, grid)
-        excess = [min((r - b) / (b + FLOOR), MOST) for r, b in zip(residuals, usual, strict=True)]
+        excess = [
+            min((r - b) / (b + RESIDUAL_FLOOR), MAX_EXCESS)
+            for r, b in zip(residuals, usual, strict=True)
+        ]
         count = math.ceil(0.02 * len(excess))
         score = max(sum(sorted(excess)[-count:]) / count, 0.0)
         found.append((score, number, excess, expected))
@@ -194,8 +197,8 @@ def test_it_is_what_the_sentences_say(count: int) -> None:
         assert found.image == number
         assert found.score == pytest.approx(score, abs=1e-3)
         assert found.excess.tolist() == pytest.approx(excess, abs=2e-3)
-        shown = sorted(range(grid**2), key=lambda place: -excess[place])[:MOST_SHOWN]
-        shown = [place for place in shown if excess[place] > SHOWN]
+        shown = sorted(range(grid**2), key=lambda place: -excess[place])[:MAX_SHOWN]
+        shown = [place for place in shown if excess[place] > MIN_SHOWN]
         assert sorted(found.sources.tolist()) == sorted(shown)
         there = dict(zip(found.sources.tolist(), found.places.tolist(), strict=True))
         assert there == {place: expected[place] for place in shown}
@@ -216,7 +219,7 @@ def test_a_piece_that_was_cut_out_is_found_where_it_should_be(shift: tuple[int, 
     pieces = fitted([photo(complete, seed) for seed in range(3)])
     good, bad = asked(pieces, photo(complete, 20, *shift)), asked(pieces, photo(ground, 20, *shift))
     assert bad.score > 3 * good.score
-    assert bad.score > SHOWN
+    assert bad.score > MIN_SHOWN
     own = {(7 + down, 8 + across) for down in (0, 1) for across in (0, 1)}
     worst = divmod(int(bad.excess.argmax()), side)
     assert worst in own
@@ -241,7 +244,7 @@ def test_one_of_four_equal_pieces_is_missed() -> None:
     pieces = fitted([photographed(whole, seed) for seed in range(3)])
     lacking = photographed(with_pieces(background, places[:3], piece()), 30)
     found = asked(pieces, lacking)
-    assert found.score > 1.5 * SHOWN
+    assert found.score > 1.5 * MIN_SHOWN
     worst = int(found.excess.argmax())
     assert divmod(worst, GRID) in {(9, 9), (9, 10), (10, 9), (10, 10)}
     anywhere = float((lacking @ pieces.images[found.image][worst]).max())
@@ -253,7 +256,7 @@ def test_what_varies_among_good_parts_is_not_missed() -> None:
     """A label that half of the good parts have need not be there."""
     plain, labelled = scene(0), with_pieces(scene(0), [(5, 5)], piece())
     support = [photographed(part, seed) for seed, part in enumerate((plain, labelled) * 2)]
-    assert asked(fitted(support), photographed(plain, 40)).score < SHOWN
+    assert asked(fitted(support), photographed(plain, 40)).score < MIN_SHOWN
 
 
 def test_what_is_not_kept_is_not_missed() -> None:
@@ -264,7 +267,7 @@ def test_what_is_not_kept_is_not_missed() -> None:
     kept: list[Tensor | None] = [inside.flatten()] * 2
     query = photographed(scene(0), 20)
     everywhere, masked = asked(fitted(images), query), asked(fitted(images, kept), query)
-    assert everywhere.score > 1.5 * SHOWN > SHOWN > masked.score
+    assert everywhere.score > 1.5 * MIN_SHOWN > MIN_SHOWN > masked.score
     assert (masked.excess[~inside.flatten()] == 0).all()
     assert not len(masked.places)
     nowhere: list[Tensor | None] = [torch.zeros(GRID**2, dtype=torch.bool)] * 2
@@ -276,7 +279,7 @@ def test_near_copies_have_little_say() -> None:
     copies = fitted([unit(part + 1e-3 * torch.randn(part.shape)).reshape(-1, WIDTH)] * 4)
     others = fitted([photographed(scene(seed), seed) for seed in range(4)])
     assert copies.difference() < 0.02
-    assert others.difference() > DIFFERENT
+    assert others.difference() > MIN_DIFFERENCE
     assert missing_weight(0.2, 4, copies.difference()) < 0.1 * missing_weight(0.2, 4)
     assert missing_weight(0.2, 4, others.difference()) == missing_weight(0.2, 4)
 
@@ -306,8 +309,8 @@ def test_nothing_is_missing_in_a_good_part(grid: int, count: int, seed: int, noi
     found = asked(pieces, stranger)
     assert found.score >= 0
     assert found.excess.isfinite().all()
-    assert len(found.places) == len(found.sources) <= MOST_SHOWN
-    assert (found.excess[found.sources] > SHOWN).all()
+    assert len(found.places) == len(found.sources) <= MAX_SHOWN
+    assert (found.excess[found.sources] > MIN_SHOWN).all()
     assert (found.on_map(grid**2) >= 0).all()
 
 
@@ -316,6 +319,6 @@ def test_of_patches_that_lack_equally_the_first_are_shown() -> None:
     pieces = fitted([photographed(scene(0), seed) for seed in range(2)])
     opposite = -pieces.images[0].mean(dim=0, keepdim=True).expand(GRID * GRID, -1)
     found = asked(pieces, unit(opposite + 1e-3 * scene(5).flatten(0, 1)))
-    equals = (found.excess == MOST).nonzero().flatten()
-    assert len(equals) > MOST_SHOWN
-    assert found.sources.tolist() == equals[:MOST_SHOWN].tolist()
+    equals = (found.excess == MAX_EXCESS).nonzero().flatten()
+    assert len(equals) > MAX_SHOWN
+    assert found.sources.tolist() == equals[:MAX_SHOWN].tolist()

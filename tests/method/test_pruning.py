@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hyperfsad.method import pruning
-from hyperfsad.method.pruning import MemoryLayer
+from hyperfsad.method import matching
+from hyperfsad.method.matching import MemoryLayer
 
 
 def by_the_formula(queries: Tensor, memory: Tensor) -> Tensor:
@@ -39,13 +39,13 @@ def patches(count: int, width: int, kinds: int, spread: float, seed: int) -> tup
 @pytest.fixture(params=["compiled", "torch"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "torch":
-        monkeypatch.setattr(pruning, "kernel", None)
-    elif pruning.kernel is None:
+        monkeypatch.setattr(matching, "kernel", None)
+    elif matching.kernel is None:
         pytest.skip("the kernel was not compiled")
     return str(request.param)
 
 
-@pytest.mark.parametrize("count", [1, 7, 1024, pruning.WORTHWHILE - 1, pruning.WORTHWHILE, 5000])
+@pytest.mark.parametrize("count", [1, 7, 1023, 1024, 5000])
 @pytest.mark.parametrize("width", [2, 16, 100])
 @pytest.mark.parametrize("spread", [0.01, 0.3, 3.0])
 @pytest.mark.usefixtures("way")
@@ -69,7 +69,7 @@ def test_pruning_never_changes_a_distance(
     """With the bound from the first row on, so that small cases go through it too."""
     queries, memory = patches(count, width, kinds, spread, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pruning, "WORTHWHILE", 0)
+        patch.setattr(matching, "MIN_PRUNED_ROWS", 0)
         found = MemoryLayer(memory).distances(queries)
     assert (found - by_the_formula(queries, memory)).abs().max() < 1e-5
 
@@ -91,8 +91,8 @@ def test_the_number_of_threads_and_tiles_changes_nothing(monkeypatch: pytest.Mon
         for count in (1, 2, 3):
             torch.set_num_threads(count)
             for queries_at_once, rows in ((7, 5000), (100, 70), (1, 1)):
-                monkeypatch.setattr(pruning, "TOGETHER", queries_at_once)
-                monkeypatch.setattr(pruning, "TILE", rows)
+                monkeypatch.setattr(matching, "QUERY_BLOCK", queries_at_once)
+                monkeypatch.setattr(matching, "ROW_BLOCK", rows)
                 found = MemoryLayer(memory).distances(queries[:40])
                 assert torch.allclose(found, whole[:40], atol=1e-6)
     finally:
@@ -109,11 +109,11 @@ def test_rows_that_are_no_numbers_stay_apart() -> None:
     assert torch.equal(found[kept], expected[kept])
 
 
-@pytest.mark.skipif(pruning.kernel is None, reason="the kernel was not compiled")
+@pytest.mark.skipif(matching.kernel is None, reason="the kernel was not compiled")
 def test_the_kernel_refuses_shapes_that_do_not_fit() -> None:
     tokens = np.zeros((4, 8), dtype=np.float32)
     bounds, out = np.zeros((4, 4), dtype=np.float32), np.zeros(4, dtype=np.float32)
-    kernel = pruning.kernel
+    kernel = matching.kernel
     assert kernel is not None
     for memory, width in ((tokens[:0], 8), (tokens, 0), (tokens, 7), (tokens, -8)):
         with pytest.raises(ValueError, match="do not fit"):
@@ -134,7 +134,7 @@ def test_the_kernel_refuses_shapes_that_do_not_fit() -> None:
 
 
 @pytest.mark.parametrize("lookup", ["sparsemax", "softmax", "top-1"])
-@pytest.mark.parametrize("count", [1, 1500, pruning.WORTHWHILE, 3000])
+@pytest.mark.parametrize("count", [1, 1500, matching.MIN_PRUNED_ROWS, 3000])
 @pytest.mark.usefixtures("way")
 def test_some_rows_alone_are_a_memory_of_these_rows(count: int, lookup: str) -> None:
     """Whether or not few enough are left that the bound does not pay."""

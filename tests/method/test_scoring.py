@@ -4,8 +4,16 @@ import pytest
 import torch
 
 from hyperfsad.errors import UsageError
-from hyperfsad.method.branches import BRANCHES, BranchScores, branch_weights
-from hyperfsad.method.scoring import ImageScoring, Pooling, cls_distances, cls_score, patch_scores
+from hyperfsad.method.scoring import (
+    BRANCHES,
+    BranchScores,
+    ImageScoring,
+    Pooling,
+    branch_weights,
+    cls_distances,
+    cls_score,
+    patch_scores,
+)
 
 
 def unit(*shape: int, seed: int) -> torch.Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 
 from hyperfsad import AnomalyResult
 from hyperfsad.decisions.regions import find_regions
-from hyperfsad.method.branches import BranchScores
+from hyperfsad.method.scoring import BranchScores
 from tests.conftest import make_picture
 
 SIZE = (96, 80)

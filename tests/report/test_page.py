@@ -17,7 +17,7 @@ import pytest
 
 from hyperfsad import AnomalyResult
 from hyperfsad.images.loading import NormalImage, load_image
-from hyperfsad.method.branches import BranchScores
+from hyperfsad.method.scoring import BranchScores
 from hyperfsad.report.folder import OutputFolder
 from hyperfsad.report.page import MAX_OUTLINE_POINTS, report_html
 from hyperfsad.results.heatmap import thumbnail

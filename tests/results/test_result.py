@@ -13,7 +13,7 @@ from PIL import Image
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.decisions.regions import Peak, Region
 from hyperfsad.decisions.route import Route
-from hyperfsad.method.branches import BranchScores, branch_weights
+from hyperfsad.method.scoring import BranchScores, branch_weights
 from tests.conftest import make_picture
 
 

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from hyperfsad.errors import DetectorFileError, HyperfsadError
 from hyperfsad.images.loading import NormalImage
-from hyperfsad.method.matching import Comparison, Matcher
+from hyperfsad.method.matching import MIN_PRUNED_ROWS, Comparison, Matcher
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.method.pruning import WORTHWHILE
 from hyperfsad.views import tile_memory
 from hyperfsad.views.tile_files import NormalTiles, SavedFile, Spool, TileWriter
 from hyperfsad.views.tile_memory import TileMemory
@@ -77,7 +76,7 @@ def test_of_many_tiles_those_around_the_place_are_compared_and_exactly() -> None
     for x, y in ((0.5, 0.5), (0.0, 0.0), (1.0, 0.5)):
         places = memory.places(x, y)
         assert len(places) == 18
-        assert len(places) * GRID**2 >= WORTHWHILE
+        assert len(places) * GRID**2 >= MIN_PRUNED_ROWS
         for image, number in places:
             tiling = images[image].tiling
             apart = np.abs(np.array(tiling.centre(number)) - (x, y))

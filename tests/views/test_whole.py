@@ -13,12 +13,10 @@ from hyperfsad.decisions.roi import make_roi
 from hyperfsad.encoders import EncoderSettings
 from hyperfsad.encoders.encoder import ImageTokens, Tokens
 from hyperfsad.images.loading import NormalImage
-from hyperfsad.method.branches import branch_weights
 from hyperfsad.method.lookups import LOOKUPS
-from hyperfsad.method.matching import Comparison
+from hyperfsad.method.matching import Comparison, MemoryLayer
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.method.pruning import MemoryLayer
-from hyperfsad.method.scoring import ImageScoring, Pooling
+from hyperfsad.method.scoring import ImageScoring, Pooling, branch_weights
 from hyperfsad.views import Rules
 from hyperfsad.views.view import SPAN
 from hyperfsad.views.whole import CLEARLY_BETTER, WholeView

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ..method.memory import MemoryBank
+from ..method.scoring import cls_similarities
 from .route import Route
 
 HALF = 0.5
@@ -59,7 +60,7 @@ class Router:
 
 def similarities(images: Tensor, others: Tensor) -> Tensor:
     """Cosines of CLS tokens, averaged over the layers: (Q, layers, D), (K, layers, D) → (Q, K)."""
-    return torch.einsum("qld,kld->qk", images, others) / images.shape[1]
+    return cls_similarities(images, others).mean(dim=-1)
 
 
 def foreign_distance(bank: MemoryBank, empty: Tensor, share: float) -> float:

@@ -20,8 +20,8 @@ from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage, NormalImage
 from ..images.reading import Images, check_images
 from ..messages import Notify, Progress, no_progress, silent
-from ..method.branches import TokenScore
 from ..method.memory import MemoryBank
+from ..method.scoring import TokenScore
 from ..results.levels import Levels
 from ..results.result import AnomalyResult
 from .checks import checked

@@ -20,7 +20,7 @@ MOST_LARGER = 1.5
 ATTENTION = 0.3
 """The part of the encoder's work that grows with the square of the patches, at the usual size."""
 
-WORTHWHILE = 1.5
+MIN_PRUNED_ROWS = 1.5
 """Pictures this many times larger than the encoder's input are worth a closer look."""
 
 
@@ -45,7 +45,7 @@ def look_closer(
     usual = settings.resolution
     across, down = (max(1, round(length * settings.patch / usual)) for length in size)
     pixels = f"Pictures of {size[0]}×{size[1]} pixels"
-    if max(size) < WORTHWHILE * usual:
+    if max(size) < MIN_PRUNED_ROWS * usual:
         return Look(usual, None, None)
     cut = 1 + count_tiles(size, usual, settings.grid)
     if budget is not None and tiles and cut <= budget:

@@ -20,11 +20,10 @@ from ..images.geometry import rotated_copies
 from ..images.loading import ImageSource, LoadedImage, load_image
 from ..images.reading import Images, check_images, single_images
 from ..messages import Notify, silent
-from ..method.branches import TokenScore, branch_weights
 from ..method.coreset import COMPACT, EXACT, Coreset, compact_count, cover
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
-from ..method.scoring import ImageScoring, Pooling
+from ..method.scoring import ImageScoring, Pooling, TokenScore, branch_weights
 from ..views import Rules, View, make_view, refuse_with_tiles, tile_side
 from . import storage
 from .calibrating import anomalous_before

@@ -7,7 +7,7 @@ from ..decisions.routing import foreign_distance
 from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration, check_rate, from_support
 from ..errors import NotFiniteError, UsageError
 from ..images.reading import Images, check_images, distinct_images
-from ..method.branches import TokenScore
+from ..method.scoring import TokenScore
 from ..results.answering import unjudged
 from ..views import View
 from .base import FewShotDetector

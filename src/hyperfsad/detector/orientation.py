@@ -6,7 +6,6 @@ from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
-import torch
 from PIL import Image
 
 from ..errors import UsageError
@@ -14,6 +13,7 @@ from ..images.loading import ImageSource, LoadedImage
 from ..images.reading import Images, single_images
 from ..messages import Notify
 from ..method.memory import MemoryBank
+from ..method.scoring import cls_similarities
 
 AUTO = "auto"
 
@@ -141,7 +141,7 @@ def left_by_turning(bank: MemoryBank) -> float:
     for one in entries:
         for other in entries:
             if one is not other:
-                alike = torch.einsum("ld,kld->kl", bank.cls[one[0]], bank.cls[other])
+                alike = cls_similarities(bank.cls[one[0]], bank.cls[other])
                 distances = (1 - alike).clamp(min=0).mean(dim=1)
                 ratios.append(float(distances.min() / distances[0].clamp(min=1e-6)))
     return float(np.mean(ratios))

@@ -42,7 +42,7 @@ class SupportReader:
                 tokens = self._encoder.encode_prepared([pixels for pixels, _, _ in batch])
             except NotFiniteError as error:
                 names = ", ".join(dict.fromkeys(normal.name for _, normal, _ in batch))
-                raise NotFiniteError(f"{names} cannot be learnt: {error}.") from error
+                raise NotFiniteError("not-learnt", images=names, error=error) from error
             bank = MemoryBank.of(tokens, [normal for _, normal, _ in batch])
             pictures = [picture for _, _, picture in batch if picture is not None]
             banks.append(self._view.remember(bank, pictures, self._encoder))

@@ -9,7 +9,7 @@ import numpy as np
 from ..encoders.encoder import PreparedImage
 from ..evidence.evidence import Evidence
 from ..images.loading import ImageSource, LoadedImage
-from ..method.branches import TokenScore
+from ..method.scoring import TokenScore
 from ..results.levels import Levels
 from ..results.result import AnomalyResult, Explainer
 from .hyperfsad import HyperFSAD

@@ -22,7 +22,7 @@ from ..images.loading import (
     load_image,
 )
 from ..images.reading import READ_AHEAD, Images, is_one_image, single_images
-from ..method.branches import BranchScores, TokenScore
+from ..method.scoring import BranchScores, TokenScore
 from ..results.answering import answer, answers
 from ..results.result import AnomalyResult
 from .runtime import ExportedModel, Outputs

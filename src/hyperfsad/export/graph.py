@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ..encoders.engines import TokenModel
-from ..method.scoring import mean_of_layers
+from ..method.matching import smoothed
+from ..method.scoring import cls_similarities, mean_of_layers
 from ..results.levels import Levels
 from ..views.whole import CLEARLY_BETTER, FACING, WholeView
 from . import sparse
@@ -138,15 +139,11 @@ class Memory(nn.Module):
             shape = (len(bank), self._count, -1) if self._turned else tokens.shape
             self.register_buffer(f"memory_{layer}", tokens.cpu().reshape(shape).clone())
 
-    def _alike(self, cls: Tensor) -> Tensor:
-        """The similarities of CLS tokens, (layers, images, entries)."""
-        return cls.transpose(0, 1) @ self.cls.permute(1, 2, 0)
-
     def faced(self, cls: Tensor) -> Faced | None:
         """The entries that each image is compared with; None means all."""
         if not self._turned:
             return None
-        distances = (1 - self._alike(cls)).clamp(min=0).mean(dim=0)
+        distances = (1 - cls_similarities(cls, self.cls)).clamp(min=0).mean(dim=-1)
         own = distances[:, self.groups]
         few = min(FACING, self.groups.shape[1])
         nearest = own.topk(few, dim=-1, largest=False).indices
@@ -169,30 +166,8 @@ class Memory(nn.Module):
 
     def cls_score(self, cls: Tensor, faced: Faced | None) -> Tensor:
         """S_cls (Equation 4) of each image."""
-        alike = self._alike(cls)
+        alike = cls_similarities(cls, self.cls)
         if faced is not None and self._tentative:
-            alike = alike.gather(-1, faced.entries.expand(alike.shape[0], -1, -1))
-        return (1 - alike.amax(dim=-1)).clamp(min=0).mean(dim=0)
-
-
-def smoothed(values: Tensor, grid: int) -> Tensor:
-    """`method.matching.smoothed` for a batch of maps, (images, N)."""
-    return _averaged(values.reshape(-1, grid, grid, 1), grid).flatten(1)
-
-
-def _averaged(maps: Tensor, grid: int) -> Tensor:
-    """Each patch with its neighbours, 1 2 1 along both axes, (images, grid, grid, D)."""
-    return _along(_along(maps, grid).transpose(1, 2), grid).transpose(1, 2)
-
-
-def _along(maps: Tensor, grid: int) -> Tensor:
-    """1 2 1 along the second axis; what lies outside does not count."""
-    none = torch.zeros_like(maps[:, :1])
-    before = torch.cat([none, maps[:, :-1]], dim=1)
-    after = torch.cat([maps[:, 1:], none], dim=1)
-    return (2 * maps + before + after) / _weights(grid)[:, None, None]
-
-
-def _weights(grid: int) -> Tensor:
-    """How much counts along a line of patches: 4, and 3 at its ends."""
-    return torch.tensor([4.0 - (place == 0) - (place == grid - 1) for place in range(grid)])
+            entries = faced.entries[..., None].expand(-1, -1, alike.shape[-1])
+            alike = alike.gather(1, entries)
+        return (1 - alike.amax(dim=1)).clamp(min=0).mean(dim=-1)

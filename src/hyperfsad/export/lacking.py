@@ -4,15 +4,13 @@ import torch
 from torch import Tensor, nn
 
 from ..method.missing import (
-    AROUND,
-    FLOOR,
-    MOST,
-    MOST_SHOWN,
-    NEAR,
-    NEAREST,
-    POOLING,
-    SHOWN,
+    COMPARED_PARTS,
+    MAX_SHOWN,
+    MIN_SHOWN,
+    MISSING_POOLING,
     MissingPieces,
+    excess_of,
+    searched,
 )
 
 
@@ -22,36 +20,27 @@ class Lacking(nn.Module):
     images: Tensor
     cls: Tensor
     usual: Tensor
-    around: Tensor
-    row: Tensor
-    column: Tensor
-    steps: Tensor
 
     def __init__(self, pieces: MissingPieces, grid: int) -> None:
         super().__init__()
         self._grid, self._count = grid, grid * grid
-        self._pooled = min(POOLING.patches_of(self._count), self._count)
+        self._pooled = min(MISSING_POOLING.patches_of(self._count), self._count)
         usual = torch.stack([pieces.variation(number) for number in range(len(pieces.images))])
-        own = torch.arange(self._count)
         self.register_buffer("images", torch.stack(list(pieces.images)).cpu().clone())
         self.register_buffer("cls", pieces.cls.cpu().clone())
         self.register_buffer("usual", usual.cpu())
-        self.register_buffer("around", _neighbours(grid))
-        self.register_buffer("row", own // grid)
-        self.register_buffer("column", own % grid)
-        self.register_buffer("steps", torch.arange(-NEAR, NEAR + 1))
 
     def forward(self, patches: Tensor, cls: Tensor) -> tuple[Tensor, Tensor]:
         """The score of each image and what it adds to the map: (images,) and (images, N)."""
         images, usual = self._resembled(cls)
         similarities = images @ patches[:, None].transpose(-1, -2)
-        residuals, expected = self._looked_for(similarities)
-        excess = ((residuals - usual) / (usual + FLOOR)).clamp(max=MOST)
+        residuals, expected = searched(similarities, self._grid)
+        excess = excess_of(residuals, usual)
         scores = excess.topk(self._pooled, dim=-1).values.mean(dim=-1).clamp(min=0)
         least = _first_least(scores)
         place = least[:, :, None].expand(-1, -1, self._count)
         excess, expected = excess.gather(1, place)[:, 0], expected.gather(1, place)[:, 0]
-        values = torch.where(_largest(excess, MOST_SHOWN) & (excess > SHOWN), excess, 0.0)
+        values = torch.where(_largest(excess, MAX_SHOWN) & (excess > MIN_SHOWN), excess, 0.0)
         there = expected[:, :, None] == torch.arange(self._count)
         added = (values[:, :, None] * there.to(values.dtype)).amax(dim=1)
         return scores.gather(1, least)[:, 0], added
@@ -59,42 +48,11 @@ class Lacking(nn.Module):
     def _resembled(self, cls: Tensor) -> tuple[Tensor, Tensor]:
         """The patches of the good parts that each image is asked about, in their order, and how
         these vary: (images or 1, few, N, D) and (images or 1, few, N)."""
-        if len(self.images) <= NEAREST:
+        if len(self.images) <= COMPARED_PARTS:
             return self.images[None], self.usual[None]
-        nearest = (cls @ self.cls.T).topk(NEAREST, dim=-1).indices.to(cls.dtype)
-        nearest = nearest.topk(NEAREST, dim=-1, largest=False).values.long()
+        nearest = (cls @ self.cls.T).topk(COMPARED_PARTS, dim=-1).indices.to(cls.dtype)
+        nearest = nearest.topk(COMPARED_PARTS, dim=-1, largest=False).values.long()
         return self.images[nearest], self.usual[nearest]
-
-    def _looked_for(self, similarities: Tensor) -> tuple[Tensor, Tensor]:
-        """The residual of each patch of each good part, and where it is expected."""
-        grid = self._grid
-        found = similarities.argmax(dim=-1)
-        row = torch.div(found, grid, rounding_mode="trunc")
-        column = found - row * grid
-        row = self.row + self._median(row - self.row)
-        column = self.column + self._median(column - self.column)
-        inside = (row >= 0) & (row < grid) & (column >= 0) & (column < grid)
-        row, column = row.clamp(0, grid - 1), column.clamp(0, grid - 1)
-        rows = (row[..., None, None] + self.steps[:, None]).clamp(0, grid - 1)
-        columns = (column[..., None, None] + self.steps).clamp(0, grid - 1)
-        near = (rows * grid + columns).flatten(-2)
-        best = similarities.gather(-1, near).amax(dim=-1)
-        return (1 - best).clamp(min=0) * inside.to(best.dtype), row * grid + column
-
-    def _median(self, moves: Tensor) -> Tensor:
-        """The median of whole numbers over the neighbourhood of each patch; their count is odd."""
-        around = moves.float()[..., self.around]
-        middle = self.around.shape[1] // 2 + 1
-        return around.topk(middle, dim=-1).values[..., -1].long()
-
-
-def _neighbours(grid: int) -> Tensor:
-    """The patches around each, mirrored at the border, (N, side²)."""
-    reach = min(AROUND // 2, grid - 1)
-    line = torch.arange(grid)[:, None] + torch.arange(-reach, reach + 1)
-    line = line.abs()
-    line = torch.where(line > grid - 1, 2 * (grid - 1) - line, line)
-    return (line[:, None, :, None] * grid + line[None, :, None, :]).reshape(grid * grid, -1)
 
 
 def _first_least(scores: Tensor) -> Tensor:

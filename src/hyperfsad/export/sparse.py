@@ -19,6 +19,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from ..method.lookups import sorted_threshold
+
 CANDIDATES = 128
 """Of 4 × 1,024 real patches 74 at most were active, so that the loop has nothing to do."""
 
@@ -43,21 +45,13 @@ def sparsemax(z: Tensor) -> Tensor:
     """w = [z − τ]₊ with Σw = 1 (Equation 1), over the last axis."""
     gaps = z - z.amax(dim=-1, keepdim=True)
     count = min(CANDIDATES, z.shape[-1])
-    threshold, short = _of_candidates(gaps.topk(count, dim=-1).values)
+    falling = gaps.topk(count, dim=-1).values
+    threshold = sorted_threshold(falling)
     if count < z.shape[-1]:
+        short = falling[..., -1:] > threshold  # the last candidate is active: others may be, too
         everyone = torch.full_like(threshold, EVERYONE)
         threshold = _loop()(gaps, threshold, everyone, short.any())
     return (gaps - threshold).relu()
-
-
-def _of_candidates(falling: Tensor) -> tuple[Tensor, Tensor]:
-    """The threshold of the best candidates (Algorithm 1), and whether the last of them is active:
-    then others may be, too."""
-    count = torch.arange(1, falling.shape[-1] + 1, dtype=falling.dtype)
-    active = 1 + count * falling > falling.cumsum(dim=-1)
-    size = active.to(falling.dtype).sum(dim=-1, keepdim=True)
-    threshold = ((falling * (count <= size)).sum(dim=-1, keepdim=True) - 1) / size
-    return threshold, falling[..., -1:] > threshold
 
 
 def _climb(gaps: Tensor, threshold: Tensor, size: Tensor, going: Tensor) -> Tensor:

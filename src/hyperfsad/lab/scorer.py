@@ -23,9 +23,8 @@ from ..disk.files import atomic_path
 from ..encoders import EncoderSettings
 from ..encoders.encoder import ImageTokens, Tokens
 from ..images.loading import NormalImage
-from ..method.branches import BranchScores, branch_weights
 from ..method.memory import MemoryBank
-from ..method.scoring import Pooling
+from ..method.scoring import BranchScores, Pooling, branch_weights
 from ..version import __version__
 from .peers import PEERS
 from .peers.peer import OwnTokens

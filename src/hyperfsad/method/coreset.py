@@ -25,15 +25,15 @@ from ..errors import UsageError
 EXACT, COMPACT = "exact", "compact"
 MEMORIES = (EXACT, COMPACT)
 
-SHARE, LEAST = 0.25, 16_384
+COMPACT_SHARE, MIN_COMPACT = 0.25, 16_384
 """What `compact` keeps: a share of the rows, and never fewer than this (16 images of the default
 encoder), below which nothing is gained."""
 
-DIMENSIONS = 128
+PROJECTED = 128
 """Of the random projection in which the next rows are sought; the radius is measured without."""
 
-TOGETHER, AMONG = 64, 256
-"""Rows that are picked at a time, out of so many that are farthest from all picked before."""
+PICKED_AT_ONCE, CANDIDATE_ROWS = 64, 256
+"""Rows that are picked at a time, out of this many that are farthest from all picked before."""
 GROWTH = 16
 """At first fewer: one over this part of the rows that were picked before."""
 
@@ -54,14 +54,14 @@ class Coreset:
 
 
 def check_memory(memory: str) -> None:
-    """Refuses what is no kind of memory."""
+    """Refuses an unknown kind of memory."""
     if memory not in MEMORIES:
-        raise UsageError(f"The memory is one of {', '.join(MEMORIES)}, not {memory!r}.")
+        raise UsageError("memory-unknown", given=memory, known=", ".join(MEMORIES))
 
 
 def compact_count(rows: int) -> int:
-    """How many of so many rows `compact` keeps."""
-    return min(rows, max(LEAST, math.ceil(SHARE * rows)))
+    """How many of `rows` rows `compact` keeps."""
+    return min(rows, max(MIN_COMPACT, math.ceil(COMPACT_SHARE * rows)))
 
 
 def cover(layers: Sequence[Tensor], count: int) -> Coreset:
@@ -88,7 +88,7 @@ def cover(layers: Sequence[Tensor], count: int) -> Coreset:
         gaps[picked] = -torch.inf
         if len(kept) >= count:
             break
-        together = min(TOGETHER, max(1, len(kept) // GROWTH), count - len(kept))
+        together = min(PICKED_AT_ONCE, max(1, len(kept) // GROWTH), count - len(kept))
         picked = _spread(points, gaps, together)
         kept = torch.cat([kept, picked])
     mask = torch.zeros(rows, dtype=torch.bool, device=points.device)
@@ -101,7 +101,7 @@ def _projected(layers: Sequence[Tensor]) -> Tensor:
     """The layers side by side, at random onto fewer dimensions (Johnson–Lindenstrauss)."""
     generator = torch.Generator().manual_seed(0)
     total = sum(layer.shape[1] for layer in layers)
-    size = min(DIMENSIONS, total)
+    size = min(PROJECTED, total)
     found = layers[0].new_zeros(len(layers[0]), size)
     for layer in layers:
         matrix = torch.randn(layer.shape[1], size, generator=generator) / math.sqrt(size)
@@ -111,7 +111,7 @@ def _projected(layers: Sequence[Tensor]) -> Tensor:
 
 def _spread(points: Tensor, gaps: Tensor, count: int) -> Tensor:
     """Rows far from all picked before and from one another."""
-    among = gaps.topk(min(AMONG, len(gaps))).indices
+    among = gaps.topk(min(CANDIDATE_ROWS, len(gaps))).indices
     apart = torch.cdist(points[among], points[among]).square()
     left = gaps[among].clone()
     chosen = []

@@ -7,10 +7,14 @@ every lookup returns its weights in that same order.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Lookup: TypeAlias = Callable[[Tensor], Tensor]
 """From similarities (N, M) to weights (N, M)."""
@@ -64,18 +68,20 @@ def project_sorted(z: Tensor) -> Tensor:
     The sums are taken less the row's maximum and in float64: half a million equal similarities
     would lose the 1 in a plain float32 sum.
     """
-    wide = _wide(z)
-    shifted = z.to(wide) - z[:, :1].to(wide)
-    sums = shifted.cumsum(dim=-1)
-    count = torch.arange(1, z.shape[1] + 1, device=z.device, dtype=wide)
-    size = (1 + count * shifted > sums).sum(dim=-1, keepdim=True)
-    threshold = (sums.gather(-1, size - 1) - 1) / size
-    return (shifted - threshold).clamp(min=0).to(z.dtype)
+    wide = torch.float32 if z.device.type == "mps" else torch.float64
+    gaps = z.to(wide) - z[:, :1].to(wide)
+    return (gaps - sorted_threshold(gaps)).clamp(min=0).to(z.dtype)
 
 
-def _wide(z: Tensor) -> torch.dtype:
-    """The widest float that the device of z has."""
-    return torch.float32 if z.device.type == "mps" else torch.float64
+def sorted_threshold(gaps: Tensor) -> Tensor:
+    """τ of rows that fall from left to right, less their maximum (Algorithm 1, lines 2 and 3).
+
+    Only operations that an exported graph can hold.
+    """
+    count = torch.arange(1, gaps.shape[-1] + 1, dtype=gaps.dtype, device=gaps.device)
+    active = 1 + count * gaps > gaps.cumsum(dim=-1)
+    size = active.to(gaps.dtype).sum(dim=-1, keepdim=True)
+    return ((gaps * (count <= size)).sum(dim=-1, keepdim=True) - 1) / size
 
 
 def softmax(z: Tensor) -> Tensor:
@@ -175,3 +181,58 @@ def rebuild(z: Tensor, memory: Tensor, lookup: str = "sparsemax") -> Tensor:
 def weighted_rows(memory: Tensor, index: Tensor, weights: Tensor) -> Tensor:
     """Σ_j w_j·p_j over the candidates of each query: a dense product would mostly add zeros."""
     return torch.nn.functional.embedding_bag(index, memory, per_sample_weights=weights, mode="sum")
+
+
+def incidence(
+    queries: Tensor, memory: Tensor, lookup: str = "sparsemax", sharpness: float = 1.0
+) -> "csr_array":
+    """The hypergraph: the weights w of each query patch (N, D) on the rows of a memory (M, D).
+
+    A query patch is a hyperedge, and its members are the normal patches with weight above zero: a
+    sparse matrix, (N, M).
+    The lookup is the exact one that rebuilds patches, and only active weights are ever kept: a
+    dense matrix of half a million columns would take gigabytes.
+    """
+    from scipy.sparse import csr_array  # takes a while to load
+
+    rows, columns, weights = [], [], []
+    first = 0
+    for part in in_chunks(sharpness * queries, memory):
+        for place, index, active in _groups(part @ memory.T, lookup):
+            used = active > 0
+            rows.append((first + place)[:, None].expand_as(index)[used])
+            columns.append(index[used])
+            weights.append(active[used])
+        first += len(part)
+    arrays = [torch.cat(found).cpu().numpy() for found in (weights, rows, columns)]
+    found = csr_array((arrays[0], (arrays[1], arrays[2])), shape=(len(queries), len(memory)))
+    found.sort_indices()
+    return found
+
+
+def placed(found: "csr_array", queries: Tensor | None, rows: Tensor | None) -> "csr_array":
+    """The same among all query patches (`queries`, a mask) and all normal patches (`rows`).
+
+    What was not compared is in no hyperedge, or is an empty one. None means that all were compared.
+    """
+    from scipy.sparse import csr_array
+
+    count, width = found.shape
+    lengths, columns = np.diff(found.indptr), found.indices
+    if queries is not None:
+        mask = queries.cpu().numpy()
+        own, lengths, count = lengths, np.zeros(len(mask), dtype=found.indptr.dtype), len(mask)
+        lengths[mask] = own
+    if rows is not None:
+        columns, width = np.flatnonzero(rows.cpu().numpy())[columns], len(rows)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return csr_array((found.data, columns, starts), shape=(count, width))
+
+
+def _groups(z: Tensor, lookup: str) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Groups of rows, the columns of their candidates, and the weights of these."""
+    if lookup in SPARSE:
+        return list(SPARSE[lookup](z))
+    weights = LOOKUPS[lookup](z)
+    index = torch.arange(z.shape[1], device=z.device).expand_as(weights)
+    return [(torch.arange(len(z), device=z.device), index, weights)]

@@ -13,6 +13,7 @@ is asked about the good parts that it resembles most, and the one of which it la
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -21,30 +22,30 @@ from torch.nn.functional import max_pool2d, pad
 
 from .scoring import Pooling
 
-POOLING = Pooling.parse("top-2%")
-FLOOR = 0.05
+MISSING_POOLING = Pooling.parse("top-2%")
+RESIDUAL_FLOOR = 0.05
 """A residual that means nothing, even where good parts do not vary at all."""
-MOST = 1.0
+MAX_EXCESS = 1.0
 """Excess beyond says nothing more: where good parts are all alike, it has no bound."""
-SHIFTED = 0.4
+SHIFT_SHARE = 0.4
 """The part of the mean distance to the four patches next to it that a patch may vary by, whatever
 the other good parts say; copies that were shifted and turned by 3° vary by 0.3 to 0.56 of it."""
-SPREAD = 5
+VARIATION_WINDOW = 5
 """Patches along the side of the neighbourhood whose variation counts: a few good parts tell little
 of one patch alone."""
-NEAREST = 4
+COMPARED_PARTS = 4
 """Good parts that an image is compared with: hundreds would cost more than the encoder."""
-OTHERS = 16
+VARIATION_PARTS = 16
 """Good parts that the variation of each is taken from."""
-SHOWN = 0.5
+MIN_SHOWN = 0.5
 """The excess from which a patch is shown on the map."""
-MOST_SHOWN = 64
-DIFFERENT = 0.2
+MAX_SHOWN = 64
+MIN_DIFFERENCE = 0.2
 """Good parts that differ less, over how unlike neighbouring patches are, are near-copies. On eight
 products every pair of good parts has 0.20 to 0.9; copies in another light have 0.02 or less."""
-AROUND = 9
+MOTION_WINDOW = 9
 """Patches along the side of the neighbourhood whose moves say where a patch is expected."""
-NEAR = 2
+SEARCH_REACH = 2
 """How many patches away from there it is looked for."""
 
 
@@ -80,11 +81,11 @@ class MissingPieces:
     """The patches of at least two good parts in one layer, ready to be looked for."""
 
     def __init__(
-        self, images: Sequence[Tensor], cls: Tensor, grid: int, kept: Sequence[Tensor | None]
+        self, images: Sequence[Tensor], cls: Tensor, grid: int, masks: Sequence[Tensor | None]
     ) -> None:
-        """`images` are (N, D) each, `cls` their tokens (K, D); `kept` masks what is looked for."""
+        """`images` are (N, D) each, `cls` their tokens (K, D); `masks` say what is searched for."""
         self.images, self.cls = images, cls
-        self._grid, self._kept = grid, kept
+        self._grid, self._masks = grid, masks
         self._variations: dict[int, Tensor] = {}
 
     def variation(self, number: int) -> Tensor:
@@ -96,64 +97,46 @@ class MissingPieces:
 
     def _found_variation(self, number: int) -> Tensor:
         others = [image for place, image in enumerate(self.images) if place != number]
-        found = [self._looked_for(number, other)[0] for other in others[:OTHERS]]
-        found.append(SHIFTED * _unlike_neighbours(self.images[number], self._grid))
+        found = [
+            searched(self.images[number] @ other.T, self._grid)[0]
+            for other in others[:VARIATION_PARTS]
+        ]
+        found.append(SHIFT_SHARE * neighbour_distance(self.images[number], self._grid))
         maps = torch.stack(found).amax(dim=0).reshape(1, 1, self._grid, self._grid)
-        return max_pool2d(maps, SPREAD, stride=1, padding=SPREAD // 2).flatten()
+        return max_pool2d(maps, VARIATION_WINDOW, stride=1, padding=VARIATION_WINDOW // 2).flatten()
 
     def difference(self) -> float:
         """How far the patches of the first few good parts are off in one another, over how unlike
         neighbouring patches are: near 0 for near-copies."""
-        few = range(min(len(self.images), NEAREST))
+        few = range(min(len(self.images), COMPARED_PARTS))
         off = [
-            float(self._looked_for(one, self.images[other])[0].mean())
+            float(searched(self.images[one] @ self.images[other].T, self._grid)[0].mean())
             for one in few
             for other in few
             if one != other
         ]
-        unlike = [float(_unlike_neighbours(self.images[one], self._grid).mean()) for one in few]
+        unlike = [float(neighbour_distance(self.images[one], self._grid).mean()) for one in few]
         return sum(off) / len(off) / max(sum(unlike) / len(unlike), 1e-6)
-
-    def _looked_for(self, number: int, patches: Tensor) -> tuple[Tensor, Tensor]:
-        """The residual of each patch of a good part in an image, and where it is expected, (N,).
-
-        What should lie outside the picture is not missed: its residual is 0.
-        """
-        grid = self._grid
-        similarities = self.images[number] @ patches.T
-        found = similarities.argmax(dim=1)
-        own = torch.arange(grid * grid, device=found.device)
-        row = own // grid + _median_around(found // grid - own // grid, grid)
-        column = own % grid + _median_around(found % grid - own % grid, grid)
-        inside = (row >= 0) & (row < grid) & (column >= 0) & (column < grid)
-        row, column = row.clamp(0, grid - 1), column.clamp(0, grid - 1)
-        steps = torch.arange(-NEAR, NEAR + 1, device=found.device)
-        rows = (row[:, None, None] + steps[:, None]).clamp(0, grid - 1)
-        columns = (column[:, None, None] + steps).clamp(0, grid - 1)
-        near = (rows * grid + columns).flatten(1)
-        best = similarities.gather(1, near).amax(dim=1)
-        return (1 - best).clamp(min=0) * inside, row * grid + column
 
     def find(self, patches: Tensor, cls: Tensor) -> Missing:
         """What an image lacks, given its patches (N, D) and its CLS token (D,)."""
-        nearest = (self.cls @ cls).topk(min(NEAREST, len(self.images))).indices.tolist()
+        nearest = (self.cls @ cls).topk(min(COMPARED_PARTS, len(self.images))).indices.tolist()
         found = []
         for number in sorted(nearest):
-            residuals, expected = self._looked_for(number, patches)
-            usual, kept = self.variation(number), self._kept[number]
-            excess = ((residuals - usual) / (usual + FLOOR)).clamp(max=MOST)
-            asked = excess if kept is None else excess[kept]
-            score = max(float(POOLING(asked)), 0.0) if len(asked) else 0.0
-            shown = excess if kept is None else excess * kept
+            residuals, expected = searched(self.images[number] @ patches.T, self._grid)
+            excess, mask = excess_of(residuals, self.variation(number)), self._masks[number]
+            asked = excess if mask is None else excess[mask]
+            score = max(float(MISSING_POOLING(asked)), 0.0) if len(asked) else 0.0
+            shown = excess if mask is None else excess * mask
             found.append((score, number, shown, 1 - residuals, expected))
         score, number, excess, similarity, expected = min(found, key=lambda one: one[:2])
         # in a foreign picture many patches have the largest excess there is: the first ones count
-        sources = excess.sort(descending=True, stable=True).indices[:MOST_SHOWN]
-        sources = sources[excess[sources] > SHOWN]
+        sources = excess.sort(descending=True, stable=True).indices[:MAX_SHOWN]
+        sources = sources[excess[sources] > MIN_SHOWN]
         return Missing(score, number, excess, similarity, expected[sources], sources)
 
 
-def _unlike_neighbours(patches: Tensor, grid: int) -> Tensor:
+def neighbour_distance(patches: Tensor, grid: int) -> Tensor:
     """The mean distance of each patch to the patches beside, above and below it, (N,)."""
     cells = patches.reshape(grid, grid, -1)
     down = 1 - (cells[1:] * cells[:-1]).sum(dim=-1)
@@ -167,20 +150,53 @@ def _unlike_neighbours(patches: Tensor, grid: int) -> Tensor:
     return (to_all(down, across) / number.clamp(min=1)).clamp(min=0).flatten()
 
 
-def _median_around(moves: Tensor, grid: int) -> Tensor:
-    """The median of whole numbers over the neighbourhood of each patch, (N,)."""
-    maps = moves.float().reshape(1, 1, grid, grid)
-    wide = pad(maps, [min(AROUND // 2, grid - 1)] * 4, mode="reflect")
-    side = wide.shape[-1] - grid + 1
-    around = wide.unfold(2, side, 1).unfold(3, side, 1).reshape(len(moves), -1)
-    if around.device.type != "cpu":
-        return around.median(dim=1).values.long()
+def searched(similarities: Tensor, grid: int) -> tuple[Tensor, Tensor]:
+    """The residual of each patch of a good part in an image, and where it is expected, (…, N).
+
+    `similarities` are those of its patches to the patches of the image, (…, N, N). What should lie
+    outside the picture is not missed: its residual is 0. Exported graphs trace this function.
+    """
+    found = similarities.argmax(dim=-1)
+    own = torch.arange(grid * grid, device=found.device)
+    down, across = torch.div(found, grid, rounding_mode="trunc"), found % grid
+    own_row, own_column = torch.div(own, grid, rounding_mode="trunc"), own % grid
+    row = own_row + median_around(down - own_row, grid)
+    column = own_column + median_around(across - own_column, grid)
+    inside = (row >= 0) & (row < grid) & (column >= 0) & (column < grid)
+    row, column = row.clamp(0, grid - 1), column.clamp(0, grid - 1)
+    steps = torch.arange(-SEARCH_REACH, SEARCH_REACH + 1, device=found.device)
+    rows = (row[..., None, None] + steps[:, None]).clamp(0, grid - 1)
+    columns = (column[..., None, None] + steps).clamp(0, grid - 1)
+    near = (rows * grid + columns).flatten(-2)
+    best = similarities.gather(-1, near).amax(dim=-1)
+    return (1 - best).clamp(min=0) * inside.to(best.dtype), row * grid + column
+
+
+def excess_of(residuals: Tensor, variation: Tensor) -> Tensor:
+    """By how much more than it ever varied each patch is off, at most 1."""
+    return ((residuals - variation) / (variation + RESIDUAL_FLOOR)).clamp(max=MAX_EXCESS)
+
+
+def median_around(moves: Tensor, grid: int) -> Tensor:
+    """The median of whole numbers over the neighbourhood of each patch, (…, N)."""
+    neighbours = _neighbours(grid).to(moves.device)
+    around, middle = moves[..., neighbours], neighbours.shape[1] // 2
+    if around.device.type != "cpu" or torch.onnx.is_in_onnx_export():
+        return around.float().topk(middle + 1, dim=-1).values[..., -1].long()
     # whole numbers below 2^15, and an odd number of them: numpy is ten times as fast with these
-    middle = around.shape[1] // 2
-    found = np.partition(around.numpy().astype(np.int16), middle, axis=1)[:, middle]
+    found = np.partition(around.numpy().astype(np.int16), middle, axis=-1)[..., middle]
     return torch.from_numpy(found.astype(np.int64))
 
 
-def missing_weight(most: float, images: int, difference: float = DIFFERENT) -> float:
+@cache
+def _neighbours(grid: int) -> Tensor:
+    """The patches around each, mirrored at the border, (N, side²)."""
+    reach = min(MOTION_WINDOW // 2, grid - 1)
+    line = (torch.arange(grid)[:, None] + torch.arange(-reach, reach + 1)).abs()
+    line = torch.where(line > grid - 1, 2 * (grid - 1) - line, line)
+    return (line[:, None, :, None] * grid + line[None, :, None, :]).reshape(grid * grid, -1)
+
+
+def missing_weight(most: float, images: int, difference: float = MIN_DIFFERENCE) -> float:
     """The weight of the branch: one good part cannot say how parts vary, nor can near-copies."""
-    return most * (1 - 1 / images) * min(difference / DIFFERENT, 1.0)
+    return most * (1 - 1 / images) * min(difference / MIN_DIFFERENCE, 1.0)

@@ -1,18 +1,93 @@
-"""Dual-Branch Image Scoring (Section 4.3): the map, its pooling, and the scores of the branches.
+"""Dual-Branch Image Scoring (Section 4.3): the map (Equation 9), f_pool, S_cls (Equation 4), and
+S_image, the weighted sum of the branches (Equation 5).
 
-`branches` names the branches and sums them; `ImageScoring` here computes them.
+The image score is a sum over named branches. `BRANCHES` lists them, `ImageScoring` computes them,
+and everything else (results, tables, the report, the benchmark) reads them from `BranchScores`.
+torch is imported where tensors are computed: results of exported models are made without it.
 """
+
+from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from ..errors import UsageError
-from .branches import BranchScores
+from ..errors import NotFiniteError, UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BRANCHES = {"map": "map score", "cls": "whole-image score", "missing": "missing pieces"}
+"""All branches of an image score by name, and their labels for people; a detector has those that
+its weights name."""
+
+
+@dataclass(frozen=True)
+class BranchScores:
+    """The scores of the branches, and their weights in the image score."""
+
+    values: Mapping[str, float]
+    weights: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if self.values.keys() != self.weights.keys():
+            raise ValueError(f"Scores of {[*self.values]} have weights of {[*self.weights]}.")
+
+    @classmethod
+    def of_map(cls, score: float) -> BranchScores:
+        """For methods that know the map alone."""
+        return cls({"map": score, "cls": 0.0}, branch_weights(1.0))
+
+    @property
+    def total(self) -> float:
+        """S_image, the weighted sum (Equation 5)."""
+        return sum(self.weights[name] * self.values[name] for name in self.values)
+
+    def with_values(self, **values: float) -> BranchScores:
+        """The same with other scores of some branches."""
+        return replace(self, values={**self.values, **values})
+
+
+def branch_weights(lam: float, missing: float = 0.0) -> dict[str, float]:
+    """The paper's two branches, λ for the map and 1 − λ for the CLS token (Equation 5), and ours
+    for missing pieces where it has a weight."""
+    if not 0 <= lam <= 1:
+        raise UsageError("lambda-range", given=lam)
+    if not 0 <= missing <= 10:
+        raise UsageError("missing-range", given=missing)
+    return {"map": lam, "cls": 1 - lam} | ({"missing": missing} if missing else {})
+
+
+@dataclass(frozen=True)
+class TokenScore:
+    """What a detector says of the tokens of one image."""
+
+    anomaly_map: NDArray[np.float32]
+    branches: BranchScores
+    inside: NDArray[np.bool_] | None = None
+    """The patches that were compared; None means all. The map is 0 at others."""
+    missing: NDArray[np.float32] | None = None
+    """What missing pieces add to the map, at the places where they should be; None: nothing."""
+
+    def __post_init__(self) -> None:
+        """No comparison with what is not a number is true, so it would be called good."""
+        if not (math.isfinite(self.score) and np.isfinite(self.anomaly_map).all()):
+            raise NotFiniteError("score-not-finite")
+
+    @property
+    def score(self) -> float:
+        """The image score."""
+        return self.branches.total
+
+    @property
+    def peak(self) -> float:
+        """The largest value of the map."""
+        return float(self.anomaly_map.max())
 
 
 @dataclass(frozen=True)
@@ -24,7 +99,7 @@ class Pooling:
     share: float | None = None
 
     @classmethod
-    def parse(cls, name: str) -> "Pooling":
+    def parse(cls, name: str) -> Pooling:
         """`max`, `top-10` (the ten largest) or `top-1%` (the largest hundredth)."""
         if name == "max":
             return cls(name, count=1)
@@ -34,7 +109,7 @@ class Pooling:
             return cls(name, share=number / 100)
         if match and not match[2] and number >= 1 and number.is_integer():
             return cls(name, count=int(number))
-        raise UsageError(f"The pooling is max, top-N or top-P% (as top-10, top-1%), not {name!r}.")
+        raise UsageError("pooling-unknown", given=name)
 
     def __call__(self, anomaly_map: Tensor, patches: int | None = None) -> Tensor:
         """`patches` says what a share is a share of, where that is not the map itself."""
@@ -43,13 +118,15 @@ class Pooling:
         return values.topk(min(count, len(values))).values.mean()
 
     def patches_of(self, whole: int) -> int:
-        """How many of so many values are averaged, if there are as many."""
+        """How many of `whole` values are averaged, at most."""
         count = self.count if self.count is not None else math.ceil((self.share or 0) * whole)
         return max(count, 1)
 
 
 def patch_scores(queries: Sequence[Tensor], rebuilt: Sequence[Tensor]) -> Tensor:
     """S_q: 1 − cos(Q, E), averaged over the layers (Equation 9). One (N, D) tensor a layer."""
+    import torch
+
     return mean_of_layers(
         1 - torch.cosine_similarity(query, normal, dim=-1)
         for query, normal in zip(queries, rebuilt, strict=True)
@@ -58,13 +135,21 @@ def patch_scores(queries: Sequence[Tensor], rebuilt: Sequence[Tensor]) -> Tensor
 
 def mean_of_layers(distances: Iterable[Tensor]) -> Tensor:
     """The map from the distances 1 − cos(Q, E) of each layer; rounding never makes it negative."""
+    import torch
+
     return torch.stack(list(distances)).mean(dim=0).clamp(min=0)
+
+
+def cls_similarities(query: Tensor, memory: Tensor) -> Tensor:
+    """⟨c, c_k⟩ of each layer, (…, K, layers), from (…, layers, D) and (K, layers, D)."""
+    import torch
+
+    return torch.einsum("...ld,kld->...kl", query, memory)
 
 
 def cls_distances(query: Tensor, memory: Tensor) -> Tensor:
     """1 − max_k⟨c, c_k⟩ of each layer (Equation 4), from (layers, D) and (K, layers, D)."""
-    similarities = torch.einsum("ld,kld->kl", query, memory)
-    return (1 - similarities.amax(dim=0)).clamp(min=0)
+    return (1 - cls_similarities(query, memory).amax(dim=0)).clamp(min=0)
 
 
 def cls_score(query: Tensor, memory: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ..errors import HyperfsadError
 from ..images.loading import NormalImage, load_image
-from ..method.branches import BRANCHES
+from ..method.scoring import BRANCHES
 from ..results.heatmap import thumbnail
 from ..results.result import BRANCH_FIELDS
 from . import pages

@@ -87,4 +87,4 @@ def _results_or_errors(
 
 def unjudged(name: str, error: NotFiniteError) -> NotFiniteError:
     """The error of an image, which had no name where it was found."""
-    return NotFiniteError(f"{name} cannot be judged: {error}.")
+    return NotFiniteError("not-judged", image=name, error=error)

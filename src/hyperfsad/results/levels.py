@@ -11,7 +11,7 @@ from ..decisions.regions import Region, find_regions
 from ..decisions.thresholds import Calibration
 from ..errors import UsageError
 from ..images.loading import ImageSource, LoadedImage
-from ..method.branches import TokenScore
+from ..method.scoring import TokenScore
 from .result import AnomalyResult, Explainer
 
 

@@ -19,7 +19,7 @@ from ..evidence.evidence import Evidence
 from ..evidence.patch import against
 from ..images.geometry import PatchGrid
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image, save_picture
-from ..method.branches import BRANCHES, BranchScores
+from ..method.scoring import BRANCHES, BranchScores
 from .heatmap import HeatMap
 
 BRANCH_FIELDS = {name: f"score_{name}" for name in BRANCHES}

@@ -12,8 +12,15 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from ..method.matching import Comparison, distances, distances_apart
-from ..method.pruning import WORTHWHILE, Bound, MemoryLayer, can_prune
+from ..method.matching import (
+    MIN_PRUNED_ROWS,
+    Bound,
+    Comparison,
+    MemoryLayer,
+    can_prune,
+    distances,
+    distances_apart,
+)
 from .tile_files import NormalTiles
 from .view import cells, distance_of_places
 
@@ -98,7 +105,7 @@ class TileMemory:
         for layer in range(self.images[0].shape[0]):
             memory = torch.cat([tile.rows[layer] for tile in tiles])
             bound, bounding = None, None
-            if len(memory) >= WORTHWHILE and can_prune(memory, how.lookup):
+            if len(memory) >= MIN_PRUNED_ROWS and can_prune(memory, how.lookup):
                 bound = self._bounds[layer]
                 bounding = torch.cat([tile.bounding[layer] for tile in tiles])
             yield MemoryLayer(memory, how.lookup, how.sharpness, bound, bounding)

@@ -26,8 +26,8 @@ from ..evidence.patch import Neighbour
 from ..images.geometry import PatchGrid
 from ..images.loading import LoadedImage, batched, load_image
 from ..messages import Progress, no_progress
-from ..method.branches import TokenScore
 from ..method.memory import MemoryBank
+from ..method.scoring import TokenScore
 from .tile_files import NormalTiles, Spool, TileWriter, replaced_files, tile_streams
 from .tile_memory import TileMemory
 from .tile_sample import beyond, decided, sample, spread

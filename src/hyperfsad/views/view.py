@@ -25,10 +25,9 @@ from ..evidence.patch import LayerEvidence, MissingPiece
 from ..images.geometry import PatchGrid
 from ..images.loading import LoadedImage
 from ..messages import Notify, Progress, no_progress, silent
-from ..method.branches import TokenScore
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
-from ..method.scoring import ImageScoring, Pooling
+from ..method.scoring import ImageScoring, Pooling, TokenScore
 
 LEVEL_QUANTILE = 0.99
 

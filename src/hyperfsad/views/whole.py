@@ -16,12 +16,11 @@ from ..evidence.patch import MissingPiece, Neighbour
 from ..images.geometry import PatchGrid, rotate_back, rotation_angle
 from ..images.loading import LoadedImage
 from ..messages import Progress, no_progress
-from ..method.branches import TokenScore
-from ..method.incidence import incidence, placed
+from ..method.lookups import incidence, placed
 from ..method.matching import Matcher, distances_apart, masked
 from ..method.memory import MemoryBank
 from ..method.missing import Missing, MissingPieces, missing_weight
-from ..method.scoring import ImageScoring
+from ..method.scoring import ImageScoring, TokenScore, cls_similarities
 from .view import (
     LEVEL_IMAGES,
     SELF_DISTANCE,
@@ -134,8 +133,7 @@ class WholeView(View):
         """The entries that an image is compared with, as a mask, (K,); None means all."""
         if self.rules.rotations == 1:
             return None
-        alike = torch.einsum("ld,kld->kl", cls, self.bank.cls)
-        distances = (1 - alike).clamp(min=0).mean(dim=1)
+        distances = (1 - cls_similarities(cls, self.bank.cls)).clamp(min=0).mean(dim=1)
         chosen = distances.new_zeros(len(distances), dtype=torch.bool)
         for entries in self.bank.entries:
             own = distances[entries]

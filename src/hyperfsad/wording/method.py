@@ -2,4 +2,14 @@
 
 from . import Sentences
 
-METHOD_SENTENCES: Sentences = {}
+METHOD_SENTENCES: Sentences = {
+    "lookup-unknown": "The lookup is one of {known}, not {given!r}.",
+    "sharpness-range": "The sharpness lies between 0 and 1000, not at {given}.",
+    "lambda-range": "The weight λ lies between 0 and 1, not at {given}.",
+    "missing-range": "The weight of missing pieces lies between 0 and 10, not at {given}.",
+    "pooling-unknown": "The pooling is max, top-N or top-P% (as top-10, top-1%), not {given!r}.",
+    "memory-unknown": "The memory is one of {known}, not {given!r}.",
+    "score-not-finite": "The score or the map is not finite (NaN or infinity).",
+    "not-judged": lambda image, error, **_: f"{image} cannot be judged: {error}",
+    "not-learnt": lambda images, error, **_: f"{images} cannot be learnt: {error}",
+}

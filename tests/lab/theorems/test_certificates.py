@@ -14,10 +14,9 @@ from hyperfsad.errors import UsageError
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.lab.theorems.certificates import CERTIFICATE_REASONS, Certificates, certify_tokens
 from hyperfsad.lab.theorems.ranking import layer_margins
-from hyperfsad.method.branches import BranchScores, branch_weights
 from hyperfsad.method.lookups import reconstruct
 from hyperfsad.method.memory import MemoryBank
-from hyperfsad.method.scoring import cls_score, patch_scores
+from hyperfsad.method.scoring import BranchScores, branch_weights, cls_score, patch_scores
 from tests.codes import raises
 
 from .samples import World

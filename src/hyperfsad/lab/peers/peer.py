@@ -14,10 +14,9 @@ from ...encoders.encoder import ImageTokens, Tokens
 from ...errors import UsageError
 from ...images.geometry import rotate, rotated_copies
 from ...images.loading import LoadedImage
-from ...method.branches import BranchScores, TokenScore
 from ...method.lookups import in_chunks
 from ...method.memory import MemoryBank
-from ...method.scoring import Pooling
+from ...method.scoring import BranchScores, Pooling, TokenScore
 from ...views.view import LEVEL_IMAGES, scale_of
 
 ROTATIONS = (1, 8)

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from ...encoders.encoder import ImageTokens
-from ...method.branches import BranchScores, branch_weights
 from ...method.lookups import LOOKUPS, SPARSE, in_chunks
+from ...method.matching import MemoryLayer
 from ...method.memory import MemoryBank
-from ...method.pruning import MemoryLayer
-from ...method.scoring import cls_distances
+from ...method.scoring import BranchScores, branch_weights, cls_distances
 from ...quality.tokens import Array, numbers
 
 PROVEN_MARGIN = 1e-5

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ...detector.closer import TURNING, WORTHWHILE, cost
+from ...detector.closer import MIN_PRUNED_ROWS, TURNING, cost
 from ...detector.hyperfsad import HyperFSAD
 from ...detector.orientation import AUTO_ROTATIONS
 from ...views import count_tiles
@@ -66,7 +66,7 @@ def settings_for(
         found.append(closer)
     else:
         small.append((closer, f"The encoder sees all of {pictures} already."))
-    if max(size) >= WORTHWHILE * side:
+    if max(size) >= MIN_PRUNED_ROWS * side:
         found.append(cut)
     else:
         small.append((cut, f"It shows little more of {pictures}."))
