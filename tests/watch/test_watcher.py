@@ -257,16 +257,6 @@ def test_a_folder_that_comes_late_goes_away_and_comes_back(
     assert sum("cannot be opened" in text for text in beside.said) == 3  # said once each time
 
 
-def test_two_watchers_in_one_output_folder_are_refused(
-    fitted: HyperFSAD, folder: Path, out: Path
-) -> None:
-    with Beside(fitted, folder, out) as beside:
-        beside.wait(lambda: bool(beside.said))
-        with pytest.raises(HyperfsadError, match="is at work in"):
-            once(fitted, folder, out)
-    assert once(fitted, folder, out) == []
-
-
 def test_new_only_leaves_out_what_is_there_at_the_first_start(
     fitted: HyperFSAD, folder: Path, out: Path
 ) -> None:
@@ -552,12 +542,3 @@ def test_a_second_ctrl_c_does_not_wait(
     ended = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert ended.returncode == 0, ended.stderr
     assert len(once(fitted, folder, out)) == 1
-
-
-def test_two_processes_in_one_output_folder_are_refused(command: list[str], out: Path) -> None:
-    with Ledger(out):
-        process = start(command)
-        _, errors = process.communicate(timeout=DEADLINE)
-    assert process.returncode == 1
-    assert f"Another process ({os.getpid()} on " in errors
-    assert "Traceback" not in errors

@@ -211,11 +211,11 @@ def _summarise_totals(totals: "Totals", out: str, complete: bool) -> int:
     say_all(totals.errors)
     if totals.failed > len(totals.errors):
         say(f"hyperfsad: and {totals.failed - len(totals.errors):,} more that failed")
-    say_all(run_notices(totals.judged, totals.anomalous, totals.foreign))
+    say_all(run_notices(totals.decided, totals.anomalous, totals.foreign))
     if totals.unknown_product:
         print(f"{totals.unknown_product:,} of them fit no product; see unknown_product")
     before = f" ({totals.done_before:,} done before)" if totals.done_before else ""
-    anomalous = f", {totals.anomalous:,} anomalous" if totals.judged else ""
+    anomalous = f", {totals.anomalous:,} anomalous" if totals.decided else ""
     text = f"{totals.scored:,} images scored{before}{anomalous}, {totals.failed:,} failed"
     print(printable(f"{text}; see {out}/results"))
     return exit_code(complete and not totals.failed, totals.scored)

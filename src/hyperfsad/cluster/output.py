@@ -100,7 +100,7 @@ class Totals:
     images: int = 0
     done_before: int = 0
     scored: int = 0
-    judged: int = 0
+    decided: int = 0
     anomalous: int = 0
     failed: int = 0
     foreign: int = 0
@@ -119,7 +119,7 @@ class Totals:
                 found.errors.append(record["error"])
                 continue
             found.scored += 1
-            found.judged += record["anomalous"] is not None
+            found.decided += record["anomalous"] is not None
             found.anomalous += record["anomalous"] is True
             found.foreign += record["foreign"] is True
             found.unknown_product += record["unknown_product"] is True

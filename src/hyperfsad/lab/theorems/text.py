@@ -30,7 +30,7 @@ def certificate_text(report: Certificates, blocks: Sequence[int]) -> str:
         f" real gap: median {np.median(gaps):+.4f}, smallest {gaps.min():+.4f}",
         f"{report.share:.1%} of {margin.size} pairs certified.",
     ]
-    told = {
+    meanings = {
         "misranked": "are ranked wrongly: nothing could certify them",
         "premise (i)": "fail by (i): a good patch draws on normal patches that are far away",
         "premise (ii)": "fail by (ii): a mixture of normal patches comes close to the defect",
@@ -38,7 +38,7 @@ def certificate_text(report: Certificates, blocks: Sequence[int]) -> str:
         "both": "fail by (i) and by (ii); neither made exact would do",
     }
     counts = report.counts()
-    lines += [f"  {counts[reason]:5} {text}" for reason, text in told.items() if counts[reason]]
+    lines += [f"  {counts[reason]:5} {text}" for reason, text in meanings.items() if counts[reason]]
     return as_rows(lines)
 
 
