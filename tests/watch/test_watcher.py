@@ -18,10 +18,9 @@ import pytest
 
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.cli.main import main
-from hyperfsad.errors import HyperfsadError, UsageError
+from hyperfsad.errors import UsageError
 from hyperfsad.report.records import results_csv
 from hyperfsad.watch import Watcher, watch
-from hyperfsad.watch.ledger import Ledger
 from tests.codes import raises
 from tests.conftest import make_picture, read_results
 from tests.waiting import DEADLINE, until
