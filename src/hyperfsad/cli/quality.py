@@ -50,22 +50,23 @@ def advise(options: argparse.Namespace) -> int:
     bad = found_images(options.bad) if options.bad else None
     limit, options.max_cost = options.max_cost, None  # of the comparison, not of each detector
     make = maker(options)
-    from ..quality import advice
+    from ..quality.advice_page import advice_text, save_advice
+    from ..quality.advise import advise as run
 
     words = [*options.good]
     for name in ("recipe", "backbone"):
         if (given := getattr(options, name)) is not None:
             words += [f"--{name}", given]
     with locked_folder(Path(options.output), wait=options.wait, notify=say):
-        found = advice.advise(
+        found = run(
             good.paths,
             bad.paths if bad else (),
-            budget=limit,
+            max_cost=limit,
             make=make,
             progress=progress,
         )
-        page = advice.save_advice(found, Path(options.output), words)
-    print(printable_rows(advice.advice_text(found, words)))
+        page = save_advice(found, Path(options.output), words)
+    print(printable_rows(advice_text(found, words)))
     print(printable(f"See {page}"))
     return exit_code(found.complete and not good.failed and not (bad and bad.failed))
 

@@ -12,6 +12,10 @@ def _threshold_not_positive(given: float, product: str, **_: object) -> str:
 
 
 QUALITY_SENTENCES: Sentences = {
+    "advice-too-few": (
+        "Advice needs at least two different good parts, not {given}: one is learnt, the other is"
+        " judged. Four or more are better."
+    ),
     "all-images-in-output": "All images lie in the output folder {folder}.",
     "anomalous-without-mask": "{image} is anomalous and has no mask to compare its map with.",
     "both-good-and-bad": "{image} is named as good and as bad; name it once.",
@@ -38,6 +42,7 @@ QUALITY_SENTENCES: Sentences = {
         " aspect ratio of its image."
     ),
     "no-mask": "{image} has no mask; expected {folder}/{stem}_mask.png or {stem}.png.",
+    "no-readable-bad-part": "None of the bad parts can be read, so there is nothing to find.",
     "no-test-images": "{folder} holds no test images; expected them in {expected}.",
     "no-test-images-given": "No image was given; name good parts, bad parts or both.",
     "only-learnt-parts": (

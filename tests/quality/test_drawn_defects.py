@@ -6,8 +6,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hyperfsad.demo.drawing import draw
-from hyperfsad.quality.advice.defects import KINDS, SIZES, draw_defect
-from hyperfsad.quality.advice.part import find_part
+from hyperfsad.quality.drawn_defects import (
+    DEFECT_KINDS,
+    DEFECT_SIZES,
+    DrawnDefect,
+    draw_defect,
+    find_part,
+)
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +26,10 @@ def changed(image: Image.Image, drawn: Image.Image) -> NDArray[np.bool_]:
     return np.asarray(differs.any(axis=2), dtype=bool)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("share", SIZES)
+@pytest.mark.parametrize("kind", DEFECT_KINDS)
+@pytest.mark.parametrize("share", DEFECT_SIZES)
 def test_a_defect_has_its_size_and_its_place(plate: Image.Image, kind: str, share: float) -> None:
-    drawn = draw_defect(plate, kind, share, True, 3)
+    drawn = draw_defect(plate, DrawnDefect(kind, share, True, 3))
     assert drawn.size == pytest.approx(max(3, share * 512))
     left, top, right, bottom = drawn.box
     assert max(right - left, bottom - top) <= 1.7 * drawn.size + 6
@@ -36,19 +41,23 @@ def test_a_defect_has_its_size_and_its_place(plate: Image.Image, kind: str, shar
     assert rest.size == 0 or rest.max() <= 5
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DEFECT_KINDS)
 def test_a_seed_draws_the_same_defect_and_another_seed_another(
     plate: Image.Image, kind: str
 ) -> None:
-    first, again, other = (draw_defect(plate, kind, 0.08, True, seed) for seed in (1, 1, 2))
+    first, again, other = (
+        draw_defect(plate, DrawnDefect(kind, 0.08, True, seed)) for seed in (1, 1, 2)
+    )
     assert first.image.tobytes() == again.image.tobytes()
     assert first.image.tobytes() != other.image.tobytes()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", DEFECT_KINDS)
 def test_a_clear_defect_changes_more_than_a_faint_one(plate: Image.Image, kind: str) -> None:
     def change(clear: bool) -> float:
-        drawn = [draw_defect(plate, kind, 0.08, clear, seed).image for seed in range(8)]
+        drawn = [
+            draw_defect(plate, DrawnDefect(kind, 0.08, clear, seed)).image for seed in range(8)
+        ]
         return float(np.mean([np.abs(np.asarray(plate, int) - np.asarray(d, int)) for d in drawn]))
 
     assert change(True) > 1.2 * change(False)
@@ -59,7 +68,7 @@ def test_defects_lie_on_the_part(plate: Image.Image) -> None:
     assert factor == 1
     assert 0.3 < part.mean() < 0.8
     for seed in range(10):
-        left, top, right, bottom = draw_defect(plate, "stain", 0.02, True, seed).box
+        left, top, right, bottom = draw_defect(plate, DrawnDefect("stain", 0.02, True, seed)).box
         assert part[(top + bottom) // 2, (left + right) // 2]
 
 
@@ -73,21 +82,21 @@ def test_a_large_picture_is_reduced_to_find_its_part(plate: Image.Image) -> None
     part, factor = find_part(large)
     assert factor == 3
     assert part.shape == (367, 367)
-    drawn = draw_defect(large, "scratch", 0.16, True, 0)
+    drawn = draw_defect(large, DrawnDefect("scratch", 0.16, True, 0))
     assert drawn.image.size == large.size
     assert drawn.size == pytest.approx(176)
 
 
 def test_a_grey_picture_gets_grey_defects(plate: Image.Image) -> None:
     grey = plate.convert("L").convert("RGB")
-    for kind in KINDS:
-        pixels = np.asarray(draw_defect(grey, kind, 0.16, True, 5).image, int)
+    for kind in DEFECT_KINDS:
+        pixels = np.asarray(draw_defect(grey, DrawnDefect(kind, 0.16, True, 5)).image, int)
         assert np.ptp(pixels, axis=2).max() <= 1
 
 
 @pytest.mark.parametrize("size", [(8, 8), (9, 300), (300, 9)])
 def test_the_smallest_pictures_can_be_drawn_upon(size: tuple[int, int]) -> None:
     image = Image.new("RGB", size, (90, 120, 60))
-    for kind in KINDS:
-        for share in SIZES:
-            assert draw_defect(image, kind, share, True, 0).image.size == size
+    for kind in DEFECT_KINDS:
+        for share in DEFECT_SIZES:
+            assert draw_defect(image, DrawnDefect(kind, share, True, 0)).image.size == size

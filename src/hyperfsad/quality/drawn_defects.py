@@ -1,8 +1,8 @@
-"""Defects drawn on pictures of good parts: what a setting would find, when no bad part is at hand.
+"""Defects drawn on pictures of good parts: what a setting would find when no bad part is at hand.
 
-They are no photographs of real defects. They tell which size and which contrast can be seen at all,
-and every setting is shown the same ones. All is deterministic: the seed decides. Only the window
-around a defect is worked on, so a large picture costs little more than a small one.
+They are not photographs of real defects. They show which size and which contrast can be seen at
+all, and every setting is shown the same ones. All is deterministic: the seed decides. Only the
+window around a defect is computed, so a large picture costs little more than a small one.
 """
 
 import math
@@ -16,35 +16,59 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 from scipy import ndimage
 
-from .part import Mask, Pixels, colours, find_part
+from ..decisions.region_of_interest import otsu
 
-SIZES = (0.02, 0.04, 0.08, 0.16)
+Pixels: TypeAlias = NDArray[np.float32]
+PartMask: TypeAlias = NDArray[np.bool_]
+
+DEFECT_SIZES = (0.02, 0.04, 0.08, 0.16)
 """Of a defect, over the shorter side of the picture."""
 
-SHORTEST = 3.0
+MIN_DEFECT = 3.0
 """Pixels that a defect measures at least."""
 
-MARGIN = 0.06
+PICTURE_MARGIN = 0.06
 """Share of the picture along its border where no defect is drawn."""
 
-AROUND = 1.2
+WINDOW_REACH = 1.2
 """A window reaches this many times the size of its defect to each side."""
 
-FINE = 4
+OVERSAMPLING = 4
 """Shapes are drawn this many times larger, then reduced, so that their edges are smooth."""
 
-GREY = 0.02
-"""A picture whose colours differ by less than this is grey, and so are its defects."""
+MAX_GREY_SPREAD = 0.02
+"""A picture whose colour channels differ by less than this is grey, and so are its defects."""
 
-DULL = ((0.25, 0.17, 0.08), (0.62, 0.45, 0.2), (0.85, 0.85, 0.8))
-"""Colours of stains: oil, rust, dust."""
+STAIN_COLOURS = ((0.25, 0.17, 0.08), (0.62, 0.45, 0.2), (0.85, 0.85, 0.8))
+"""Oil, rust, dust."""
 
-Place: TypeAlias = tuple[int, int]
-"""Column and row of a pixel."""
+REDUCED_SIDE = 512
+"""Pixels along the longer side of the reduced picture in which the part is sought."""
+
+BORDER_WIDTH = 0.04
+"""Width of the picture's border, over its shorter side: it shows what the part lies on."""
+
+MIN_PART, MAX_PART = 0.03, 0.9
+"""Shares of the picture that a part may cover; otherwise all of it is the part."""
+
+MAX_AT_BORDER = 0.5
+"""What stands out covers less of the border than this part of its share of the picture; otherwise
+it is the pattern of a texture, and all of the picture is the part."""
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnDefect:
+    """A defect to be drawn; the same one is always drawn in the same way."""
+
+    kind: str
+    share: float
+    """Its size over the shorter side of the picture."""
+    clear: bool
+    seed: int
+
+
+@dataclass(frozen=True)
+class DefectPicture:
     """A picture with one defect."""
 
     image: Image.Image
@@ -55,13 +79,13 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Window:
-    """The surroundings of a place where a defect is drawn."""
+class DefectWindow:
+    """The surroundings of the place where a defect is drawn."""
 
     picture: Image.Image
     left: int
     top: int
-    part: Mask
+    part: PartMask
     """Which of its pixels belong to the part."""
     pixels: Pixels
     x: float
@@ -69,15 +93,15 @@ class Window:
     """The place, counted from the window's own corner."""
     size: float
     """Of the defect, in pixels."""
-    elsewhere: tuple[Place, ...]
+    elsewhere: tuple[tuple[int, int], ...]
     """Other places of the part, in pixels of the picture."""
 
 
-Paint: TypeAlias = Callable[[Window, Generator], tuple[Pixels, Pixels]]
+Paint: TypeAlias = Callable[[DefectWindow, Generator], tuple[Pixels, Pixels]]
 
 
 @dataclass(frozen=True)
-class Kind:
+class DefectKind:
     """How a kind of defect is drawn."""
 
     paint: Paint
@@ -89,43 +113,47 @@ class Kind:
     """Whether it lies on the edge of the part."""
 
 
-def draw_defect(image: Image.Image, kind: str, share: float, clear: bool, seed: int) -> Drawn:
-    """Draws a defect of a kind in `KINDS` on an RGB picture, somewhere on its part."""
-    how = KINDS[kind]
-    random = np.random.default_rng([seed, list(KINDS).index(kind), round(1000 * share), int(clear)])
-    window = _window(image, share, how.on_edge, random)
-    covered, colour = how.paint(window, random)
+def draw_defect(image: Image.Image, defect: DrawnDefect) -> DefectPicture:
+    """Draws a defect on an RGB picture, somewhere on its part."""
+    kind = DEFECT_KINDS[defect.kind]
+    number = list(DEFECT_KINDS).index(defect.kind)
+    random = np.random.default_rng(
+        [defect.seed, number, round(1000 * defect.share), int(defect.clear)]
+    )
+    window = _window(image, defect.share, kind.on_edge, random)
+    covered, colour = kind.paint(window, random)
     colour = _as_seen(window, colour)
-    covered = covered * (how.clear if clear else how.faint)
+    covered = covered * (kind.clear if defect.clear else kind.faint)
     changed = window.pixels + covered[..., None] * (colour - window.pixels)
-    drawn = image.copy()
-    drawn.paste(_picture(changed), (window.left, window.top))
-    rows, columns = np.nonzero(covered > 0.02)
     left, top = window.left, window.top
+    drawn = image.copy()
+    changed = np.clip(np.rint(255 * changed), 0, 255).astype(np.uint8)
+    drawn.paste(Image.fromarray(changed), (left, top))
+    rows, columns = np.nonzero(covered > 0.02)
     if not len(rows):  # no part beneath a missing piece
-        return Drawn(drawn, (left, top, left + 1, top + 1), window.size)
-    box = (int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1)
-    return Drawn(drawn, (left + box[0], top + box[1], left + box[2], top + box[3]), window.size)
+        rows = columns = np.zeros(1, dtype=int)
+    box = (left + columns.min(), top + rows.min(), left + columns.max() + 1, top + rows.max() + 1)
+    return DefectPicture(drawn, tuple(map(int, box)), window.size)  # type: ignore[arg-type]
 
 
-def _window(image: Image.Image, share: float, on_edge: bool, random: Generator) -> Window:
+def _window(image: Image.Image, share: float, on_edge: bool, random: Generator) -> DefectWindow:
     """A place of the part, and what lies around it."""
     width, height = image.size
-    size = max(share * min(image.size), SHORTEST)
+    size = max(share * min(image.size), MIN_DEFECT)
     small, factor = find_part(image)
     where = small & ~ndimage.binary_erosion(small) if on_edge and not small.all() else small
     x, y = _place(where, factor, random)
-    reach = math.ceil(AROUND * size) + 4
+    reach = math.ceil(WINDOW_REACH * size) + 4
     left, top = max(0, x - reach), max(0, y - reach)
     right, bottom = min(width, x + reach), min(height, y + reach)
     rows = np.clip(np.arange(top, bottom) // factor, 0, small.shape[0] - 1)
     columns = np.clip(np.arange(left, right) // factor, 0, small.shape[1] - 1)
-    return Window(
+    return DefectWindow(
         image,
         left,
         top,
         small[np.ix_(rows, columns)],
-        colours(image.crop((left, top, right, bottom))),
+        _colours(image.crop((left, top, right, bottom))),
         x - left,
         y - top,
         size,
@@ -133,11 +161,11 @@ def _window(image: Image.Image, share: float, on_edge: bool, random: Generator) 
     )
 
 
-def _place(where: Mask, factor: int, random: Generator) -> Place:
+def _place(where: PartMask, factor: int, random: Generator) -> tuple[int, int]:
     """One of the places, not at the border of the picture; in pixels of the picture."""
     height, width = where.shape
     inner = np.zeros_like(where)
-    rows, columns = math.ceil(MARGIN * height), math.ceil(MARGIN * width)
+    rows, columns = math.ceil(PICTURE_MARGIN * height), math.ceil(PICTURE_MARGIN * width)
     inner[rows : height - rows, columns : width - columns] = True
     found = np.argwhere(where & inner if (where & inner).any() else where)
     row, column = found[int(random.integers(len(found)))]
@@ -145,7 +173,7 @@ def _place(where: Mask, factor: int, random: Generator) -> Place:
     return x, y
 
 
-def _scratch(window: Window, random: Generator) -> tuple[Pixels, Pixels]:
+def _scratch(window: DefectWindow, random: Generator) -> tuple[Pixels, Pixels]:
     """A thin, slightly bent line, brighter or darker than what it crosses."""
     angle, bend = random.uniform(0, math.pi), random.uniform(-0.15, 0.15)
     along = np.linspace(-0.5, 0.5, 9)
@@ -155,22 +183,24 @@ def _scratch(window: Window, random: Generator) -> tuple[Pixels, Pixels]:
     width = max(1.2, window.size / 16)
 
     def draw(canvas: ImageDraw.ImageDraw) -> None:
-        canvas.line(_scaled(x, y), fill=255, width=max(1, round(width * FINE)), joint="curve")
+        canvas.line(
+            _scaled(x, y), fill=255, width=max(1, round(width * OVERSAMPLING)), joint="curve"
+        )
 
     covered = _shape(window, draw)
     tone = 1.0 if float(_beneath(window, covered).mean()) < 0.55 else 0.05
     return covered, np.full(3, tone, dtype=np.float32)
 
 
-def _stain(window: Window, random: Generator) -> tuple[Pixels, Pixels]:
+def _stain(window: DefectWindow, random: Generator) -> tuple[Pixels, Pixels]:
     """A blot with soft edges, of the dull colour that differs most from what it lies on."""
     covered = _blot(window, random, soft=0.12)
-    dull = _as_seen(window, np.array(DULL, dtype=np.float32))
-    far = np.linalg.norm(dull - _beneath(window, covered), axis=1)
-    return covered, dull[int(np.argmax(far))]
+    stains = _as_seen(window, np.array(STAIN_COLOURS, dtype=np.float32))
+    contrast = np.linalg.norm(stains - _beneath(window, covered), axis=1)
+    return covered, stains[int(np.argmax(contrast))]
 
 
-def _pasted(window: Window, random: Generator) -> tuple[Pixels, Pixels]:
+def _pasted(window: DefectWindow, random: Generator) -> tuple[Pixels, Pixels]:
     """A piece of the part itself, turned and put elsewhere: the right colours, the wrong place."""
     covered = _blot(window, random, soft=0.04)
     height, width = covered.shape
@@ -179,14 +209,14 @@ def _pasted(window: Window, random: Generator) -> tuple[Pixels, Pixels]:
         left, top = round(x - window.x), round(y - window.y)
         piece = window.picture.crop((left, top, left + width, top + height))
         turned = piece.rotate(float(random.uniform(40, 320)), Image.Resampling.BILINEAR)
-        pieces.append(colours(turned))
+        pieces.append(_colours(turned))
     differences = [
         float((np.abs(piece - window.pixels).mean(axis=2) * covered).sum()) for piece in pieces
     ]
     return covered, pieces[int(np.argmax(differences))]
 
 
-def _missing(window: Window, random: Generator) -> tuple[Pixels, Pixels]:
+def _missing(window: DefectWindow, random: Generator) -> tuple[Pixels, Pixels]:
     """A piece of the part's edge is gone, and what it lies on shows; a blur, if it fills all."""
     covered = _blot(window, random, soft=0.04)
     beyond = ~ndimage.binary_dilation(window.part, iterations=3)
@@ -197,15 +227,15 @@ def _missing(window: Window, random: Generator) -> tuple[Pixels, Pixels]:
     return covered * window.part, window.pixels[near[0], near[1]]
 
 
-KINDS: dict[str, Kind] = {
-    "scratch": Kind(_scratch, 0.35, 0.8),
-    "stain": Kind(_stain, 0.25, 0.6),
-    "cut-and-paste": Kind(_pasted, 0.6, 1.0),
-    "missing piece": Kind(_missing, 0.7, 1.0, on_edge=True),
+DEFECT_KINDS: dict[str, DefectKind] = {
+    "scratch": DefectKind(_scratch, 0.35, 0.8),
+    "stain": DefectKind(_stain, 0.25, 0.6),
+    "cut-and-paste": DefectKind(_pasted, 0.6, 1.0),
+    "missing piece": DefectKind(_missing, 0.7, 1.0, on_edge=True),
 }
 
 
-def _blot(window: Window, random: Generator, soft: float) -> Pixels:
+def _blot(window: DefectWindow, random: Generator, soft: float) -> Pixels:
     """An uneven oval around the place."""
     turn, phase = random.uniform(0, 2 * math.pi, 2)
     flat = random.uniform(0.6, 0.95)
@@ -223,36 +253,65 @@ def _blot(window: Window, random: Generator, soft: float) -> Pixels:
 
 
 def _scaled(x: NDArray[np.float64], y: NDArray[np.float64]) -> list[tuple[float, float]]:
-    return [(FINE * float(a), FINE * float(b)) for a, b in zip(x, y, strict=True)]
+    return [(OVERSAMPLING * float(a), OVERSAMPLING * float(b)) for a, b in zip(x, y, strict=True)]
 
 
 def _shape(
-    window: Window, draw: Callable[[ImageDraw.ImageDraw], None], blur: float = 0.0
+    window: DefectWindow, draw: Callable[[ImageDraw.ImageDraw], None], blur: float = 0.0
 ) -> Pixels:
     """How much a drawn shape covers of each pixel of the window, from 0 to 1."""
     height, width = window.part.shape
-    canvas = Image.new("L", (FINE * width, FINE * height))
+    canvas = Image.new("L", (OVERSAMPLING * width, OVERSAMPLING * height))
     draw(ImageDraw.Draw(canvas))
-    small = canvas.reduce(FINE)
+    small = canvas.reduce(OVERSAMPLING)
     if blur > 0.3:
         small = small.filter(ImageFilter.GaussianBlur(blur))
     covered: Pixels = np.asarray(small, dtype=np.float32) / np.float32(255)
     return covered
 
 
-def _as_seen(window: Window, colour: Pixels) -> Pixels:
+def _as_seen(window: DefectWindow, colour: Pixels) -> Pixels:
     """Colours as the picture's camera sees them: grey in a grey picture."""
-    if float(np.ptp(window.pixels, axis=2).mean()) >= GREY:
+    if float(np.ptp(window.pixels, axis=2).mean()) >= MAX_GREY_SPREAD:
         return colour
     return np.broadcast_to(colour.mean(axis=-1, keepdims=True), colour.shape)
 
 
-def _beneath(window: Window, covered: Pixels) -> Pixels:
+def _beneath(window: DefectWindow, covered: Pixels) -> Pixels:
     """The mean colour of what a shape covers."""
     weights = covered + np.float32(1e-6)
     mean: Pixels = np.average(window.pixels, axis=(0, 1), weights=weights).astype(np.float32)
     return mean
 
 
-def _picture(pixels: Pixels) -> Image.Image:
-    return Image.fromarray(np.clip(np.rint(255 * pixels), 0, 255).astype(np.uint8))
+def find_part(image: Image.Image) -> tuple[PartMask, int]:
+    """What differs from the picture's border, in a picture reduced by the factor returned.
+
+    All of it, if nothing stands out.
+    """
+    factor = max(1, -(-max(image.size) // REDUCED_SIDE))
+    away = _from_border(_colours(image.reduce(factor) if factor > 1 else image))
+    part: PartMask = ndimage.binary_opening(
+        away > otsu(away.ravel().astype(np.float64))[0], iterations=2
+    )
+    edge = np.concatenate([part[0], part[-1], part[:, 0], part[:, -1]])
+    share = float(part.mean())
+    if not MIN_PART <= share <= MAX_PART or float(edge.mean()) > MAX_AT_BORDER * share:
+        part = np.ones_like(part)
+    return part, factor
+
+
+def _colours(image: Image.Image) -> Pixels:
+    """The pixels of an RGB picture, from 0 to 1."""
+    found: Pixels = np.asarray(image, dtype=np.float32) / np.float32(255)
+    return found
+
+
+def _from_border(pixels: Pixels) -> Pixels:
+    """How far the colour of each pixel is from the usual one along the border."""
+    width = max(1, round(BORDER_WIDTH * min(pixels.shape[:2])))
+    frame = np.ones(pixels.shape[:2], dtype=bool)
+    frame[width:-width, width:-width] = False
+    away = np.linalg.norm(pixels - np.median(pixels[frame], axis=0), axis=2)
+    smooth: Pixels = ndimage.gaussian_filter(away.astype(np.float32), 1.5)
+    return smooth

@@ -9,11 +9,17 @@ from PIL import Image
 
 from hyperfsad import HyperFSAD
 from hyperfsad.errors import UsageError
-from hyperfsad.quality.advice import Advice, advice_text, advise
-from hyperfsad.quality.advice.comparing import DRAWS, MOST_PARTS
-from hyperfsad.quality.advice.defects import KINDS, SIZES
-from hyperfsad.quality.advice.settings import Setting, settings_for
-from hyperfsad.quality.advice.trial import Judges, Sample, Sketch, Trial
+from hyperfsad.quality.advice_page import advice_text
+from hyperfsad.quality.advise import MAX_PARTS, ROUNDS, Advice, advise
+from hyperfsad.quality.drawn_defects import DEFECT_KINDS, DEFECT_SIZES, DrawnDefect
+from hyperfsad.quality.trials import (
+    CandidateSetting,
+    HeldOutDetectors,
+    Trial,
+    TrialSample,
+    candidate_settings,
+)
+from tests.codes import raises
 from tests.conftest import make_picture
 
 
@@ -24,13 +30,13 @@ def make(tiny: str) -> Callable[..., HyperFSAD]:
 
 def trial(name: str, strengths: dict[str, list[float]], cost: float = 1.0) -> Trial:
     """Good parts, and drawn scratches of the four sizes in turn."""
-    good = [Sample(f"{n}.png", n) for n in range(len(strengths["good"]))]
+    good = [TrialSample(f"{n}.png", n) for n in range(len(strengths["good"]))]
     bad = [
-        Sample("0.png", 0, True, Sketch("scratch", SIZES[n % 4], True, n))
+        TrialSample("0.png", 0, True, DrawnDefect("scratch", DEFECT_SIZES[n % 4], True, n))
         for n in range(len(strengths["bad"]))
     ]
     values = (*strengths["good"], *strengths["bad"])
-    return Trial(Setting(name, (f"--{name}",), {}, cost), (*good, *bad), values)
+    return Trial(CandidateSetting(name, {name: 1}, cost), (*good, *bad), values)
 
 
 def test_defects_count_at_the_level_of_the_good_parts() -> None:
@@ -40,7 +46,7 @@ def test_defects_count_at_the_level_of_the_good_parts() -> None:
     assert found.share_found == 0.5
     assert found.found_by_itself == 1  # above 1
     assert found.false_alarms == 0
-    assert found.found(share=SIZES[2]) == (1, 1)
+    assert found.found(share=DEFECT_SIZES[2]) == (1, 1)
     assert found.found(kind="stain") == (0, 0)
     wide = trial("b", {"good": [0.7, 1.4, 0.5, 1.2], "bad": [0.6, 0.75, 0.99, 2.0]})
     assert wide.level > 1.4  # the same strengths mean less where good parts differ
@@ -57,7 +63,7 @@ def test_only_a_clear_gain_is_advised() -> None:
     assert Advice((usual, little, more), (512, 512)).advised is more
     assert Advice((usual, more, same), (512, 512)).advised is same  # as good, and cheaper
     text = advice_text(Advice((usual, more), (512, 512)), ["my parts/"])
-    assert "hyperfsad fit 'my parts/' -o part.hfsad --more" in text
+    assert "hyperfsad fit 'my parts/' -o part.hfsad --more 1" in text
     assert "finds 14 of 20 defects, where fit by itself finds 10" in text
     assert "Keep what fit chooses" in advice_text(Advice((usual, little), (512, 512)))
 
@@ -81,53 +87,53 @@ def test_no_judge_has_learnt_the_part_behind_a_sample(
 ) -> None:
     paths = sorted(map(str, photos.iterdir()))
     detector = make(rotations=1, resolution=56).fit(paths, threshold=False)
-    judges = Judges(detector)
+    judges = HeldOutDetectors(detector)
     for part, path in enumerate(paths):
         alone = detector.unfitted().fit(paths[:part] + paths[part + 1 :])
-        learnt = {image.name for image in judges._detectors[part % judges.folds].support_}
+        learnt = {image.name for image in judges.detectors[part % judges.folds].support_}
         assert path not in learnt
         if part not in (0, 4):  # these two are held out together
             expected = alone.predict(path).strength
-            assert judges.strength(Sample(path, part)) == pytest.approx(expected, rel=1e-4)
+            assert judges.strength(TrialSample(path, part)) == pytest.approx(expected, rel=1e-4)
 
 
 def test_settings_follow_the_pictures_and_the_budget(
     make: Callable[..., HyperFSAD], photos: Path
 ) -> None:
     usual = make(rotations=1).fit(photos, threshold=False)
-    compared, left_out = settings_for(usual, (56, 40))
+    compared, left_out = candidate_settings(usual, (56, 40))
     names = [setting.name for setting in compared]
     assert names == ["as fit chooses", "in eight orientations", "the part alone"]
     assert [(setting.name, why) for setting, why in left_out] == [
         ("at 70 pixels", "The encoder sees all of pictures of 56×40 pixels already."),
         ("in tiles of 56 pixels", "It shows little more of pictures of 56×40 pixels."),
     ]
-    large, left_out = settings_for(usual, (200, 100), budget=100)
+    large, left_out = candidate_settings(usual, (200, 100), max_cost=100)
     assert [setting.flags for setting in large[3:]] == [("--resolution", "70"), ("--tiles", "56")]
     assert left_out == []
-    cheap, left_out = settings_for(usual, (200, 100), budget=2)
+    cheap, left_out = candidate_settings(usual, (200, 100), max_cost=2)
     assert all(setting.cost <= 2 for setting in cheap)
     costly = [setting for setting in large if setting.cost > 2]
     assert [setting for setting, _ in left_out] == costly != []
-    assert all("and --budget allows 2 times." in why for _, why in left_out)
+    assert all("at most 2 times was allowed." in why for _, why in left_out)
 
 
 def test_what_was_left_out_is_told() -> None:
     usual = trial("usual", {"good": [0.7] * 4, "bad": [2.0] * 4})
-    left_out = ((Setting("in tiles", cost=9.0), "An image takes too long."),)
+    left_out = ((CandidateSetting("in tiles", cost=9.0), "An image takes too long."),)
     text = advice_text(Advice((usual,), (512, 512), left_out))
     assert "Left out: in tiles. An image takes too long." in text.splitlines()
 
 
 def test_advice_from_good_parts_alone(make: Callable[..., HyperFSAD], photos: Path) -> None:
     paths = sorted(map(str, photos.iterdir()))
-    advice = advise(paths, make=make, budget=2)
+    advice = advise(paths, make=make, max_cost=2)
     assert advice.parts == 5
     assert advice.drawn
-    drawn = len(KINDS) * len(SIZES) * 2 * DRAWS
+    drawn = len(DEFECT_KINDS) * len(DEFECT_SIZES) * 2 * ROUNDS
     assert len(advice.usual.defects) == drawn
     assert {trial.samples for trial in advice.trials} == {advice.usual.samples}
-    again = advise(paths, make=make, budget=2)
+    again = advise(paths, make=make, max_cost=2)
     assert again.trials == advice.trials
 
 
@@ -135,7 +141,7 @@ def test_advice_from_bad_parts(make: Callable[..., HyperFSAD], photos: Path) -> 
     paths = sorted(map(str, photos.iterdir()))
     bad = photos / "bad.png"
     Image.new("RGB", (96, 80), (0, 255, 0)).save(bad)
-    advice = advise(paths, [str(bad)], make=make, budget=1.1)
+    advice = advise(paths, [str(bad)], make=make, max_cost=1.1)
     assert not advice.drawn
     assert [sample.path for sample, _ in advice.usual.defects] == [str(bad)]
     assert "px" not in advice_text(advice)
@@ -148,13 +154,13 @@ def test_many_good_parts_are_thinned_out(make: Callable[..., HyperFSAD], tmp_pat
         make_picture(seed).save(paths[-1])
     bad = str(tmp_path / "bad.png")
     make_picture(99).save(bad)
-    advice = advise(paths, [bad], make=make, budget=1)
+    advice = advise(paths, [bad], make=make, max_cost=1)
     used = [sample.path for sample in advice.usual.samples if not sample.bad]
-    assert len(used) == MOST_PARTS
+    assert len(used) == MAX_PARTS
     assert used[0] == paths[0]
     assert used[-1] == paths[-1]
 
 
 def test_one_good_part_is_too_few(make: Callable[..., HyperFSAD], photos: Path) -> None:
-    with pytest.raises(UsageError, match="at least two different good parts"):
+    with raises(UsageError, "advice-too-few", given=1):
         advise([str(photos / "0.png")], make=make)

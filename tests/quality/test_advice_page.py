@@ -40,7 +40,7 @@ def test_the_figures_are_those_of_the_page(written: Path) -> None:
     kinds = usual["kinds"]
     assert [total for _, total in kinds.values()] == [16] * 4
     assert sum(found for found, _ in kinds.values()) == usual["found"]
-    costly = [row for row in figures["left_out"] if "--budget allows 1.2 times" in row["reason"]]
+    costly = [row for row in figures["left_out"] if "at most 1.2 times" in row["reason"]]
     assert [row["setting"] for row in costly] == ["at 70 pixels", "in tiles of 56 pixels"]
     page = (written / "advice.html").read_text(encoding="utf-8")
     assert all(f"{found} of 16 found</h3>" in page for found, _ in kinds.values())

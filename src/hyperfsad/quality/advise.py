@@ -3,28 +3,34 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
-from ...detector.hyperfsad import HyperFSAD
-from ...errors import HyperfsadError, HyperfsadWarning, UsageError
-from ...images.loading import load_image
-from ...messages import Progress, no_progress
-from .defects import KINDS, SIZES
-from .settings import BUDGET, LeftOut, Setting, settings_for
-from .trial import Sample, Sketch, Trial, try_setting
+from ..detector.hyperfsad import HyperFSAD
+from ..errors import HyperfsadError, HyperfsadWarning, UsageError
+from ..images.loading import load_image
+from ..messages import Progress, no_progress
+from .drawn_defects import DEFECT_KINDS, DEFECT_SIZES, DrawnDefect
+from .trials import (
+    MAX_TRIAL_COST,
+    CandidateSetting,
+    Trial,
+    TrialSample,
+    candidate_settings,
+    try_setting,
+)
 
-MOST_PARTS = 8
+MAX_PARTS = 8
 """Good parts that take part; more cost time and tell little more."""
 
-DRAWS = 2
+ROUNDS = 2
 """Defects of each kind, size and contrast."""
 
 CLEARLY_MORE = 0.08
 """Another setting than what `fit` chooses is advised if it finds more by this share of all."""
 
-MOSTLY = 0.7
+MOSTLY_FOUND = 0.7
 """The share of drawn defects of a size that must be found before the size counts as found."""
-
 
 MakeDetector: TypeAlias = Callable[..., HyperFSAD]
 """Makes a detector with these options of `HyperFSAD`; all others are the caller's."""
@@ -38,7 +44,7 @@ class Advice:
     """The first is what `fit` does by itself."""
     size: tuple[int, int]
     """Of the first good part, in pixels."""
-    left_out: tuple[LeftOut, ...] = ()
+    skipped: tuple[tuple[CandidateSetting, str], ...] = ()
     """Settings that were not or could not be tried, and why."""
     complete: bool = True
     """Whether all pictures could be read."""
@@ -63,7 +69,7 @@ class Advice:
     @property
     def drawn(self) -> bool:
         """Whether defects were drawn, since no bad part was given."""
-        return any(sample.sketch is not None for sample in self.usual.samples)
+        return any(sample.defect is not None for sample in self.usual.samples)
 
     def pixels(self, share: float) -> int:
         """The size of a drawn defect in pixels of the picture."""
@@ -72,9 +78,9 @@ class Advice:
     def smallest(self, trial: Trial, kind: str) -> float | None:
         """The size from which on drawn defects of a kind are mostly found; None: not even large."""
         smallest = None
-        for share in sorted(SIZES, reverse=True):
+        for share in sorted(DEFECT_SIZES, reverse=True):
             found, total = trial.found(kind=kind, share=share)
-            if found < MOSTLY * total:
+            if found < MOSTLY_FOUND * total:
                 break
             smallest = share
         return smallest
@@ -84,7 +90,7 @@ def advise(
     good: Sequence[str],
     bad: Sequence[str] = (),
     *,
-    budget: float = BUDGET,
+    max_cost: float = MAX_TRIAL_COST,
     make: MakeDetector = HyperFSAD,
     progress: Progress = no_progress,
 ) -> Advice:
@@ -92,38 +98,34 @@ def advise(
 
     Each picture is judged by a detector that has not learnt the part behind it.
     """
-    usual = make().fit(_spread(list(dict.fromkeys(good)), MOST_PARTS), threshold=False)
+    usual = make().fit(_spread(list(dict.fromkeys(good)), MAX_PARTS), threshold=False)
     parts = [image.name for image in usual.support_]
     if len(parts) < 2:
-        raise UsageError(
-            "Advice needs at least two different good parts: one is learnt, the other is judged."
-            " Four or more are better."
-        )
+        raise UsageError("advice-too-few", given=len(parts))
     size = load_image(parts[0]).size
-    samples = [Sample(path, part) for part, path in enumerate(parts)]
-    samples += _real(bad) if bad else _sketched(parts)
-    defects = sum(sample.bad for sample in samples)
+    samples = [TrialSample(path, part) for part, path in enumerate(parts)]
+    samples += _real_defects(bad) if bad else _drawn_defects(parts)
     trials: list[Trial] = []
-    settings, left_out = settings_for(usual, size, budget)
+    settings, skipped = candidate_settings(usual, size, max_cost)
     for setting in settings:
         try:
             detector = usual if not trials else _fitted(make, setting, usual, parts)
         except HyperfsadError as error:
             if not trials:
                 raise
-            left_out.append((setting, str(error)))
+            skipped.append((setting, str(error)))
             continue
-        shown = progress(samples, setting.name)
-        trials.append(try_setting(setting, detector, samples, shown))
-    complete = not usual.skipped_ and (not bad or defects == len(set(bad)))
-    return Advice(tuple(trials), size, tuple(left_out), complete)
+        trials.append(try_setting(setting, detector, samples, progress(samples, setting.name)))
+    read = sum(sample.bad for sample in samples)
+    complete = not usual.skipped_ and (not bad or read == len(set(bad)))
+    return Advice(tuple(trials), size, tuple(skipped), complete)
 
 
 def _fitted(
-    make: MakeDetector, setting: Setting, usual: HyperFSAD, parts: Sequence[str]
+    make: MakeDetector, setting: CandidateSetting, usual: HyperFSAD, parts: Sequence[str]
 ) -> HyperFSAD:
     """A detector with a setting; one with the same encoder shares it."""
-    detector = make(**setting.options)
+    detector = make(**setting.options, **setting.shared)
     if detector.settings == usual.settings:
         detector.use_encoder(usual.encoder_)
     detector.fit(parts, threshold=False)
@@ -132,37 +134,32 @@ def _fitted(
     return detector
 
 
-def _real(bad: Sequence[str]) -> list[Sample]:
+def _real_defects(bad: Sequence[str]) -> list[TrialSample]:
     """Bad parts; one that cannot be read is left out with a warning."""
-    found: list[Sample] = []
+    found: list[TrialSample] = []
     for path in dict.fromkeys(bad):
         try:
             load_image(path)
         except HyperfsadError as error:
             warnings.warn(str(error), HyperfsadWarning, stacklevel=2)
             continue
-        found.append(Sample(path, len(found), bad=True))
+        found.append(TrialSample(path, len(found), bad=True))
     if not found:
-        raise UsageError("None of the bad parts can be read, so there is nothing to find.")
+        raise UsageError("no-readable-bad-part")
     return found
 
 
-def _sketched(parts: Sequence[str]) -> Iterator[Sample]:
+def _drawn_defects(parts: Sequence[str]) -> Iterator[TrialSample]:
     """The good parts in turn, each with another defect."""
-    sketches = (
-        (kind, share, clear, draw)
-        for draw in range(DRAWS)
-        for kind in KINDS
-        for share in SIZES
-        for clear in (False, True)
-    )
-    for number, (kind, share, clear, draw) in enumerate(sketches):
-        part = (number + draw) % len(parts)  # another part in each round
-        yield Sample(parts[part], part, bad=True, sketch=Sketch(kind, share, clear, number))
+    defects = product(range(ROUNDS), DEFECT_KINDS, DEFECT_SIZES, (False, True))
+    for number, (turn, kind, share, clear) in enumerate(defects):
+        part = (number + turn) % len(parts)  # another part in each round
+        defect = DrawnDefect(kind, share, clear, number)
+        yield TrialSample(parts[part], part, bad=True, defect=defect)
 
 
-def _spread(items: Sequence[str], most: int) -> list[str]:
-    """So many items at most, from the first to the last."""
-    if len(items) <= most:
+def _spread(items: Sequence[str], limit: int) -> list[str]:
+    """At most `limit` items, evenly spread from the first to the last."""
+    if len(items) <= limit:
         return list(items)
-    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
+    return [items[round(place * (len(items) - 1) / (limit - 1))] for place in range(limit)]
