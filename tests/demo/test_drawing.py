@@ -26,10 +26,3 @@ def test_a_defect_changes_its_mask_and_nothing_else(product: str, defect: str, s
     assert 0.0002 < bad.mask.mean() < 0.1
     assert not change[~bad.mask].any()
     assert change[bad.mask].mean() > 0.2
-
-
-def test_unknown_names_list_the_choices() -> None:
-    with pytest.raises(ValueError, match="choose one of: plate, fabric"):
-        draw("gear", seed=0)
-    with pytest.raises(ValueError, match="choose one of: scratch"):
-        draw("plate", seed=0, defect="rust")

@@ -10,7 +10,7 @@ from PIL import Image
 from hyperfsad import HyperFSAD
 from hyperfsad.errors import UsageError
 from hyperfsad.quality.advice_page import advice_text
-from hyperfsad.quality.advise import MAX_PARTS, ROUNDS, Advice, advise
+from hyperfsad.quality.advise import DEFECT_ROUNDS, MAX_PARTS, Advice, advise
 from hyperfsad.quality.drawn_defects import DEFECT_KINDS, DEFECT_SIZES, DrawnDefect
 from hyperfsad.quality.trials import (
     CandidateSetting,
@@ -130,7 +130,7 @@ def test_advice_from_good_parts_alone(make: Callable[..., HyperFSAD], photos: Pa
     advice = advise(paths, make=make, max_cost=2)
     assert advice.parts == 5
     assert advice.drawn
-    drawn = len(DEFECT_KINDS) * len(DEFECT_SIZES) * 2 * ROUNDS
+    drawn = len(DEFECT_KINDS) * len(DEFECT_SIZES) * 2 * DEFECT_ROUNDS
     assert len(advice.usual.defects) == drawn
     assert {trial.samples for trial in advice.trials} == {advice.usual.samples}
     again = advise(paths, make=make, max_cost=2)

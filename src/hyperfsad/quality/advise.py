@@ -23,7 +23,7 @@ from .trials import (
 MAX_PARTS = 8
 """Good parts that take part; more cost time and tell little more."""
 
-ROUNDS = 2
+DEFECT_ROUNDS = 2
 """Defects of each kind, size and contrast."""
 
 CLEARLY_MORE = 0.08
@@ -151,7 +151,7 @@ def _real_defects(bad: Sequence[str]) -> list[TrialSample]:
 
 def _drawn_defects(parts: Sequence[str]) -> Iterator[TrialSample]:
     """The good parts in turn, each with another defect."""
-    defects = product(range(ROUNDS), DEFECT_KINDS, DEFECT_SIZES, (False, True))
+    defects = product(range(DEFECT_ROUNDS), DEFECT_KINDS, DEFECT_SIZES, (False, True))
     for number, (turn, kind, share, clear) in enumerate(defects):
         part = (number + turn) % len(parts)  # another part in each round
         defect = DrawnDefect(kind, share, clear, number)

@@ -22,7 +22,7 @@ PIXEL_METRICS = ("P-AUROC", "PRO", "PRO-200", "P-AP")
 
 METRICS: tuple[str, ...] = IMAGE_METRICS + PIXEL_METRICS
 
-STEPS = 200
+PRO_STEPS = 200
 """Thresholds of PRO-200."""
 
 EIGHT_CONNECTED = np.ones((3, 3), dtype=bool)
@@ -37,10 +37,7 @@ def image_metrics(
     """I-AUROC, I-F1 and I-AP of one score an image; I-F1 is the best F1 of any threshold."""
     labels, values = np.asarray(anomalous, dtype=bool), np.asarray(scores, dtype=np.float64)
     if labels.ndim != 1 or labels.shape != values.shape:
-        raise UsageError(
-            f"The labels have the shape {labels.shape} and the image scores {values.shape}: "
-            "give one of each for every image."
-        )
+        raise UsageError("scores-shape", labels=labels.shape, scores=values.shape)
     _refuse_non_finite(values, "image scores")
     normal, defect = np.sort(values[~labels]), np.sort(values[labels])
     if not len(normal) or not len(defect):
@@ -68,12 +65,9 @@ def pixel_metrics(
     """
     maps, masks = np.asarray(maps), np.asarray(masks, dtype=bool)
     if maps.ndim != 3 or maps.shape != masks.shape:
-        raise UsageError(
-            f"The maps have the shape {maps.shape} and the masks {masks.shape}: "
-            "both must be (images, height, width)."
-        )
+        raise UsageError("maps-shape", maps=maps.shape, masks=masks.shape)
     if not 0 < pro_limit <= 1:
-        raise UsageError(f"The limit of PRO must be above 0 and at most 1, not {pro_limit}.")
+        raise UsageError("pro-limit-range", given=pro_limit)
     _refuse_non_finite(maps, "maps")
     if not masks.any() or masks.all():
         return dict.fromkeys(PIXEL_METRICS)
@@ -83,7 +77,7 @@ def pixel_metrics(
     defect.sort()
     thresholds = _linear_thresholds(min(normal[0], defect[0]), max(normal[-1], defect[-1]))
     misranked, regions = 0, 0
-    precision, area, found = 0.0, 0.0, np.zeros(STEPS + 1)
+    precision, area, found = 0.0, 0.0, np.zeros(PRO_STEPS + 1)
     for scores, shares, count in _defects(maps, masks):
         above, false = _above(normal, scores), _admitted(normal, scores)
         true = _admitted(defect, scores)
@@ -91,7 +85,7 @@ def pixel_metrics(
         precision += float((true / (true + false)).sum())
         area += float(shares @ _area_of_step(above, false, pro_limit * len(normal)))
         passed = np.searchsorted(thresholds, scores)
-        found += np.bincount(passed, weights=shares, minlength=STEPS + 1)
+        found += np.bincount(passed, weights=shares, minlength=PRO_STEPS + 1)
         regions += count
     overlap = found[::-1].cumsum()[-2::-1] / regions
     false_positive_rate = _above(normal, thresholds) / len(normal)
@@ -106,7 +100,7 @@ def pixel_metrics(
 def _refuse_non_finite(values: NDArray[Any], what: str) -> None:
     # The extremes tell without a mask of every pixel: NaN spreads to both.
     if values.size and not np.isfinite([values.min(), values.max()]).all():
-        raise UsageError(f"The {what} hold NaN or infinity: leave out the images that failed.")
+        raise UsageError("metrics-not-finite", what=what)
 
 
 def _above(ranked: NDArray[Any], values: NDArray[Any]) -> Counts:
@@ -144,7 +138,7 @@ def _area_of_step(above: Counts, false: Counts, limit: float) -> Floats:
 def _linear_thresholds(low: Any, high: Any) -> NDArray[Any]:
     """low + k·(high − low)/200 for k = 0 … 199, in the type of the scores that they are put to."""
     span = float(high) - float(low)
-    return (float(low) + span * np.arange(STEPS) / STEPS).astype(low.dtype)
+    return (float(low) + span * np.arange(PRO_STEPS) / PRO_STEPS).astype(low.dtype)
 
 
 def _stepped_area(false_positive_rate: Floats, overlap: Floats, limit: float) -> float:

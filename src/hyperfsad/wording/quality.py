@@ -37,10 +37,15 @@ QUALITY_SENTENCES: Sentences = {
     "drift-defects-range": "{option[defects]} must be at least 0 and below 1, not {given}.",
     "drift-empty-stream": "The stream contains no inspections.",
     "drift-too-few": "Drift needs at least {least} calibration images, not {given}.",
+    "maps-shape": (
+        "The maps have the shape {maps} and the masks {masks}; both must be (images, height,"
+        " width)."
+    ),
     "mask-shape": (
         "The mask {mask} is {mask_size} and its image {image} is {size}; a mask must have the"
         " aspect ratio of its image."
     ),
+    "metrics-not-finite": "The {what} hold NaN or infinity; leave out the images that failed.",
     "no-mask": "{image} has no mask; expected {folder}/{stem}_mask.png or {stem}.png.",
     "no-readable-bad-part": "None of the bad parts can be read, so there is nothing to find.",
     "no-test-images": "{folder} holds no test images; expected them in {expected}.",
@@ -49,9 +54,14 @@ QUALITY_SENTENCES: Sentences = {
         "The detector has learnt all good parts that were given, and there are no others; give"
         " some that it has not learnt."
     ),
+    "pro-limit-range": "{option[pro_limit]} must be above 0 and at most 1, not {given}.",
     "radius-range": "{option[radius]} must be above 0, not {given}.",
     "record-damaged": ("Line {line} of {file} is not a result; run hyperfsad detect again."),
     "records-unreadable": "{file} cannot be read: {reason}.",
+    "scores-shape": (
+        "The labels have the shape {labels} and the image scores {scores}; give one of each for"
+        " every image."
+    ),
     "share-range": lambda option, option_name, given, **_: (
         f"{option[option_name]} must be between 0 and 1, not {given}."
     ),
