@@ -7,7 +7,7 @@ from typing import Any
 from PIL import Image
 
 from ..decisions.thresholds import FALSE_ALARM_RATE, good_part_level
-from ..detector.closer import TURNING, WORTHWHILE, cost
+from ..detector.closer import MIN_PRUNED_ROWS, TURNING, cost
 from ..detector.hyperfsad import HyperFSAD
 from ..detector.orientation import AUTO_ROTATIONS
 from ..images.loading import load_image
@@ -80,7 +80,7 @@ def candidate_settings(
         found.append(closer)
     else:
         small.append((closer, f"The encoder sees all of {pictures} already."))
-    if max(size) >= WORTHWHILE * side:
+    if max(size) >= MIN_PRUNED_ROWS * side:
         found.append(tiled)
     else:
         small.append((tiled, f"It shows little more of {pictures}."))
