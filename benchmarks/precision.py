@@ -36,7 +36,7 @@ from hyperfsad.encoders.encoder import (
     torch_engine,
     use_threads,
 )
-from hyperfsad.encoders.engines import Engine
+from hyperfsad.encoders.engines import TokenEngine
 from hyperfsad.encoders.openvino import load_engine
 from hyperfsad.encoders.runtime import INT8, engine_in, precision_of
 from hyperfsad.images.loading import load_image
@@ -53,7 +53,7 @@ class Remembering:
 
     is_broken = False
 
-    def __init__(self, inner: Engine) -> None:
+    def __init__(self, inner: TokenEngine) -> None:
         self._inner = inner
         self.name, self.fingerprint, self.width = inner.name, inner.fingerprint, inner.width
         self.known: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}

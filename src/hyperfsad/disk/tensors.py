@@ -21,14 +21,14 @@ from ..errors import HyperfsadError
 if TYPE_CHECKING:
     from torch import Tensor
 
-LONGEST_HEADER = 4 << 20
+MAX_HEADER_BYTES = 4 << 20
 """Bytes: of some 20,000 images. A stranger's JSON takes up to thirty times its length in memory."""
 
 SEAL = "seal"
 _SEALED = re.compile(rb'"seal":"([0-9a-f]{64})"')
 _UNSEALED = b'"seal":"' + b"0" * 64 + b'"'
 
-SIZES = {"F32": 4, "F16": 2, "I64": 8, "U8": 1}
+ITEM_BYTES = {"F32": 4, "F16": 2, "I64": 8, "U8": 1}
 """Bytes of a number of each type that we write."""
 
 
@@ -50,7 +50,7 @@ class StreamedTensor:
     @property
     def length(self) -> int:
         """In bytes."""
-        return SIZES[self.kind] * math.prod(self.shape)
+        return ITEM_BYTES[self.kind] * math.prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def write_tensors(
 ) -> None:
     """Writes a file that safetensors reads; the tensors lie in their order here, but those of
     wide numbers first, so that all are aligned in memory. The header is sealed."""
-    ordered = sorted(tensors.items(), key=lambda item: -SIZES[item[1].kind])
+    ordered = sorted(tensors.items(), key=lambda item: -ITEM_BYTES[item[1].kind])
     header: dict[str, object] = {"__metadata__": {**metadata, SEAL: "0" * 64}}
     end = 0
     for name, tensor in ordered:
@@ -88,9 +88,9 @@ def write_tensors(
         }
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    if len(text) > LONGEST_HEADER:
+    if len(text) > MAX_HEADER_BYTES:
         raise HyperfsadError(
-            "header-too-large", given_mb=len(text) / 1e6, limit_mb=LONGEST_HEADER / 1e6
+            "header-too-large", given_mb=len(text) / 1e6, limit_mb=MAX_HEADER_BYTES / 1e6
         )
     with path.open("wb") as file:
         file.write(sealed(len(text).to_bytes(8, "little") + text))
@@ -118,7 +118,7 @@ def read_head(path: Path) -> Head:
         size = os.fstat(file.fileno()).st_size
         start = file.read(8)
         length = int.from_bytes(start, "little")
-        if len(start) < 8 or not 2 <= length <= min(LONGEST_HEADER, size - 8):
+        if len(start) < 8 or not 2 <= length <= min(MAX_HEADER_BYTES, size - 8):
             raise ValueError("the length of its header is wrong")
         head = start + file.read(length)
     header = read_json(head[8:].decode("utf-8"))
@@ -138,7 +138,7 @@ def _stored(name: str, entry: Any, origin: int, size: int) -> tuple[StoredTensor
     try:
         kind, shape, (start, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
         whole = all(type(number) is int and number >= 0 for number in (*shape, start, end))
-        width = SIZES.get(kind)
+        width = ITEM_BYTES.get(kind)
     except (KeyError, TypeError, ValueError):
         raise ValueError("it describes a tensor wrongly") from None
     if not whole or len(shape) > 8 or not start <= end <= size - origin:

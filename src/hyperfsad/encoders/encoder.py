@@ -18,7 +18,7 @@ from ..errors import ConversionError, EncoderError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory, load_image
 from ..messages import Notice, Notify, silent
 from . import folders, weights
-from .engines import Engine, TokenModel, TorchEngine
+from .engines import TokenEngine, TokenModel, TorchEngine
 from .runtime import INT8, named_engine, precision_of
 from .specs import EncoderSettings, EncoderSpec
 from .verify import require_intact
@@ -79,7 +79,9 @@ class Tokens:
 class Encoder:
     """Runs a frozen model up to its last selected block."""
 
-    def __init__(self, settings: EncoderSettings, engine: Engine, device: torch.device) -> None:
+    def __init__(
+        self, settings: EncoderSettings, engine: TokenEngine, device: torch.device
+    ) -> None:
         self.settings = settings
         self.device = device
         self._engine = engine
@@ -170,7 +172,7 @@ def load_encoder(
         from .openvino import load_engine
 
         try:
-            found: Engine = load_engine(
+            found: TokenEngine = load_engine(
                 settings,
                 lambda: torch_engine(settings, target, notify),
                 notify,
@@ -211,7 +213,7 @@ def named_device(name: str) -> str:
     Asking the graphics card here would keep it from processes that are forked later.
     """
     if name.partition(":")[0] not in DEVICES:
-        raise UsageError("device-unknown", given=name, known=DEVICES)
+        raise UsageError("device-unknown", given=name, known=list(DEVICES))
     return name
 
 

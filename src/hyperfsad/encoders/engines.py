@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+TOKEN_FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "unit": partial(torch.nn.functional.normalize, dim=-1),
     "raw": lambda layers: layers,
     "mean": lambda layers: layers.mean(dim=1, keepdim=True),
@@ -25,7 +25,7 @@ FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 """From the tokens of the layers (images, layers, tokens, D) to what leaves the encoder."""
 
 
-class Engine(Protocol):
+class TokenEngine(Protocol):
     """A frozen model, ready to run."""
 
     name: str
@@ -69,7 +69,7 @@ class TokenModel(torch.nn.Module):
             layers = norm(layers)
         elif self.settings.last_norm:
             layers = torch.cat([layers[:, :-1], norm(layers[:, -1:])], dim=1)
-        tokens = FORMS[self.settings.form](layers)
+        tokens = TOKEN_FORMS[self.settings.form](layers)
         return tokens[:, :, self.prefix :], tokens[:, :, 0]
 
 

@@ -48,7 +48,7 @@ from .runtime import (
 )
 from .specs import EncoderSettings
 
-TOLERANCE = 3e-4
+MAX_DEVIATION = 3e-4
 """How far a token's entries may be from those of torch; half precision is worse than that."""
 UNUSED_DAYS = 30
 
@@ -146,7 +146,7 @@ class OpenVINOEngine:
         return torch.from_numpy(patches), torch.from_numpy(cls)
 
 
-class Graph(NamedTuple):
+class ConvertedModel(NamedTuple):
     """A converted model, with a picture of noise and torch's tokens of it to check it by."""
 
     source: TorchEngine
@@ -155,7 +155,7 @@ class Graph(NamedTuple):
     tokens: tuple[torch.Tensor, torch.Tensor]
 
 
-def _write(core: Any, graph: Graph, folder: Path, how: CompileOptions) -> OpenVINOEngine:
+def _write(core: Any, graph: ConvertedModel, folder: Path, how: CompileOptions) -> OpenVINOEngine:
     """Writes a converted model, reads it as later starts will, and checks its tokens.
 
     The engine computes in the precision asked for, on a model that was found to be exact.
@@ -174,7 +174,7 @@ def _write(core: Any, graph: Graph, folder: Path, how: CompileOptions) -> OpenVI
         deviation = max(float((ours - theirs).abs().max()) for ours, theirs in pairs)
     except RuntimeError as error:
         raise ConversionError("openvino-run", encoder=name, reason=last_line(error)) from error
-    if not deviation <= TOLERANCE:
+    if not deviation <= MAX_DEVIATION:
         raise ConversionError("openvino-inexact", encoder=name, deviation=deviation)
     if how.precision == FULL:
         return engine
@@ -183,7 +183,7 @@ def _write(core: Any, graph: Graph, folder: Path, how: CompileOptions) -> OpenVI
 
 
 @torch.no_grad()
-def convert(source: TorchEngine, images: int = 1) -> Graph:
+def convert(source: TorchEngine, images: int = 1) -> ConvertedModel:
     """What `openvino.convert_model` does too, without its telemetry. -1 images: any number."""
     openvino = import_openvino()
     name, side = source.model.settings.name, source.model.settings.resolution
@@ -208,4 +208,4 @@ def convert(source: TorchEngine, images: int = 1) -> Graph:
         manager.run_passes(model)
     except Exception as error:  # whatever another version of these libraries stumbles over
         raise ConversionError("openvino-convert", encoder=name, reason=last_line(error)) from error
-    return Graph(source, model, noise, tokens)
+    return ConvertedModel(source, model, noise, tokens)

@@ -42,7 +42,7 @@ def named_engine(name: str) -> str:
     if name == "auto":
         name = os.environ.get("HYPERFSAD_ENGINE") or "auto"
     if name not in ENGINES:
-        raise UsageError("engine-unknown", given=name, known=ENGINES)
+        raise UsageError("engine-unknown", given=name, known=list(ENGINES))
     return name
 
 

@@ -19,7 +19,7 @@ from ..detector.products import ProductDetector
 from ..disk.files import atomic_folder, file_sha256
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Tokens, torch_engine
-from ..encoders.engines import Engine, constant_positions
+from ..encoders.engines import TokenEngine, constant_positions
 from ..encoders.folders import quiet_transformers
 from ..encoders.quantisation import Quantised, load_quantised
 from ..encoders.runtime import FULL, INT8, engine_in, import_openvino, last_line, precision_in
@@ -64,7 +64,7 @@ def export(
     own = precision_in(header["encoder"]["fingerprint"])
     _require_precision(own, precision, kind)
     judge = Judge(view, single.levels()).eval()
-    engine: Engine
+    engine: TokenEngine
     if single.quantised_ is None:
         exact = engine = torch_engine(settings, torch.device("cpu"), notify)
         if engine.fingerprint != header["encoder"]["fingerprint"]:
@@ -279,7 +279,7 @@ def _write_card(folder: Path, card: dict[str, Any]) -> None:
 
 
 def _checked(
-    model: ExportedModel, engine: Engine, view: WholeView, tolerance: float
+    model: ExportedModel, engine: TokenEngine, view: WholeView, tolerance: float
 ) -> dict[str, float]:
     """How far the model is from the detector on a picture of noise; too far is refused."""
     side = model.card.side

@@ -22,7 +22,7 @@ from ..errors import HyperfsadWarning, ImageError, UsageError, brief, reason
 from ..messages import Notice
 from .loading import ImageSource, LoadedImage, NormalImage, fitting_memory, is_tensor, load_image
 
-SUFFIXES = frozenset(
+IMAGE_SUFFIXES = frozenset(
     {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".dib", ".tif", ".tiff"}
     | {".webp", ".gif", ".ppm", ".pgm", ".pbm", ".pnm"}
 )
@@ -121,7 +121,7 @@ def lies_in(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> boo
 
 def has_image_suffix(name: str) -> bool:
     """Whether a file of this name is an image by its suffix."""
-    return os.path.splitext(name)[1].lower() in SUFFIXES
+    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES
 
 
 def is_collection(source: str | os.PathLike[str]) -> bool:

@@ -17,7 +17,7 @@ from PIL import ExifTags, Image, ImageOps
 
 from ..errors import UsageError, reason
 from ..images.loading import opened_picture
-from ..images.reading import SUFFIXES, find_images, lies_in
+from ..images.reading import IMAGE_SUFFIXES, find_images, lies_in
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Places: TypeAlias = PathLike | Sequence[PathLike]
@@ -218,7 +218,7 @@ def folders_in(folder: Path | None) -> list[Path]:
 def images_in(folder: Path | None) -> list[Path]:
     """The image files in a folder, sorted."""
     files = [path for path in _entries(folder) if not os.path.isdir(path)]
-    return [path for path in files if path.suffix.lower() in SUFFIXES]
+    return [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
 
 
 def _entries(folder: Path | None) -> list[Path]:

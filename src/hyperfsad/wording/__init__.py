@@ -64,7 +64,7 @@ class Worded:
 def worded(code: str, facts: Mapping[str, Any], options: Options | None = None) -> str:
     """The sentence of a code with its facts, for the surface of this process or another one.
 
-    An error or a notice among the facts is worded for the same surface.
+    An error or a notice among the facts is worded for the same surface; a template joins lists.
     """
     sentence = sentences().get(code)
     if sentence is None:
@@ -73,4 +73,9 @@ def worded(code: str, facts: Mapping[str, Any], options: Options | None = None) 
     spelled: dict[str, Any] = {"option": surface}
     for name, fact in facts.items():
         spelled[name] = fact.worded(surface) if isinstance(fact, Worded) else fact
-    return sentence(**spelled) if callable(sentence) else sentence.format_map(spelled)
+    if callable(sentence):
+        return sentence(**spelled)
+    for name, fact in spelled.items():
+        if isinstance(fact, list):
+            spelled[name] = ", ".join(map(str, fact))
+    return sentence.format_map(spelled)

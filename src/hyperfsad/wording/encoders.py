@@ -77,38 +77,17 @@ def _weights_verdict(
     return " ".join(parts)
 
 
-def _encoder_unknown(given: str, known: Sequence[str], **_: Any) -> str:
-    name = given or "The empty name"
-    return f"{name} is neither a known encoder ({', '.join(known)}) nor a local folder."
-
-
-def _model_type(folder: str, given: str, known: Sequence[str], **_: Any) -> str:
-    return f"{folder} holds a model of the type {given}; supported are {', '.join(known)}."
-
-
-def _engine_unknown(given: str, known: Sequence[str], **_: Any) -> str:
-    return f"The engine is one of {', '.join(known)}, not {given!r}."
-
-
-def _device_unknown(given: str, known: Sequence[str], **_: Any) -> str:
-    return f"The device is one of {', '.join(known)}, not {given!r}."
-
-
-def _device_unavailable(device: str, available: Sequence[str], **_: Any) -> str:
-    return f"The device {device} is not available here; there is: {', '.join(available)}."
-
-
 ENCODERS_SENTENCES: Sentences = {
-    "encoder-unknown": _encoder_unknown,
+    "encoder-unknown": "{given!r} is neither a known encoder ({known}) nor a local folder.",
     "layers-range": "{encoder} has the layers 1 to {depth}; {given} was asked for.",
     "resolution-multiple": "The resolution of {encoder} must be a multiple of {patch}, not {given};"
     " the nearest are {lower} and {upper}.",
     "threads-range": "The number of threads is 1 to {limit}, not {given}.",
-    "device-unknown": _device_unknown,
-    "device-unavailable": _device_unavailable,
+    "device-unknown": "The device is one of {known}, not {given!r}.",
+    "device-unavailable": "The device {device} is not available here; there is: {available}.",
     "device-forked": "A graphics card does not survive a fork: start processes with"
     ' multiprocessing.get_context("spawn"), or load the detector in each of them.',
-    "engine-unknown": _engine_unknown,
+    "engine-unknown": "The engine is one of {known}, not {given!r}.",
     "engine-device": "The engine {engine} works on the CPU, not on {device}; set {option[device]}"
     " to cpu or {option[engine]} to torch.",
     "engine-not-installed": "The engine {engine} is not installed; install it with `pip install"
@@ -172,5 +151,5 @@ ENCODERS_SENTENCES: Sentences = {
     "encoder-folder": "{folder} holds no {name}; an encoder's folder has config.json and"
     " safetensors weights.",
     "config-type": "{path} is not a JSON object.",
-    "model-type": _model_type,
+    "model-type": "{folder} holds a model of the type {given}; supported are {known}.",
 }
