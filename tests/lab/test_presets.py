@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from hyperfsad.errors import UsageError
-from hyperfsad.lab.presets import build_tables, passes, with_recipe
-from hyperfsad.lab.protocol import Record
+from hyperfsad.lab.preset_tables import build_tables
+from hyperfsad.lab.presets import passes, with_recipe
 from hyperfsad.lab.published import SIX_SETS
+from hyperfsad.lab.records import Record
 from hyperfsad.lab.scorer import Variant
 from hyperfsad.lab.tables import Cell, mark
+from tests.codes import raises
 from tests.lab.peers.clip import save_clip
 
 
@@ -26,7 +28,7 @@ def test_our_recipe_is_a_row_of_its_own_and_has_no_ablation() -> None:
     )
     assert (ours.label, ours.recipe) == ("Hyper-FSAD, default recipe", "default")
     assert peer == Variant("rad", peer="rad")
-    with pytest.raises(UsageError, match="use --recipe paper-offline or paper, not default"):
+    with raises(UsageError, "preset-recipe", preset="lookup", given="default"):
         with_recipe("lookup", (Variant("sparsemax"),), "default")
 
 
@@ -42,12 +44,12 @@ def test_a_part_of_a_data_set_does_not_compete_with_published_figures() -> None:
     part = [record("mvtec", "tile", good=33, bad=84, masks=84)]
     table = build_tables("main", part)["main-i-auroc-p-auroc"]
     assert {row.group for row in table.rows if row.published} == {"1-shot"}
-    assert {row.group for row in table.rows if row.ours} == {"1-shot, cut"}
-    assert "mvtec, cut: 1 of 15 categories, 117 of 1,725 images." in table.notes
+    assert {row.group for row in table.rows if row.ours} == {"1-shot, subset"}
+    assert "mvtec, subset: 1 of 15 categories, 117 of 1,725 images." in table.notes
     assert any("do not compete" in note for note in table.notes)
     table = build_tables("main", [record("resc", "resc", **RESC)])["main-i-auroc-p-auroc"]
     assert {row.group for row in table.rows} == {"1-shot"}
-    assert not any("cut" in note for note in table.notes)
+    assert not any("subset" in note for note in table.notes)
 
 
 def test_four_images_in_the_layout_of_a_data_set_win_nothing() -> None:
@@ -55,15 +57,15 @@ def test_four_images_in_the_layout_of_a_data_set_win_nothing() -> None:
     for table in build_tables("main", few).values():
         won = {row for row, _ in mark(table)}
         assert all(table.rows[row].published for row in won)
-        assert "brats, cut: 4 of 3,715 images." in table.notes
+        assert "brats, subset: 4 of 3,715 images." in table.notes
 
 
 def test_records_without_counts_win_nothing() -> None:
     table = build_tables("main", [record("resc", "resc")])["main-i-auroc-p-auroc"]
-    assert {row.group for row in table.rows if row.ours} == {"1-shot, cut"}
+    assert {row.group for row in table.rows if row.ours} == {"1-shot, subset"}
 
 
-def test_a_data_set_of_ones_own_is_no_cut_and_competes_with_nobody() -> None:
+def test_a_data_set_of_ones_own_is_no_subset_and_competes_with_nobody() -> None:
     table = build_tables("main", [record("parts", "bolt", good=2, bad=2, masks=2)])
     (ours,) = table["main-i-auroc-p-auroc"].rows
     assert ours.group == "1-shot, here"

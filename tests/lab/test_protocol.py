@@ -15,7 +15,8 @@ from hyperfsad.errors import UsageError
 from hyperfsad.lab import protocol as room
 from hyperfsad.lab.datasets import Category, load_dataset
 from hyperfsad.lab.peers import SAME_TOKENS, make_peer
-from hyperfsad.lab.protocol import Protocol, Record, evaluate, summarise
+from hyperfsad.lab.protocol import Protocol, evaluate
+from hyperfsad.lab.records import Record, summarise
 from hyperfsad.lab.scorer import Variant
 from hyperfsad.lab.supports import support_order
 from hyperfsad.lab.tables import Cell
@@ -23,6 +24,7 @@ from hyperfsad.lab.token_cache import TokenCache
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
 from hyperfsad.quality.test_set import load_mask
+from tests.codes import raises
 from tests.lab.trees import mvtec_tree
 
 
@@ -185,8 +187,8 @@ def test_other_settings_do_not_reuse_old_scores(
     assert first[0].metrics != second[0].metrics
 
 
-def test_too_few_good_images_are_one_sentence(category: Category, cache: TokenCache) -> None:
-    with pytest.raises(UsageError, match="mvtec/bolt has 6 different good images; 9 shots need 9"):
+def test_too_few_good_images_are_refused(category: Category, cache: TokenCache) -> None:
+    with raises(UsageError, "too-few-good-images", category="bolt", found=6, needed=9):
         evaluate(category, Protocol((9,), 1), cache, Path("unused"), done)
 
 

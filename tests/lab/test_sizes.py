@@ -1,4 +1,4 @@
-"""Whole data sets and cuts, on trees of the true sizes in the public layouts."""
+"""Whole data sets and subsets, on trees of the true sizes in the public layouts."""
 
 import json
 import os
@@ -10,9 +10,8 @@ import pytest
 from PIL import Image
 
 from hyperfsad.lab.datasets import Category, load_dataset
-from hyperfsad.lab.published import SIX_SETS
+from hyperfsad.lab.published import SIX_SETS, count_images, is_whole, missing_part
 from hyperfsad.lab.run import Source, Suite
-from hyperfsad.lab.sizes import count, cut, cut_category, is_whole
 
 SIZES = json.loads((resources.files("hyperfsad.lab") / "sizes.json").read_text(encoding="utf-8"))
 TOTALS = {
@@ -54,7 +53,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def extent(categories: list[Category]) -> dict[str, dict[str, int]]:
-    return {category.name: count(category) for category in categories}
+    return {category.name: count_images(category) for category in categories}
 
 
 @pytest.mark.parametrize("dataset", SIX_SETS)
@@ -65,10 +64,12 @@ def test_the_sizes_add_up_to_the_known_totals_and_name_their_source(dataset: str
 
 
 @pytest.mark.parametrize("dataset", SIX_SETS)
-def test_all_images_are_a_whole_data_set_and_one_less_is_a_cut(trees: Path, dataset: str) -> None:
+def test_all_images_are_a_whole_data_set_and_one_less_is_a_subset(
+    trees: Path, dataset: str
+) -> None:
     found = extent(load_dataset(dataset, trees / dataset))
     assert is_whole(dataset, found)
-    assert cut(dataset, found) is None
+    assert missing_part(dataset, found) is None
     total = sum(TOTALS[dataset])
     good = trees / dataset / LAYOUTS[dataset][1].format(next(iter(found))) / "0000.png"
     content = good.read_bytes()
@@ -76,14 +77,14 @@ def test_all_images_are_a_whole_data_set_and_one_less_is_a_cut(trees: Path, data
     try:
         fewer = extent(load_dataset(dataset, trees / dataset))
         assert not is_whole(dataset, fewer)
-        assert cut(dataset, fewer) == f"cut: {total - 1:,} of {total:,} images"
+        assert missing_part(dataset, fewer) == f"subset: {total - 1:,} of {total:,} images"
         another = good.with_name("another.png")
         another.write_bytes(content)
         good.write_bytes(content)
         more = extent(load_dataset(dataset, trees / dataset))
         another.unlink()
         assert not is_whole(dataset, more)
-        assert cut(dataset, more) == (
+        assert missing_part(dataset, more) == (
             f"not the known set: {total + 1:,} images instead of {total:,}"
         )
     finally:
@@ -95,25 +96,29 @@ def test_a_suite_under_the_name_of_a_data_set_counts_alike(trees: Path) -> None:
     assert is_whole("resc", extent(suite.load()))
 
 
-def test_missing_masks_and_categories_make_a_cut() -> None:
+def test_missing_masks_and_categories_make_a_subset() -> None:
     resc = {"normal": 45, "good": 1041, "bad": 764, "masks": 764}
     assert is_whole("resc", {"resc": resc})
-    assert cut("resc", {"resc": {**resc, "masks": 0}}) == "cut: 0 of 764 masks"
+    assert missing_part("resc", {"resc": {**resc, "masks": 0}}) == "subset: 0 of 764 masks"
     bottle = {"normal": 8, "good": 16, "bad": 26, "masks": 26}
-    assert cut("mvtec", {"bottle": bottle}) == "cut: 1 of 15 categories, 42 of 1,725 images"
-    assert cut_category("mvtec", "bottle", bottle) == "cut: 42 of 83 images"
-    assert cut_category("mvtec", "bottle", {"good": 20, "bad": 63, "masks": 63}) is None
+    assert (
+        missing_part("mvtec", {"bottle": bottle})
+        == "subset: 1 of 15 categories, 42 of 1,725 images"
+    )
+    assert missing_part("mvtec", {"bottle": bottle}, "bottle") == "subset: 42 of 83 images"
+    whole = {"bottle": {"good": 20, "bad": 63, "masks": 63}}
+    assert missing_part("mvtec", whole, "bottle") is None
 
 
 def test_other_images_of_the_same_number_are_not_the_set() -> None:
     swapped = {"good": 764, "bad": 1041, "masks": 1041}
     assert not is_whole("resc", {"resc": swapped})
-    assert "not the known set" in (cut("resc", {"resc": swapped}) or "")
-    assert "no category bolt" in (cut("mvtec", {"bolt": swapped}) or "")
+    assert "not the known set" in (missing_part("resc", {"resc": swapped}) or "")
+    assert "no category bolt" in (missing_part("mvtec", {"bolt": swapped}) or "")
 
 
-def test_what_nobody_knows_is_neither_whole_nor_a_cut() -> None:
+def test_what_nobody_knows_is_neither_whole_nor_a_subset() -> None:
     found = {"bolt": {"good": 1, "bad": 1, "masks": 1}}
-    assert cut("parts", found) is None
+    assert missing_part("parts", found) is None
     assert not is_whole("parts", found)
-    assert cut_category("parts", "bolt", found["bolt"]) is None
+    assert missing_part("parts", found, "bolt") is None

@@ -12,9 +12,15 @@ from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
 from hyperfsad.demo.drawing import draw
 from hyperfsad.errors import UsageError
-from hyperfsad.lab import speed_peers
-from hyperfsad.lab.speed import IMAGES, encoder_gflop, measure, textbook_distances
+from hyperfsad.lab import speed
+from hyperfsad.lab.speed import (
+    INSPECTED_PARTS,
+    encoder_gflop,
+    measure_speed,
+    textbook_distances,
+)
 from hyperfsad.method.matching import MemoryLayer
+from tests.codes import raises
 
 
 def test_the_report_holds_every_stage_and_ratio(
@@ -77,17 +83,21 @@ def test_peers_are_those_that_are_named(tiny: str, capsys: pytest.CaptureFixture
 
 
 def test_a_large_memory_is_too_much_for_peers(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed_peers, "LARGEST", 10)
-    report = measure(HyperFSAD(tiny, device="cpu", engine="torch", rotations=1), [1], rounds=1)
+    monkeypatch.setattr(speed, "PEER_ROWS", 10)
+    report = measure_speed(
+        HyperFSAD(tiny, device="cpu", engine="torch", rotations=1), [1], rounds=1
+    )
     assert report.costs[0].peers == ()
 
 
 def test_the_bank_is_that_of_a_fitted_detector(tiny: str) -> None:
     """What is timed is the real thing: two drawn parts learnt in place, as by `fit`."""
     timed = HyperFSAD(tiny, device="cpu", engine="torch", rotations=1)
-    measure(timed, [2], rounds=1)
+    measure_speed(timed, [2], rounds=1)
     fitted = HyperFSAD(tiny, device="cpu", engine="torch", rotations=1)
-    fitted.fit([draw("plate", seed=IMAGES + place).image for place in range(2)], threshold=False)
+    fitted.fit(
+        [draw("plate", seed=INSPECTED_PARTS + place).image for place in range(2)], threshold=False
+    )
     for ours, expected in zip(timed.memory_.patches, fitted.memory_.patches, strict=True):
         assert torch.equal(ours, expected)
     assert torch.equal(timed.memory_.cls, fitted.memory_.cls)
@@ -111,5 +121,5 @@ def test_the_work_of_an_encoder_is_that_of_its_products() -> None:
 
 
 def test_no_shots_are_refused(tiny: str) -> None:
-    with pytest.raises(UsageError, match="at least 1"):
-        measure(HyperFSAD(tiny), [0])
+    with raises(UsageError, "shots-rounds", shots=[0]):
+        measure_speed(HyperFSAD(tiny), [0])

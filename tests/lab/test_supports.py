@@ -8,8 +8,15 @@ import pytest
 
 from hyperfsad.errors import UsageError
 from hyperfsad.lab.datasets import Category, load_dataset
-from hyperfsad.lab.supports import draw, file_name, read_draws, support_order, write_draws
+from hyperfsad.lab.supports import (
+    draw_supports,
+    file_name,
+    read_supports,
+    support_order,
+    write_supports,
+)
 from hyperfsad.lab.token_cache import ContentHashes
+from tests.codes import raises
 from tests.lab.trees import mvtec_tree
 
 
@@ -32,20 +39,20 @@ def entry(category: str = "bolt", *images: str, **changes: Any) -> dict[str, Any
 
 
 def test_what_is_written_is_read_back(categories: list[Category], tmp_path: Path) -> None:
-    draws = draw(categories, (1, 3), 2, 7, ContentHashes())
-    write_draws(draws, tmp_path / "supports.json")
-    assert read_draws(tmp_path / "supports.json", categories) == draws
-    assert (draws.seed, draws.shots, draws.runs) == (7, (1, 3), (0, 1))
-    only = read_draws(tmp_path / "supports.json", categories[:1])
+    sets = draw_supports(categories, (1, 3), 2, 7, ContentHashes())
+    write_supports(sets, tmp_path / "supports.json")
+    assert read_supports(tmp_path / "supports.json", categories) == sets
+    assert (sets.seed, sets.shots, sets.runs) == (7, (1, 3), (0, 1))
+    only = read_supports(tmp_path / "supports.json", categories[:1])
     assert list(only.supports) == [("mvtec", "bolt")]
 
 
 def test_names_that_are_not_unicode_are_read_back(tmp_path: Path) -> None:
     names = ("a/good/\udcff.png", "a/good/ä.png")
     category = Category("mvtec", "bolt", names, ())
-    draws = draw([category], (2,), 1, 0, lambda path: path)
-    write_draws(draws, tmp_path / "supports.json")
-    assert read_draws(tmp_path / "supports.json", [category]) == draws
+    sets = draw_supports([category], (2,), 1, 0, lambda path: path)
+    write_supports(sets, tmp_path / "supports.json")
+    assert read_supports(tmp_path / "supports.json", [category]) == sets
 
 
 def test_no_more_images_are_hashed_than_needed(categories: list[Category]) -> None:
@@ -69,55 +76,54 @@ def test_draws_of_others_need_not_be_nested_and_runs_have_any_number(
         entry("nut", "003.png", "002.png", run=111),
         entry("gone", "000.png"),
     ]
-    draws = read_draws(written(tmp_path, entries), categories)
-    assert draws.seed is None
-    assert (draws.shots, draws.runs) == ((1, 2), (111,))
-    sets = draws.of(categories[0])
-    assert [file_name(path) for path in sets[111, 2]] == ["000.png", "001.png"]
-    assert [file_name(path) for path in draws.of(categories[1])[111, 2]] == ["003.png", "002.png"]
+    sets = read_supports(written(tmp_path, entries), categories)
+    assert sets.seed is None
+    assert (sets.shots, sets.runs) == ((1, 2), (111,))
+    assert [file_name(path) for path in sets.of(categories[0])[111, 2]] == ["000.png", "001.png"]
+    assert [file_name(path) for path in sets.of(categories[1])[111, 2]] == ["003.png", "002.png"]
 
 
 NUT = entry("nut")
 
 
 @pytest.mark.parametrize(
-    ("entries", "told"),
+    ("entries", "code", "facts"),
     [
-        ([entry(images=["999.png"]), NUT], "entry 1: mvtec/bolt has no good image named 999.png"),
-        ([entry(images=["0.png"]), NUT], "has no good image named 0.png"),
-        ([entry(), entry(), NUT], "entry 2: mvtec/bolt has another list for run 0 and 1 shots"),
-        ([entry()], "names no supports of mvtec/nut for run 0 and 1 shots"),
-        ([entry(run=0), entry(run=1), NUT], "names no supports of mvtec/nut for run 1"),
-        ([], "names no supports of mvtec/bolt"),
-        ([entry(shots=2), NUT], "2 shots need so many names of images"),
-        ([entry("bolt", "000.png", "000.png"), NUT], "each of them once"),
-        ([entry(run="0"), NUT], "entry 1: run is '0'"),
-        ([entry(shots=True), NUT], "shots is True"),
-        ([3], "dataset is None"),
-        ({}, "supports is no list"),
+        ([entry(images=["999.png"]), NUT], "supports-name", {"entry": 1, "name": "999.png"}),
+        ([entry(images=["0.png"]), NUT], "supports-name", {"found": 0}),
+        ([entry(), entry(), NUT], "supports-twice", {"entry": 2, "run": 0, "shots": 1}),
+        ([entry()], "supports-missing", {"category": "nut", "run": 0, "shots": 1}),
+        ([entry(run=0), entry(run=1), NUT], "supports-missing", {"category": "nut", "run": 1}),
+        ([], "supports-missing", {"category": "bolt"}),
+        ([entry(shots=2), NUT], "supports-images", {"shots": 2}),
+        ([entry("bolt", "000.png", "000.png"), NUT], "supports-images", {}),
+        ([entry(images=[["a"]]), NUT], "supports-images", {}),
+        ([entry(run="0"), NUT], "supports-field", {"entry": 1, "name": "run", "given": "'0'"}),
+        ([entry(shots=True), NUT], "supports-field", {"name": "shots", "given": "True"}),
+        ([3], "supports-field", {"name": "dataset"}),
+        ({}, "supports-file", {}),
     ],
 )
-def test_a_mistake_is_one_sentence(
-    categories: list[Category], tmp_path: Path, entries: Any, told: str
+def test_a_mistake_is_named(
+    categories: list[Category], tmp_path: Path, entries: Any, code: str, facts: dict[str, Any]
 ) -> None:
-    with pytest.raises(UsageError, match=r"supports\.json") as error:
-        read_draws(written(tmp_path, entries), categories)
-    assert told in str(error.value)
+    path = written(tmp_path, entries)
+    with raises(UsageError, code, path=path, **facts):
+        read_supports(path, categories)
 
 
-def test_a_name_that_two_images_have_is_one_sentence(tmp_path: Path) -> None:
+def test_a_name_that_two_images_have_is_refused(tmp_path: Path) -> None:
     category = Category("mvtec", "bolt", ("a/000.png", "b/000.png"), ())
-    with pytest.raises(UsageError, match=r"has 2 good images named 000\.png"):
-        read_draws(written(tmp_path, [entry()]), [category])
+    with raises(UsageError, "supports-name", found=2):
+        read_supports(written(tmp_path, [entry()]), [category])
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"supports": [], "seed": "x"}'])
-def test_a_file_of_another_kind_is_one_sentence(
-    categories: list[Category], tmp_path: Path, content: str
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"supports": [], "seed": "x"}', None])
+def test_a_file_of_another_kind_is_refused(
+    categories: list[Category], tmp_path: Path, content: str | None
 ) -> None:
     path = tmp_path / "supports.json"
-    path.write_text(content)
-    with pytest.raises(UsageError, match="should be JSON such as"):
-        read_draws(path, categories)
-    with pytest.raises(UsageError, match=r"nowhere\.json should be JSON"):
-        read_draws(tmp_path / "nowhere.json", categories)
+    if content is not None:
+        path.write_text(content)
+    with raises(UsageError, "supports-file", path=path):
+        read_supports(path, categories)

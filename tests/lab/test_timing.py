@@ -34,7 +34,7 @@ def test_a_method_is_not_charged_for_others(
     tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Ledger.banks = [1000]  # the encoder's weights
-    monkeypatch.setattr(timing, "meter_of", lambda device: Ledger(device))
+    monkeypatch.setattr(timing, "Meter", Ledger)
     ours = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
     encoder = ours.encoder_
 

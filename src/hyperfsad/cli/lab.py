@@ -120,7 +120,7 @@ def _benchmark(options: argparse.Namespace) -> int:
 
 
 def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
-    from ..lab.drawing.illustrate import Drawn
+    from ..lab.drawing.figures import ALL_FIGURES
     from ..lab.efficiency import efficiency_table
     from ..lab.run import run_benchmark
     from ..lab.tables import to_markdown, write_table
@@ -136,7 +136,7 @@ def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> in
         return DONE
     settings = _protocol(options)
     settings |= chosen(options, "resolution", "recipe", "eval_size", "rotations")
-    settings["figures"] = Drawn() if options.figures else None
+    settings["figures"] = ALL_FIGURES if options.figures else None
     with contextlib.ExitStack() as stack:
         if options.on:
             settings["spread"] = stack.enter_context(_spread(options, settings))
@@ -198,11 +198,11 @@ def _add_speed(command: argparse.ArgumentParser) -> None:
 
 def _speed(options: argparse.Namespace) -> int:
     """Measures each stage and prints the table."""
-    from ..lab.drawing.figures import cost_against_shots
-    from ..lab.speed import measure
+    from ..lab.drawing.charts import cost_against_shots
+    from ..lab.speed import measure_speed
 
     peers = [] if options.peers == "none" else options.peers.split(",")
-    report = measure(new_detector(options), options.shots, options.rounds, show_status, peers)
+    report = measure_speed(new_detector(options), options.shots, options.rounds, show_status, peers)
     show_status("")
     print(report.to_text())
     write_figures(options, report.to_json(), lambda: cost_against_shots(report))

@@ -1,4 +1,8 @@
-"""The paper's protocol: K good images as support, R runs, every metric per category."""
+"""The paper's protocol: K good images as support, R runs, every metric per category.
+
+Scores and metrics of a category are stored under a hash of all that they depend on, so that a
+killed run goes on where it stopped, and the same run never computes anything twice.
+"""
 
 import hashlib
 import json
@@ -6,20 +10,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..disk.files import encoded, write_file
+from ..encoders import EncoderSettings
 from ..quality.metrics import image_metrics, pixel_metrics, upsampled
 from ..quality.test_set import load_mask
 from .datasets import Category
 from .peers import PEERS
+from .published import count_images
+from .records import Record, encoder_label, image_columns
 from .scorer import Scorer, Variant
-from .sizes import count
 from .supports import Supports, draw_category, file_name
-from .tables import Cell
 from .token_cache import TokenCache
 
 BLOCK = 16
@@ -41,34 +46,6 @@ class Protocol:
     variants: tuple[Variant, ...] = field(default_factory=lambda: (Variant("sparsemax"),))
 
 
-@dataclass(frozen=True)
-class Record:
-    """The figures of one method on one category, for one support set."""
-
-    dataset: str
-    category: str
-    encoder: str
-    resolution: int
-    method: str
-    shots: int
-    run: int
-    support: tuple[str, ...]
-    metrics: dict[str, float | None]
-    counts: dict[str, int] = field(default_factory=dict)
-    """The images and masks of the category: `normal`, `good`, `bad`, `masks`."""
-    provenance: str = ""
-    """The key of its entry in provenance.json."""
-    imported: bool = False
-    """Whether the scores are another system's."""
-    every_run: bool = False
-    """Whether an import names no run: its figures then stand for each of them."""
-
-    @property
-    def label(self) -> str:
-        """What a row of a table is called."""
-        return f"{self.method} ({'imported' if self.imported else self.encoder})"
-
-
 def evaluate(
     category: Category,
     protocol: Protocol,
@@ -81,23 +58,38 @@ def evaluate(
 ) -> list[Record]:
     """All records of a category; `advance` is called with the number of images just done.
 
-    Scores go to `work` block by block, so that a killed run goes on where it stopped. Without
-    `supports` they are drawn by the rule.
+    Scores go to the folder `work` block by block. Without `supports` they are drawn by the rule.
     """
     if supports is None:
-        drawn = protocol.shots, protocol.runs, protocol.seed, cache.content_hash
-        supports = draw_category(category, *drawn)
+        rule = protocol.shots, protocol.runs, protocol.seed, cache.content_hash
+        supports = draw_category(category, *rule)
     scorer = scorer_of(category, protocol, cache, supports)
     blocks = []
     for paths, file in block_files(category, work):
         blocks.append(scorer.stored(paths, file))
         advance(len(paths))
-    scores, maps = (np.concatenate(found, axis=2) for found in zip(*blocks, strict=True))
-    metrics = kept_metrics(scorer, category, protocol, cache, work)
+    metrics = read_metrics(scorer, category, protocol, cache, work)
     if metrics is None:
+        scores, maps = (np.concatenate(found, axis=2) for found in zip(*blocks, strict=True))
         metrics = measured(category, protocol, scores, maps)
-        keep_metrics(metrics, scorer, category, protocol, cache, work)
-    return _records(category, protocol, cache, supports, metrics, provenance)
+        write_metrics(metrics, scorer, category, protocol, cache, work)
+    return [
+        Record(
+            category.dataset,
+            category.name,
+            cache.settings.name,
+            cache.settings.resolution,
+            variant.label,
+            shots,
+            run,
+            tuple(map(file_name, paths)),
+            of_variant[place],
+            count_images(category),
+            provenance,
+        )
+        for variant, of_variant in zip(protocol.variants, metrics, strict=True)
+        for place, ((run, shots), paths) in enumerate(supports.items())
+    ]
 
 
 def scorer_of(
@@ -110,32 +102,20 @@ def scorer_of(
     return Scorer(variants, pool, subsets, cache)
 
 
+def pass_label(settings: EncoderSettings, encoders: Sequence[str]) -> str:
+    """A name for the folders of an encoder's tokens."""
+    label = f"{encoder_label(settings.name, encoders)}-{settings.resolution}"
+    return label if settings.form == "unit" else f"{label}-{settings.form}"
+
+
+def work_folder(out: Path, preset: str, label: str) -> Path:
+    """Where the blocks of a pass are stored."""
+    return out / "work" / f"{preset}-{label}"
+
+
 def metrics_file(category: Category, work: Path) -> Path:
-    """Where the metrics of a category are kept: they take as long as the scores."""
+    """Where the metrics of a category are stored: they take as long as the scores."""
     return work / category.dataset / category.name / "metrics.json"
-
-
-def missing_images(category: Category, work: Path) -> int:
-    """How many images no block is there for; whether a block is right is seen when it is read."""
-    return sum(len(paths) for paths, file in block_files(category, work) if not file.is_file())
-
-
-def read_maps(category: Category, work: Path) -> NDArray[np.float32]:
-    """The maps that `evaluate` has stored: (variants, support sets, images, grid, grid)."""
-    blocks = []
-    for _, file in block_files(category, work):
-        with np.load(file, allow_pickle=False) as stored:
-            blocks.append(stored["maps"])
-    return np.concatenate(blocks, axis=2)
-
-
-def read_scores(category: Category, work: Path) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """The scores that `evaluate` has stored, a block at a time with the place of its first image:
-    (variants, support sets, images)."""
-    for number, (_, file) in enumerate(block_files(category, work)):
-        with np.load(file, allow_pickle=False) as stored:
-            scores = stored["scores"]
-        yield number * BLOCK, scores
 
 
 def block_files(category: Category, work: Path) -> Iterator[tuple[list[str], Path]]:
@@ -143,6 +123,41 @@ def block_files(category: Category, work: Path) -> Iterator[tuple[list[str], Pat
     for number, start in enumerate(range(0, len(category.test), BLOCK)):
         paths = [image.path for image in category.test[start : start + BLOCK]]
         yield paths, work / category.dataset / category.name / f"{number:04d}.npz"
+
+
+def missing_images(category: Category, work: Path) -> int:
+    """How many images have no block; whether a block is right is seen when it is read."""
+    return sum(len(paths) for paths, file in block_files(category, work) if not file.is_file())
+
+
+def _read_blocks(category: Category, work: Path, name: str) -> Iterator[NDArray[Any]]:
+    for _, file in block_files(category, work):
+        with np.load(file, allow_pickle=False) as stored:
+            block = stored[name]
+        yield block
+
+
+def read_maps(category: Category, work: Path) -> NDArray[np.float32]:
+    """The maps that `evaluate` has stored: (variants, support sets, images, grid, grid)."""
+    return np.concatenate(list(_read_blocks(category, work, "maps")), axis=2)
+
+
+def score_rows(
+    category: Category,
+    methods: Sequence[str],
+    supports: Supports,
+    settings: EncoderSettings,
+    work: Path,
+) -> Iterator[dict[str, Any]]:
+    """The rows of a category in the score table, from the blocks that `evaluate` has stored."""
+    for number, scores in enumerate(_read_blocks(category, work, "scores")):
+        for column in range(scores.shape[2]):
+            common = image_columns(category, number * BLOCK + column)
+            common |= {"encoder": settings.name, "resolution": settings.resolution}
+            for row, method in enumerate(methods):
+                for place, (run, shots) in enumerate(supports):
+                    figures = {"method": method, "shots": shots, "run": run}
+                    yield {**common, **figures, "score": float(scores[row, place, column])}
 
 
 def _identity(
@@ -156,10 +171,10 @@ def _identity(
     return [scores, str(protocol.eval_size), hashlib.sha256(json.dumps(truth).encode()).hexdigest()]
 
 
-def kept_metrics(
+def read_metrics(
     scorer: Scorer, category: Category, protocol: Protocol, cache: TokenCache, work: Path
 ) -> Metrics | None:
-    """The metrics of a category, where they were kept and all is as it was."""
+    """The stored metrics of a category; None where there are none of just these inputs."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         stored = json.loads(metrics_file(category, work).read_text(encoding="utf-8"))
         if stored["identity"] == _identity(scorer, category, protocol, cache):
@@ -167,7 +182,7 @@ def kept_metrics(
     return None
 
 
-def keep_metrics(
+def write_metrics(
     metrics: Metrics,
     scorer: Scorer,
     category: Category,
@@ -175,7 +190,7 @@ def keep_metrics(
     cache: TokenCache,
     work: Path,
 ) -> None:
-    """Keeps the metrics of a category."""
+    """Stores the metrics of a category."""
     identity = _identity(scorer, category, protocol, cache)
     content = json.dumps({"identity": identity, "metrics": metrics})
     write_file(metrics_file(category, work), encoded(content + "\n"), parents=True)
@@ -202,48 +217,3 @@ def measured(
                 metrics |= pixel_metrics(shown, masks)
             found[row].append(metrics)
     return found
-
-
-def _records(
-    category: Category,
-    protocol: Protocol,
-    cache: TokenCache,
-    supports: Supports,
-    metrics: Metrics,
-    provenance: str,
-) -> list[Record]:
-    counts = count(category)
-    return [
-        Record(
-            category.dataset,
-            category.name,
-            cache.settings.name,
-            cache.settings.resolution,
-            variant.label,
-            shots,
-            run,
-            tuple(map(file_name, paths)),
-            of_variant[place],
-            counts,
-            provenance,
-        )
-        for variant, of_variant in zip(protocol.variants, metrics, strict=True)
-        for place, ((run, shots), paths) in enumerate(supports.items())
-    ]
-
-
-def summarise(records: Sequence[Record], metric: str) -> Cell | None:
-    """The mean over categories of each run, then mean and sample deviation over runs, in percent.
-
-    Categories without the metric (no masks, no defect) do not count; None where all lack it.
-    """
-    runs: dict[int, list[float]] = {}
-    for record in records:
-        value = record.metrics.get(metric)
-        if value is not None:
-            runs.setdefault(record.run, []).append(value)
-    means = [100 * sum(values) / len(values) for _, values in sorted(runs.items())]
-    if not means:
-        return None
-    deviation = float(np.std(means, ddof=1)) if len(means) > 1 else None
-    return Cell(float(np.mean(means)), deviation)

@@ -1,19 +1,29 @@
-"""The figures that the paper prints, to show beside what was measured here.
+"""What others published: the figures that the paper prints, and how large the data sets are.
 
 `published.json` holds every results table of the paper, one row of figures a line, as printed.
+`sizes.json` holds the test images of every category of the six data sets, with the source of each;
+every bad image has a mask. Published rows compete only with whole data sets.
 """
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import resources
+from typing import Any, TypeAlias
 
 from ..errors import UsageError
+from .datasets import Category
 from .tables import Cell
 
 SIX_SETS = ("mvtec", "visa", "mpdd", "btad", "resc", "brats")
 """The paper's data sets, in the order of its tables."""
+
+Counts: TypeAlias = Mapping[str, int]
+"""`normal`, `good`, `bad` and `masks` of a category; records carry them."""
+
+Extent: TypeAlias = Mapping[str, Counts]
+"""The counts of each category of a data set that was measured."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +50,13 @@ def published(kind: str, **where: str | int | None) -> list[PublishedRow]:
     >>> published("main", method="ReMP-AD", shots=1, dataset="mvtec")[0].metrics["I-AUROC"].mean
     94.7
     """
-    tables = _load()
+    tables = _published_tables()
     if kind not in tables:
-        raise UsageError(f"The published tables are {', '.join(tables)}, not {kind!r}.")
+        raise UsageError("published-table", given=kind, known=", ".join(tables))
     known = [each.name for each in fields(PublishedRow) if each.name != "metrics"]
     for name in where:
         if name not in known:
-            raise UsageError(f"Published rows are chosen by {', '.join(known)}, not {name!r}.")
+            raise UsageError("published-field", given=name, known=", ".join(known))
     return [
         row
         for row in tables[kind]
@@ -54,27 +64,94 @@ def published(kind: str, **where: str | int | None) -> list[PublishedRow]:
     ]
 
 
-def six_set_average(rows: Sequence[PublishedRow]) -> dict[str, float | None]:
-    """Each metric of one method at one shot, averaged over the six data sets.
+def six_set_mean(rows: Sequence[PublishedRow], metric: str) -> float | None:
+    """A metric of one method at one number of shots, averaged over the six data sets.
 
     None where a data set is missing: an average over fewer would look like a better method.
     """
-    if len({(row.method, row.backbone, row.shots, row.variant) for row in rows}) > 1:
-        raise UsageError("Averages are of one method, backbone, variant and number of shots.")
-    by_set = {row.dataset: row.metrics for row in rows}
+    by_set = {row.dataset: row.metrics.get(metric) for row in rows}
     if len(by_set) < len(rows):
-        raise UsageError("Averages take one row a data set, and one came twice.")
-    averages: dict[str, float | None] = {}
-    for metric in dict.fromkeys(name for row in rows for name in row.metrics):
-        values = [by_set[name][metric].mean for name in SIX_SETS if metric in by_set.get(name, {})]
-        averages[metric] = sum(values) / len(values) if len(values) == len(SIX_SETS) else None
-    return averages
+        raise UsageError("published-average")
+    cell = average([by_set.get(name) for name in SIX_SETS])
+    return None if cell is None else cell.mean
+
+
+def average(cells: Sequence[Cell | None]) -> Cell | None:
+    """The mean of all; None where one is missing."""
+    means = [cell.mean for cell in cells if cell]
+    return Cell(sum(means) / len(means)) if len(means) == len(cells) else None
+
+
+def count_images(category: Category) -> dict[str, int]:
+    """What a category holds: normal images, good and bad test images, masks."""
+    bad = sum(image.anomalous for image in category.test)
+    return {
+        "normal": len(category.normal),
+        "good": len(category.test) - bad,
+        "bad": bad,
+        "masks": sum(image.mask is not None for image in category.test),
+    }
+
+
+def is_whole(dataset: str, found: Extent) -> bool:
+    """Whether this is all of a data set whose size is known."""
+    return dataset in _sizes() and missing_part(dataset, found) is None
+
+
+def missing_part(dataset: str, found: Extent, category: str | None = None) -> str | None:
+    """What of a data set, or of one of its categories, is missing: "subset: 42 of 83 images".
+
+    None where nothing is, and where nobody knows how large it should be.
+    """
+    known: Extent = _sizes().get(dataset, {"categories": {}})["categories"]
+    if category is not None:
+        known = {name: counts for name, counts in known.items() if name == category}
+    if not known:
+        return None
+    foreign = [name for name in found if name not in known]
+    if foreign:
+        return f"not the known set: it has no category {', '.join(foreign)}"
+    if not all(found.values()):
+        return "subset: its images were not counted"
+    here, all_ = _images(found.values()), _images(known.values())
+    if len(found) < len(known):
+        return f"subset: {len(found)} of {len(known)} categories, {here:,} of {all_:,} images"
+    if any(found[name][kind] > known[name][kind] for name in found for kind in ("good", "bad")):
+        if here == all_:
+            return "not the known set: as many images, but others are good"
+        return f"not the known set: {here:,} images instead of {all_:,}"
+    if here < all_:
+        return f"subset: {here:,} of {all_:,} images"
+    masks, bad = (
+        sum(of[kind] for of in each.values()) for each, kind in ((found, "masks"), (known, "bad"))
+    )
+    return None if masks == bad else f"subset: {masks:,} of {bad:,} masks"
+
+
+def source_of(dataset: str) -> str | None:
+    """Who published a data set; None for one that is not known."""
+    table = _sizes().get(dataset)
+    return None if table is None else str(table["source"])
+
+
+def _images(counts: Iterable[Counts]) -> int:
+    return sum(of["good"] + of["bad"] for of in counts)
+
+
+def _read_json(name: str) -> dict[str, Any]:
+    file = resources.files("hyperfsad.lab") / name
+    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return content
 
 
 @functools.cache
-def _load() -> dict[str, tuple[PublishedRow, ...]]:
-    file = resources.files("hyperfsad.lab") / "published.json"
-    tables = json.loads(file.read_text(encoding="utf-8"))
+def _sizes() -> dict[str, Any]:
+    return _read_json("sizes.json")
+
+
+@functools.cache
+def _published_tables() -> dict[str, tuple[PublishedRow, ...]]:
+    tables = _read_json("published.json")
     del tables["source"]
     for row in (row for rows in tables.values() for row in rows):
         row["metrics"] = {name: Cell(**value) for name, value in row["metrics"].items()}

@@ -2,34 +2,30 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..detector.recipes import PAPER_OFFLINE
-from ..disk.files import encoded, write_file
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
 from ..report.canvas import footnote
-from . import provenance
-from .comparing.differences import differences_table, encoders, find_differences, in_brief
-from .costs import TIMED, with_times
 from .datasets import Category, load_dataset
-from .drawing.illustrate import Drawn, draw_curves, draw_figures
-from .imported.metrics import import_notes, import_records, import_rows
-from .imported.reading import read_import
-from .naming import settings_label, work_folder
-from .per_category import category_tables
-from .presets import PRESETS, build_tables, cut_notes, passes
-from .protocol import Protocol, Record, evaluate
-from .score_table import stored_rows, write_scores
-from .supports import Draws, draw, read_draws, write_draws
+from .differences import differences_table, find_differences, measured_encoders, sentences
+from .drawing.figures import draw_curves, draw_figures
+from .efficiency import TIMED_PRESETS, with_times
+from .imports import import_notes, import_records, import_rows, read_import
+from .preset_tables import build_tables, category_tables, subset_notes
+from .presets import PRESETS, passes
+from .protocol import Protocol, evaluate, pass_label, score_rows, work_folder
+from .records import Entry, Record, entry_key, imported_entry, measured_entry, write_records
+from .supports import SupportSets, draw_supports, read_supports, write_supports
 from .tables import Table, write_table
 from .timing import RunTimes, time_variants
-from .token_cache import DEFAULT_LIMIT, TokenCache, TokenCaches
+from .token_cache import CACHE_LIMIT, TokenCache, TokenCaches
 
 
 @dataclass(frozen=True)
@@ -66,10 +62,7 @@ class Suite:
                 layout, root = (name, value) if short else (value["layout"], value["root"])
                 sources[str(name)] = Source(str(layout), os.path.join(path.parent, str(root)))
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-            raise UsageError(
-                f'{path} should be JSON such as {{"datasets": {{"mvtec": "folder"}}, "encoders":'
-                f' ["dinov2-vits14"]}}: {first_line(error)}.'
-            ) from error
+            raise UsageError("suite-file", path=path, reason=first_line(error)) from error
         return cls(sources, named)
 
     def load(self) -> list[Category]:
@@ -81,47 +74,36 @@ class Suite:
         ]
 
 
-Spread: TypeAlias = Callable[[Sequence[Category], Draws, Protocol, TokenCache, Path], None]
+Spread: TypeAlias = Callable[[Sequence[Category], SupportSets, Protocol, TokenCache, Path], None]
 """Has blocks and metrics of categories computed elsewhere and put into the folder of a pass, where
 `evaluate` finds them."""
 
-Rows: TypeAlias = Callable[[], Iterator[dict[str, Any]]]
-"""Reads rows of the table of scores, when it is written."""
-
 
 @dataclass
-class _Found:
-    """What a run gathers, measured or imported."""
+class Outcome:
+    """What a run found, measured or imported."""
 
     records: list[Record] = field(default_factory=list)
-    entries: dict[str, provenance.Entry] = field(default_factory=dict)
-    rows: list[Rows] = field(default_factory=list)
-    times: list[RunTimes] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    figures: list[Path] = field(default_factory=list)
-
-    def entry(self, entry: provenance.Entry) -> str:
-        """The key of an entry, which is kept."""
-        key = provenance.key_of(entry)
-        self.entries[key] = entry
-        return key
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run found."""
-
-    records: list[Record]
-    tables: dict[str, Table]
+    entries: dict[str, Entry] = field(default_factory=dict)
+    """Where the records come from, by key."""
+    tables: dict[str, Table] = field(default_factory=dict)
     """The tables of the preset, which are printed."""
     details: dict[str, Table] = field(default_factory=dict)
     """The categories by themselves, and the differences between methods."""
     figures: list[Path] = field(default_factory=list)
     """The files that were drawn."""
-    entries: dict[str, provenance.Entry] = field(default_factory=dict)
-    """Where the records come from, by key."""
     sentences: tuple[str, ...] = ()
-    """Who is ahead of whom, and what nobody could tell."""
+    """Which method leads, and where no difference is significant."""
+    scores: list[Callable[[], Iterator[dict[str, Any]]]] = field(default_factory=list)
+    """Read the rows of the score table, when it is written."""
+    times: list[RunTimes] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add_entry(self, entry: Entry) -> str:
+        """Keeps an entry and returns its key."""
+        key = entry_key(entry)
+        self.entries[key] = entry
+        return key
 
 
 def run_benchmark(
@@ -139,11 +121,11 @@ def run_benchmark(
     recipe: str = PAPER_OFFLINE,
     device: str = "auto",
     engine: str = "torch",
-    cache_limit: int = DEFAULT_LIMIT,
+    cache_limit: int = CACHE_LIMIT,
     imports: Sequence[tuple[str, Path]] = (),
     caches: TokenCaches | None = None,
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
-    figures: Drawn | None = None,
+    figures: Mapping[str, int | None] | None = None,
     spread: Spread | None = None,
     notify: Notify = silent,
 ) -> Outcome:
@@ -151,9 +133,9 @@ def run_benchmark(
 
     `progress(total)` returns the function that is called with the number of images just done.
     `recipe` is that of our own rows, and sets the encoder's layers for all. `figures` draws
-    figures like the paper's, one folder for each encoder and resolution. With
-    `rotations`, peers that can remember turned support run both ways. The engine is torch unless
-    another is named, so that numbers do not depend on what else is installed.
+    figures like the paper's, one folder for each encoder and resolution. With `rotations`, peers
+    that can remember turned support run both ways. The engine is torch unless another is named, so
+    that numbers do not depend on what else is installed.
 
     `supports` is a file of support sets, instead of those that `shots`, `runs` and `seed` draw;
     `imports` are names and folders with the scores of other systems. Calls that share `caches`
@@ -161,21 +143,19 @@ def run_benchmark(
     once. `spread` lets others do the work of each pass. A killed run goes on where it stopped, and
     the same call always writes the same bytes.
     """
-    if not shots or min(shots) < 1 or runs < 1:
-        raise UsageError("Shots and runs are at least 1.")
+    check_shots(shots, runs)
     if preset_name not in PRESETS:
-        raise UsageError(f"The preset is one of {', '.join(PRESETS)}, not {preset_name!r}.")
-    preset = PRESETS[preset_name]
+        raise UsageError("preset", given=preset_name, known=", ".join(PRESETS))
     categories = suite.load()
     if caches is None:
         caches = TokenCaches(device=device, engine=engine, limit=cache_limit, notify=notify)
     if supports:
-        draws = read_draws(supports, categories)
+        sets = read_supports(supports, categories)
     else:
-        draws = draw(categories, shots, runs, seed, caches.content_hash)
-    found, foreign = _Found(), _imported(imports, categories, draws, eval_size)
-    write_draws(draws, out / "supports.json")
-    sizes = preset.resolutions if resolution is None else (resolution,)
+        sets = draw_supports(categories, shots, runs, seed, caches.content_hash)
+    found, foreign = Outcome(), _imported(imports, categories, sets, eval_size)
+    write_supports(sets, out / "supports.json")
+    sizes = PRESETS[preset_name].resolutions if resolution is None else (resolution,)
     plan = [
         each
         for encoder in suite.encoders
@@ -185,99 +165,93 @@ def run_benchmark(
     advance = progress(sum(len(category.test) for category in categories) * len(plan))
     for settings, variants in plan:
         cache = caches.of(settings)
-        protocol = Protocol(draws.shots, len(draws.runs), draws.seed or 0, eval_size, variants)
-        shared = settings.form == "unit"
-        label = settings_label(settings, suite.encoders)
+        protocol = Protocol(sets.shots, len(sets.runs), sets.seed or 0, eval_size, variants)
+        label = pass_label(settings, suite.encoders)
         work = work_folder(out, preset_name, label)
-        entry = provenance.measured(
-            cache,
-            variants,
-            preset=preset_name,
-            recipe=recipe,
-            seed=draws.seed,
-            eval_size=eval_size,
-        )
-        key = found.entry(entry)
+        origin: dict[str, Any] = {"preset": preset_name, "recipe": recipe, "seed": sets.seed}
+        key = found.add_entry(measured_entry(cache, variants, **origin, eval_size=eval_size))
         methods = [variant.label for variant in variants]
         measured: list[Record] = []
         if spread is not None:
-            spread(categories, draws, protocol, cache, work)
+            spread(categories, sets, protocol, cache, work)
         for category in categories:
-            mine = draws.of(category)
+            mine = sets.of(category)
             measured += evaluate(
                 category, protocol, cache, work, advance, supports=mine, provenance=key
             )
-            found.rows.append(partial(stored_rows, category, methods, mine, cache.settings, work))
+            found.scores.append(partial(score_rows, category, methods, mine, settings, work))
         found.records += measured
-        if preset_name in TIMED:
+        if preset_name in TIMED_PRESETS:
+            known = variants, sets.shots, categories[0], cache.encoder
             file = work / "times.json"
-            timed = time_variants(variants, protocol.shots, categories[0], cache, file)
-            found.times.append(timed)
-        if figures and shared:
+            found.times.append(time_variants(*known, file=file, load=cache.load_alone))
+        if figures is not None and settings.form == "unit":
             folder = out / "figures" / label
-            with footnote(_cuts(measured)):
+            with footnote(_footnote(measured)):
                 found.figures += draw_figures(
                     preset_name, categories, protocol, cache, work, folder, measured, figures
                 )
-    if figures:
-        with footnote(_cuts(found.records)):
+    if figures is not None:
+        with footnote(_footnote(found.records)):
             found.figures += draw_curves(preset_name, found.records, out / "figures")
     found.records += foreign.records
     found.entries |= foreign.entries
-    found.rows += foreign.rows
-    return _written(preset_name, found, foreign.notes, out)
+    found.scores += foreign.scores
+    found.notes = foreign.notes
+    _write(preset_name, found, out)
+    return found
+
+
+def check_shots(shots: Sequence[int], runs: int) -> None:
+    """Refuses numbers below 1."""
+    if not shots or min(shots) < 1 or runs < 1:
+        raise UsageError("shots-runs", shots=list(shots), runs=runs)
 
 
 def _imported(
     imports: Sequence[tuple[str, Path]],
     categories: Sequence[Category],
-    draws: Draws,
+    sets: SupportSets,
     eval_size: int,
-) -> _Found:
+) -> Outcome:
     """What other systems found; before the long work, so that a mistake in a file shows at once."""
-    found = _Found()
+    found = Outcome()
     for name, folder in imports:
         if any(record.method == name for record in found.records):
-            raise UsageError(f"{name} is imported twice; give each import a name of its own.")
+            raise UsageError("import-name-twice", name=name)
         read = read_import(name, folder, categories)
-        key = found.entry(provenance.imported(name, read.sha256, eval_size=eval_size))
-        records = list(
-            import_records(read, categories, shots=draws.shots, eval_size=eval_size, provenance=key)
-        )
+        key = found.add_entry(imported_entry(name, read.sha256, eval_size=eval_size))
+        options: dict[str, Any] = {"shots": sets.shots, "eval_size": eval_size, "provenance": key}
+        records = list(import_records(read, categories, **options))
         if not records:
-            raise UsageError(
-                f"{folder / 'scores.csv'} has no scores with"
-                f" {' or '.join(map(str, draws.shots))} shots; choose others with --shots."
-            )
+            shots = " or ".join(map(str, sets.shots))
+            raise UsageError("import-shots", file=folder / "scores.csv", shots=shots)
         found.records += records
-        found.rows.append(partial(import_rows, read, categories))
-        found.notes += import_notes(read, categories, draws.shots, records)
+        found.scores.append(partial(import_rows, read, categories))
+        found.notes += import_notes(read, categories, sets.shots, records)
     return found
 
 
-def _written(preset_name: str, found: _Found, notes: Sequence[str], out: Path) -> Outcome:
-    records, preset = found.records, PRESETS[preset_name]
-    lines = [json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in records]
-    write_file(out / "records.jsonl", encoded("".join(lines)), parents=True)
-    provenance.write_entries(found.entries, out / "provenance.json")
-    write_scores(chain.from_iterable(rows() for rows in found.rows), out / "scores.csv")
-    tables = build_tables(preset_name, records, notes)
+def _write(preset_name: str, found: Outcome, out: Path) -> None:
+    """Makes the tables and sentences of a run, and writes all but the figures."""
+    records, notes, preset = found.records, found.notes, PRESETS[preset_name]
+    scores = chain.from_iterable(rows() for rows in found.scores)
+    write_records(records, found.entries, scores, out)
+    found.tables = build_tables(preset_name, records, notes)
     if found.times:
-        tables = {
-            name: with_times(preset_name, table, found.times) for name, table in tables.items()
-        }
-    details = category_tables(preset.title, preset.metrics, records, notes)
-    said: tuple[str, ...] = ()
+        for name, table in found.tables.items():
+            found.tables[name] = with_times(preset_name, table, found.times)
+    found.details = category_tables(preset.title, preset.metrics, records, notes)
     if pairs := find_differences(records, preset.metrics):
-        known = [f"Encoder: {', '.join(encoders(records))}.", *cut_notes(records), *notes]
-        details["differences"] = differences_table(pairs, known)
-        said = tuple(in_brief(pairs))
-    for stem, table in (tables | details).items():
+        encoders = f"Encoder: {', '.join(measured_encoders(records))}."
+        known = [encoders, *subset_notes(records), *notes]
+        found.details["differences"] = differences_table(pairs, known)
+        found.sentences = tuple(sentences(pairs))
+    for stem, table in (found.tables | found.details).items():
         write_table(table, out, stem)
-    return Outcome(records, tables, details, found.figures, found.entries, said)
 
 
-def _cuts(records: Sequence[Record]) -> str:
+def _footnote(records: Sequence[Record]) -> str:
     """What stands under figures of a part of a data set."""
-    cuts = cut_notes(records)
-    return f"Measured here: {' '.join(cuts)}" if cuts else ""
+    notes = subset_notes(records)
+    return f"Measured here: {' '.join(notes)}" if notes else ""

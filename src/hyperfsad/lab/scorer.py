@@ -31,14 +31,11 @@ from .peers.peer import OwnTokens
 from .sharing import SharedMatcher
 from .token_cache import TokenCache
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 ScoresAndMaps: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float32]]
 """Scores (variants, subsets, images) and maps (…, grid, grid)."""
-
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, BadZipFile)
-"""What numpy raises on a block that is not there, or damaged."""
 
 
 @dataclass(frozen=True)
@@ -101,17 +98,18 @@ class Scorer:
 
     def stored(self, paths: Sequence[str], file: Path) -> ScoresAndMaps:
         """As `scores`, from the file if it holds just these; otherwise it is written."""
-        if kept := self.kept(paths, file):
-            return kept
+        if found := self.read(paths, file):
+            return found
         scores, maps = self.scores(paths)
         identity = np.array(self.identity(paths))
         with atomic_path(file, parents=True) as temporary, temporary.open("wb") as opened:
             np.savez(opened, identity=identity, scores=scores, maps=maps)
         return scores, maps
 
-    def kept(self, paths: Sequence[str], file: Path) -> ScoresAndMaps | None:
-        """What the file holds, if it holds just these."""
-        with suppress(*UNREADABLE), np.load(file, allow_pickle=False) as block:
+    def read(self, paths: Sequence[str], file: Path) -> ScoresAndMaps | None:
+        """What the file holds, if it holds just these; None where it is missing or damaged."""
+        broken = (OSError, ValueError, KeyError, EOFError, BadZipFile)
+        with suppress(*broken), np.load(file, allow_pickle=False) as block:
             if str(block["identity"]) == self.identity(paths):
                 return block["scores"], block["maps"]
         return None
@@ -205,8 +203,8 @@ class Scorer:
 
 
 def in_parallel(
-    work: Callable[[Item], Result], items: Iterable[Item], device: torch.device
-) -> list[Result]:
+    work: Callable[[_Item], _Result], items: Iterable[_Item], device: torch.device
+) -> list[_Result]:
     """One image a core, each on one thread: faster than all cores on one image, and the figures
     do not depend on how many cores there are. A GPU takes one image after the other.
 

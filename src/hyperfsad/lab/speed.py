@@ -13,28 +13,43 @@ import torch
 from torch import Tensor
 
 from ..demo.drawing import draw
+from ..detector.base import FewShotDetector
 from ..detector.hyperfsad import HyperFSAD
 from ..encoders.encoder import Tokens, prepare
 from ..errors import UsageError
 from ..images.loading import NormalImage, load_image
 from ..method.memory import MemoryBank
-from .meters import Meter, Stopwatch, meter_of
-from .speed_peers import COMPARED, PeerCost, beside_peers, check_peers
+from .meters import Meter
+from .peers import SAME_TOKENS, make_peer
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 
-IMAGES = 6
+INSPECTED_PARTS = 6
 """Different parts that are inspected in every round."""
 WARM_UP = 2
 PEAK_SIDE = 1024
-"""Side of the square matrices whose product tells what the machine can do."""
+"""Side of the square matrices whose product shows what the machine can do."""
 TEXTBOOK_ROWS = 8192
 """The textbook's dense weights over more rows than this take too long to be worth a comparison."""
+PEER_ROWS = 16_384
+"""Memory rows beyond which peers are left out: PatchCore's greedy coreset alone takes minutes."""
+COMPARED_PEERS = ("nearest", "patchcore", "subspace")
+
+
+@dataclass(frozen=True)
+class PeerCost:
+    """What a method needs for one image, in milliseconds."""
+
+    name: str
+    match: float
+    """From the tokens of an image to its map and score, the median over all rounds."""
+    learn: float
+    """From the tokens of the normal images to the fitted method, once."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Milliseconds an image with K normal images, each the median over all rounds."""
+    """Milliseconds per image with K normal images, each the median over all rounds."""
 
     shots: int
     match: float
@@ -46,9 +61,9 @@ class Cost:
     """The encoder alone, measured in turns with `end_to_end`."""
     bank_bytes: int
     peak_bytes: int
-    """The largest memory: of the process so far, or on a GPU of tensors there since it learnt."""
+    """The largest memory: of the process so far, or of tensors on a GPU."""
     peers: tuple[PeerCost, ...] = ()
-    """Ours, then others on the same tokens; none where the memory is too large for them."""
+    """Ours, then others on the same tokens; empty where the memory is too large for them."""
 
     @property
     def over_encoder(self) -> float:
@@ -61,7 +76,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class SpeedReport:
-    """What `hyperfsad lab speed` found."""
+    """What the command `speed` found."""
 
     encoder: str
     resolution: int
@@ -75,7 +90,6 @@ class SpeedReport:
     """The best product of two 1024×1024 float32 matrices in torch, during the same run."""
     costs: tuple[Cost, ...]
     device: str = "CPU"
-    """What the figures were measured on: CPU, or the name of the GPU."""
 
     @property
     def encoder_share(self) -> float:
@@ -91,7 +105,7 @@ class SpeedReport:
         return figures
 
     def to_text(self) -> str:
-        """The figures as an aligned table."""
+        """The figures as aligned tables."""
         lines = [
             f"{self.encoder}, {self.resolution} px, {self.engine}, {self.device}, {self.threads}"
             " threads",
@@ -111,43 +125,36 @@ class SpeedReport:
                 f"  {cost.end_to_end:13.1f}  {cost.encode:10.1f}  {cost.over_encoder:12.2f}"
                 f"  {cost.bank_bytes / 1e6:7.0f}  {cost.peak_bytes / 1e6:7.0f}"
             )
-        return "\n".join([*lines, *self._beside_peers()])
-
-    def _beside_peers(self) -> list[str]:
-        """What each method needs for one image: the encoder, then its own matching."""
-        compared = [cost for cost in self.costs if cost.peers]
-        if not compared:
-            return []
-        lines = ["", "shots  method      match ms  over ours  encoder + match ms  learn ms"]
-        for cost in compared:
-            lines += [
-                f"{cost.shots:5}  {one.name:10}  {one.match:8.1f}"
-                f"  {one.match / cost.peers[0].match:9.2f}  {cost.encode + one.match:18.1f}"
-                f"  {one.learn:8.0f}"
-                for one in cost.peers
-            ]
-        return lines
+        if any(cost.peers for cost in self.costs):
+            lines += ["", "shots  method      match ms  over ours  encoder + match ms  learn ms"]
+        lines += [
+            f"{cost.shots:5}  {one.name:10}  {one.match:8.1f}"
+            f"  {one.match / cost.peers[0].match:9.2f}  {cost.encode + one.match:18.1f}"
+            f"  {one.learn:8.0f}"
+            for cost in self.costs
+            for one in cost.peers
+        ]
+        return "\n".join(lines)
 
 
-def measure(
+def measure_speed(
     detector: HyperFSAD,
     shots: Sequence[int],
     rounds: int = 5,
     progress: Callable[[str], None] = lambda _: None,
-    peers: Sequence[str] = COMPARED,
+    peers: Sequence[str] = COMPARED_PEERS,
 ) -> SpeedReport:
-    """Draws parts, learns from them, and inspects others; the more shots, the more are drawn.
-
-    `peers` score the same tokens in turns with our matching.
-    """
+    """Draws parts, learns from K of them and inspects others; peers score the same tokens."""
     if not shots or min(shots) < 1 or rounds < 1:
-        raise UsageError("Shots and rounds are at least 1.")
-    check_peers(peers)
+        raise UsageError("shots-rounds", shots=list(shots), rounds=rounds)
+    for name in peers:
+        if name not in SAME_TOKENS:
+            raise UsageError("speed-peer", given=name, known=", ".join(SAME_TOKENS))
+    encoder, settings = detector.encoder_, detector.settings
+    meter = Meter(encoder.device)
     with tempfile.TemporaryDirectory(prefix="hyperfsad-speed-") as folder:
-        paths = [_part(Path(folder), seed) for seed in range(IMAGES)]
+        paths = [_part(Path(folder), seed) for seed in range(INSPECTED_PARTS)]
         pictures = [load_image(path) for path in paths]
-        encoder, settings = detector.encoder_, detector.settings
-        meter = meter_of(encoder.device)
         arrays = [prepare(picture, settings) for picture in pictures]
         queries = [encoder.encode_prepared([array]) for array in arrays]
         bank, learnt = _empty_bank(max(shots), queries[0]), 0
@@ -157,7 +164,7 @@ def measure(
         for count in sorted(set(shots)):
             progress(f"learning from {count} parts")
             for place in range(learnt, count):
-                part = load_image(draw("plate", seed=IMAGES + place).image)
+                part = load_image(draw("plate", seed=INSPECTED_PARTS + place).image)
                 _learn(bank, place, encoder.encode_prepared([prepare(part, settings)]))
             learnt = count
             meter.reset()
@@ -177,22 +184,15 @@ def measure(
             peak, textbook = meter.peak(), None  # before the textbook, whose memory is not ours
             if len(known.patches[0]) <= TEXTBOOK_ROWS:
                 textbook = median(_laps(meter, partial(_textbook, known), queries[:3]))
-            costs.append(
-                Cost(
-                    count,
-                    median(match),
-                    textbook,
-                    median(stream),
-                    median(encode),
-                    sum(layer.nbytes for layer in (*known.patches, known.cls)),
-                    peak,
-                )
-            )
+            size = sum(layer.nbytes for layer in (*known.patches, known.cls))
+            stages = (median(match), textbook, median(stream), median(encode))
+            costs.append(Cost(count, *stages, size, peak))
         for place, cost in enumerate(costs):  # last, since their memory is not ours
             progress(f"other methods with {cost.shots} normal images")
-            known, laps = bank.first(cost.shots), partial(_laps, meter)
-            others = beside_peers(peers, detector, known, queries, rounds, laps)
-            costs[place] = replace(cost, peers=others)
+            known = bank.first(cost.shots)
+            if peers and len(known.patches[0]) <= PEER_ROWS:
+                others = tuple(_peer_costs(peers, detector, known, queries, rounds, meter))
+                costs[place] = replace(cost, peers=others)
         decode = median(_laps(meter, load_image, paths * rounds))
         shrink = median(_laps(meter, lambda picture: prepare(picture, settings), pictures * rounds))
     return SpeedReport(
@@ -230,8 +230,34 @@ def textbook_distances(queries: Tensor, memory: Tensor) -> Tensor:
     return 1 - torch.cosine_similarity(queries, weights @ memory, dim=-1)
 
 
+def _peer_costs(
+    names: Sequence[str],
+    ours: HyperFSAD,
+    bank: MemoryBank,
+    queries: Sequence[Tokens],
+    rounds: int,
+    meter: Meter,
+) -> Iterable[PeerCost]:
+    """Ours and the peers on one bank, in turns."""
+    methods: dict[str, FewShotDetector] = {"ours": ours.unfitted()}
+    settings, learn = ours.settings, {}
+    common = {"layers": settings.layers, "resolution": settings.resolution}
+    for name in names:
+        peer = make_peer(name, settings.name, **common, last_norm=settings.last_norm)
+        peer.use_encoder(ours.encoder_)
+        methods[name] = peer
+    for name, method in methods.items():
+        (learn[name],) = _laps(meter, method.remember, [bank])
+        method.score_tokens(queries[0])  # what is made at the first question
+    taken: dict[str, list[float]] = {name: [] for name in methods}
+    for _ in range(rounds):
+        for name, method in methods.items():
+            taken[name] += _laps(meter, method.score_tokens, queries)
+    return [PeerCost(name, median(taken[name]), learn[name]) for name in methods]
+
+
 def _empty_bank(count: int, tokens: Tokens) -> MemoryBank:
-    """Room for so many parts, to be filled in place: joining would hold their tokens twice."""
+    """Space for `count` parts, to be filled in place: joining would hold their tokens twice."""
     _, layers, patches, width = tokens.patches.shape
     rows = tuple(tokens.patches.new_empty(count * patches, width) for _ in range(layers))
     images = tuple(NormalImage(f"part {place}", str(place)) for place in range(count))
@@ -239,8 +265,8 @@ def _empty_bank(count: int, tokens: Tokens) -> MemoryBank:
 
 
 def _learn(bank: MemoryBank, place: int, tokens: Tokens) -> None:
-    for room, patches in zip(bank.patches_of(place), tokens.patches[0], strict=True):
-        room.copy_(patches)
+    for space, patches in zip(bank.patches_of(place), tokens.patches[0], strict=True):
+        space.copy_(patches)
     bank.cls[place] = tokens.cls[0]
 
 
@@ -256,12 +282,13 @@ def _stream(detector: HyperFSAD, paths: Sequence[str]) -> list[float]:
     return [1000 * (b - a) for a, b in zip(ends[WARM_UP - 1 :], ends[WARM_UP:], strict=False)]
 
 
-def _laps(meter: Meter, work: Callable[[Item], object], items: Iterable[Item]) -> list[float]:
-    """Milliseconds of the work on each item, until the device has done it."""
-    laps, watch = [], Stopwatch(meter)
+def _laps(meter: Meter, work: Callable[[_Item], object], items: Iterable[_Item]) -> list[float]:
+    """Milliseconds of the work on each item, until the device has finished it."""
+    laps = []
+    meter.lap()
     for item in items:
         work(item)
-        laps.append(1000 * watch.lap())
+        laps.append(1000 * meter.lap())
     return laps
 
 

@@ -17,8 +17,8 @@ from ..encoders import EncoderSettings
 from ..errors import HyperfsadError
 from ..messages import Notify, silent
 from .datasets import Category
-from .protocol import Protocol, block_files, evaluate, kept_metrics, scorer_of
-from .supports import Draws
+from .protocol import Protocol, block_files, evaluate, read_metrics, scorer_of
+from .supports import SupportSets
 
 if TYPE_CHECKING:
     from .token_cache import TokenCache
@@ -29,7 +29,7 @@ class BenchmarkPass:
     """What every worker needs to know."""
 
     categories: tuple[Category, ...]
-    draws: Draws
+    supports: SupportSets
     protocol: Protocol
     settings: EncoderSettings
     machine: dict[str, Any]
@@ -65,7 +65,7 @@ class CategoryEvaluator:
         category, refusal = self._work.categories[row["category"]], self._refusal
         try:
             if not refusal:
-                supports = self._work.draws.of(category)
+                supports = self._work.supports.of(category)
                 target = self._cache, self._work.work, lambda _: None
                 evaluate(category, self._work.protocol, *target, supports=supports)
         except (HyperfsadError, OSError) as error:
@@ -91,7 +91,7 @@ class SpreadOnRay:
     def __call__(
         self,
         categories: Sequence[Category],
-        draws: Draws,
+        supports: SupportSets,
         protocol: Protocol,
         cache: "TokenCache",
         work: Path,
@@ -99,9 +99,9 @@ class SpreadOnRay:
         """Leaves the scores and metrics of all categories in the folder of the pass."""
 
         def is_done(category: Category) -> bool:
-            scorer = scorer_of(category, protocol, cache, draws.of(category))
-            return kept_metrics(scorer, category, protocol, cache, work) is not None and all(
-                scorer.kept(paths, file) is not None for paths, file in block_files(category, work)
+            scorer = scorer_of(category, protocol, cache, supports.of(category))
+            return read_metrics(scorer, category, protocol, cache, work) is not None and all(
+                scorer.read(paths, file) is not None for paths, file in block_files(category, work)
             )
 
         left = [place for place, category in enumerate(categories) if not is_done(category)]
@@ -109,7 +109,7 @@ class SpreadOnRay:
             return
         shared = BenchmarkPass(
             tuple(categories),
-            draws,
+            supports,
             protocol,
             cache.settings,
             self._machine,

@@ -1,9 +1,9 @@
-"""Which good images are the support: drawn by one rule, or read from a file; always written.
+"""Which good images are the support: drawn by one rule or read from a file, and always written.
 
 The rule does not depend on the order of categories, files or machines: the good images of a
 category are ranked by sha256("seed/run/data set/category/file name"), and K shots are the first K.
 So the supports of 1, 2 and 4 shots are nested within a run, and every method gets the same ones.
-A file may hold any others, such as the draws of another author.
+A file may hold any others, such as the support sets of another author.
 """
 
 import hashlib
@@ -23,18 +23,15 @@ Supports: TypeAlias = dict[tuple[int, int], tuple[str, ...]]
 ContentHash: TypeAlias = Callable[[str], str]
 """From the path of an image to the hash of its file: copies count once."""
 
-_EXAMPLE = (
-    '{"supports": [{"dataset": "mvtec", "category": "bottle", "run": 0, "shots": 1,'
-    ' "images": ["003.png"]}]}'
-)
+_FIELDS = {"dataset": str, "category": str, "run": int, "shots": int, "images": list}
 
 
 @dataclass(frozen=True)
-class Draws:
-    """The support sets of a whole run, by data set and category."""
+class SupportSets:
+    """The support images of a whole benchmark, by data set and category."""
 
     seed: int | None
-    """None: they come from a file that names none."""
+    """None where they come from a file that names no seed."""
     supports: Mapping[tuple[str, str], Supports]
 
     @property
@@ -58,11 +55,11 @@ def file_name(path: str) -> str:
 
 
 def support_order(
-    category: Category, run: int, seed: int, content_hash: ContentHash, most: int | None = None
+    category: Category, run: int, seed: int, content_hash: ContentHash, limit: int | None = None
 ) -> list[str]:
     """The good images of a category in the order of a run, without copies of one another.
 
-    With `most`, only so many: no more files are read than that takes.
+    With `limit` at most that many: no further files are read.
     """
 
     def rank(path: str) -> str:
@@ -71,7 +68,7 @@ def support_order(
 
     distinct: dict[str, str] = {}
     for path in sorted(category.normal, key=rank):
-        if most is not None and len(distinct) == most:
+        if limit is not None and len(distinct) == limit:
             break
         distinct.setdefault(content_hash(path), path)
     return list(distinct.values())
@@ -81,50 +78,53 @@ def draw_category(
     category: Category, shots: Sequence[int], runs: int, seed: int, content_hash: ContentHash
 ) -> Supports:
     """The supports of a category by the rule."""
-    most = max(shots)
-    supports = {}
+    needed, supports = max(shots), {}
     for run in range(runs):
-        order = support_order(category, run, seed, content_hash, most)
-        if len(order) < most:
+        order = support_order(category, run, seed, content_hash, needed)
+        if len(order) < needed:
             raise UsageError(
-                f"{category.dataset}/{category.name} has {len(order)} different good images;"
-                f" {most} shots need {most}."
+                "too-few-good-images",
+                dataset=category.dataset,
+                category=category.name,
+                found=len(order),
+                needed=needed,
             )
         for number in sorted(set(shots)):
             supports[run, number] = tuple(order[:number])
     return supports
 
 
-def draw(
+def draw_supports(
     categories: Sequence[Category],
     shots: Sequence[int],
     runs: int,
     seed: int,
     content_hash: ContentHash,
-) -> Draws:
+) -> SupportSets:
     """The supports of all categories by the rule."""
     drawn = {
         (category.dataset, category.name): draw_category(category, shots, runs, seed, content_hash)
         for category in categories
     }
-    return Draws(seed, drawn)
+    return SupportSets(seed, drawn)
 
 
-def write_draws(draws: Draws, path: Path) -> None:
-    """A file that `read_draws` takes: a line for each support set."""
-    entries = [
-        {"dataset": dataset, "category": category, "run": run, "shots": shots, "images": names}
-        for (dataset, category), sets in draws.supports.items()
-        for (run, shots), paths in sets.items()
-        if (names := list(map(file_name, paths)))
-    ]
-    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
-    content = f'{{"seed": {json.dumps(draws.seed)}, "supports": [\n{lines}\n]}}\n'
+def write_supports(sets: SupportSets, path: Path) -> None:
+    """Writes a file that `read_supports` reads: one line for each support set."""
+    lines = ",\n".join(
+        json.dumps(
+            dict(zip(_FIELDS, (*place, run, shots, [*map(file_name, paths)]), strict=True)),
+            ensure_ascii=False,
+        )
+        for place, supports in sets.supports.items()
+        for (run, shots), paths in supports.items()
+    )
+    content = f'{{"seed": {json.dumps(sets.seed)}, "supports": [\n{lines}\n]}}\n'
     write_file(path, encoded(content), parents=True)
 
 
-def read_draws(path: Path, categories: Sequence[Category]) -> Draws:
-    """The supports that a file names, for these categories; K sets need not be nested.
+def read_supports(path: Path, categories: Sequence[Category]) -> SupportSets:
+    """The supports that a file names for these categories; they need not be nested.
 
     A name is that of a good image, or as much of the end of its path as tells it from others.
     """
@@ -133,64 +133,48 @@ def read_draws(path: Path, categories: Sequence[Category]) -> Draws:
             content = json.loads(file.read().decode("utf-8"))
         seed, entries = content.get("seed"), content["supports"]
         if not isinstance(entries, list) or not (seed is None or isinstance(seed, int)):
-            raise ValueError("supports is no list, or the seed no number")
+            raise ValueError("`supports` must be a list, and `seed` a whole number")
     except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise UsageError(f"{path} should be JSON such as {_EXAMPLE}: {reason(error)}.") from error
+        raise UsageError("supports-file", path=path, reason=reason(error)) from error
     wanted = {(category.dataset, category.name): category for category in categories}
-    found: dict[tuple[str, str], Supports] = {}
+    found: dict[tuple[str, str], Supports] = {place: {} for place in wanted}
     for number, entry in enumerate(entries, start=1):
-        place = f"{path}, entry {number}"
-        (dataset, name, run, shots), images = _checked(entry, place)
-        category = wanted.get((dataset, name))
+        at = {"path": path, "entry": number}
+        (*place, run, shots), images = _checked(entry, at)
+        category = wanted.get((place[0], place[1]))
         if category is None:  # of a data set that is not measured this time
             continue
-        sets = found.setdefault((dataset, name), {})
+        sets = found[place[0], place[1]]
         if (run, shots) in sets:
-            raise UsageError(
-                f"{place}: {dataset}/{name} has another list for run {run} and {shots} shots; keep"
-                " one."
-            )
-        sets[run, shots] = tuple(_resolved(category, images, place))
-    ordered = {key: dict(sorted(found.get(key, {}).items())) for key in wanted}
-    expected = {pair for sets in ordered.values() for pair in sets}
-    for (dataset, name), sets in ordered.items():
-        missing = sorted(expected - set(sets))
-        if missing or not sets:
-            which = f" for run {missing[0][0]} and {missing[0][1]} shots" if missing else ""
-            raise UsageError(
-                f"{path} names no supports of {dataset}/{name}{which}; add them, or leave the"
-                " category out."
-            )
-    return Draws(seed, ordered)
+            facts = {"dataset": place[0], "category": place[1], "run": run, "shots": shots}
+            raise UsageError("supports-twice", **at, **facts)
+        sets[run, shots] = tuple(_resolved(category, images, at))
+    expected = {pair for sets in found.values() for pair in sets} or {(0, 1)}
+    for (dataset, name), sets in found.items():
+        for run, shots in sorted(expected - set(sets))[:1]:
+            where = {"dataset": dataset, "category": name, "run": run, "shots": shots}
+            raise UsageError("supports-missing", path=path, **where)
+    return SupportSets(seed, {place: dict(sorted(sets.items())) for place, sets in found.items()})
 
 
-def _checked(entry: Any, place: str) -> tuple[tuple[str, str, int, int], list[str]]:
-    """What an entry says; bool is no number here."""
+def _checked(entry: Any, at: dict[str, Any]) -> tuple[tuple[Any, ...], list[str]]:
+    """The fields of an entry; a bool does not count as a number."""
     values = entry if isinstance(entry, dict) else {}
-    kinds = {"dataset": str, "category": str, "run": int, "shots": int, "images": list}
-    for name, kind in kinds.items():
+    for name, kind in _FIELDS.items():
         if type(values.get(name)) is not kind:
-            raise UsageError(
-                f"{place}: {name} is {brief(values.get(name))}; an entry is as in {_EXAMPLE}."
-            )
-    images = values["images"]
-    if not all(isinstance(image, str) for image in images) or len(images) != values["shots"]:
-        raise UsageError(
-            f"{place}: {values['shots']} shots need so many names of images, not {brief(images)}."
-        )
-    if not images or len(set(images)) < len(images):
-        raise UsageError(f"{place}: name at least one image, and each of them once.")
-    return (values["dataset"], values["category"], values["run"], values["shots"]), images
+            raise UsageError("supports-field", **at, name=name, given=brief(values.get(name)))
+    *place, images = (values[name] for name in _FIELDS)
+    named = {image for image in images if isinstance(image, str)} if images else set()
+    if not images or not len(named) == len(images) == values["shots"]:
+        raise UsageError("supports-images", **at, shots=values["shots"], given=brief(images))
+    return tuple(place), images
 
 
-def _resolved(category: Category, names: Sequence[str], place: str) -> Iterator[str]:
+def _resolved(category: Category, names: Sequence[str], at: dict[str, Any]) -> Iterator[str]:
     for name in names:
         end = "/" + name.replace("\\", "/").removeprefix("/")
         paths = [p for p in category.normal if f"/{p}".replace("\\", "/").endswith(end)]
         if len(paths) != 1:
-            what = "has no good image" if not paths else f"has {len(paths)} good images"
-            raise UsageError(
-                f"{place}: {category.dataset}/{category.name} {what} named {name}; name one that"
-                " is there."
-            )
+            facts = {"dataset": category.dataset, "category": category.name, "name": name}
+            raise UsageError("supports-name", **at, **facts, found=len(paths))
         yield paths[0]

@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 from ..disk.files import encoded, write_file
 from ..errors import UsageError
 from ..report.records import guarded
-from .escapes import latex_text, markdown_text
 
 MISSING = "–"
 
@@ -68,15 +67,13 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row.cells) != len(self.columns):
-                raise UsageError(
-                    f"The row {row.label!r} of the table {self.title!r} has {len(row.cells)} cells"
-                    f" for {len(self.columns)} columns."
-                )
+                facts = {"found": len(row.cells), "expected": len(self.columns)}
+                raise UsageError("table-row", table=self.title, row=row.label, **facts)
         if len({column.heading for column in self.columns}) < len(self.columns):
-            raise UsageError(f"Two columns of the table {self.title!r} have the same heading.")
+            raise UsageError("table-heading", table=self.title)
 
     def is_text(self, column: int) -> bool:
-        """Whether a column holds text and no figure: it stands to the left, without deviations."""
+        """Whether a column holds text and no figure: aligned left, without deviations."""
         kinds = {type(row.cells[column]) for row in self.rows}
         return str in kinds and Cell not in kinds
 
@@ -171,30 +168,36 @@ def to_json(table: Table) -> str:
 
 def to_latex(table: Table) -> str:
     r"""A `table` with booktabs: \textbf for the best, \underline for the second best."""
+    return r"% needs \usepackage{booktabs}" + "\n" + latex_table(table, table.title) + "\n"
+
+
+def latex_table(table: Table, caption: str, label: str = "") -> str:
+    """The `table` with its caption and notes; one with a label stands where it is written, and is
+    shrunk to the page."""
+    tabular = [_latex_tabular(table)]
+    if label:
+        size = r"max width=\textwidth, max totalheight=0.75\textheight"
+        tabular = [rf"\begin{{adjustbox}}{{{size}}}", *tabular, r"\end{adjustbox}"]
     parts = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}[t]",
+        rf"\begin{{table}}[{'H' if label else 't'}]",
         r"\centering",
-        rf"\caption{{{latex_text(table.title)}}}",
-        latex_tabular(table),
+        rf"\caption{{{latex_text(caption)}}}",
+        *([rf"\label{{{label}}}"] if label else []),
+        *tabular,
         *(rf"\par{{\footnotesize {latex_text(note)}}}" for note in all_notes(table)),
         r"\end{table}",
     ]
-    return "\n".join(parts) + "\n"
+    return "\n".join(parts)
 
 
-def latex_tabular(table: Table) -> str:
-    """The `tabular` alone, without caption and notes."""
+def _latex_tabular(table: Table) -> str:
     lead = _lead(table)
     kinds = "".join("l" if table.is_text(c) else "c" for c in range(len(table.columns)))
-    body = []
-    groups = [row.group for row in table.rows]
-    for group, previous, cells in zip(
-        groups, [*groups[:1], *groups], _body(table, _LATEX), strict=False
-    ):
-        if group != previous:
-            body.append(r"\midrule")
+    body, previous = [], table.rows[0].group if table.rows else ""
+    for row, cells in zip(table.rows, _body(table, _LATEX), strict=True):
+        body += [r"\midrule"] if row.group != previous else []
         body.append(_latex_line(cells))
+        previous = row.group
     parts = [
         rf"\begin{{tabular}}{{{'l' * lead}{kinds}}}",
         r"\toprule",
@@ -277,6 +280,29 @@ def _finite(cell: Cell | str | None) -> tuple[float | None, float | None]:
 def _digits(value: float, column: Column) -> str:
     shown = f"{value:.{column.digits}f}"
     return shown if float(shown) else shown.removeprefix("-")
+
+
+def markdown_text(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    escaped = "".join(f"\\{c}" if c in "\\`*_|<[" else c for c in text)
+    return " ".join(escaped.splitlines())
+
+
+_NAMES = {"\\": "textbackslash", "~": "textasciitilde", "^": "textasciicircum", "|": "textbar"}
+_SIGNS = {"<": "textless", ">": "textgreater", "–": "textendash", "†": "dag", "‡": "ddag"}
+_MATHS = {"±": "pm", "×": "times", "→": "to", "≤": "le", "≥": "ge", "≈": "approx", "∗": "ast"}
+_GREEK = {"α": "alpha", "ε": "varepsilon", "λ": "lambda", "ρ": "rho", "σ": "sigma", "τ": "tau"}
+_ESCAPES = str.maketrans(
+    {character: rf"\{character}" for character in "{}$&#_%"}
+    | {character: rf"\{name}{{}}" for character, name in (_NAMES | _SIGNS).items()}
+    | {character: rf"$\{name}$" for character, name in (_MATHS | _GREEK).items()}
+    | {character: f"{{{character}}}" for character in "[*"}  # else arguments of the \\ before them
+)
+
+
+def latex_text(text: str) -> str:
+    """Text that LaTeX shows as it is, on one line."""
+    return " ".join(text.translate(_ESCAPES).splitlines())
 
 
 _MARKDOWN = _Format(markdown_text, " ± {}", "**{}**", "<u>{}</u>")

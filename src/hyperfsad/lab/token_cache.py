@@ -21,12 +21,12 @@ from ..encoders.weights import cache_root
 from ..errors import HyperfsadError
 from ..images.geometry import rotate
 from ..images.loading import load_image
-from ..messages import Notify, silent
+from ..messages import Notice, Notify, silent
 
-GIGABYTE = 1 << 30
-DEFAULT_LIMIT = 20 * GIGABYTE
-LOADED = 2
-"""Encoders in memory at once: large ones take a gigabyte."""
+CACHE_LIMIT = 20 << 30
+"""Bytes on disk."""
+LOADED_ENCODERS = 2
+"""In memory at once: large ones take a gigabyte."""
 
 
 class ContentHashes:
@@ -50,7 +50,7 @@ class TokenCache:
         *,
         device: str = "auto",
         engine: str = "torch",
-        limit: int = DEFAULT_LIMIT,
+        limit: int = CACHE_LIMIT,
         notify: Notify = silent,
         content_hash: ContentHashes | None = None,
     ) -> None:
@@ -60,16 +60,16 @@ class TokenCache:
         self._notify = notify
         self.content_hash = content_hash or ContentHashes()
         self._writable = limit > 0
-        key = [self.encoder.fingerprint, settings.resolution, settings.mean, settings.std]
-        key += [settings.final_norm]
-        if settings.last_norm:
-            key += ["last norm"]
-        if settings.form != "unit":
-            key += [settings.form]
-        if self.encoder.engine != "torch":  # torch's key came first and names no engine
-            key += [self.encoder.engine]
+        key = [self.encoder.fingerprint, self.encoder.engine, settings.form, settings.resolution]
+        key += [settings.mean, settings.std, settings.final_norm, settings.last_norm]
         self.folder = cache_root() / "tokens" / _sha256(json.dumps(key).encode())[:16]
         self._size = sum(size for _, size, _ in _entries(self.folder.parent))
+
+    def load_alone(self) -> Encoder:
+        """An encoder that works on one image with all cores, as `detect` does; to be timed."""
+        if self.encoder.engine == "torch":  # which never works on one image a core
+            return self.encoder
+        return load_encoder(self.settings, str(self.encoder.device), engine=self.encoder.engine)
 
     def tokens(self, path: str, angle: float = 0.0) -> ImageTokens:
         """The tokens of an image at the layers of the settings, perhaps of the image turned."""
@@ -110,7 +110,7 @@ class TokenCache:
                 save_file(tensors, temporary)
         except (HyperfsadError, OSError, SafetensorError) as error:
             self._writable = False
-            self._notify(f"Tokens are not kept on disk any more: {error}")
+            self._notify(Notice("tokens-not-stored", error=error))
             return
         self._size += file.stat().st_size
         if self._size > self._limit:
@@ -131,26 +131,17 @@ class TokenCaches:
     """The caches of several encoders and resolutions: runs that share them hash images once, and
     load an encoder once as long as it is among the last few."""
 
-    def __init__(
-        self,
-        *,
-        device: str = "auto",
-        engine: str = "torch",
-        limit: int = DEFAULT_LIMIT,
-        notify: Notify = silent,
-    ) -> None:
-        self._settings: dict[str, Any] = {"device": device, "engine": engine, "limit": limit}
-        self._notify = notify
-        self._caches: dict[EncoderSettings, TokenCache] = {}
+    def __init__(self, **options: Any) -> None:
+        """`options`: those of a `TokenCache`."""
         self.content_hash = ContentHashes()
+        self._options = {**options, "content_hash": self.content_hash}
+        self._caches: dict[EncoderSettings, TokenCache] = {}
 
     def of(self, settings: EncoderSettings) -> TokenCache:
         """The cache of an encoder, which is loaded where it is not among the last ones."""
-        cache = self._caches.pop(settings, None) or TokenCache(
-            settings, **self._settings, notify=self._notify, content_hash=self.content_hash
-        )
+        cache = self._caches.pop(settings, None) or TokenCache(settings, **self._options)
         self._caches[settings] = cache
-        if len(self._caches) > LOADED:
+        if len(self._caches) > LOADED_ENCODERS:
             del self._caches[next(iter(self._caches))]
         return cache
 

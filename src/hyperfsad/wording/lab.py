@@ -13,6 +13,39 @@ def _dataset_not_here(
     return f"{folder} does not hold the data set {name}: expected {expected}{also}."
 
 
+def _import_incomplete(
+    file: object,
+    image: str,
+    missing: int,
+    dataset: str,
+    category: str,
+    shots: int | None,
+    run: int | None,
+    **_: object,
+) -> str:
+    more = f" and {missing - 1:,} more images" if missing > 1 else ""
+    where = "" if shots is None else f", {shots} shots"
+    where += "" if run is None else f", run {run}"
+    return (
+        f"{file} has no score for {image}{more} of {dataset}/{category}{where}; score all of its"
+        " test images, or none."
+    )
+
+
+def _absent_dataset(dataset: str, error: object, source: str | None, file: str, **_: object) -> str:
+    way = f"Get it from its authors ({source}), and" if source else "To measure it,"
+    return f"The data set {dataset} is not measured: {error} {way} name its folder in {file}."
+
+
+def _estimate(duration: str, gigabytes: float, images: int, **_: object) -> str:
+    disk = f"{gigabytes:.1f} GB" if gigabytes >= 0.1 else f"{1000 * gigabytes:.0f} MB"
+    return (
+        f"About {duration} and {disk} of tokens, for {images:,} images to score (estimated from a"
+        " few)."
+    )
+
+
+_ENTRY = '{{"dataset": "mvtec", "category": "bottle", "run": 0, "shots": 1, "images": ["003.png"]}}'
 _SPLIT = "{home}/split_csv/1cls.csv, line {line}: "
 
 
@@ -53,4 +86,99 @@ LAB_SENTENCES: Sentences = {
         + "split {split} and label {label}; expected train normal, test normal or test anomaly."
     ),
     "split-unreadable": "{table} cannot be read: {reason}.",
+    "absent-dataset": _absent_dataset,
+    "absent-encoder": lambda encoder, error, **_: f"The encoder {encoder} is not used: {error}",
+    "absent-figures": (
+        "Figures are not drawn: matplotlib or scikit-learn is not installed; run pip install"
+        " 'hyperfsad[bench]'."
+    ),
+    "absent-preset": (
+        lambda preset, encoder, error, **_: (
+            f"The preset {preset} is not run with {encoder}: {error}"
+        )
+    ),
+    "bubble-time": "The time of {method} is {given} ms; a bubble needs more than 0.",
+    "estimate": _estimate,
+    "estimating": "A few images are measured with each encoder, to estimate time and disk.",
+    "import-ambiguous": (
+        "{file}, line {line}: {image} may mean {first} or {second}; write more of the path."
+    ),
+    "import-incomplete": _import_incomplete,
+    "import-map": (
+        "{map} holds {problem}; a map is a grid of finite numbers, or a grey picture of 8 or 16"
+        " bits."
+    ),
+    "import-map-missing": "The map {map} of {image} does not exist.",
+    "import-map-unreadable": "The map {map} cannot be read: {reason}.",
+    "import-maps-incomplete": (
+        "{folder} has no map for {image}, though {map} exists; give all images of the category a"
+        " map, or none."
+    ),
+    "import-name-twice": "{name} is imported twice; give each import a name of its own.",
+    "import-no-image": "{file} names no test image of the data sets that are measured here.",
+    "import-score": (
+        "{file}, line {line}: the score of {image} is {given!r}; expected a finite number."
+    ),
+    "import-shots": "{file} has no scores with {shots} shots; choose others with {option[shots]}.",
+    "import-twice": "{file}, line {line}: {image} was scored in line {first} already; keep one.",
+    "import-unnamed": "{file}, line {line}: the image is not named.",
+    "import-unreadable": (
+        "{file} cannot be read ({reason}); expected a table with the columns image and score."
+    ),
+    "import-whole-number": "{file}, line {line}: {name} is {given!r}; expected a whole number.",
+    "maps-not-finite": "The maps of {method} hold NaN or infinity.",
+    "no-maps-to-draw": "No image has a map of {method}, so there is nothing to draw.",
+    "nothing-to-draw": "The figure has nothing to draw.",
+    "nothing-to-score": "Every image is scored already; tables and page are written again.",
+    "nothing-to-time": "Timing needs at least one category and one encoder.",
+    "preset": "The preset {given!r} is unknown; known are {known}.",
+    "preset-recipe": (
+        "The preset {preset} varies the paper's algorithm; {option[recipe]} must be paper-offline"
+        " or paper, not {given}."
+    ),
+    "preset-rotations": (
+        "Only peers remember turned support; {option[rotations]} needs the {option[preset]} peers."
+    ),
+    "published-average": "An average takes one row of one method for each data set.",
+    "published-field": "Published rows are chosen by {known}, not {given!r}.",
+    "published-table": "The published tables are {known}, not {given!r}.",
+    "running-preset": "{number} of {count}: {title}.",
+    "shots-rounds": (
+        "{option[shots]} and {option[rounds]} must be at least 1, not {shots} and {rounds}."
+    ),
+    "shots-runs": "{option[shots]} and {option[runs]} must be at least 1, not {shots} and {runs}.",
+    "speed-peer": "The peers to compare with are {known}, not {given!r}.",
+    "suite-file": (
+        '{path} must be JSON such as {{"datasets": {{"mvtec": "folder"}}, "encoders":'
+        ' ["dinov2-vits14"]}}: {reason}.'
+    ),
+    "suite-unusable": (
+        lambda kind, file, reasons, **_: f"None of the {kind} of {file} can be used. {reasons}"
+    ),
+    "supports-field": "{path}, entry {entry}: {name} is {given}; an entry looks like "
+    + _ENTRY
+    + ".",
+    "supports-file": '{path} must be JSON such as {{"supports": [' + _ENTRY + "]}}: {reason}.",
+    "supports-images": (
+        "{path}, entry {entry}: {shots} shots need {shots} different image names, not {given}."
+    ),
+    "supports-missing": (
+        "{path} names no supports of {dataset}/{category} for run {run} and {shots} shots; add"
+        " them, or leave the category out."
+    ),
+    "supports-name": (
+        "{path}, entry {entry}: {dataset}/{category} has {found} good images named {name}; name"
+        " exactly one."
+    ),
+    "supports-twice": (
+        "{path}, entry {entry}: {dataset}/{category} has another list for run {run} and {shots}"
+        " shots; keep one."
+    ),
+    "table-heading": "Two columns of the table {table!r} have the same heading.",
+    "table-row": "The row {row!r} of the table {table!r} has {found} cells for {expected} columns.",
+    "tokens-not-stored": lambda error, **_: f"Tokens are no longer stored on disk: {error}",
+    "too-few-good-images": (
+        "{dataset}/{category} has {found} different good images; {needed} shots need {needed}."
+    ),
+    "tsne-images": "{category} has {found} images; t-SNE needs at least {needed}.",
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from hyperfsad.lab.drawing.figures import ablation_curves
+from hyperfsad.lab.drawing.charts import ablation_curves
 from hyperfsad.report.canvas import footnote, save_figure
 
 
@@ -18,7 +18,7 @@ def drawn(folder: Path) -> tuple[bytes, bytes]:
 
 def test_a_footnote_is_drawn_below_and_only_inside(tmp_path: Path) -> None:
     plain = drawn(tmp_path / "plain")
-    with footnote("mvtec, cut: 2 of 15 categories, 96 of 1,725 images."):
+    with footnote("mvtec, subset: 2 of 15 categories, 96 of 1,725 images."):
         noted = drawn(tmp_path / "noted")
         again = drawn(tmp_path / "again")
     with footnote(""):

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hyperfsad.encoders.encoder import Encoder, Tokens
-from hyperfsad.lab.drawing.illustrate import spread
-from hyperfsad.lab.efficiency import efficiency_table, images_encoded
+from hyperfsad.lab.drawing.figures import evenly
+from hyperfsad.lab.efficiency import efficiency_table, encoded_images
 from hyperfsad.lab.reproduce.estimate import Estimate, duration, estimate
 from hyperfsad.lab.reproduce.plan import EFFICIENCY, Plan, Request, make_plan
 from hyperfsad.lab.run import Outcome, Source, Suite, run_benchmark
@@ -35,7 +35,7 @@ def run(suite: Suite, plan: Plan, caches: TokenCaches, out: Path) -> Outcome:
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (1, "a minute"),
+        (1, "1 min"),
         (60, "1 min"),
         (7800, "2 h 10 min"),
         (7200, "2 h"),
@@ -48,10 +48,10 @@ def test_durations_read_well(seconds: float, words: str) -> None:
 
 
 def test_an_estimate_is_one_sentence() -> None:
-    assert str(Estimate(7800, 3_100_000_000, 1725)) == (
+    assert str(Estimate(7800, 3_100_000_000, 1725).notice) == (
         "About 2 h 10 min and 3.1 GB of tokens, for 1,725 images to score (estimated from a few)."
     )
-    assert "already" in str(Estimate(0, 0, 0))
+    assert Estimate(0, 0, 0).notice.code == "nothing-to-score"
 
 
 def test_only_what_is_left_is_estimated(root: Path, tiny: str, tmp_path: Path) -> None:
@@ -104,12 +104,12 @@ def test_a_resolution_that_no_patch_fits_is_left_out(
     plan = make_plan(suite, request, TokenCaches(device="cpu"), "suite.json")
     assert plan.presets == ("pooling",)
     (absent,) = plan.absent
-    assert "multiple of 14" in absent.why
+    assert (absent.code, absent.facts["preset"]) == ("absent-preset", "resolution")
 
 
 def test_items_are_spread_over_all() -> None:
-    assert spread(range(10), 3) == [0, 3, 6]
-    assert spread(range(2), 3) == [0, 1]
+    assert evenly(range(10), 3) == [0, 3, 6]
+    assert evenly(range(2), 3) == [0, 1]
 
 
 def test_table_5_is_estimated_until_it_is_timed(
@@ -129,8 +129,8 @@ def test_table_5_is_estimated_until_it_is_timed(
         return encode(self, images)
 
     monkeypatch.setattr(Encoder, "encode_prepared", counted)
-    kept = tmp_path / EFFICIENCY / "work"
-    efficiency_table(plan.categories, (tiny,), shots=(1, 2), device="cpu", kept=kept)
-    about = images_encoded((1, 2))  # ours also looks for rotations
+    work = tmp_path / EFFICIENCY / "work"
+    efficiency_table(plan.categories, (tiny,), shots=(1, 2), device="cpu", work=work)
+    about = encoded_images((1, 2))  # ours also looks for rotations
     assert sum(encoded) == pytest.approx(about, rel=0.05)
     assert estimate(plan, caches, tmp_path).seconds == 0

@@ -1,317 +1,221 @@
-"""Charts of the benchmark: plain data in, a matplotlib figure out."""
+"""The figures of a finished run, from its records, its stored maps and the cached tokens."""
 
-import math
-import textwrap
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...errors import UsageError
-from ...report.canvas import (
-    BLUE,
-    COLOURS,
-    DPI,
-    FONT_SIZE,
-    GREEN,
-    INK,
-    VERMILION,
-    missing_package,
-    new_figure,
-    style,
-)
-from ..speed import SpeedReport
-from .labels import Disc, place_labels
+from ...images.loading import load_image
+from ...quality.test_set import load_mask
+from ...report.canvas import save_figure
+from ..datasets import Category
+from ..presets import OURS, PRESETS
+from ..protocol import Protocol, read_maps
+from ..published import published, six_set_mean
+from ..records import Record, encoder_label, summarise
+from ..timing import RunTimes, time_variants
+from ..token_cache import TokenCache
+from .charts import Point, ablation_curves, accuracy_efficiency, tsne_cls
+from .galleries import GalleryRow, qualitative_grid, truth_over_map
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
-_DASHES = ("-", "--", ":", "-.")
-_PEN: dict[str, Any] = {
-    "linewidth": 1.4,
-    "markersize": 6,
-    "markeredgecolor": "white",
-    "markeredgewidth": 0.5,
-}
+QUALITATIVE, TRUTH_OVER_MAP = "qualitative", "truth-over-map"
+TSNE, ACCURACY_EFFICIENCY = "tsne-cls", "accuracy-efficiency"
+ALL_FIGURES: Mapping[str, int | None] = dict.fromkeys(
+    (QUALITATIVE, TRUTH_OVER_MAP, TSNE, ACCURACY_EFFICIENCY)
+)
+"""What a run draws, and how many images a gallery shows at most (None: all)."""
 
-_SMALLEST, _LARGEST = 64.0, 784.0  # areas of the bubbles of the fastest and the slowest method
-_PERPLEXITY = 30.0
-_FEWEST = 4  # fewer images have a perplexity below one
-_GROUPS = (("normal", "o", BLUE), ("anomalous", "^", VERMILION))
+MASK_SIZE = 256
+TSNE_CATEGORIES = 8
+"""As many as the paper's figure shows."""
+TSNE_IMAGES = 400
+"""Of a category; more cost minutes and hide each other."""
+TILES_PER_PAGE = 60
+METHOD_PRESETS = ("main", "peers")
+"""The presets whose rows are methods, which stand beside the published ones in Figure 1."""
 
-
-@dataclass(frozen=True)
-class Point:
-    """One method in the chart of accuracy against time."""
-
-    name: str
-    i_auroc: float
-    """Mean over the data sets, in percent."""
-    p_auroc: float
-    milliseconds: float
-    """Per image."""
-    ours: bool = False
-    measured: bool = False
-    """Whether it was measured here; otherwise it is published."""
+_T = TypeVar("_T")
 
 
-@style()
-def accuracy_efficiency(points: Sequence[Point], measured_on: str = "") -> "Figure":
-    """Figure 1 of the paper: image against pixel AUROC, bubbles that grow with the log of time.
+def draw_figures(
+    preset: str,
+    categories: Sequence[Category],
+    protocol: Protocol,
+    cache: TokenCache,
+    work: Path,
+    out: Path,
+    records: Sequence[Record],
+    figures: Mapping[str, int | None],
+) -> list[Path]:
+    """Writes every figure that is asked for and that the run has the data for, as PNG and PDF."""
+    methods = [variant.label for variant in protocol.variants]
+    paths: list[Path] = []
+    if QUALITATIVE in figures:
+        rows = _gallery(categories, work, methods, _first_of_each_kind, figures[QUALITATIVE])
+        paths += save_figure(qualitative_grid(rows, methods), out, f"{preset}-qualitative")
+    if TRUTH_OVER_MAP in figures:
+        ours = next((v.label for v in protocol.variants if v.peer is None), methods[0])
+        rows = _gallery(categories, work, methods, _defects, figures[TRUTH_OVER_MAP])
+        for page, start in enumerate(range(0, len(rows), TILES_PER_PAGE), start=1):
+            figure = truth_over_map(rows[start : start + TILES_PER_PAGE], ours)
+            paths += save_figure(figure, out, f"{preset}-truth-over-map-{page}")
+    if TSNE in figures:
+        paths += save_figure(_tsne(categories, cache), out, TSNE)
+    if ACCURACY_EFFICIENCY in figures:
+        points, note = published_points(), ""
+        if preset in METHOD_PRESETS:
+            shots, file = min(protocol.shots), work / "times-figure.json"
+            encoder, load = cache.encoder, cache.load_alone
+            timed = time_variants(
+                protocol.variants, [shots], categories[0], encoder, file=file, load=load
+            )
+            points += measured_points([r for r in records if r.shots == shots], timed)
+            note = _measured_on(categories, shots, protocol.runs, timed)
+        paths += save_figure(accuracy_efficiency(points, note), out, ACCURACY_EFFICIENCY)
+    return paths
 
-    Published points are discs and measured ones rings; `measured_on` says what the latter are of.
+
+def draw_curves(preset: str, records: Sequence[Record], out: Path) -> list[Path]:
+    """The curves of an ablation over numbers, one figure for each encoder and metric."""
+    axis = {"lambda": "λ", "resolution": "input resolution (pixels)"}.get(preset)
+    paths: list[Path] = []
+    if axis is None:
+        return paths
+    encoders = list(dict.fromkeys(record.encoder for record in records))
+    for encoder in encoders:
+        mine = [record for record in records if record.encoder == encoder]
+        for metric in PRESETS[preset].tables[0]:  # the others do not depend on it
+            if series := _series(mine, metric):
+                figure = ablation_curves(series, axis, f"{metric} (%)")
+                stem = f"{preset}-{encoder_label(encoder, encoders)}-{metric.lower()}"
+                paths += save_figure(figure, out, stem)
+    return paths
+
+
+def published_points() -> list[Point]:
+    """The methods of the paper's Figure 1: one-shot averages, and the times of its Table 5."""
+    points = []
+    for timed in published("efficiency"):
+        rows = published("main", method=timed.method, shots=1)
+        rows = [row for row in rows if row.backbone in (None, timed.backbone)]
+        image, pixel = (six_set_mean(rows, metric) for metric in ("I-AUROC", "P-AUROC"))
+        if image is not None and pixel is not None:
+            ours = timed.method == OURS
+            points.append(Point(timed.method, image, pixel, timed.metrics["ms"].mean, ours))
+    return points
+
+
+def measured_points(records: Sequence[Record], times: RunTimes) -> list[Point]:
+    """The methods of a run: averages over its data sets, and times on this machine.
+
+    A method without pixel metrics, for lack of masks, has no place in the figure.
     """
-    if not points:
-        raise UsageError("There is no method to draw.")
-    for point in points:
-        if not (math.isfinite(point.milliseconds) and point.milliseconds > 0):
-            raise UsageError(
-                f"The time of {point.name} is {point.milliseconds} ms; bubbles need more than 0."
-            )
-    here = any(point.measured for point in points)
-    figure = new_figure(6.4, 4.7 if here else 4.2, layout="constrained")
-    axes = figure.add_subplot(
-        xlabel="mean image-level AUROC (%)", ylabel="mean pixel-level AUROC (%)"
+    points = []
+    for timing in times.timings:
+        mine = [record for record in records if record.method == timing.method]
+        image, pixel = (_mean_over_sets(mine, metric) for metric in ("I-AUROC", "P-AUROC"))
+        if image is not None and pixel is not None:
+            ours = timing.method.startswith(OURS)
+            points.append(Point(timing.method, image, pixel, timing.total, ours, measured=True))
+    return points
+
+
+def _measured_on(categories: Sequence[Category], shots: int, runs: int, times: RunTimes) -> str:
+    """What the measured points are of, for the figure."""
+    sets: dict[str, list[str]] = {}
+    for category in categories:
+        sets.setdefault(category.dataset, []).append(category.name)
+    of = "; ".join(
+        f"{name} ({', '.join(own) if len(own) < 4 else f'{len(own)} categories'})"
+        for name, own in sets.items()
     )
-    axes.grid(True)
-    axes.margins(0.09, 0.11)
-    area = _bubble_area([point.milliseconds for point in points])
-    # The large ones first, so that none hides a smaller one; what is measured of ours last of all.
-    for point in sorted(points, key=lambda p: (p.ours and p.measured, -p.milliseconds)):
-        axes.scatter(
-            point.i_auroc,
-            point.p_auroc,
-            s=area(point.milliseconds),
-            **_bubble(point),
-        )
-    _bubble_legend(figure, points, area)
-    if here:
-        _kinds_legend(axes, points, measured_on)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # labels are placed on the layout as it is now
-    _label_bubbles(axes, points, area)
-    return figure
+    encoder = f"{os.path.basename(times.encoder)}, {times.resolution} px"
+    supports = "1 run" if runs == 1 else f"{runs} runs"
+    return f"{shots}-shot, {supports}, on {of}; {encoder}; {times.machine}"
 
 
-def _bubble(point: Point) -> dict[str, Any]:
-    """A disc, or a ring for what was measured here; ours stands out."""
-    colour = VERMILION if point.ours else BLUE
-    if point.measured:
-        return {"facecolor": "none", "edgecolor": colour, "linewidth": 2.0}
-    edge, line = (INK, 1.4) if point.ours else ("white", 0.6)
-    return {"facecolor": colour, "edgecolor": edge, "linewidth": line}
+def _mean_over_sets(records: Sequence[Record], metric: str) -> float | None:
+    """The mean over the data sets that have the metric."""
+    sets: dict[str, list[Record]] = {}
+    for record in records:
+        sets.setdefault(record.dataset, []).append(record)
+    found = [cell.mean for own in sets.values() if (cell := summarise(own, metric))]
+    return sum(found) / len(found) if found else None
 
 
-def _kinds_legend(axes: "Axes", points: Sequence[Point], measured_on: str) -> None:
-    """Says below the chart which points are published and which were measured here, and on what."""
-    from matplotlib.lines import Line2D
-
-    marks: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 9}
-    words = "\n".join(textwrap.wrap(f"measured here: {measured_on}", 92))
-    ring: dict[str, Any] = {
-        "markerfacecolor": "none",
-        "markeredgecolor": BLUE,
-        "markeredgewidth": 2.0,
-    }
-    handles = [Line2D([], [], **marks, **ring, label=words)]
-    if not all(point.measured for point in points):
-        disc: dict[str, Any] = {"markerfacecolor": BLUE, "markeredgecolor": "white"}
-        words = "published: 1-shot on all six data sets; NVIDIA RTX 3090"
-        handles.insert(0, Line2D([], [], **marks, **disc, label=words))
-    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(-0.06, -0.15), borderpad=0)
-
-
-def _bubble_area(times: Sequence[float]) -> Callable[[float], float]:
-    """Area in square points, linear in the log of the time."""
-    low, high = math.log(min(times)), math.log(max(times))
-
-    def area(milliseconds: float) -> float:
-        share = (math.log(milliseconds) - low) / (high - low) if high > low else 0.0
-        return _SMALLEST + min(max(share, 0.0), 1.0) * (_LARGEST - _SMALLEST)
-
-    return area
-
-
-def _bubble_legend(
-    figure: "Figure", points: Sequence[Point], area: Callable[[float], float]
-) -> None:
-    from matplotlib.lines import Line2D
-
-    times = [point.milliseconds for point in points]
-    middle = math.sqrt(min(times) * max(times))
-    shown = sorted({float(f"{time:.0e}") for time in (min(times), middle, max(times))})
-    handles = [Line2D([], [], linestyle="", label="time per image,\narea on a log scale:")]
-    for time in shown:
-        circle = Line2D([], [], linestyle="", marker="o", markersize=math.sqrt(area(time)))
-        label = f"{time:g} ms" if time < 1000 else f"{time / 1000:g} s"
-        circle.set(markerfacecolor="none", markeredgecolor=INK, label=label)
-        handles.append(circle)
-    room = math.sqrt(_LARGEST) / FONT_SIZE  # legends measure in the size of their letters
-    figure.legend(
-        handles=handles,
-        loc="outside upper center",
-        ncols=len(handles),
-        handlelength=room,
-        borderpad=room / 2 - 0.5,
-        columnspacing=0.8,
-    )
-
-
-def _label_bubbles(axes: "Axes", points: Sequence[Point], area: Callable[[float], float]) -> None:
-    """Names beside the bubbles, and a thin leader where a name had to move away."""
-    unit = 72 / DPI  # labels are laid out in points, which hold for PNG and PDF alike
-    texts = [
-        axes.annotate(
-            f"{point.name}, here" if point.measured else point.name,
-            (point.i_auroc, point.p_auroc),
-            xytext=(0, 0),
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            weight="bold" if point.ours else "normal",
-            color=INK,
-        )
-        for point in points
+def _gallery(
+    categories: Sequence[Category],
+    work: Path,
+    methods: Sequence[str],
+    choose: Callable[[Category], list[int]],
+    limit: int | None,
+) -> list[GalleryRow]:
+    """Rows of the first run at the fewest shots; pictures are read once they are chosen."""
+    places = [
+        (number, place) for number, category in enumerate(categories) for place in choose(category)
     ]
-    boxes = [text.get_window_extent() for text in texts]
-    sizes = [(box.width * unit, box.height * unit) for box in boxes]
-    centres = axes.transData.transform([(p.i_auroc, p.p_auroc) for p in points]) * unit
-    discs = [
-        Disc(float(x), float(y), math.sqrt(area(point.milliseconds)) / 2)
-        for (x, y), point in zip(centres, points, strict=True)
-    ]
-    left, bottom, right, top = (float(side * unit) for side in axes.bbox.extents)
-    labels = place_labels(discs, sizes, (left, bottom, right, top))
-    for text, disc, label in zip(texts, discs, labels, strict=True):
-        text.set_position((label.middle[0] - disc.x, label.middle[1] - disc.y))
-        if label.leader:
-            x, y = label.leader[0]
-            leader = {"arrowstyle": "-", "color": "#777777", "linewidth": 0.6}
-            axes.annotate(
-                "",
-                text.xy,
-                xytext=(x - disc.x, y - disc.y),
-                textcoords="offset points",
-                arrowprops={**leader, "shrinkA": 0, "shrinkB": disc.radius},
+    chosen: dict[int, list[int]] = {}
+    for number, place in places if limit is None else evenly(places, limit):
+        chosen.setdefault(number, []).append(place)
+    rows = []
+    for number, own in chosen.items():
+        category = categories[number]
+        maps = read_maps(category, work)[:, 0]
+        for place in own:
+            image = category.test[place]
+            rows.append(
+                GalleryRow(
+                    f"{category.name}\n{image.defect}",
+                    load_image(image.path).rgb(),
+                    load_mask(image, MASK_SIZE) if image.mask else None,
+                    {method: maps[row, place] for row, method in enumerate(methods)},
+                )
             )
+    return rows
 
 
-@style()
-def ablation_curves(
-    series: Mapping[str, Sequence[tuple[float, float, float | None]]], xlabel: str, ylabel: str
-) -> "Figure":
-    """A curve for each label through its (x, mean, deviation or None), with error bars."""
-    series = {label: values for label, values in series.items() if values}
-    if not series:
-        raise UsageError("There is no value to draw.")
-    longest = max(len(label) for label in series)
-    figure = new_figure(4.6 + 0.07 * longest, 3.0, layout="constrained")
-    axes = figure.add_subplot(xlabel=xlabel, ylabel=ylabel)
-    axes.grid(True, axis="y")
-    for index, (label, values) in enumerate(series.items()):
-        x, mean, deviation = np.array(sorted(values, key=lambda v: v[0]), dtype=float).T
-        axes.errorbar(
-            x,
-            mean,
-            None if np.isnan(deviation).all() else deviation,
-            label=label,
-            color=COLOURS[index % len(COLOURS)],
-            marker=_MARKERS[index % len(_MARKERS)],
-            linestyle=_DASHES[index // len(COLOURS) % len(_DASHES)],
-            capsize=2.5,
-            capthick=0.9,
-            elinewidth=0.9,
-            **_PEN,
-        )
-    places = sorted({x for values in series.values() for x, _, _ in values})
-    if len(places) <= 8:
-        axes.set_xticks(places, [f"{x:g}" for x in places])
-    figure.legend(loc="outside right center", handlelength=2.6, labelspacing=0.9)
-    return figure
+def _first_of_each_kind(category: Category) -> list[int]:
+    """The first image of each kind of defect, good ones included."""
+    first: dict[str, int] = {}
+    for place, image in enumerate(category.test):
+        first.setdefault(image.defect, place)
+    return list(first.values())
 
 
-@style()
-def cost_against_shots(report: SpeedReport) -> "Figure":
-    """Milliseconds of matching, ours and others', and of the encoder over the number of normal
-    images."""
-    figure = new_figure(5.6, 3.0, layout="constrained")
-    axes = figure.add_subplot(
-        xlabel="normal images", ylabel="milliseconds an image", xscale="log", yscale="log"
-    )
-    axes.grid(True, axis="y")
-    shots = [cost.shots for cost in report.costs]
-    match = [cost.match for cost in report.costs]
-    textbook = [(c.shots, c.textbook) for c in report.costs if c.textbook is not None]
-    linear = [match[0] * count / shots[0] for count in shots]
-    axes.plot(shots, linear, ":", color="#999999", label="proportional")
-    axes.axhline(report.encode, color=BLUE, linestyle="--", label="encoder")
-    if textbook:
-        axes.plot(*zip(*textbook, strict=True), "s-", color=GREEN, label="textbook", **_PEN)
-    for name in dict.fromkeys(peer.name for cost in report.costs for peer in cost.peers[1:]):
-        own = [(c.shots, peer.match) for c in report.costs for peer in c.peers if peer.name == name]
-        axes.plot(*zip(*own, strict=True), ".--", color="#777777", linewidth=0.8)
-        axes.annotate(name, own[-1], xytext=(3, 3), textcoords="offset points", fontsize=6)
-    axes.plot(shots, match, "o-", color=VERMILION, label="our matching", **_PEN)
-    axes.set_xticks(shots, [str(count) for count in shots])
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-    axes.minorticks_off()
-    figure.legend(loc="outside right center")
-    return figure
+def _defects(category: Category) -> list[int]:
+    return [place for place, image in enumerate(category.test) if image.anomalous]
 
 
-@style()
-def tsne_cls(
-    groups: Mapping[str, tuple[NDArray[Any], NDArray[np.bool_]]], layers: Sequence[int]
-) -> "Figure":
-    """CLS tokens (n, layers, D) of each category in the plane, by layer and all layers together."""
-    if not groups:
-        raise UsageError("There is no category to draw.")
-    titles = [*(f"layer {layer}" for layer in layers), "all layers"]
-    figure = new_figure(0.3 + 1.35 * len(titles), 0.55 + 1.35 * len(groups), layout="constrained")
-    panels = figure.subplots(len(groups), len(titles), squeeze=False)
-    for row, (category, (tokens, anomalous)) in zip(panels, groups.items(), strict=True):
-        if tokens.ndim != 3 or tokens.shape[1] != len(layers) or len(anomalous) != len(tokens):
-            raise UsageError(
-                f"The CLS tokens of {category} have the shape {tokens.shape} with {len(anomalous)}"
-                f" labels; they need (images, {len(layers)} layers, width) and a label for each"
-                " image."
-            )
-        if len(tokens) < _FEWEST:
-            raise UsageError(
-                f"{category} has {len(tokens)} images; t-SNE needs {_FEWEST} at least."
-            )
-        # As in the method, every token has length one, so that no layer outweighs another.
-        unit = tokens / np.maximum(np.linalg.norm(tokens, axis=2, keepdims=True), 1e-12)
-        views = [*unit.transpose(1, 0, 2), unit.reshape(len(unit), -1)]
-        row[0].set_ylabel(category)
-        for axes, view in zip(row, views, strict=True):
-            axes.set(xticks=[], yticks=[], box_aspect=1)
-            axes.spines[:].set_visible(True)
-            plane = _embed(view)
-            for truth, (label, marker, colour) in enumerate(_GROUPS):
-                x, y = plane[np.asarray(anomalous, dtype=bool) == truth].T
-                look = {"marker": marker, "facecolor": colour, "label": label}
-                axes.scatter(x, y, s=11, edgecolor="white", linewidth=0.3, **look)
-    for axes, title in zip(panels[0], titles, strict=True):
-        axes.set_title(title)
-    handles, names = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=2, markerscale=1.5)
-    return figure
+def evenly(items: Sequence[_T], limit: int) -> list[_T]:
+    """At most `limit` of the items, in order and at even distances."""
+    if len(items) <= limit:
+        return list(items)
+    return [items[place * len(items) // limit] for place in range(limit)]
 
 
-def _embed(tokens: NDArray[Any]) -> NDArray[np.float32]:
-    """t-SNE (van der Maaten and Hinton, 2008) into the plane, the same every time."""
-    try:
-        from sklearn.manifold import TSNE
-        from threadpoolctl import threadpool_limits
-    except ImportError as error:
-        raise missing_package("scikit-learn") from error
-    perplexity = min(_PERPLEXITY, (len(tokens) - 1) / 3)
-    # On several threads the order of its sums, and with them the picture, would vary.
-    with threadpool_limits(limits=1):
-        plane = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(tokens)
-    return np.asarray(plane, dtype=np.float32)
+def _tsne(categories: Sequence[Category], cache: TokenCache) -> "Figure":
+    groups = {}
+    for category in categories[:TSNE_CATEGORIES]:
+        images = category.test[:: max(1, len(category.test) // TSNE_IMAGES)]
+        tokens = np.stack([cache.tokens(image.path).cls.cpu().numpy() for image in images])
+        groups[category.name] = (tokens, np.array([image.anomalous for image in images]))
+    return tsne_cls(groups, cache.settings.layers)
+
+
+def _series(
+    records: Sequence[Record], metric: str
+) -> dict[str, list[tuple[float, float, float | None]]]:
+    """For each number of shots the curve over the numbers that name the variants."""
+    chosen: dict[tuple[int, str], list[Record]] = {}
+    for record in records:
+        chosen.setdefault((record.shots, record.method), []).append(record)
+    series: dict[str, list[tuple[float, float, float | None]]] = {}
+    for (shots, method), found in sorted(chosen.items()):
+        if cell := summarise(found, metric):
+            series.setdefault(f"{shots}-shot", []).append((float(method), cell.mean, cell.std))
+    return series

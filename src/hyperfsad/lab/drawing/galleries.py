@@ -1,10 +1,9 @@
 """Galleries of the benchmark: anomaly maps over images, method by method or beside the truth."""
 
-import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +21,14 @@ LOW_QUANTILE, HIGH_QUANTILE = 0.90, 0.998
 """Of all values of a method: where its maps begin to glow, and the top of their scale. Defects fill
 a few percent of an image, so what lies below the first is good surface."""
 
-# Lengths in inches.
-_TILE, _SMALL_TILE = 1.15, 0.82
-_TALLEST = 1.5  # as a multiple of the width; what is taller is shown smaller
-_GAP, _EDGE, _LINE, _BAR = 0.04, 0.08, 0.14, 0.09
+_TILE, _SMALL_TILE = 1.15, 0.82  # inches
 _SMALL = 6.5  # size of letters
 _PIXELS = 320  # longer side of a tile
 _COLUMNS = 8
-_TITLE_LETTERS = 16
 _OUTLINE = (("black", 1.3), ("#00E5FF", 0.65))
 """Colour and width: a bright outline, far from every colour of the palette, on a dark one."""
+
+MapScale: TypeAlias = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -49,127 +46,101 @@ class GalleryRow:
 def qualitative_grid(rows: Sequence[GalleryRow], methods: Sequence[str]) -> "Figure":
     """Image, truth and every method's map, a row for each image."""
     scales = {method: map_scale(rows, method) for method in methods}
-    titles = ["\n".join(textwrap.wrap(t, _TITLE_LETTERS)) for t in ("image", "truth", *methods)]
-    lines = max(title.count("\n") + 1 for title in titles)
+    titles = ["\n".join(textwrap.wrap(title, 16)) for title in ("image", "truth", *methods)]
+    heights = [_TILE * _aspect([row]) for row in rows]
     labels = text_width([line for row in rows for line in row.label.split("\n")])
-    sheet = _Sheet(
-        columns=len(titles),
-        heights=[_TILE * _aspect([row]) for row in rows],
-        tile=_TILE,
-        left=labels + 2 * _EDGE,
-        top=_EDGE + lines * _LINE,
-    )
-    for column, title in enumerate(titles):
-        sheet.write(sheet.lefts[column] + _TILE / 2, sheet.tops[0] - 0.03, title, va="bottom")
-    for index, row in enumerate(rows):
-        middle = sheet.tops[index] + sheet.heights[index] / 2
-        sheet.write(sheet.lefts[0] - _EDGE, middle, row.label, ha="right", va="center")
+    width = labels + 0.2 + (_TILE + 0.06) * len(titles)
+    figure = new_figure(width, 0.9 + sum(heights) + 0.06 * len(rows), layout="constrained")
+    panels = _panels(figure, len(titles), heights)
+    for axes, title in zip(panels[0], titles, strict=True):
+        axes.set_title(title)
+    for line, row in zip(panels, rows, strict=True):
+        line[0].set_ylabel(row.label, rotation=0, ha="right", va="center", color=INK, size=8)
         image = _sized(row.image)
         tiles = [image, None if row.mask is None else _mask_tile(row.mask, image)]
         tiles += [_map_tile(image, row, method, scales[method]) for method in methods]
-        for column, tile in enumerate(tiles):
-            _show(sheet.axes(index, column), tile)
-    for column, method in enumerate(methods, start=2):
-        sheet.bar(sheet.lefts[column] + 0.05 * _TILE, 0.9 * _TILE, scales[method])
-    return sheet.figure
+        for axes, tile in zip(line, tiles, strict=True):
+            _show(axes, tile)
+    _bars(figure, panels, [None, None, *scales.values()])
+    return figure
 
 
 @style()
 def truth_over_map(rows: Sequence[GalleryRow], method: str) -> "Figure":
     """One method's maps in small tiles, the outline of the ground truth drawn over them."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patheffects import withStroke
+
     scale = map_scale(rows, method)
-    captions = [[_shortened(line) for line in row.label.split("\n")] for row in rows]
-    places = [divmod(index, _COLUMNS) for index in range(len(rows))]
     strips = [rows[start : start + _COLUMNS] for start in range(0, len(rows), _COLUMNS)]
-    sheet = _Sheet(
-        columns=max(len(strips[0]), 3),  # the legend needs the width of three
-        heights=[_SMALL_TILE * _aspect(strip) for strip in strips],
-        tile=_SMALL_TILE,
-        caption=0.04 + 0.11 * max(map(len, captions)),
-    )
-    for row, caption, (strip, column) in zip(rows, captions, places, strict=True):
-        image, axes = _sized(row.image), sheet.axes(strip, column)
+    columns = max(len(strips[0]), 3)  # the legend needs the width of three
+    heights = [_SMALL_TILE * _aspect(strip) + 0.34 for strip in strips]
+    width = (_SMALL_TILE + 0.06) * columns
+    figure = new_figure(width, 0.7 + sum(heights), layout="constrained")
+    panels = _panels(figure, columns, heights)
+    for axes in panels.flat[len(rows) :]:
+        axes.set_visible(False)
+    for axes, row in zip(panels.flat, rows, strict=False):
+        image = _sized(row.image)
         _show(axes, _map_tile(image, row, method, scale))
         if row.mask is not None and row.mask.any():
             _outline(axes, row.mask, image)
-        foot = sheet.tops[strip] + sheet.heights[strip] + 0.02
-        sheet.write(sheet.lefts[column] + _SMALL_TILE / 2, foot, "\n".join(caption), size=_SMALL)
-    sheet.bar(sheet.lefts[0], 1.5 * _SMALL_TILE, scale)
-    sheet.outline_legend(sheet.lefts[0] + 1.5 * _SMALL_TILE + 0.2)
-    return sheet.figure
+        caption = "\n".join(map(_shortened, row.label.split("\n")))
+        axes.set_xlabel(caption, size=_SMALL, color=INK, labelpad=2)
+    _bars(figure, panels, [scale, *[None] * (columns - 1)])
+    (dark, wide), (bright, narrow) = _OUTLINE
+    line = Line2D([], [], color=bright, linewidth=narrow, label="ground truth")
+    line.set_path_effects([withStroke(linewidth=wide, foreground=dark)])
+    figure.legend(handles=[line], loc="outside lower right", fontsize=_SMALL)
+    return figure
 
 
-def map_scale(rows: Sequence[GalleryRow], method: str) -> tuple[float, float]:
+def map_scale(rows: Sequence[GalleryRow], method: str) -> MapScale:
     """The one scale of a method, over all of its maps: never of one image, or good ones glow."""
     values = [np.ravel(row.maps[method]) for row in rows if method in row.maps]
     if not values:
-        raise UsageError(f"No image has a map of {method!r}; there is nothing to draw.")
+        raise UsageError("no-maps-to-draw", method=method)
     low, high = np.quantile(np.concatenate(values), (LOW_QUANTILE, HIGH_QUANTILE))
     if not np.isfinite(high - low):
-        raise UsageError(f"The maps of {method!r} hold values that are no numbers.")
+        raise UsageError("maps-not-finite", method=method)
     return float(low), float(max(high, low + 1e-6))
 
 
-class _Sheet:
-    """Tiles in rows and columns, measured in inches from the top left of the figure."""
-
-    def __init__(
-        self,
-        *,
-        columns: int,
-        heights: Sequence[float],
-        tile: float,
-        left: float = _EDGE,
-        top: float = _EDGE,
-        caption: float = 0.0,
-    ) -> None:
-        self.heights, self._tile = heights, tile
-        self.lefts = [left + column * (tile + _GAP) for column in range(columns)]
-        steps = [height + caption + _GAP for height in heights]
-        self.tops = [top + sum(steps[:row]) for row in range(len(steps))]
-        self._foot = top + sum(steps)
-        self._width = self.lefts[-1] + tile + _EDGE
-        self._height = self._foot + _GAP + _BAR + _LINE + _EDGE
-        self.figure = new_figure(self._width, self._height)
-
-    def axes(self, row: int, column: int) -> "Axes":
-        return self._axes(self.lefts[column], self.tops[row], self._tile, self.heights[row])
-
-    def write(self, x: float, y: float, text: str, **options: Any) -> None:
-        """Text, unless the options say otherwise centred below the place."""
-        place = x / self._width, 1 - y / self._height
-        self.figure.text(*place, text, color=INK, **{"ha": "center", "va": "top", **options})
-
-    def bar(self, left: float, width: float, scale: tuple[float, float]) -> None:
-        """A colour bar at the foot, with the values at its ends."""
-        colours, opacity = palette()
-        axes = self._axes(left, self._foot + _GAP, width, _BAR)
-        axes.imshow(np.column_stack([colours, opacity])[None] / 255, aspect="auto")
-        axes.spines[:].set(visible=True, linewidth=0.4, edgecolor="#999999")
-        digits = max(0, 1 - math.floor(math.log10(scale[1] - scale[0])))
-        foot = self._foot + _GAP + _BAR + 0.03
-        for x, value, side in zip((left, left + width), scale, ("left", "right"), strict=True):
-            self.write(x, foot, f"{value:.{digits}f}", ha=side, size=_SMALL)
-
-    def outline_legend(self, left: float) -> None:
-        axes = self._axes(left, self._foot + _GAP, 0.25, _BAR)
-        axes.set(xlim=(0, 1), ylim=(0, 1))
-        for colour, width in _OUTLINE:
-            axes.plot([0, 1], [0.5, 0.5], color=colour, linewidth=width)
-        middle = self._foot + _GAP + _BAR / 2
-        self.write(left + 0.3, middle, "ground truth", ha="left", va="center", size=_SMALL)
-
-    def _axes(self, left: float, top: float, width: float, height: float) -> "Axes":
-        w, h = self._width, self._height
-        axes = self.figure.add_axes((left / w, 1 - (top + height) / h, width / w, height / h))
+def _panels(figure: "Figure", columns: int, heights: Sequence[float]) -> Any:
+    """Empty tiles in rows of these heights."""
+    space = {"wspace": 0.01, "hspace": 0.01, "w_pad": 0.02, "h_pad": 0.02}
+    figure.get_layout_engine().set(**space)  # type: ignore[union-attr]
+    panels = figure.subplots(len(heights), columns, squeeze=False, height_ratios=list(heights))
+    for axes in panels.flat:
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_visible(False)
-        return axes
+    return panels
+
+
+def _bars(figure: "Figure", panels: Any, scales: Sequence[MapScale | None]) -> None:
+    """Colour bars below the columns that have a scale, with the values at their ends.
+
+    The other columns get one that nobody sees, so that all tiles stay in line.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import ListedColormap, Normalize
+
+    colour_map = ListedColormap(np.column_stack(palette()) / 255)
+    place: dict[str, Any] = {"orientation": "horizontal", "aspect": 12, "pad": 0.02}
+    for column, scale in enumerate(scales):
+        low, high = scale or (0, 1)
+        mappable = ScalarMappable(Normalize(low, high), colour_map)
+        bar = figure.colorbar(mappable, ax=list(panels[:, column]), ticks=[low, high], **place)
+        bar.ax.tick_params(labelsize=_SMALL, length=0)
+        bar.ax.set_visible(scale is not None)
+        left, right = bar.ax.set_xticklabels([f"{low:.2g}", f"{high:.2g}"])
+        left.set_horizontalalignment("left")
+        right.set_horizontalalignment("right")
 
 
 def _aspect(rows: Sequence[GalleryRow]) -> float:
-    """Height of a row of tiles as a multiple of their width."""
-    return min(_TALLEST, max(row.image.height / row.image.width for row in rows))
+    """Height of a row of tiles as a multiple of their width; what is taller is shown smaller."""
+    return min(1.5, max(row.image.height / row.image.width for row in rows))
 
 
 def _sized(image: Image.Image) -> Image.Image:
@@ -185,7 +156,7 @@ def _mask_tile(mask: NDArray[np.bool_], image: Image.Image) -> Image.Image:
 
 
 def _map_tile(
-    image: Image.Image, row: GalleryRow, method: str, scale: tuple[float, float]
+    image: Image.Image, row: GalleryRow, method: str, scale: MapScale
 ) -> Image.Image | None:
     """The map over the image in the colours of the heat maps; what is below the scale is clear."""
     return overlay(image, row.maps[method], scale) if method in row.maps else None
@@ -209,8 +180,8 @@ def _outline(axes: "Axes", mask: NDArray[np.bool_], image: Image.Image) -> None:
 
 def _shortened(text: str) -> str:
     """The text, cut where it would be wider than a small tile."""
-    kept = text
-    while len(kept) > 1 and text_width([kept], _SMALL) > _SMALL_TILE:
+    shown = text
+    while len(shown) > 1 and text_width([shown], _SMALL) > _SMALL_TILE:
         text = text[:-1]
-        kept = text.rstrip() + "…"
-    return kept
+        shown = text.rstrip() + "…"
+    return shown

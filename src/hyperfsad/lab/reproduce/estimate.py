@@ -11,21 +11,18 @@ import numpy as np
 
 from ...detector.recipes import find_recipe
 from ...images.loading import load_image
+from ...messages import Notice
 from ...quality.metrics import pixel_metrics, upsampled
 from ...quality.test_set import load_mask
 from ..datasets import Category
-from ..efficiency import images_encoded
-from ..naming import settings_label, work_folder
-from ..protocol import metrics_file, missing_images
+from ..efficiency import encoded_images
+from ..protocol import metrics_file, missing_images, pass_label, work_folder
 from ..scorer import Scorer, Variant, in_parallel
 from ..supports import Supports
 from ..token_cache import TokenCache, TokenCaches
 from .plan import EFFICIENCY, Plan
 
-FEW = 2
-"""Images that are measured: as many as most machines have cores for, at least."""
 EVAL_SIZE = 256
-_UNITS = ((86400, "day"), (3600, "h"), (60, "min"))
 
 
 @dataclass(frozen=True)
@@ -37,73 +34,64 @@ class Estimate:
     images: int
     """Images to be scored, once for each pass over them."""
 
-    def __str__(self) -> str:
+    @property
+    def notice(self) -> Notice:
+        """The estimate in one sentence."""
         if not self.images:
-            return "Every image is scored already; tables and page are written again."
-        gigabytes = self.token_bytes / 1e9
-        disk = f"{gigabytes:.1f} GB" if gigabytes >= 0.1 else f"{self.token_bytes / 1e6:.0f} MB"
-        return (
-            f"About {duration(self.seconds)} and {disk} of tokens, for {self.images:,} images to"
-            " score (estimated from a few)."
-        )
+            return Notice("nothing-to-score")
+        facts = {"duration": duration(self.seconds), "images": self.images}
+        return Notice("estimate", **facts, gigabytes=self.token_bytes / 1e9)
 
 
 def duration(seconds: float) -> str:
     """A length of time in words, to two units."""
-    minutes = 60 * round(seconds / 60)
-    if minutes < 60:
-        return "a minute"
-    parts: list[str] = []
-    for size, unit in _UNITS:
-        count, minutes = divmod(minutes, size)
-        if count or parts:
-            parts.append(f"{count} {unit}{'s' if unit == 'day' and count > 1 else ''}")
-    return " ".join(part for part in parts[:2] if not part.startswith("0 "))
+    minutes = max(1, round(seconds / 60))
+    days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
+    words = {"day" if days == 1 else "days": days, "h": hours, "min": 0 if days else minutes}
+    return " ".join(f"{number} {unit}" for unit, number in words.items() if number)
 
 
-def estimate(plan: Plan, caches: TokenCaches, out: Path, kept: bool = True) -> Estimate:
-    """Measures on the first category. Tokens that are on disk, and images that an earlier run has
-    scored, cost nothing. `kept`: whether tokens are kept between presets."""
-    seconds, token_bytes, images = 0.0, 0, 0
+def estimate(plan: Plan, caches: TokenCaches, out: Path, stored: bool = True) -> Estimate:
+    """Measures on the first category. Tokens that are on disk, and images that were scored before,
+    cost nothing. `stored`: whether tokens are stored between presets."""
+    seconds, token_bytes, images = _efficiency_seconds(plan, caches, out), 0, 0
     known: set[Path] = set()
     for preset, (settings, variants) in plan.passes:
-        label = settings_label(settings, plan.encoders[preset])
-        work = work_folder(out / preset, preset, label)
+        work = work_folder(out / preset, preset, pass_label(settings, plan.encoders[preset]))
         todo = {c: missing_images(c, work) for c in plan.categories}
         unmeasured = [c for c in plan.categories if not metrics_file(c, work).is_file()]
         if not unmeasured and not any(todo.values()):
             continue
         cache = caches.of(settings)
         sample = _Sample(plan, cache, variants)
-        fresh = set()
-        for category, places in todo.items():
-            if places:
-                fresh |= _token_files(category, plan.draws.of(category), cache, variants)
-        fresh = {file for file in fresh - known if not file.is_file()}
-        known |= fresh if kept else set()
+        files: set[Path] = set()
+        for category, count in todo.items():
+            if count:
+                files |= _token_files(category, plan.sets.of(category), cache, variants)
+                seconds += count * sample.score + sample.fit
+                images += count
+        fresh = {file for file in files - known if not file.is_file()}
         seconds += len(fresh) * sample.encode
-        token_bytes += len(fresh) * sample.token_bytes if kept else 0
-        for count in todo.values():
-            images += count
-            seconds += count * sample.score + (sample.fit if count else 0)
+        if stored:
+            known |= fresh
+            token_bytes += len(fresh) * sample.token_bytes
         for category in unmeasured:
             if category.has_masks:
-                sets = len(plan.draws.of(category)) * len(variants)
-                seconds += sample.measure * len(category.test) * sets
-    return Estimate(seconds + _efficiency(plan, caches, out), token_bytes, images)
+                supports = len(plan.sets.of(category)) * len(variants)
+                seconds += sample.measure * len(category.test) * supports
+    return Estimate(seconds, token_bytes, images)
 
 
-def _efficiency(plan: Plan, caches: TokenCaches, out: Path) -> float:
+def _efficiency_seconds(plan: Plan, caches: TokenCaches, out: Path) -> float:
     """Seconds to encode what Table 5 times, if it has not been timed; matching is little of it."""
     if EFFICIENCY not in plan.presets or any((out / EFFICIENCY / "work").glob("times-*.json")):
         return 0.0
     image = load_image(plan.categories[0].test[0].path)
     seconds = 0.0
     for name in plan.encoders[EFFICIENCY]:
-        encoder = caches.of(find_recipe(plan.request.recipe).settings(name)).encoder
-        encoder.encode([image])  # the first time is slower
-        once = _seconds(partial(encoder.encode, [image]))
-        seconds += once * images_encoded(plan.draws.shots)
+        encode = caches.of(find_recipe(plan.request.recipe).settings(name)).encoder.encode
+        encode([image])  # the first time is slower
+        seconds += _seconds(partial(encode, [image])) * encoded_images(plan.sets.shots)
     return seconds
 
 
@@ -121,41 +109,35 @@ class _Sample:
 
     def __init__(self, plan: Plan, cache: TokenCache, variants: Sequence[Variant]) -> None:
         category = plan.categories[0]
-        supports = plan.draws.of(category)
-        images = [
-            *[image for image in category.test if not image.anomalous][:1],
-            *[image for image in category.test if image.anomalous][:1],
-        ]
+        # one good image and one bad one, where there are both
+        images = list({image.anomalous: image for image in reversed(category.test)}.values())
         paths = [image.path for image in images]
         loaded = [load_image(path) for path in paths]
-        cache.encoder.encode(loaded[:1])  # the first time is slower
+        encode = cache.encoder.encode
+        encode(loaded[:1])  # the first time is slower
         device = cache.encoder.device
-        self.encode = _seconds(
-            lambda: in_parallel(lambda image: cache.encoder.encode([image]), loaded, device)
-        ) / len(paths)
-        tokens = cache.tokens(paths[0])
-        self.token_bytes = sum(layer.nbytes for layer in tokens.patches) + tokens.cls.nbytes
-        for path in paths[1:]:
-            cache.tokens(path)
-        pool = sorted({path for chosen in supports.values() for path in chosen})
-        subsets = [tuple(map(pool.index, chosen)) for chosen in supports.values()]
+        all_images = partial(in_parallel, lambda image: encode([image]), loaded, device)
+        self.encode = _seconds(all_images) / len(paths)
+        first, *_ = [cache.tokens(path) for path in paths]
+        self.token_bytes = sum(layer.nbytes for layer in first.patches) + first.cls.nbytes
+        sets = list(plan.sets.of(category).values())
+        pool = sorted({path for chosen in sets for path in chosen})
+        subsets = [tuple(map(pool.index, chosen)) for chosen in sets]
         shared = [variant for variant in variants if variant.shared]
         others = [variant.named(category.name) for variant in variants if not variant.shared]
         self.score = self.fit = 0.0
         if shared:
             self._add(Scorer(shared, pool, subsets, cache), paths, 1)
         if others:  # one support set stands for all, as some peers take long to learn one
-            middle = subsets[len(subsets) // 2]
-            few = [pool[place] for place in middle]
-            own = Scorer(others, few, [tuple(range(len(few)))], cache)
-            self._add(own, paths, len(subsets))
+            few = sets[len(sets) // 2]
+            self._add(Scorer(others, few, [tuple(range(len(few)))], cache), paths, len(sets))
         self.measure = 0.0
-        if category.has_masks and len(images) == FEW:
-            grid = cache.settings.grid
-            maps = np.random.default_rng(0).random((FEW, grid, grid), dtype=np.float32)
+        if category.has_masks:
+            shape = (len(images), cache.settings.grid, cache.settings.grid)
+            maps = np.random.default_rng(0).random(shape, dtype=np.float32)
             masks = np.stack([load_mask(image, EVAL_SIZE) for image in images])
-            work = lambda: pixel_metrics(upsampled(maps, EVAL_SIZE, 4.0), masks)  # noqa: E731
-            self.measure = _seconds(work) / FEW
+            measure = partial(pixel_metrics, upsampled(maps, EVAL_SIZE, 4.0), masks)
+            self.measure = _seconds(measure) / len(images)
 
     def _add(self, scorer: Scorer, paths: Sequence[str], times: int) -> None:
         first = _seconds(lambda: scorer.scores(paths))

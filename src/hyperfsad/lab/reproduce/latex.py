@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...disk.files import encoded, write_file
-from ..escapes import latex_text
 from ..run import Outcome
-from ..tables import all_notes, latex_tabular
+from ..tables import latex_table, latex_text
 from .page import provenance
-from .plan import Plan
-from .sections import Figure, Section, ShownTable, cuts
+from .plan import Plan, lasting
+from .sections import Picture, Section, subset_sentences
 
 LATEX = "paper.tex"
 _HEAD = r"""\documentclass{article}
@@ -30,8 +29,8 @@ _HEAD = r"""\documentclass{article}
 \author{}
 \date{}
 \maketitle"""
-_PLAIN = "–—‘’“”…"
-"""What every engine sets besides Latin letters; the rest is told by its number."""
+_PUNCTUATION = "–—‘’“”…"
+"""What every engine sets besides Latin letters; the rest is shown by its number."""
 
 
 def write_latex(
@@ -42,12 +41,16 @@ def write_latex(
     command: str,
 ) -> Path:
     """Writes `paper.tex` and the pictures that it includes; returns its path."""
-    parts = [_HEAD, *_opening(plan, outcomes)]
+    parts = [_HEAD]
+    if plan.absent:
+        parts += [r"\section*{Not done here}", _list([lasting(each) for each in plan.absent])]
+    if found := subset_sentences(outcomes):
+        parts.append(latex_text("Measured on parts of data sets: " + " ".join(found)))
     for section in sections:
         parts += [rf"\section{{{latex_text(section.title)}}}", latex_text(section.text)]
         parts += [
-            _table(shown, f"tab:{section.key}-{number}")
-            for number, shown in enumerate(section.tables, start=1)
+            latex_table(table, f"{table.title} ({place}).", f"tab:{section.key}-{number}")
+            for number, (table, place) in enumerate(section.tables, start=1)
         ]
         if section.sentences:
             parts.append(_list(section.sentences))
@@ -61,35 +64,7 @@ def write_latex(
     return path
 
 
-def _opening(plan: Plan, outcomes: Mapping[str, Outcome]) -> list[str]:
-    parts = []
-    if plan.absent:
-        parts += [
-            r"\section*{Not done here}",
-            _list([f"{absent.what}: {absent.why}" for absent in plan.absent]),
-        ]
-    if found := cuts(outcomes):
-        parts += [latex_text("Measured on parts of data sets: " + " ".join(found))]
-    return parts
-
-
-def _table(shown: ShownTable, label: str) -> str:
-    caption = f"{shown.table.title} ({shown.place})."
-    lines = [
-        r"\begin{table}[H]",
-        r"\centering",
-        rf"\caption{{{latex_text(caption)}}}",
-        rf"\label{{{label}}}",
-        r"\begin{adjustbox}{max width=\textwidth, max totalheight=0.75\textheight}",
-        latex_tabular(shown.table),
-        r"\end{adjustbox}",
-        *(rf"\par{{\footnotesize {latex_text(note)}}}" for note in all_notes(shown.table)),
-        r"\end{table}",
-    ]
-    return "\n".join(lines)
-
-
-def _figure(figure: Figure, name: str) -> str:
+def _figure(figure: Picture, name: str) -> str:
     width = r"0.6\textwidth" if figure.small else r"\textwidth"
     size = rf"width={width}, height=0.8\textheight, keepaspectratio"
     lines = [
@@ -126,4 +101,4 @@ def _list(items: Sequence[str]) -> str:
 
 def _settable(text: str) -> str:
     """Characters that LaTeX does not know would stop it."""
-    return "".join(c if ord(c) < 0x180 or c in _PLAIN else f"(U+{ord(c):04X})" for c in text)
+    return "".join(c if ord(c) < 0x180 or c in _PUNCTUATION else f"(U+{ord(c):04X})" for c in text)

@@ -7,7 +7,6 @@ import base64
 import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +14,17 @@ from PIL import Image
 
 from ...disk.files import atomic_path
 from ...report import pages
+from ..records import short_name
 from ..run import Outcome
-from ..tables import Cell, Column, Table, all_notes, cell_text, mark
-from .plan import PAPER_PRESETS, Plan
-from .sections import PRESET_TITLES, Figure, Section, cuts, short
+from ..supports import file_name
+from ..tables import Table, all_notes, cell_text, mark
+from .plan import PAPER_PRESETS, Plan, lasting
+from .sections import PRESET_TITLES, Picture, Section, subset_sentences
 
 PAGE = "index.html"
 _WIDEST = 1600
 """Pixels of a picture with photographs; the file itself stands beside the page."""
 _QUALITY = 82
-
-
-@dataclass(frozen=True)
-class ShownCell:
-    """What a cell shows: text, a deviation, and best or second or nothing."""
-
-    text: str
-    deviation: str
-    mark: str
-
-
-@dataclass(frozen=True)
-class RowGroup:
-    """Rows that are of one kind and compete with each other."""
-
-    title: str
-    published: bool
-    rows: list[tuple[str, bool, list[ShownCell]]]
-    """The label, whether the row is ours, and the cells."""
 
 
 def write_page(
@@ -56,9 +38,9 @@ def write_page(
     environment = pages.environment(__package__)
     chunks = environment.get_template("index.html.j2").generate(
         **pages.head(__package__, "reproduce.css"),
-        absent=plan.absent,
+        absent=[lasting(each) for each in plan.absent],
         left_out=[PRESET_TITLES[name] for name in PAPER_PRESETS if name not in plan.presets],
-        cuts=cuts(outcomes),
+        subsets=subset_sentences(outcomes),
         counts=counts(plan),
         sections=sections,
         row_groups=row_groups,
@@ -84,32 +66,28 @@ def counts(plan: Plan) -> list[tuple[str, str]]:
         ("categories", f"{len(plan.categories):,}"),
         ("test images", f"{images:,}"),
         ("encoders", f"{len(plan.suite.encoders):,}"),
-        ("shots", ", ".join(map(str, plan.draws.shots))),
-        ("runs", f"{len(plan.draws.runs):,}"),
+        ("shots", ", ".join(map(str, plan.sets.shots))),
+        ("runs", f"{len(plan.sets.runs):,}"),
     ]
 
 
-def row_groups(table: Table) -> list[RowGroup]:
-    """The rows as a page shows them, published and measured ones apart."""
+def row_groups(table: Table) -> list[dict[str, Any]]:
+    """The rows as the page shows them: published and measured ones apart, each cell as its text,
+    its deviation, and best, second or nothing."""
     marks, found = mark(table), []
-    numbered = enumerate(table.rows)
     for (group, published), rows in itertools.groupby(
-        numbered, key=lambda pair: (pair[1].group, pair[1].published)
+        enumerate(table.rows), key=lambda pair: (pair[1].group, pair[1].published)
     ):
         shown = []
         for number, row in rows:
+            pairs = zip(row.cells, table.columns, strict=True)
             cells = [
-                _shown(cell, column, marks.get((number, place), ""))
-                for place, (cell, column) in enumerate(zip(row.cells, table.columns, strict=True))
+                (*cell_text(cell, column), marks.get((number, place), ""))
+                for place, (cell, column) in enumerate(pairs)
             ]
             shown.append((row.label, row.ours, cells))
-        found.append(RowGroup(group, published, shown))
+        found.append({"title": group, "published": published, "rows": shown})
     return found
-
-
-def _shown(cell: Cell | str | None, column: Column, won: str) -> ShownCell:
-    text, deviation = cell_text(cell, column)
-    return ShownCell(text, deviation, won)
 
 
 def column_groups(table: Table) -> list[tuple[str, int]]:
@@ -120,7 +98,7 @@ def column_groups(table: Table) -> list[tuple[str, int]]:
     return [(name, len(list(columns))) for name, columns in groups]
 
 
-def picture(figure: Figure) -> dict[str, Any]:
+def picture(figure: Picture) -> dict[str, Any]:
     """What the template needs of a picture: its address, which is its content, and its size."""
     content, kind = figure.png.read_bytes(), "png"
     with Image.open(io.BytesIO(content)) as image:
@@ -148,10 +126,10 @@ def provenance(plan: Plan, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
             continue
         machine = f"{entry['engine']} on {entry['device']}"
         layers = ", ".join(map(str, entry["layers"]))
-        key = (short(entry["encoder"]), entry["weights"], layers, machine)
+        key = (short_name(entry["encoder"]), entry["weights"], layers, machine)
         encoders.setdefault(key, []).append(str(entry["resolution"]))
     return {
-        "seed": plan.draws.seed,
+        "seed": plan.sets.seed,
         "versions": versions,
         "imports": imports,
         "encoders": [(*key, sorted(set(sizes), key=int)) for key, sizes in encoders.items()],
@@ -159,7 +137,7 @@ def provenance(plan: Plan, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
 
 
 def _supports(plan: Plan) -> Iterator[tuple[str, int, int, str]]:
-    for (dataset, category), sets in plan.draws.supports.items():
+    for (dataset, category), sets in plan.sets.supports.items():
         for (run, shots), paths in sets.items():
-            names = ", ".join(path.replace("\\", "/").rpartition("/")[2] for path in paths)
+            names = ", ".join(map(file_name, paths))
             yield f"{dataset}/{category}", run, shots, names

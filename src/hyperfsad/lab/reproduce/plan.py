@@ -1,22 +1,23 @@
 """What a reproduction runs, and what it cannot run here."""
 
 import importlib.util
-import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from ...detector.recipes import PAPER_OFFLINE, find_recipe
 from ...errors import HyperfsadError, UsageError
+from ...messages import Notice
+from ...wording import COMMAND_LINE, worded
 from ..datasets import Category
-from ..drawing.illustrate import Drawn
+from ..drawing.figures import ACCURACY_EFFICIENCY, QUALITATIVE, TRUTH_OVER_MAP, TSNE
 from ..presets import PRESETS, Pass, passes
-from ..run import Source, Suite
-from ..sizes import source_of
-from ..supports import Draws, draw, draw_category, read_draws
-from ..token_cache import DEFAULT_LIMIT, TokenCaches
+from ..published import source_of
+from ..run import Suite, check_shots
+from ..supports import SupportSets, draw_category, draw_supports, read_supports
+from ..token_cache import CACHE_LIMIT, TokenCaches
 
 EFFICIENCY = "efficiency"
 PAPER_PRESETS = (
@@ -26,21 +27,15 @@ PAPER_PRESETS = (
 """What the paper's tables and figures need, in its order. Its qualitative comparison shows several
 methods; `peers` are those that run here."""
 
-METHODS = ("main", "peers", "authors")
-"""The presets whose rows are methods: beside these, imported scores stand."""
+IMPORT_PRESETS = ("main", "peers", "authors")
+"""The presets whose rows are methods: imported scores stand beside these."""
 
-QUALITATIVE_ROWS = 16
-TILES = 300
-"""Five pages, as many as the paper has."""
-_NONE = Drawn(qualitative=False, truth_over_map=False, tsne=False, accuracy_efficiency=False)
-FIGURES = {
-    "main": Drawn(qualitative=False, tiles=TILES),
-    "peers": replace(_NONE, qualitative=True, rows=QUALITATIVE_ROWS),
+FIGURES: Mapping[str, Mapping[str, int | None]] = {
+    "main": {TRUTH_OVER_MAP: 300, TSNE: None, ACCURACY_EFFICIENCY: None},
+    "peers": {QUALITATIVE: 16},
 }
-"""What each preset draws; curves are drawn wherever there are any."""
-
-
-_ANSWERS = re.compile(r" and could not be downloaded \(.*\)(?=\. To get them)")
+"""What each preset draws, and how many images at most: 300 fill five pages, as many as the paper
+has. Curves are drawn wherever there are any."""
 
 
 @dataclass(frozen=True)
@@ -55,19 +50,16 @@ class Request:
     imports: tuple[tuple[str, Path], ...] = ()
     device: str = "auto"
     engine: str = "torch"
-    cache_limit: int = DEFAULT_LIMIT
+    cache_limit: int = CACHE_LIMIT
     recipe: str = PAPER_OFFLINE
     """The paper's algorithm, on whatever encoders the suite names."""
 
     def __post_init__(self) -> None:
         known = (*PRESETS, EFFICIENCY)
-        for name in self.presets:
+        for name in self.presets or ("",):
             if name not in known:
-                raise UsageError(f"The presets are {', '.join(known)}, not {name!r}.")
-        if not self.presets:
-            raise UsageError(f"Name at least one preset of {', '.join(known)}.")
-        if not self.shots or min(self.shots) < 1 or self.runs < 1:
-            raise UsageError("Shots and runs are at least 1.")
+                raise UsageError("preset", given=name, known=", ".join(known))
+        check_shots(self.shots, self.runs)
 
     def command(self, suite: str) -> str:
         """A command that asks for the same; what changes no figure is left out."""
@@ -85,25 +77,14 @@ class Request:
         return shlex.join(words)
 
 
-@dataclass(frozen=True)
-class Absent:
-    """Something that the suite names and that cannot be run here."""
-
-    what: str
-    error: str
-    """The sentence that it failed with."""
-    way: str = ""
-    """What to do, where the error does not say it."""
-
-    def __str__(self) -> str:
-        return f"Not done, {self.what}: {f'{self.error} {self.way}'.strip()}"
-
-    @property
-    def why(self) -> str:
-        """Error and way for the page, without what the network answered: that changes from run to
-        run, and the page does not."""
-        text = _ANSWERS.sub("", self.error).replace("`", "")
-        return f"{text} {self.way}".strip()
+def lasting(notice: Notice) -> str:
+    """The sentence of a notice for the page, which does not change from run to run as the answers
+    of a network do."""
+    facts, error = dict(notice.facts), notice.facts.get("error")
+    if error is not None and "reasons" in error.facts:
+        tried = dict.fromkeys(error.facts["reasons"], "not available")
+        facts["error"] = type(error)(error.code, **{**error.facts, "reasons": tried})
+    return worded(notice.code, facts, COMMAND_LINE)
 
 
 @dataclass(frozen=True)
@@ -114,11 +95,12 @@ class Plan:
     suite: Suite
     """The data sets that are here."""
     categories: tuple[Category, ...]
-    draws: Draws
+    sets: SupportSets
     encoders: dict[str, tuple[str, ...]]
     """Those that can be run, by preset."""
     figures: bool
-    absent: tuple[Absent, ...] = field(default=())
+    absent: tuple[Notice, ...] = ()
+    """What the suite names and what cannot be run here."""
 
     @property
     def presets(self) -> tuple[str, ...]:
@@ -137,23 +119,24 @@ class Plan:
             for each in passes(preset, encoder, size, self.request.recipe, rotations=1)
         ]
 
-    def drawn(self, preset: str) -> Drawn | None:
-        """The figures of a preset; none where they cannot be drawn."""
-        return FIGURES.get(preset, _NONE) if self.figures else None
-
 
 def make_plan(suite: Suite, request: Request, caches: TokenCaches, file: str) -> Plan:
     """Tries every data set and every encoder of a suite; `file` is where it was read.
 
     An encoder is loaded, as nothing else shows that it can be: its weights are fetched if needed.
     """
-    absent: list[Absent] = []
+    absent: list[Notice] = []
     sources, categories = {}, []
     for name, source in suite.sources.items():
         try:
-            found = _loaded(name, source, suite, request, caches)
+            found = replace(suite, sources={name: source}).load()
+            if not request.supports:
+                for category in found:  # so that too few good images show now
+                    rule = request.shots, request.runs, request.seed, caches.content_hash
+                    draw_category(category, *rule)
         except HyperfsadError as error:
-            absent.append(Absent(f"data set {name}", str(error), _data_way(name, file)))
+            facts = {"dataset": name, "error": error, "source": source_of(name), "file": file}
+            absent.append(Notice("absent-dataset", **facts))
             continue
         sources[name] = source
         categories += found
@@ -162,60 +145,40 @@ def make_plan(suite: Suite, request: Request, caches: TokenCaches, file: str) ->
         try:
             caches.of(find_recipe(request.recipe).settings(encoder))
         except HyperfsadError as error:
-            absent.append(Absent(f"encoder {encoder}", str(error)))
+            absent.append(Notice("absent-encoder", encoder=encoder, error=error))
         else:
             able.append(encoder)
     if not categories or not able:
-        what = "data sets" if not categories else "encoders"
-        reasons = " ".join(map(str, absent)) or f"It names no {what}."
-        raise UsageError(f"None of the {what} of {file} can be used. {reasons}")
+        kind = "encoders" if categories else "data sets"
+        raise UsageError("suite-unusable", kind=kind, file=file, reasons=" ".join(absent))
     if request.supports:
-        draws = read_draws(request.supports, categories)
+        sets = read_supports(request.supports, categories)
     else:
-        drawn = request.shots, request.runs, request.seed, caches.content_hash
-        draws = draw(categories, *drawn)
+        rule = request.shots, request.runs, request.seed, caches.content_hash
+        sets = draw_supports(categories, *rule)
     encoders, refused = _by_preset(able, request)
-    lacking = [name for name in ("matplotlib", "sklearn") if not importlib.util.find_spec(name)]
-    if lacking:
-        way = "matplotlib or scikit-learn is not installed; pip install 'hyperfsad[bench]'."
-        absent.append(Absent("figures", way))
+    drawable = all(map(importlib.util.find_spec, ("matplotlib", "sklearn")))
+    if not drawable:
+        absent.append(Notice("absent-figures"))
     usable = replace(suite, sources=sources, encoders=tuple(able))
     everything = (*absent, *refused)
-    return Plan(request, usable, tuple(categories), draws, encoders, not lacking, everything)
-
-
-def _loaded(
-    name: str, source: Source, suite: Suite, request: Request, caches: TokenCaches
-) -> list[Category]:
-    found = replace(suite, sources={name: source}).load()
-    if not request.supports:
-        for category in found:  # so that a category with too few good images is told now
-            draw_category(category, request.shots, request.runs, request.seed, caches.content_hash)
-    return found
-
-
-def _data_way(name: str, file: str) -> str:
-    source = source_of(name)
-    whence = f"Get it from its authors ({source}), and" if source else "To measure it,"
-    return f"{whence} name its folder in {file}."
+    return Plan(request, usable, tuple(categories), sets, encoders, drawable, everything)
 
 
 def _by_preset(
     encoders: Sequence[str], request: Request
-) -> tuple[dict[str, tuple[str, ...]], list[Absent]]:
+) -> tuple[dict[str, tuple[str, ...]], list[Notice]]:
     """The encoders that each preset can run: some resolutions do not fit some patches."""
     found: dict[str, tuple[str, ...]] = {}
     refused = []
     for preset in dict.fromkeys(request.presets):
-        able = []
         for encoder in encoders:
             try:
                 for size in PRESETS[preset].resolutions if preset in PRESETS else ():
                     passes(preset, encoder, size, request.recipe, rotations=1)
             except HyperfsadError as error:
-                refused.append(Absent(f"{preset} with {encoder}", str(error)))
+                facts = {"preset": preset, "encoder": encoder, "error": error}
+                refused.append(Notice("absent-preset", **facts))
             else:
-                able.append(encoder)
-        if able:
-            found[preset] = tuple(able)
+                found[preset] = (*found.get(preset, ()), encoder)
     return found, refused

@@ -1,12 +1,13 @@
 """What stands where: the paper's tables and figures in its order, for the page and for LaTeX."""
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
-from ..presets import PRESETS, build_tables, cut_notes
-from ..protocol import Record
+from ..drawing.figures import ACCURACY_EFFICIENCY, TSNE
+from ..preset_tables import build_tables, subset_notes
+from ..presets import PRESETS
 from ..run import Outcome
 from ..tables import Table
 from .plan import EFFICIENCY, Plan
@@ -18,10 +19,50 @@ PRESET_TITLES = {name: preset.title for name, preset in PRESETS.items()} | {
     EFFICIENCY: "Efficiency"
 }
 
+_TABLES = {
+    "main": (1, 6, 7),
+    "lookup": (2,),
+    "layers": (3,),
+    "resolution": (4,),
+    EFFICIENCY: (5,),
+    "lambda": (10,),
+    "pooling": (11,),
+}
+"""The numbers of the paper's tables; the tables of a preset that have none are not in the paper."""
+
+_APPENDIX = {"lookup": (8,), "layers": (9,)}
+"""The same rows on the other data sets."""
+
+_TEXTS = {
+    "main": "The paper's algorithm on the encoders of the suite, beside the figures that the paper"
+    " prints for itself and for others.",
+    "peers": "Other training-free methods that run here, on the same tokens and the same support"
+    " images: only the method differs. The published rows stand above.",
+    "authors": "Peers on the shared tokens, and once more with their authors' settings.",
+    "lookup": "How similarities become weights: sparsemax, and what might stand in its place.",
+    "layers": "Which layers of the encoder are compared.",
+    "resolution": "The side of the encoder's square input, and its cost.",
+    EFFICIENCY: "What an image costs. The two kinds of rows are from different machines.",
+    "lambda": "λ weights the map against the CLS token: 0 is the CLS token alone, 1 the map alone.",
+    "pooling": "How the map becomes one number.",
+}
+_CAPTIONS = {
+    ACCURACY_EFFICIENCY: "{shots}-shot accuracy against time, as Figure 1 of the paper. Discs are"
+    " published; rings were measured here, on other data and another machine where the legend says"
+    " so.",
+    "peers-qualitative": "Qualitative comparison of {shots}-shot anomaly maps, as Figure 3 of the"
+    " paper: image, truth, and the map of each method on its own scale, which is the same for all"
+    " images.",
+    TSNE: "t-SNE of the CLS tokens, layer by layer and all layers together, as Figure 4 of the"
+    " paper: good and anomalous test images.",
+    "main-truth-over-map": "{shots}-shot anomaly maps of Hyper-FSAD under the outline of the truth,"
+    " as Figures 5 to 9 of the paper.",
+}
+
 
 @dataclass(frozen=True)
-class Figure:
-    """A picture that was drawn, as PNG and PDF."""
+class Picture:
+    """A figure that was drawn, as PNG and PDF."""
 
     png: Path
     caption: str
@@ -36,207 +77,94 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class ShownTable:
-    """A table, and where the paper has it."""
-
-    table: Table
-    place: str
-
-
-@dataclass(frozen=True)
 class Section:
     """A heading and what stands below it."""
 
     key: str
     title: str
     text: str
-    tables: tuple[ShownTable, ...] = ()
-    figures: tuple[Figure, ...] = ()
+    tables: tuple[tuple[Table, str], ...] = ()
+    """Each with the place where the paper has it."""
+    figures: tuple[Picture, ...] = ()
     sentences: tuple[str, ...] = ()
-    """Who is ahead of whom."""
+    """Which method leads."""
 
 
 def make_sections(
     plan: Plan, outcomes: Mapping[str, Outcome], efficiency: Table | None
-) -> list[Section]:
+) -> Iterator[Section]:
     """The sections of what was run, in the order of the paper."""
-    found = []
+    shots = min(plan.sets.shots)
     for preset in plan.presets:
-        if preset == EFFICIENCY and efficiency is not None:
-            text = "What an image costs. The two kinds of rows are from different machines."
-            tables = (ShownTable(efficiency, "Table 5 of the paper"),)
-            found.append(Section(EFFICIENCY, "Efficiency", text, tables))
-        elif preset in outcomes:
-            found += _SECTIONS.get(preset, _plain)(preset, plan, outcomes[preset])
+        title, text = PRESET_TITLES[preset], _TEXTS[preset]
+        if preset == EFFICIENCY:
+            tables = _placed({EFFICIENCY: efficiency} if efficiency else {}, _TABLES[EFFICIENCY])
+            yield Section(EFFICIENCY, title, text, tables)
+            continue
+        outcome = outcomes[preset]
+        said = outcome.sentences
+        if preset in _APPENDIX:
+            first = [record for record in outcome.records if record.dataset in FIRST_SETS]
+            rest = [record for record in outcome.records if record.dataset not in FIRST_SETS]
+            if first:
+                tables = _placed(build_tables(preset, first), _TABLES[preset])
+                yield Section(preset, title, text, tables, (), said)
+            if rest:
+                key, heading = f"{preset}-cross", f"{title}, across data sets"
+                tables = _placed(build_tables(preset, rest), _APPENDIX[preset])
+                yield Section(key, heading, text, tables, (), () if first else said)
+            continue
+        shown = outcome.tables
+        if preset == "peers":
+            shown = {
+                name: replace(table, rows=tuple(row for row in table.rows if not row.published))
+                for name, table in shown.items()
+            }
+        stem = {"main": ACCURACY_EFFICIENCY, "peers": "peers-qualitative"}.get(preset)
+        figures = _pictures(outcome, stem, shots) if stem else _curves(preset, outcome)
+        tables = _placed(shown, _TABLES.get(preset, ()))
+        yield Section(preset, title, text, tables, figures, said)
     if "main" in outcomes:
-        found += list(_closing(plan, outcomes["main"]))
-    return found
+        if figures := _pictures(outcomes["main"], TSNE, shots):
+            text = "How far the CLS tokens of the encoder separate good from bad by themselves."
+            yield Section("tsne", "CLS tokens in the plane", text, figures=figures)
+        if figures := _pictures(outcomes["main"], "main-truth-over-map", shots):
+            text = "Defects at even distances through all categories, found or missed."
+            yield Section("maps", "More anomaly maps", text, figures=figures)
 
 
-def _main(preset: str, plan: Plan, outcome: Outcome) -> Iterator[Section]:
-    places = ("Table 1 of the paper", "Table 6 of the paper", "Table 7 of the paper")
-    tables = [
-        ShownTable(table, place)
-        for table, place in zip(outcome.tables.values(), places, strict=True)
-    ]
-    fewest = min(plan.draws.shots)
-    caption = (
-        f"{fewest}-shot accuracy against time, as Figure 1 of the paper. Discs are published; rings"
-        " were measured here, on other data and another machine where the legend says so."
-    )
-    text = (
-        "The paper's algorithm on the encoders of the suite, beside the figures that the paper"
-        " prints for itself and for others."
-    )
-    yield Section(
-        preset,
-        PRESET_TITLES[preset],
-        text,
-        tuple(tables),
-        _figures(outcome, "accuracy-efficiency", caption),
-        outcome.sentences,
-    )
+def subset_sentences(outcomes: Mapping[str, Outcome]) -> list[str]:
+    """A sentence on each data set of which only a part was measured."""
+    found = (note for outcome in outcomes.values() for note in subset_notes(outcome.records))
+    return list(dict.fromkeys(found))
 
 
-def _peers(preset: str, plan: Plan, outcome: Outcome) -> Iterator[Section]:
-    tables = tuple(
-        ShownTable(_measured(table), "measured here alone; the published rows stand above")
-        for table in outcome.tables.values()
-    )
-    fewest = min(plan.draws.shots)
-    caption = (
-        f"Qualitative comparison of {fewest}-shot anomaly maps, as Figure 3 of the paper: image,"
-        " truth, and the map of each method on its own scale, which is the same for all images."
-    )
-    text = (
-        "Other training-free methods that run here, on the same tokens and the same support"
-        " images: what differs is the method alone."
-    )
-    figures = _figures(outcome, f"{preset}-qualitative", caption, photographs=True)
-    yield Section(preset, PRESET_TITLES[preset], text, tables, figures, outcome.sentences)
+def _placed(tables: Mapping[str, Table], numbers: tuple[int, ...]) -> tuple[tuple[Table, str], ...]:
+    places = [f"Table {number} of the paper" for number in numbers]
+    pairs = zip_longest(tables.values(), places[: len(tables)], fillvalue="not in the paper")
+    return tuple(pairs)  # type: ignore[arg-type]
 
 
-def _crossed(preset: str, plan: Plan, outcome: Outcome) -> Iterator[Section]:
-    """MVTec AD and VisA first, the other sets in a section of their own, as in the appendix."""
-    numbers = {"lookup": (2, 8), "layers": (3, 9)}[preset]
-    texts = {
-        "lookup": "How similarities become weights: sparsemax, and what might stand in its place.",
-        "layers": "Which layers of the encoder are compared.",
-    }
-    title = PRESET_TITLES[preset]
-    first = [record for record in outcome.records if record.dataset in FIRST_SETS]
-    rest = [record for record in outcome.records if record.dataset not in FIRST_SETS]
-    parts = (
-        (preset, title, first, f"Table {numbers[0]} of the paper"),
-        (
-            f"{preset}-cross",
-            f"{title}, across data sets",
-            rest,
-            f"Table {numbers[1]} of the paper",
-        ),
-    )
-    said = outcome.sentences
-    for key, heading, records, place in parts:
-        if records:
-            yield Section(key, heading, texts[preset], _split(preset, records, place), (), said)
-            said = ()  # they are over all data sets, and said once
+def _pictures(outcome: Outcome, stem: str, shots: int) -> tuple[Picture, ...]:
+    """The figures whose names begin so; the folder of each names its encoder and resolution."""
+    found = []
+    for path in outcome.figures:
+        if path.suffix == ".png" and path.stem.startswith(stem):
+            encoder, _, pixels = path.parent.name.rpartition("-")
+            caption = _CAPTIONS[stem].format(shots=shots)
+            caption += f" Measured here with {encoder}, {pixels} px."
+            found.append(
+                Picture(path, caption, photographs=stem not in (ACCURACY_EFFICIENCY, TSNE))
+            )
+    return tuple(found)
 
 
-def _split(preset: str, records: Sequence[Record], place: str) -> tuple[ShownTable, ...]:
-    tables = build_tables(preset, records).values()
-    more = "the same rows in metrics that the paper does not print"
+def _curves(preset: str, outcome: Outcome) -> tuple[Picture, ...]:
+    axis = {"resolution": "resolution", "lambda": "λ"}.get(preset, "")
     return tuple(
-        ShownTable(table, place if number == 0 else more) for number, table in enumerate(tables)
-    )
-
-
-def _curves(preset: str, plan: Plan, outcome: Outcome) -> Iterator[Section]:
-    number, text, axis = {
-        "resolution": (4, "The side of the encoder's square input, and its cost.", "resolution"),
-        "lambda": (
-            10,
-            "λ weights the map against the CLS token: 0 is the CLS token alone, 1 the map alone.",
-            "λ",
-        ),
-    }[preset]
-    tables = tuple(
-        ShownTable(table, f"Table {number} of the paper") for table in outcome.tables.values()
-    )
-    figures = [
-        Figure(png, f"{metric} over {axis}, measured here with {encoder}.", small=True)
+        Picture(png, f"{metric} over {axis}, measured here with {encoder}.", small=True)
         for png in outcome.figures
         for metric in PRESETS[preset].tables[0]
         if png.name.endswith(f"-{metric.lower()}.png")
         and (encoder := png.stem.removeprefix(f"{preset}-").removesuffix(f"-{metric.lower()}"))
-    ]
-    yield Section(preset, PRESET_TITLES[preset], text, tables, tuple(figures), outcome.sentences)
-
-
-def _plain(preset: str, plan: Plan, outcome: Outcome) -> Iterator[Section]:
-    place = {"pooling": "Table 11 of the paper"}.get(preset, "not in the paper")
-    text = {
-        "pooling": "How the map becomes one number.",
-        "authors": "Peers on the shared tokens, and once more with their authors' settings.",
-    }[preset]
-    tables = tuple(ShownTable(table, place) for table in outcome.tables.values())
-    yield Section(preset, PRESET_TITLES[preset], text, tables, (), outcome.sentences)
-
-
-_SECTIONS = {
-    "main": _main,
-    "peers": _peers,
-    "lookup": _crossed,
-    "layers": _crossed,
-    "resolution": _curves,
-    "lambda": _curves,
-}
-
-
-def _closing(plan: Plan, outcome: Outcome) -> Iterator[Section]:
-    caption = (
-        "t-SNE of the CLS tokens, layer by layer and all layers together, as Figure 4 of the"
-        " paper: good and anomalous test images."
     )
-    if figures := _figures(outcome, "tsne-cls", caption):
-        text = "How far the CLS tokens of the encoder tell good from bad by themselves."
-        yield Section("tsne", "CLS tokens in the plane", text, figures=figures)
-    caption = (
-        f"{min(plan.draws.shots)}-shot anomaly maps of Hyper-FSAD under the outline of the truth,"
-        " as Figures 5 to 9 of the paper."
-    )
-    if figures := _figures(outcome, "main-truth-over-map", caption, photographs=True):
-        text = "Defects at even distances through all categories, found or missed."
-        yield Section("maps", "More anomaly maps", text, figures=figures)
-
-
-def _figures(
-    outcome: Outcome, stem: str, caption: str, photographs: bool = False
-) -> tuple[Figure, ...]:
-    """The pictures whose names begin so; each says which encoder, as its folder does."""
-    return tuple(
-        Figure(path, f"{caption} Measured here with {_with(path.parent.name)}.", photographs)
-        for path in outcome.figures
-        if path.suffix == ".png" and path.stem.startswith(stem)
-    )
-
-
-def _with(label: str) -> str:
-    """Encoder and resolution, from the name of a folder such as dinov2-vits14-448."""
-    encoder, _, pixels = label.rpartition("-")
-    return f"{encoder}, {pixels} px"
-
-
-def _measured(table: Table) -> Table:
-    """A table without what is published."""
-    return replace(table, rows=tuple(row for row in table.rows if not row.published))
-
-
-def cuts(outcomes: Mapping[str, Outcome]) -> list[str]:
-    """A sentence on each data set of which only a part was measured."""
-    found = (note for outcome in outcomes.values() for note in cut_notes(outcome.records))
-    return list(dict.fromkeys(found))
-
-
-def short(encoder: str) -> str:
-    """An encoder's name; of a folder the last part."""
-    return os.path.basename(os.path.normpath(encoder))

@@ -15,10 +15,8 @@ ALPHA = 0.05
 RESAMPLES = 10_000
 SEED = 0
 
-Floats = NDArray[np.float64]
 
-
-def bootstrap_interval(differences: Floats) -> tuple[float, float]:
+def bootstrap_interval(differences: NDArray[np.float64]) -> tuple[float, float]:
     """The interval of the mean of differences (categories, runs), by the paired bootstrap.
 
     Categories are drawn with replacement, then runs within each of them; 2.5 % of the means of
@@ -40,7 +38,7 @@ def _resamples(categories: int, runs: int) -> tuple[NDArray[np.intp], NDArray[np
     )
 
 
-def signed_rank(differences: Floats) -> float:
+def signed_rank(differences: NDArray[np.float64]) -> float:
     """The two-sided p-value of Wilcoxon's signed-rank test (1945), exact, ties and all.
 
     Differences of 0 take no part; equal ones share the mean of their ranks. Under the hypothesis
@@ -61,7 +59,7 @@ def signed_rank(differences: Floats) -> float:
 
 
 def least_p(categories: int) -> float:
-    """The smallest p-value that so many categories can reach: all point the same way."""
+    """The smallest p-value that this many categories can reach: all point the same way."""
     return min(1.0, 2.0 ** (1 - categories))
 
 

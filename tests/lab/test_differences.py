@@ -1,18 +1,13 @@
-"""Who is ahead of whom: pairs, corrections, sentences, and imports that name no run."""
+"""Who leads whom: pairs, corrections, sentences, and imports that name no run."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from hyperfsad.lab.comparing.differences import (
-    differences_table,
-    find_differences,
-    in_brief,
-    sentences,
-)
-from hyperfsad.lab.per_category import category_tables
-from hyperfsad.lab.protocol import Record
+from hyperfsad.lab.differences import differences_table, find_differences, sentences
+from hyperfsad.lab.preset_tables import category_tables
+from hyperfsad.lab.records import Record
 from hyperfsad.lab.tables import Cell, to_csv, to_json, to_latex, to_markdown
 
 
@@ -42,35 +37,34 @@ def test_a_clear_lead_is_told_and_a_draw_is_not() -> None:
     assert [(each.first, each.second) for each in found] == [
         *(("good", "worse"), ("good", "same"), ("worse", "same")),
     ]
-    lead, even, behind = found
+    lead, _, behind = found
     assert lead.mean == pytest.approx(2.8)
     assert lead.low < 2.8 < lead.high
     assert lead.p == pytest.approx(2 / 2**9)
     assert lead.corrected == pytest.approx(3 * lead.p)
     assert (lead.categories, lead.runs) == (9, 3)
-    assert [each.told for each in found] == [True, False, True]
+    assert [each.significant for each in found] == [True, False, True]
     low, high = sorted((-behind.low, -behind.high))
     assert sentences(found) == [
-        f"I-AUROC, 1-shot: good is ahead of worse by 2.8 (95 % interval {lead.low:.1f} to"
+        f"I-AUROC, 1-shot: good leads worse by 2.8 (95 % interval {lead.low:.1f} to"
         f" {lead.high:.1f}; p = 0.012 after Holm).",
-        f"I-AUROC, 1-shot: same is ahead of worse by {-behind.mean:.1f} (95 % interval"
+        f"I-AUROC, 1-shot: same leads worse by {-behind.mean:.1f} (95 % interval"
         f" {low:.1f} to {high:.1f}; p = 0.012 after Holm).",
-        "I-AUROC, 1-shot: no difference can be told between good and same.",
+        "I-AUROC, 1-shot: no significant difference between good and same.",
     ]
-    assert "no difference can be told" in even.sentence()
 
 
-def test_in_brief_nothing_is_said_twice() -> None:
+def test_nothing_is_said_twice() -> None:
     few = [*records("a", lambda c, r: 0.9, 2), *records("b", lambda c, r: 0.8, 2)]
     found = find_differences(few, ["I-AUROC"])
-    (only,) = in_brief(found)
+    (only,) = sentences(found)
     assert only.startswith("With 2 categories, p after Holm is at least 0.5, whatever the figures")
-    assert only.endswith("nothing can be told.")
+    assert only.endswith("(one pair needs 6 categories): no difference is significant.")
     many = [*records("a", lambda c, r: 0.9, shots=4), *records("b", lambda c, r: 0.8, shots=4)]
     found = find_differences([*few, *many], ["I-AUROC"])
-    first, second = in_brief(found)
-    assert first.endswith("nothing can be told (I-AUROC, 1-shot).")
-    assert second.startswith("I-AUROC, 4-shot: a is ahead of b by 10.0")
+    first, second = sentences(found)
+    assert first.endswith("no difference is significant (I-AUROC, 1-shot).")
+    assert second.startswith("I-AUROC, 4-shot: a leads b by 10.0")
 
 
 def test_the_correction_is_within_a_metric_and_number_of_shots() -> None:
@@ -122,8 +116,8 @@ def test_too_few_categories_are_told(categories: int, few: bool) -> None:
     ]
     found = find_differences(both, ["I-AUROC"])
     table = differences_table(found)
-    assert any("One pair needs 6 categories" in note for note in table.notes) == few
-    assert found[0].told != few
+    assert any("one pair needs 6 categories" in note for note in table.notes) == few
+    assert found[0].significant != few
 
 
 def test_many_pairs_need_more_categories() -> None:
@@ -137,18 +131,18 @@ def test_many_pairs_need_more_categories() -> None:
 
 def test_the_table_says_the_same_in_every_format() -> None:
     both = [*records("a", lambda c, r: 0.9 + 0.01 * c), *records("b", lambda c, r: 0.8)]
-    table = differences_table(find_differences(both, ["I-AUROC"]), ["d, cut: 1 of 2 images."])
+    table = differences_table(find_differences(both, ["I-AUROC"]), ["d, subset: 1 of 2 images."])
     (row,) = table.rows
     assert row.label == "a against b"
     assert row.group == "I-AUROC, 1-shot"
     for writer in (to_markdown, to_csv, to_json, to_latex):
         assert "a against b" in writer(table)
     assert "seed 0" in to_markdown(table)
-    assert "d, cut: 1 of 2 images." in to_markdown(table)
+    assert "d, subset: 1 of 2 images." in to_markdown(table)
     assert "**" not in to_markdown(table)
 
 
-def test_categories_stand_side_by_side_with_their_cuts() -> None:
+def test_categories_stand_side_by_side() -> None:
     def record(category: str, run: int, value: float, **counts: int) -> Record:
         figures: dict[str, float | None] = {"I-AUROC": value}
         return Record("mvtec", category, "e", 448, "m", 1, run, (), figures, counts)
@@ -169,11 +163,11 @@ def test_categories_stand_side_by_side_with_their_cuts() -> None:
     assert bottle.mean == pytest.approx(60)
     assert bottle.std == pytest.approx(14.142, abs=0.001)
     assert tile == Cell(80.0, 0.0)
-    assert table.notes[0] == "mvtec bottle: cut: 42 of 83 images."
+    assert table.notes[0] == "mvtec bottle: subset: 42 of 83 images."
     assert not any("tile" in note for note in table.notes)
-    assert row.group == "1-shot, cut"
+    assert row.group == "1-shot, subset"
     (whole,) = category_tables("Lookup", ["I-AUROC"], found[2:])["categories-i-auroc"].rows
     assert whole.group == "1-shot"
     other = [replace(record, method="n") for record in found]
     (pair,) = find_differences([*found, *other], ["I-AUROC"])
-    assert pair.sentence().startswith("I-AUROC, 1-shot, cut: no difference can be told")
+    assert pair.group == "I-AUROC, 1-shot, subset"

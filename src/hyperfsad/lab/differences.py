@@ -1,26 +1,26 @@
-"""Which method is ahead of which, for every metric and number of shots, as a table and in words."""
+"""Which method leads, for every metric and number of shots, as a table and in words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..presets import cut_notes
-from ..protocol import Record
-from ..tables import Cell, Column, Row, Table
+from .preset_tables import subset_notes
+from .records import Record
 from .significance import (
     ALPHA,
     LEVEL,
     RESAMPLES,
     SEED,
-    Floats,
     bootstrap_interval,
     holm,
     least_p,
     signed_rank,
 )
+from .tables import Cell, Column, Row, Table
 
 Values: TypeAlias = dict[tuple[str, str], dict[int, float]]
 """A metric in percent, by category (of a data set) and run."""
@@ -43,28 +43,26 @@ class Difference:
     """The p-value after Holm's correction over all pairs of this metric and number of shots."""
     categories: int
     runs: int
-    cut: bool = False
+    subset: bool = False
     """Whether a part of a data set was measured."""
 
     @property
     def group(self) -> str:
         """Where it stands in the table; each sentence begins with it."""
-        return f"{self.metric}, {self.shots}-shot{', cut' if self.cut else ''}"
+        return f"{self.metric}, {self.shots}-shot{', subset' if self.subset else ''}"
 
     @property
-    def told(self) -> bool:
-        """Whether it is more than the draw would explain."""
+    def significant(self) -> bool:
+        """Whether the choice of categories and supports does not explain it."""
         return self.corrected < ALPHA and (self.low > 0 or self.high < 0)
 
     def sentence(self) -> str:
-        """Who is ahead, by how much and how sure that is; or that nobody can tell."""
+        """Which method leads, by how much and how certain that is."""
         names = (self.first, self.second) if self.mean >= 0 else (self.second, self.first)
-        if not self.told:
-            return f"{self.group}: no difference can be told between {' and '.join(names)}."
         sides = sorted((abs(self.low), abs(self.high)))
         p = f"p = {self.corrected:.3f}" if self.corrected >= 0.001 else "p < 0.001"
         return (
-            f"{self.group}: {names[0]} is ahead of {names[1]} by {abs(self.mean):.1f}"
+            f"{self.group}: {names[0]} leads {names[1]} by {abs(self.mean):.1f}"
             f" ({100 * LEVEL:.0f} % interval {sides[0]:.1f} to {sides[1]:.1f}; {p} after Holm)."
         )
 
@@ -72,7 +70,7 @@ class Difference:
 def find_differences(records: Sequence[Record], metrics: Sequence[str]) -> list[Difference]:
     """All pairs of methods that were measured on the same categories."""
     found: list[Difference] = []
-    is_cut = bool(cut_notes(records))
+    subset = bool(subset_notes(records))
     for metric in metrics:
         for shots in sorted({record.shots for record in records}):
             values = _values([r for r in records if r.shots == shots], metric)
@@ -81,16 +79,13 @@ def find_differences(records: Sequence[Record], metrics: Sequence[str]) -> list[
                 for a, b in combinations(values, 2)
             ]
             known = [pair for pair in pairs if pair is not None]
-            corrected = holm([pair.p for pair in known])
-            found += [
-                replace(pair, corrected=p, cut=is_cut)
-                for pair, p in zip(known, corrected, strict=True)
-            ]
+            for pair, p in zip(known, holm([pair.p for pair in known]), strict=True):
+                found.append(replace(pair, corrected=p, subset=subset))
     return found
 
 
 def differences_table(found: Sequence[Difference], notes: Sequence[str] = ()) -> Table:
-    """The differences with their intervals and p-values; the notes say who is ahead."""
+    """The differences with their intervals and p-values; the notes say which method leads."""
     columns = (
         *(Column(name, better=None) for name in ("difference", "low", "high")),
         *(Column(name, better=None, digits=4) for name in ("p", "p after Holm")),
@@ -106,66 +101,45 @@ def differences_table(found: Sequence[Difference], notes: Sequence[str] = ()) ->
         f" each category counts once. Interval: paired bootstrap, {100 * LEVEL:.0f} %,"
         f" {RESAMPLES:,} draws of categories and of runs within them, seed {SEED}. p: Wilcoxon's"
         " signed-rank test over categories (means over runs), two-sided, exact; corrected after"
-        " Holm over the pairs of a metric and number of shots. A difference is told where the"
-        f" corrected p is below {ALPHA} and the interval leaves out 0."
+        " Holm over the pairs of a metric and number of shots. A difference is significant where"
+        f" the corrected p is below {ALPHA} and the interval leaves out 0."
     )
-    title = "Differences between methods"
-    said = [method, *too_few(found), *notes, *sentences(found)]
-    return Table(title, columns, tuple(rows), tuple(said))
+    said = (method, *notes, *sentences(found))
+    return Table("Differences between methods", columns, tuple(rows), said)
 
 
 def sentences(found: Sequence[Difference]) -> list[str]:
-    """A sentence for each difference that is told, and one for all others of a group."""
+    """What the differences say: a sentence for each that is significant, one for the others of a
+    group, and one for all groups in which no figures could be, for lack of categories."""
+    groups: dict[str, list[Difference]] = {}
+    for each in found:
+        groups.setdefault(each.group, []).append(each)
+    hopeless: dict[str, list[str]] = {}
     said = []
-    for group in dict.fromkeys(each.group for each in found):
-        mine = [each for each in found if each.group == group]
-        said += [each.sentence() for each in mine if each.told]
-        others = [f"{each.first} and {each.second}" for each in mine if not each.told]
-        if len(others) == len(mine) > 1:
-            said.append(f"{group}: no difference can be told between any two methods.")
-        elif others:
-            said.append(f"{group}: no difference can be told between {'; '.join(others)}.")
-    return said
-
-
-def in_brief(found: Sequence[Difference]) -> list[str]:
-    """The sentences, in a few words for all groups in which nothing could be told."""
-    groups = dict.fromkeys(each.group for each in found)
-    hopeless = list(_too_few(found))
-    covered = {group for _, of in hopeless for group in of}
-    said = []
-    for words, of in hopeless:
-        where = "" if len(of) == len(groups) else f" ({'; '.join(of)})"
-        said.append(f"{words}: nothing can be told{where}.")
-    return said + sentences([each for each in found if each.group not in covered])
-
-
-def too_few(found: Sequence[Difference]) -> Iterator[str]:
-    """What no figures could show, since there are too few categories for so many pairs."""
-    for words, groups in _too_few(found):
-        few = max(each.categories for each in found if each.group in groups) < 6
-        more = " One pair needs 6 categories." if few else ""
-        yield f"{words}: nothing can be told ({'; '.join(groups)}).{more}"
-
-
-def _too_few(found: Sequence[Difference]) -> Iterator[tuple[str, list[str]]]:
-    """The reason, and the groups that it holds for."""
-    sizes: dict[tuple[int, int], list[str]] = {}
-    for group in dict.fromkeys(each.group for each in found):
-        mine = [each for each in found if each.group == group]
-        sizes.setdefault((max(each.categories for each in mine), len(mine)), []).append(group)
-    for (categories, pairs), groups in sizes.items():
+    for group, mine in groups.items():
+        categories, pairs = max(each.categories for each in mine), len(mine)
         least = min(1.0, pairs * least_p(categories))
         if least >= ALPHA:
             few = "1 category" if categories == 1 else f"{categories} categories"
-            many = "" if pairs == 1 else f" and {pairs} pairs"
-            yield (
-                f"With {few}{many}, p after Holm is at least {least:.3g}, whatever the figures",
-                groups,
-            )
+            few += "" if pairs == 1 else f" and {pairs} pairs"
+            words = f"With {few}, p after Holm is at least {least:.3g}, whatever the figures"
+            words += " (one pair needs 6 categories)" if categories < 6 else ""
+            hopeless.setdefault(words, []).append(group)
+            continue
+        said += [each.sentence() for each in mine if each.significant]
+        others = [f"{each.first} and {each.second}" for each in mine if not each.significant]
+        if len(others) == pairs > 1:
+            others = ["any two methods"]
+        if others:
+            said.append(f"{group}: no significant difference between {'; '.join(others)}.")
+    where = {
+        words: "" if len(of) == len(groups) else f" ({'; '.join(of)})"
+        for words, of in hopeless.items()
+    }
+    return [f"{words}: no difference is significant{where[words]}." for words in hopeless] + said
 
 
-def encoders(records: Sequence[Record]) -> list[str]:
+def measured_encoders(records: Sequence[Record]) -> list[str]:
     """Those of the methods that were measured here."""
     return list(dict.fromkeys(record.encoder for record in records if not record.imported))
 
@@ -176,7 +150,7 @@ def _values(records: Sequence[Record], metric: str) -> dict[str, Values]:
     An import that names no run counts for all of them.
     """
     values: dict[str, Values] = {}
-    alone = len(encoders(records)) == 1
+    alone = len(measured_encoders(records)) == 1
     runs = sorted({record.run for record in records if not record.imported})
     for record in records:
         value = record.metrics.get(metric)
@@ -199,7 +173,9 @@ def _compared(
     runs = sorted(set.intersection(*map(set, common))) if common else []
     if not runs:
         return None
-    each: Floats = np.array([[ours[c][r] - theirs[c][r] for r in runs] for c in categories])
+    each: NDArray[np.float64] = np.array(
+        [[ours[c][r] - theirs[c][r] for r in runs] for c in categories]
+    )
     low, high = bootstrap_interval(each)
     p = signed_rank(each.mean(axis=1))
     return Difference(

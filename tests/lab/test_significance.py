@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hyperfsad.lab.comparing.significance import bootstrap_interval, holm, least_p, signed_rank
+from hyperfsad.lab.significance import bootstrap_interval, holm, least_p, signed_rank
 
 
 def enumerated(differences: list[float]) -> float:

@@ -1,1 +1,0 @@
-"""Which method is ahead of which, and how sure that is."""

@@ -1,1 +1,0 @@
-"""Scores of other systems: read from their files, and measured like ours."""
