@@ -107,7 +107,7 @@ def row(*cells: object) -> str:
 def coverage_rows(product: Product, out: Path, draw: bool) -> list[str]:
     cls = np.stack(product.normal_cls)[:, list(PLACES)]
     radii = np.sqrt(2 * held_out_scores(token_distances(cls)).max(axis=1)) + 1e-9
-    report = cover_tokens(cls, radii, names=product.normal_names, blocks=DEFAULT)
+    report = cover_tokens(cls, radii=radii, names=product.normal_names, blocks=DEFAULT)
     if draw:
         save_figure(coverage_figure(report), out, "theory-coverage")
     rows = [

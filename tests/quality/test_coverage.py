@@ -14,7 +14,7 @@ from tests.lab.theorems.samples import cls_tokens
 def test_the_answer_tells_how_many_and_which() -> None:
     crowd = cls_tokens(3, 20, 2, spread=0.05)
     report = cover_tokens(
-        crowd, np.full(2, 0.15), names=[f"{i}.png" for i in range(20)], blocks=[2, 4]
+        crowd, radii=np.full(2, 0.15), names=[f"{i}.png" for i in range(20)], blocks=[2, 4]
     )
     assert report.needed is not None
     assert report.missed[report.needed - 1] <= 0.05
@@ -29,7 +29,7 @@ def test_the_answer_tells_how_many_and_which() -> None:
 
 def test_isolated_parts_are_told() -> None:
     apart = np.eye(5)[:, None]
-    report = cover_tokens(apart, np.array([0.5]), names="abcde", blocks=[1])
+    report = cover_tokens(apart, radii=np.array([0.5]), names="abcde", blocks=[1])
     assert report.needed is None
     assert report.needed_by_formula is None
     assert "5 images are too few" in report.answer()
@@ -40,7 +40,9 @@ def test_isolated_parts_are_told() -> None:
 
 def test_many_layers_fall_back_to_the_union_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(miss_rates, "MAX_JOINT_LAYERS", 2)
-    report = cover_tokens(cls_tokens(0, 6, 3), np.full(3, 0.8), names="abcdef", blocks=[1, 2, 3])
+    report = cover_tokens(
+        cls_tokens(0, 6, 3), radii=np.full(3, 0.8), names="abcdef", blocks=[1, 2, 3]
+    )
     assert report.joint is None
     assert (report.missed == report.union).all()
     assert report.to_json()["missed_in_some_layer"] is None
@@ -50,5 +52,9 @@ def test_many_layers_fall_back_to_the_union_bound(monkeypatch: pytest.MonkeyPatc
 def test_what_cannot_be_answered_is_refused(images: int, chance: float) -> None:
     with pytest.raises(UsageError):
         cover_tokens(
-            cls_tokens(0, images, 1), np.ones(1), names="abcde"[:images], blocks=[1], chance=chance
+            cls_tokens(0, images, 1),
+            radii=np.ones(1),
+            names="abcde"[:images],
+            blocks=[1],
+            chance=chance,
         )

@@ -132,7 +132,6 @@ def add_coverage(command: argparse.ArgumentParser) -> None:
     option(radius, "--radius DISTANCE", text, float)
     text = "wanted probability that a new good part is covered"
     option(command, "--chance P", text, float, 0.95)
-    option(command, "--confidence P", "confidence level of the intervals", float, 0.95)
     _add_rest(command)
 
 
@@ -146,7 +145,7 @@ def coverage(options: argparse.Namespace) -> int:
     report = cover_normal(
         detector,
         progress(found.paths, "encoding"),
-        **chosen(options, "threshold", "radius", "chance", "confidence"),
+        **chosen(options, "threshold", "radius", "chance"),
     )
     print(printable_rows(report.to_text()))
     write_figures(options, report.to_json(), lambda: coverage_figure(report))

@@ -3,7 +3,6 @@
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,7 +57,6 @@ def save_advice(advice: Advice, folder: Path, arguments: Sequence[str] = ("good/
         compared=_comparison(advice),
         sizes=list(_sizes(advice)),
         caution=_caution(advice),
-        chart=size_chart(advice) if advice.drawn else None,
         shares=DEFECT_SIZES if advice.drawn else (),
         kinds=list(DEFECT_KINDS) if advice.drawn else (),
         plurals=KIND_PLURALS,
@@ -246,54 +244,3 @@ def _missed(trial: Trial) -> Iterator[tuple[str, str]]:
     missed = [sample for sample, found in trial.defects if not found]
     for sample in missed[:MAX_MISSED]:
         yield sample.path, thumbnail(sample.picture())
-
-
-class AxisTick(NamedTuple):
-    """A mark on an axis."""
-
-    at: float
-    label: str
-
-
-class ChartLine(NamedTuple):
-    """The line of one setting."""
-
-    points: tuple[tuple[float, float], ...]
-    advised: bool
-
-
-@dataclass(frozen=True)
-class SizeChart:
-    """What the template draws, in the units of the SVG's view box."""
-
-    lines: list[ChartLine]
-    across: list[AxisTick]
-    down: list[AxisTick]
-    description: str
-    """For screen readers."""
-
-    width, height = 420, 220
-    left, right, top, bottom = 44, 408, 12, 180
-
-
-def size_chart(advice: Advice) -> SizeChart:
-    """The share of drawn defects that each setting finds; sizes double from tick to tick."""
-    step = (SizeChart.right - SizeChart.left) / (len(DEFECT_SIZES) - 1)
-    across = [
-        AxisTick(SizeChart.left + step * place, f"{advice.pixels(share)} px")
-        for place, share in enumerate(DEFECT_SIZES)
-    ]
-    down = [AxisTick(_chart_y(part / 4), f"{25 * part} %") for part in range(5)]
-    lines = []
-    for trial in advice.trials:
-        counts = [trial.found(share=share) for share in DEFECT_SIZES]
-        shares = [found / total for found, total in counts]
-        points = ((tick.at, _chart_y(share)) for tick, share in zip(across, shares, strict=True))
-        lines.append(ChartLine(tuple(points), trial is advice.advised))
-    found = "; ".join(f"{t.setting.name} {100 * t.share_found:.0f} %" for t in advice.trials)
-    description = f"Share of drawn defects found, by size. {found}."
-    return SizeChart(lines, across, down, description)
-
-
-def _chart_y(share: float) -> float:
-    return SizeChart.bottom - share * (SizeChart.bottom - SizeChart.top)

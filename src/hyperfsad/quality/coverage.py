@@ -17,8 +17,6 @@ from ..method.memory import MemoryBank
 from . import miss_rates as rates
 from .tokens import Array, encode_images, fitted_bank, numbers, refuse_departures
 
-OWN_RADII = "the largest leave-one-out distance of each layer"
-
 MAP_LEVEL_IMAGES = 16
 """Normal images whose maps against each other give the usual level; more cost time and memory."""
 
@@ -32,7 +30,7 @@ class LayerCoverage:
     block: int
     radius: float
     interval: tuple[float, float]
-    """For α, at the report's confidence, for a radius that was fixed beforehand."""
+    """For α, with 95 % confidence, for a radius that was fixed beforehand."""
     shares: Array = field(repr=False)
     """p of each image."""
     measured: Array = field(repr=False)
@@ -57,7 +55,6 @@ class Coverage:
     layers: tuple[LayerCoverage, ...]
     chance: float
     """Of covering a new good part, as asked for."""
-    confidence: float
     shots: rates.Shots
     joint: Array | None
     """The measured rate of being missed in some layer, for each K."""
@@ -128,7 +125,7 @@ class Coverage:
         lines = [
             f"{len(self.names)} different normal images; radii: {self.origin}",
             "",
-            f"layer  radius  α      {self.confidence:.0%} interval   least p  isolated",
+            "layer  radius  α      95% interval   least p  isolated",
         ]
         for layer in self.layers:
             low, high = layer.interval
@@ -168,7 +165,6 @@ class Coverage:
             "images": list(self.names),
             "radii": self.origin,
             "chance": self.chance,
-            "confidence": self.confidence,
             "shots": self.shots.tolist(),
             "layers": [
                 {
@@ -198,44 +194,46 @@ class Coverage:
 
 def cover_tokens(
     cls: Array,
-    radii: Array,
     *,
     names: Sequence[str],
     blocks: Sequence[int],
+    radii: Array | None = None,
     chance: float = 0.95,
-    confidence: float = 0.95,
     origin: str = "as given",
 ) -> Coverage:
-    """Coverage among images from their CLS tokens, (images, layers, D)."""
-    _require_three(len(cls))
-    for share, what in ((chance, "chance"), (confidence, "confidence")):
-        if not 0 < share < 1:
-            raise UsageError("share-range", option_name=what, given=share)
-    near = rates.neighbours(rates.token_distances(cls), radii)
-    shares = rates.neighbour_shares(near)
+    """Coverage among images from their CLS tokens, (images, layers, D).
+
+    Without `radii`, each layer's is the largest leave-one-out distance: as far as a threshold
+    reaches that passes all these images.
+    """
+    if len(cls) < 3:
+        raise UsageError("coverage-too-few", given=len(cls))
+    if not 0 < chance < 1:
+        raise UsageError("share-range", option_name="chance", given=chance)
+    distances = rates.token_distances(cls)
+    if radii is None:
+        origin = "the largest leave-one-out distance of each layer"
+        # the farthest image itself must not be lost to rounding
+        radii = np.sqrt(2 * rates.held_out_scores(distances).max(axis=1)) + 1e-9
+    near = rates.neighbours(distances, radii)
     shots = np.arange(1, len(cls), dtype=np.int64)
-    measured = rates.measured_miss(near, shots)
-    layers = tuple(
+    layers = [
         LayerCoverage(
-            block,
-            float(radius),
-            rates.share_interval(float(share.mean()), len(cls) // 2, confidence),
-            share,
-            missed,
+            block, float(radius), rates.share_interval(share.mean(), len(cls) // 2), share, missed
         )
-        for block, radius, share, missed in zip(blocks, radii, shares, measured, strict=True)
-    )
+        for block, radius, share, missed in zip(
+            blocks,
+            radii,
+            rates.neighbour_shares(near),
+            rates.measured_miss(near, shots),
+            strict=True,
+        )
+    ]
     chosen = rates.greedy_cover(near, chance)
+    held_out = rates.held_out_share(near, len(chosen))
+    joint = rates.joint_miss(near, shots)
     return Coverage(
-        tuple(names),
-        layers,
-        chance,
-        confidence,
-        shots,
-        rates.joint_miss(near, shots),
-        tuple(chosen),
-        rates.held_out_share(near, len(chosen)),
-        origin,
+        tuple(names), tuple(layers), chance, shots, joint, tuple(chosen), held_out, origin
     )
 
 
@@ -256,15 +254,16 @@ def cover_normal(
     threshold: float | None = None,
     radius: float | None = None,
     chance: float = 0.95,
-    confidence: float = 0.95,
 ) -> Coverage:
     """How many good pictures a detector needs; it need not be fitted.
 
-    The radii follow from the threshold, given or the detector's own; without one each layer's is
-    the largest leave-one-out distance, as far as a threshold that passes all these images reaches.
+    The radii follow from the threshold, given or the detector's own; see `cover_tokens` for those
+    without one.
     """
     if detector.rotations_ > 1 and not detector.tentative_:
         raise UsageError("coverage-needs-one-rotation")
+    if radius is not None and radius <= 0:
+        raise UsageError("radius-range", given=radius)
     threshold = detector.threshold_ if threshold is None and radius is None else threshold
     names: list[str] = []
     tokens: list[Array] = []
@@ -275,61 +274,28 @@ def cover_normal(
         if threshold is not None and len(banks) < MAP_LEVEL_IMAGES:
             # the level needs no hashes
             banks.append(MemoryBank(image.patches, image.cls[None], (NormalImage(name, ""),)))
-    _require_three(len(names))
-    cls = np.stack(tokens)
-    distances = rates.token_distances(cls)
+    blocks = detector.settings.layers
+    cls = np.stack(tokens) if tokens else np.empty((0, len(blocks), 0))
+    radii, origin = None, "as given"
     if radius is not None:
-        if radius <= 0:
-            raise UsageError("radius-range", given=radius)
-        radii, origin = np.full(cls.shape[1], radius), "as given"
-    elif threshold is not None:
+        radii = np.full(len(blocks), radius)
+    elif threshold is not None and len(cls) > 1:
         refuse_departures(detector)
         level = map_level(MemoryBank.joined(banks), detector.lookup)
         budget = rates.budget_of_threshold(threshold, detector.lam, level)
-        radii = rates.radii_for_budget(distances, budget)
+        radii = rates.radii_for_budget(rates.token_distances(cls), budget)
         origin = f"from the threshold {threshold:.4f}, usual map {level:.4f}, λ {detector.lam}"
-    else:
-        radii, origin = _own_radii(distances), OWN_RADII
-    return cover_tokens(
-        cls,
-        radii,
-        names=names,
-        blocks=detector.settings.layers,
-        chance=chance,
-        confidence=confidence,
-        origin=origin,
-    )
+    return cover_tokens(cls, names=names, blocks=blocks, radii=radii, chance=chance, origin=origin)
 
 
-def cover_learnt(
-    detector: HyperFSAD, *, chance: float = 0.95, confidence: float = 0.95
-) -> Coverage:
+def cover_learnt(detector: HyperFSAD, *, chance: float = 0.95) -> Coverage:
     """Coverage among the good parts that a detector has learnt, from its memory: no image is read.
 
-    Turned copies are left out, and each layer's radius is the largest leave-one-out distance.
+    Rotated copies are left out.
     """
     refuse_departures(detector, patches=False)
     bank = fitted_bank(detector)
     upright = [entries[0] for entries in bank.entries]
-    _require_three(len(upright))
-    cls = numbers(bank.cls[upright])
-    return cover_tokens(
-        cls,
-        _own_radii(rates.token_distances(cls)),
-        names=[image.name for image in bank.normal_images],
-        blocks=detector.settings.layers,
-        chance=chance,
-        confidence=confidence,
-        origin=OWN_RADII,
-    )
-
-
-def _own_radii(distances: Array) -> Array:
-    """As far as a threshold reaches that passes all these images."""
-    radii = np.sqrt(2 * rates.held_out_scores(distances).max(axis=1))
-    return np.asarray(radii + 1e-9)  # the farthest image itself must not be lost to rounding
-
-
-def _require_three(images: int) -> None:
-    if images < 3:
-        raise UsageError("coverage-too-few", given=images)
+    names = [image.name for image in bank.normal_images]
+    blocks = detector.settings.layers
+    return cover_tokens(numbers(bank.cls[upright]), names=names, blocks=blocks, chance=chance)

@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..messages import as_rows
@@ -15,7 +14,7 @@ from ..report import pages
 from ..report.pages import Histogram, score_histogram, write_page
 from ..report.records import csv_table
 from .evaluation import EvaluatedDetector, Evaluation
-from .operating_points import Confusion, OperatingPoint, Rate, RocCurve, scaled
+from .operating_points import Confusion, OperatingPoint, Rate, scaled
 
 EVALUATION_PAGE, _FIGURES_FILE, _IMAGES_FILE = "evaluation.html", "evaluation.json", "images.csv"
 _IMAGE_COLUMNS = (
@@ -153,8 +152,8 @@ def _evaluation_html(evaluation: Evaluation) -> Iterator[str]:
     filters = {"percent": _percent, "of": _of, "between": _between, "score": _score}
     environment.filters.update(filters)
     shared = _shared_folder([image.image for image in evaluation.images])
-    confusion, detector, auroc = evaluation.confusion, evaluation.detector, evaluation.auroc
-    current = confusion if evaluation.has_verdicts else None
+    confusion, detector, curve = evaluation.confusion, evaluation.detector, evaluation.curve
+    both_kinds = curve.goods and curve.bads
     return environment.get_template("evaluation.html.j2").generate(
         **pages.head(__package__, "evaluation.css"),
         evaluation=evaluation,
@@ -165,7 +164,7 @@ def _evaluation_html(evaluation: Evaluation) -> Iterator[str]:
             (point, _threshold(point, detector), _command(point, detector))
             for point in evaluation.points
         ],
-        roc=roc_chart(evaluation.curve, current, auroc.get("strength", auroc["score"])),
+        roc=[curve.confusion(gap) for gap in curve.corners()] if both_kinds else [],
         histogram=_histogram(evaluation),
         galleries=[
             ("Missed defects", "lowest", evaluation.missed, confusion.found.rest),
@@ -210,58 +209,3 @@ def _shared_folder(names: Sequence[str]) -> str:
         return os.path.commonpath([os.path.dirname(name) for name in names]) if names else ""
     except ValueError:  # relative and absolute names, or two drives
         return ""
-
-
-@dataclass(frozen=True)
-class RocChart:
-    """What the template draws, in the units of the SVG's view box."""
-
-    path: str
-    """The corners of the curve, as an SVG polyline has them."""
-    ticks: tuple[tuple[int, float, float], ...]
-    """Percent, and where it stands along x and along y."""
-    current: tuple[float, float] | None
-    """The point of the current threshold."""
-    label: tuple[float, float, str]
-    """Where the words beside that point stand, and which end of them is there."""
-    description: str
-    """For screen readers."""
-
-    left, top, side = 46, 10, 260
-    width, height = 46 + 260 + 18, 10 + 260 + 46
-
-
-def roc_chart(curve: RocCurve, current: Confusion | None, auroc: float | None) -> RocChart | None:
-    """The curve with the current threshold on it; None without good parts or without defects."""
-    if not curve.goods or not curve.bads:
-        return None
-    places = [_place(curve.confusion(gap)) for gap in curve.corners()]
-    description = f"ROC with an area of {auroc:.3f}" if auroc is not None else "ROC"
-    if current is not None:
-        description += (
-            f"; the current threshold finds {_percent(current.found.share)} of the defects with"
-            f" {_percent(current.alarms.share)} false alarms"
-        )
-    here = None if current is None else _place(current)
-    return RocChart(
-        " ".join(f"{x:.2f},{y:.2f}" for x, y in places),
-        tuple((mark, *_at(mark / 100, mark / 100)) for mark in (0, 25, 50, 75, 100)),
-        here,
-        _label(*(here or (0.0, 0.0))),
-        description,
-    )
-
-
-def _label(x: float, y: float) -> tuple[float, float, str]:
-    """Below the point, but above it near the bottom, where the axis has its numbers."""
-    down = 19 if y < RocChart.top + RocChart.side - 30 else -10
-    left = x < RocChart.left + RocChart.side / 2
-    return (x + 11, y + down, "start") if left else (x - 11, y + down, "end")
-
-
-def _place(confusion: Confusion) -> tuple[float, float]:
-    return _at(confusion.alarms.share or 0.0, confusion.found.share or 0.0)
-
-
-def _at(x: float, y: float) -> tuple[float, float]:
-    return RocChart.left + x * RocChart.side, RocChart.top + (1 - y) * RocChart.side

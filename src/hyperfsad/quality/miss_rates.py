@@ -158,7 +158,7 @@ def greedy_cover(near: Flags, share: float = 1.0, limit: int | None = None) -> l
 def held_out_share(near: Flags, count: int) -> float:
     """The share of images that a greedy cover of the others, of `count` images, covers as well.
 
-    A cover that was made for these very images says little of new ones; this does.
+    A cover made for these very images says little about new ones; this does.
     """
     images = near.shape[1]
     tried = np.unique(np.linspace(0, images - 1, min(images, MAX_HELD_OUT)).round().astype(int))
@@ -185,19 +185,15 @@ def share_interval(share: float, independent: int, confidence: float = 0.95) -> 
     therefore holds for it too: outside of {p : m·KL(share, p) ≤ ln(2/(1 − confidence))} the truth
     lies with a chance of at most 1 − confidence.
     """
+    from scipy.optimize import brentq
+
     allowed = math.log(2 / (1 - confidence)) / max(1, independent)
-    return _edge(share, 0.0, allowed), _edge(share, 1.0, allowed)
-
-
-def _edge(share: float, outer: float, allowed: float) -> float:
-    """The chance between the share and `outer` at which the divergence reaches what is allowed."""
-    if divergence(share, outer) <= allowed:
-        return outer
-    inner = share
-    for _ in range(60):
-        middle = (inner + outer) / 2
-        if divergence(share, middle) <= allowed:
-            inner = middle
+    ends = []
+    for outer in (0.0, 1.0):
+        near = outer + (share - outer) * 1e-12  # at 0 and 1 the divergence may be infinite
+        if divergence(share, near) <= allowed:
+            ends.append(outer)
         else:
-            outer = middle
-    return float(np.clip(outer, 0, 1))
+            excess = lambda chance: divergence(share, chance) - allowed  # noqa: E731
+            ends.append(float(brentq(excess, near, share, xtol=1e-15)))
+    return ends[0], ends[1]
