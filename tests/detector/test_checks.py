@@ -10,6 +10,7 @@ import torch
 
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.errors import HyperfsadError, ImageError, UsageError
+from tests.codes import raises
 from tests.conftest import make_picture
 
 NAN = float("nan")
@@ -103,7 +104,7 @@ def test_a_generator_is_checked_as_it_comes(fitted: HyperFSAD) -> None:
 
 def test_paths_that_are_none_are_named(fitted: HyperFSAD, tmp_path: Path) -> None:
     for path in ("", "a\0b"):
-        with pytest.raises(ImageError, match="is no path of a file"):
+        with raises(ImageError, "image-path", name=path):
             fitted.predict(path)
         (failed,) = fitted.predict([path])
         assert failed.error is not None
@@ -112,7 +113,7 @@ def test_paths_that_are_none_are_named(fitted: HyperFSAD, tmp_path: Path) -> Non
             fitted.save(wrong)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="A detector file is a path, not"):
             HyperFSAD.load(wrong)  # type: ignore[arg-type]
-    with pytest.raises(HyperfsadError, match="there is no folder"):
+    with raises(HyperfsadError, "write-folder-missing", folder=tmp_path / "new"):
         fitted.save(tmp_path / "new" / "part.hfsad")
 
 

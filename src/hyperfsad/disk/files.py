@@ -14,18 +14,13 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from ..errors import HyperfsadError
+from ..wording.disk import WRITE_PROBLEMS
 
 FileStamp: TypeAlias = tuple[int, int]
 """Size and time of change (in nanoseconds): a file with another stamp has another content."""
 
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
 """The names that `atomic_path` gives."""
-
-_REFUSALS = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
-    | {errno.EEXIST, errno.EISDIR, errno.EFBIG, errno.ELOOP, errno.ENAMETOOLONG}
-)
-"""Errors of the operating system that a user can act upon."""
 
 
 @contextlib.contextmanager
@@ -195,7 +190,7 @@ def explain_os_errors(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _REFUSALS:
+        if error.errno not in WRITE_PROBLEMS:
             raise
         raise HyperfsadError("write-failed", path=target, error=error.errno) from error
 

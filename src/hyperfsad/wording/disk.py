@@ -6,7 +6,7 @@ from typing import Any
 
 from . import Sentences
 
-_WRITE_PROBLEMS = {
+WRITE_PROBLEMS = {
     errno.ENOSPC: "the disk is full; free some space or write elsewhere",
     errno.EDQUOT: "the disk quota is used up; free some space or write elsewhere",
     errno.EACCES: "writing there is not allowed; write elsewhere",
@@ -19,10 +19,11 @@ _WRITE_PROBLEMS = {
     errno.ELOOP: "its folder is a link that leads to itself",
     errno.ENAMETOOLONG: "the name is too long for this file system",
 }
+"""Errors of the operating system that a user can act upon."""
 
 
 def _write_failed(path: Path, error: int, **_: Any) -> str:
-    return f"Cannot write {path}: {_WRITE_PROBLEMS[error]}."
+    return f"Cannot write {path}: {WRITE_PROBLEMS[error]}."
 
 
 def _locked(path: Path, holder: str, **_: Any) -> str:
