@@ -29,6 +29,7 @@ from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.images.reading import product_folders
 from hyperfsad.method.memory import MemoryBank
+from tests.codes import raises
 
 NAMES = ("Dichtung groß", "bolt", "plate 2")
 
