@@ -299,7 +299,7 @@ def test_nothing_outside_is_reported_or_explained(tiny: str, photos: Path) -> No
     assert (same.row, same.column) == (2, 2)
     nearest = same.layers[0].neighbours[0]
     assert (nearest.row, nearest.column) == (2, 2)
-    with pytest.raises(UsageError, match=r"90, 75 of .* lies outside the region of interest"):
+    with raises(UsageError, "place-outside-roi", x=90, y=75):
         result.evidence(90, 75)
 
 

@@ -14,6 +14,7 @@ from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.evidence import hypergraph_picture
 from hyperfsad.evidence.hypergraph_picture import coloured
 from hyperfsad.images.loading import load_image
+from tests.codes import raises
 from tests.conftest import make_picture
 
 
@@ -110,7 +111,7 @@ def test_a_column_names_the_patch_that_evidence_names(
         found[key] = float(weight)
     assert found.keys() == told.keys()
     assert list(found.values()) == pytest.approx([told[key] for key in found], abs=1e-6)
-    with pytest.raises(UsageError, match="none of them"):
+    with raises(UsageError, "column-unknown"):
         graph.place(graph.incidence.shape[1])
 
 
@@ -138,11 +139,11 @@ def test_the_file_is_scipys_with_names(
 
 
 def test_what_it_cannot_show_is_one_sentence(fitted: HyperFSAD, photos: Path, tiny: str) -> None:
-    with pytest.raises(UsageError, match=r"layer is one that the detector uses \(1, 2, 3, 4\)"):
+    with raises(UsageError, "layer-unused", given=9, used="1, 2, 3, 4"):
         fitted.hypergraph(photos / "4.png", 9)
     tiled = HyperFSAD(tiny, recipe="paper-offline", resolution=56, tiles=56, device="cpu")
     tiled.fit([photos / "0.png"], threshold=False)
-    with pytest.raises(UsageError, match="without tiles"):
+    with raises(UsageError, "hypergraph-with-tiles"):
         tiled.hypergraph(photos / "4.png")
 
 

@@ -17,6 +17,7 @@ from hyperfsad.views import tile_memory
 from hyperfsad.views.tile_files import NormalTiles, SavedFile, Spool, TileWriter
 from hyperfsad.views.tile_memory import TileMemory
 from hyperfsad.views.tiling import Tiling
+from tests.codes import raises
 
 GRID, LAYERS, WIDTH = 16, 2, 24
 CPU = torch.device("cpu")
@@ -144,13 +145,13 @@ def test_a_full_disk_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) ->
     spool = Spool()
     with open("/dev/full", "w+b", buffering=0) as full:
         monkeypatch.setattr(spool, "_file", full)
-        with pytest.raises(HyperfsadError, match=r"cannot be kept in .*: the disk is full.*TMPDIR"):
+        with raises(HyperfsadError, "tile-spool-full", reason="the disk is full"):
             spool.append(b"x" * 100)
 
 
 def test_a_folder_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", "/nowhere/at/all")
-    with pytest.raises(HyperfsadError, match=r"cannot be kept in /nowhere/at/all: no such file"):
+    with raises(HyperfsadError, "tile-spool-full", folder="/nowhere/at/all"):
         Spool()
 
 
@@ -172,15 +173,15 @@ def test_a_file_that_changed_or_went_is_noticed_when_it_is_read(tmp_path: Path) 
     content[saved.tile_bytes + 5] ^= 1
     path.write_bytes(content)
     assert torch.equal(saved.tokens(0), tiles.tokens(0))
-    with pytest.raises(DetectorFileError, match="damaged, or was changed"):
+    with raises(DetectorFileError, "tile-damaged"):
         saved.tokens(1)
     path.write_bytes(content[:-1])
-    with pytest.raises(DetectorFileError, match="damaged, or was changed"):
+    with raises(DetectorFileError, "tile-damaged"):
         saved.tokens(len(saved) - 1)
     assert isinstance(saved.file, SavedFile)
     saved.file.close()
     path.unlink()
-    with pytest.raises(DetectorFileError, match="cannot be read: No such file"):
+    with raises(DetectorFileError, "tile-unreadable"):
         saved.tokens(0)
 
 
@@ -191,7 +192,7 @@ def test_numbers_that_are_none_are_refused(value: float) -> None:
     tokens = random_tokens(1)
     tokens[1, 2, 3] = value
     writer.add(tokens)
-    with pytest.raises(DetectorFileError, match="is damaged"):
+    with raises(DetectorFileError, "tile-damaged"):
         writer.finish().tokens(0)
 
 

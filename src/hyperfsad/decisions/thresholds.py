@@ -11,11 +11,11 @@ Three methods; every result says which one it was:
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from statistics import NormalDist, fmean
-from typing import Any, TypeAlias
+from typing import Any, Protocol, SupportsFloat, TypeAlias
 
 from ..errors import UsageError, brief
 
@@ -125,6 +125,18 @@ class Calibration:
         return cls(stored["method"], *thresholds, rate, images, scores, stale, odd, alike)
 
 
+class ScoredImage(Protocol):
+    """What thresholds need of an image."""
+
+    @property
+    def score(self) -> float:
+        """The image score."""
+
+    @property
+    def peak(self) -> float:
+        """The largest value of the map."""
+
+
 @dataclass(frozen=True)
 class LeaveOneOut:
     """What the normal images of a detector show without further good parts."""
@@ -137,6 +149,14 @@ class LeaveOneOut:
     """How far the places of each image are from one another: the mean of its largest hundredths."""
     total: int
     """K, the number of normal images."""
+
+    @classmethod
+    def of(
+        cls, held_out: Sequence[ScoredImage], self_distances: Iterable[SupportsFloat], total: int
+    ) -> "LeaveOneOut":
+        """From what each image showed while it was left out."""
+        scores, peaks = (one.score for one in held_out), (one.peak for one in held_out)
+        return cls(tuple(scores), tuple(peaks), tuple(map(float, self_distances)), total)
 
     @property
     def different(self) -> float:

@@ -20,46 +20,14 @@ from PIL import Image
 from ..decisions.route import Route
 from ..disk.files import write_file
 from ..errors import UsageError
-from ..images.geometry import rotate_back
-from ..images.loading import LoadedImage, NormalImage, save_picture
+from ..images.loading import LoadedImage, save_picture
 from .hypergraph_picture import DegreePanel, Panel, draw_hypergraphs
-from .patch import as_it_is
+from .patch import NormalPatch, NormalView, as_it_is
 
 if TYPE_CHECKING:  # scipy takes a while to load, and few ask for a hypergraph
     from scipy.sparse import csr_array
 
 Counts = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class NormalView:
-    """A support image in one orientation: `grid`² columns of the incidence belong to it."""
-
-    image: NormalImage
-    view: int = 0
-    """0 is the image itself; others are turned copies."""
-    angle: float = 0.0
-    """Degrees, against the clock, by which it is turned."""
-
-    @property
-    def name(self) -> str:
-        """The image's name, and the turn of a copy."""
-        return f"{self.image.name} (turned {self.angle:g}°)" if self.angle else self.image.name
-
-
-@dataclass(frozen=True)
-class NormalPatch:
-    """The normal patch of one column of the incidence."""
-
-    image: str
-    sha256: str
-    view: int
-    angle: float
-    row: int
-    column: int
-    """On the patch grid of that view."""
-    centre: tuple[float, float]
-    """x and y of its centre in the support image as it is on disk, as parts of width and height."""
 
 
 @dataclass(frozen=True)
@@ -103,15 +71,10 @@ class Hypergraph:
     def place(self, column: int) -> NormalPatch:
         """The normal patch of a column: its image, and where it is in it."""
         if not 0 <= column < self.incidence.shape[1]:
-            raise UsageError(
-                f"The columns are 0 to {self.incidence.shape[1] - 1}, one for each normal patch;"
-                f" {column} is none of them."
-            )
+            raise UsageError("column-unknown", given=column, last=self.incidence.shape[1] - 1)
         entry, patch = divmod(int(column), self.grid**2)
-        (row, across), of = divmod(patch, self.grid), self.normal[entry]
-        x, y = (across + 0.5) / self.grid, (row + 0.5) / self.grid
-        centre = rotate_back(x, y, of.angle, of.image.size or (1, 1))
-        return NormalPatch(of.image.name, of.image.sha256, of.view, of.angle, row, across, centre)
+        row, across = divmod(patch, self.grid)
+        return self.normal[entry].patch(row, across, self.grid, self.grid)
 
     def over(self, values: NDArray[Any], entry: int | None = None) -> NDArray[Any]:
         """Values of the query patches, or of the normal patches of one view, as a map."""

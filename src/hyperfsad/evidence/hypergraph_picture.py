@@ -90,8 +90,8 @@ def draw_hypergraphs(
     _scale(page, MARGIN + _SIDE // 2 + 10, below + 12, "degree", degrees)
     missing = [found for found in support if found.missing]
     if missing:
-        told = "Not on disk any more, or changed: " + missing[0].tell_missing()
-        page.text(MARGIN, below + 70, told, 13)
+        names = missing[0].warn_missing()
+        page.text(MARGIN, below + 70, f"No longer on disk, or changed: {names}", 13)
     return page.canvas
 
 

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..decisions.route import Route, route_fields
-from ..images.loading import LoadedImage
+from ..images.geometry import rotate_back
+from ..images.loading import LoadedImage, NormalImage
 from ..messages import as_rows
 
 
@@ -28,8 +29,8 @@ def against(value: float, threshold: float) -> str:
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """An active normal patch."""
+class NormalPatch:
+    """A patch of a support image."""
 
     image: str
     """The support image's name, as it was given when the detector learnt."""
@@ -40,17 +41,54 @@ class Neighbour:
     row: int
     column: int
     """On the patch grid of that view."""
+    angle: float
+    """Degrees, against the clock, by which the view is turned."""
+    centre: tuple[float, float]
+    """x and y of the patch's centre in the support image as it is on disk, as parts of its width
+    and height."""
+
+
+@dataclass(frozen=True)
+class NormalView:
+    """A support image in one orientation."""
+
+    image: NormalImage
+    view: int = 0
+    """0 is the image itself; others are turned copies."""
+    angle: float = 0.0
+    """Degrees, against the clock, by which it is turned."""
+
+    @property
+    def name(self) -> str:
+        """The image's name, and the turn of a copy."""
+        return f"{self.image.name} (turned {self.angle:g}°)" if self.angle else self.image.name
+
+    def patch(self, row: int, column: int, rows: int, columns: int) -> NormalPatch:
+        """A patch of its grid."""
+        x, y = (column + 0.5) / columns, (row + 0.5) / rows
+        centre = rotate_back(x, y, self.angle, self.image.size or (1, 1))
+        image = self.image
+        return NormalPatch(image.name, image.sha256, self.view, row, column, self.angle, centre)
+
+
+@dataclass(frozen=True)
+class Neighbour(NormalPatch):
+    """An active normal patch."""
+
     weight: float
     similarity: float
     """Its cosine to the query patch."""
     rows: int
     columns: int
-    """Of that patch grid."""
-    angle: float = 0.0
-    """Degrees, against the clock, by which the view is turned."""
-    centre: tuple[float, float] = (0.0, 0.0)
-    """x and y of the patch's centre in the support image as it is on disk, as parts of its width
-    and height."""
+    """Of its view's patch grid."""
+
+    @classmethod
+    def of(
+        cls, patch: NormalPatch, weight: float, similarity: float, shape: tuple[int, int]
+    ) -> "Neighbour":
+        """A patch of a grid of a shape, with its weight and similarity."""
+        rows, columns = shape
+        return cls(**vars(patch), weight=weight, similarity=similarity, rows=rows, columns=columns)
 
     @property
     def copy(self) -> str:

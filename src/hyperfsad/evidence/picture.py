@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from PIL import Image
 
+from ..messages import Notice
 from .page import LINE, MARGIN, NOTHING, PALE, Page, fitted
 from .patch import LayerEvidence, MissingPiece, Neighbour, PatchEvidence
 from .support import SupportPictures
@@ -62,13 +63,7 @@ def _draw_title(page: Page, evidence: PatchEvidence) -> None:
 
 def _tell_missing(page: Page, support: SupportPictures, top: int) -> None:
     """Says in the picture and in a warning which good parts could not be shown."""
-    page.text(
-        _MARGIN,
-        top,
-        "Not on disk any more, or changed, so only their places are shown (--normal DIR names"
-        " the folder where they lie now):",
-    )
-    page.text(_MARGIN, top + 19, support.tell_missing())
+    page.text(_MARGIN, top, Notice("support-gone-caption", names=support.warn_missing()))
 
 
 def _draw_query(page: Page, evidence: PatchEvidence, query: Image.Image, top: int) -> None:

@@ -10,6 +10,7 @@ from PIL import Image
 from ..errors import HyperfsadWarning, ImageError, UsageError
 from ..images.loading import LoadedImage, load_image
 from ..images.reading import find_images
+from ..messages import Notice
 
 
 class SupportPictures:
@@ -43,18 +44,12 @@ class SupportPictures:
         self.missing[name] = None
         return None
 
-    def tell_missing(self) -> str:
+    def warn_missing(self) -> str:
         """Warns of good parts that could not be shown; their names, for the picture."""
         names = list(self.missing)
-        told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        warnings.warn(
-            "The picture shows only the places in these good parts, which are not on disk any more"
-            f" or have changed: {told}; --normal DIR (in Python: normal) names the folder where"
-            " they lie now.",
-            HyperfsadWarning,
-            stacklevel=5,
-        )
-        return told
+        listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        warnings.warn(Notice("support-gone", names=listed), HyperfsadWarning, stacklevel=5)
+        return listed
 
     def _find(self, name: str, sha256: str) -> LoadedImage | None:
         picture = _loaded(name) if self._by_name else None

@@ -13,7 +13,7 @@ from ..encoders.engines import TokenModel
 from ..method.matching import smoothed
 from ..method.scoring import cls_similarities, mean_of_layers
 from ..results.levels import Levels
-from ..views.whole import CLEARLY_BETTER, FACING, WholeView
+from ..views.whole import CLEARLY_BETTER, COMPARED_ORIENTATIONS, WholeView
 from . import sparse
 from .lacking import Lacking
 
@@ -145,7 +145,7 @@ class Memory(nn.Module):
             return None
         distances = (1 - cls_similarities(cls, self.cls)).clamp(min=0).mean(dim=-1)
         own = distances[:, self.groups]
-        few = min(FACING, self.groups.shape[1])
+        few = min(COMPARED_ORIENTATIONS, self.groups.shape[1])
         nearest = own.topk(few, dim=-1, largest=False).indices
         entries = self.groups.expand(cls.shape[0], -1, -1).gather(-1, nearest)
         plain = own.amin(dim=-1) > CLEARLY_BETTER * own[..., 0]

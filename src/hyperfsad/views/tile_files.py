@@ -95,10 +95,7 @@ class Spool:
     def _refusal(self, error: OSError) -> HyperfsadError:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         why = "the disk is full" if full else reason(error).lower()
-        return HyperfsadError(
-            f"The tiles of the normal images cannot be kept in {self._folder}: {why};"
-            " name a folder with more room in TMPDIR."
-        )
+        return HyperfsadError("tile-spool-full", folder=self._folder, reason=why)
 
 
 class SavedFile:
@@ -120,7 +117,9 @@ class SavedFile:
                     self._handle = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
                 return _read_at(self._handle, start, length)
         except OSError as error:
-            raise DetectorFileError(f"{self.path} cannot be read: {reason(error)}.") from error
+            raise DetectorFileError(
+                "tile-unreadable", file=self.path, reason=reason(error)
+            ) from error
 
     def __deepcopy__(self, _: object) -> "SavedFile":
         return self
@@ -192,10 +191,7 @@ class NormalTiles:
         return (self.content(index) for index in range(len(self)))
 
     def _damaged(self) -> DetectorFileError:
-        return DetectorFileError(
-            f"{self.file.name} is damaged, or was changed while it was in use:"
-            " a tile of a normal image is not what was stored. Load or fit the detector again."
-        )
+        return DetectorFileError("tile-damaged", file=self.file.name)
 
 
 class TileWriter:

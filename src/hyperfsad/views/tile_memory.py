@@ -22,7 +22,7 @@ from ..method.matching import (
     distances_apart,
 )
 from .tile_files import NormalTiles
-from .view import cells, distance_of_places
+from .view import cells, grid_distance
 
 EVERYWHERE = 64
 """Normal tiles that are all held, up to 630 MB with all that is derived from them."""
@@ -152,7 +152,7 @@ class TileMemory:
         """The distances of a normal image's tile from its own image around it, (N,)."""
         tiling, here = self.images[image].tiling, [(image, number)]
         around = [(image, n) for n in tiling.around(*tiling.centre(number))]
-        apart = distance_of_places(self._cells(here), self._cells(around)).to(self._device)
+        apart = grid_distance(self._cells(here), self._cells(around)).to(self._device)
         return distances_apart(self._tokens(here), self._tokens(around), apart, self._how)
 
     def _tokens(self, places: Sequence[tuple[int, int]]) -> list[Tensor]:

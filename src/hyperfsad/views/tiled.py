@@ -22,26 +22,26 @@ from ..disk.tensors import StreamedTensor
 from ..encoders.encoder import Encoder, PreparedImage, Tokens
 from ..errors import UsageError
 from ..evidence.active import Namer, layer_evidence
-from ..evidence.patch import Neighbour
+from ..evidence.patch import Neighbour, NormalView
 from ..images.geometry import PatchGrid
 from ..images.loading import LoadedImage, batched, load_image
-from ..messages import Progress, no_progress
+from ..messages import Notice, Progress, no_progress
 from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore
 from .tile_files import NormalTiles, Spool, TileWriter, replaced_files, tile_streams
 from .tile_memory import TileMemory
 from .tile_sample import beyond, decided, sample, spread
 from .tiling import Maps, Tiling
-from .view import LEVEL_IMAGES, SELF_DISTANCE, Place, Rules, Shown, View, left_out
-from .whole import LEVEL_BANK, WholeView
+from .view import LEVEL_IMAGES, SELF_DISTANCE, ExplainedPatch, Rules, ScoreAndPeak, View
+from .whole import SCALE_BANK, WholeView
 
 NOTIFY_AFTER = 60.0
 """Seconds between two messages on how far a large image is."""
 
-LEVEL_TILES = 4
+SCALE_TILES = 4
 """Tiles of a normal image that set the level of the colour scale."""
 
-ASKED = 4
+HELD_OUT_TILED = 4
 """Normal images that are left out for a threshold."""
 
 
@@ -61,7 +61,7 @@ class TiledView(View):
 
     def fitted(self, bank: MemoryBank) -> "TiledView":
         if len(bank.extras) != len(bank):
-            raise UsageError("This memory bank was made without tiles; fit it again.")
+            raise UsageError("bank-without-tiles")
         view = TiledView(self.rules, self.side)
         view.bank = bank
         view._whole = self._whole.fitted(bank)
@@ -99,7 +99,10 @@ class TiledView(View):
             yield from encoder.encode_prepared(pixels).patches
             if time.monotonic() - said >= NOTIFY_AFTER:
                 said = time.monotonic()
-                self.rules.notify(f"{picture.name}: {numbers[-1] + 1} of {len(tiling)} tiles.")
+                done = numbers[-1] + 1
+                self.rules.notify(
+                    Notice("tiles-done", image=picture.name, done=done, total=len(tiling))
+                )
 
     def _pixels(self, picture: LoadedImage, tiling: Tiling, number: int) -> NDArray[np.float32]:
         settings, box = self.rules.settings, tiling.box(number)
@@ -153,18 +156,18 @@ class TiledView(View):
 
     def normal_distances(self) -> Tensor:
         """A few tiles of each normal image against the others, or of a lone one against itself."""
-        bank = self.bank.first(LEVEL_BANK)
+        bank = self.bank.first(SCALE_BANK)
         how, device, entries = self.rules.comparison, bank.cls.device, bank.entries
         found = []
         if len(entries) == 1:
             lone = TileMemory(bank.extras[:1], how, device)
-            numbers = spread(len(bank.extras[0]), 2 * LEVEL_TILES)
+            numbers = spread(len(bank.extras[0]), 2 * SCALE_TILES)
             found = [lone.self_distances(0, number) for number in numbers]
         else:
             for of_image in entries[:LEVEL_IMAGES]:
                 others = TileMemory(bank.without(*of_image).extras, how, device)
                 image: NormalTiles = bank.extras[of_image[0]]
-                for number in spread(len(image), LEVEL_TILES):
+                for number in spread(len(image), SCALE_TILES):
                     tokens = image.tokens(number).to(device)
                     found.append(others.distances(tuple(tokens), *image.tiling.centre(number)))
         return torch.cat([how.map_of(distances) for distances in found])
@@ -172,28 +175,28 @@ class TiledView(View):
     def leave_one_out(self, progress: Progress = no_progress) -> LeaveOneOut:
         """As the whole view does, from a sample of the tiles of the first few images."""
         bank, count = self.bank, len(self.bank)
-        asked = progress(range(min(count, ASKED)), "threshold")
+        asked = progress(range(min(count, HELD_OUT_TILED)), "threshold")
         apart, held_out = [], []
         for entry in asked:
             tiling: Tiling = bank.extras[entry].tiling
             own = [self._memory.self_distances(entry, number) for number in sample(tiling)]
-            apart.append(float(SELF_DISTANCE(torch.cat(own))))
+            apart.append(SELF_DISTANCE(torch.cat(own)))
             if count > 1:
                 held_out.append(self._held_out(entry))
-        return left_out(held_out, apart, count)
+        return LeaveOneOut.of(held_out, apart, count)
 
-    def _held_out(self, entry: int) -> Shown:
+    def _held_out(self, entry: int) -> ScoreAndPeak:
         """What a normal image shows of itself while it is not remembered."""
         others, whole = self._memory.without(entry), self._whole.fitted(self.bank.without(entry))
         return self._compared(self.bank, entry, others, whole)
 
-    def score_entry(self, bank: MemoryBank, entry: int) -> Shown:
+    def score_entry(self, bank: MemoryBank, entry: int) -> ScoreAndPeak:
         """From a sample of its tiles."""
         return self._compared(bank, entry, self._memory, self._whole)
 
     def _compared(
         self, bank: MemoryBank, entry: int, others: TileMemory, whole: WholeView
-    ) -> Shown:
+    ) -> ScoreAndPeak:
         tiles: NormalTiles = bank.extras[entry]
         tiling, numbers = tiles.tiling, sample(tiles.tiling)
         maps = [
@@ -204,22 +207,22 @@ class TiledView(View):
 
     def _shown(
         self, tiling: Tiling, numbers: Sequence[int], maps: Sequence[Maps], whole: TokenScore
-    ) -> Shown:
+    ) -> ScoreAndPeak:
         """Its score and its peak as they would be with all of its tiles."""
         values = decided(tiling, numbers, maps)
         missing = tiling.rows * tiling.columns / values.shape[1]
         finest, mean = values[0], values[-1]
         close = self._pooled(finest) + beyond(finest, missing)
         branches = whole.branches.with_values(map=max(whole.branches.values["map"], close))
-        return Shown(branches.total, float(mean.max()) + beyond(mean, missing))
+        return ScoreAndPeak(branches.total, float(mean.max()) + beyond(mean, missing))
 
     def grid_over(self, size: tuple[int, int]) -> PatchGrid:
         tiling = self.tiling(size)
         return PatchGrid(tiling.rows, tiling.columns, size)
 
-    def place(
+    def explained(
         self, picture: LoadedImage, at: tuple[float, float] | None, encoder: Encoder
-    ) -> Place:
+    ) -> ExplainedPatch:
         """Where tiles overlap, several of them cover a patch. Explained is the one whose centre is
         nearest, which weighs most; the map shows the weighted mean of all."""
         how, tiling = self.rules.comparison, self.tiling(picture.size)
@@ -244,7 +247,7 @@ class TiledView(View):
             layer_evidence(layer, query[index][patch], self._memory.rows(places, index), how, named)
             for index, layer in enumerate(self.rules.settings.layers)
         ]
-        return Place(row, column, value, shown, tuple(layers))
+        return ExplainedPatch(row, column, value, shown, tuple(layers))
 
     def _namer(self, places: Sequence[tuple[int, int]]) -> Namer:
         """Names rows of the tiles at these places."""
@@ -255,19 +258,11 @@ class TiledView(View):
             number, tile_number = places[which]
             tiling = self._memory.images[number].tiling
             tile, (down, across) = tiling[tile_number], divmod(cell, grid)
-            image, at = self.bank.images[number], (tile.row + down, tile.column + across)
-            return Neighbour(
-                image=image.name,
-                sha256=image.sha256,
-                view=0,
-                row=at[0],
-                column=at[1],
-                weight=weight,
-                similarity=similarity,
-                rows=tiling.rows,
-                columns=tiling.columns,
-                centre=((at[1] + 0.5) / tiling.columns, (at[0] + 0.5) / tiling.rows),
+            shape = tiling.rows, tiling.columns
+            place = NormalView(self.bank.images[number]).patch(
+                tile.row + down, tile.column + across, *shape
             )
+            return Neighbour.of(place, weight, similarity, shape)
 
         return named
 

@@ -1,4 +1,4 @@
-"""How an image is looked at: one interface, as a whole (`whole`) or in tiles (`tiled`).
+"""How an image is seen: one interface, as a whole (`whole`) or in tiles (`tiled`).
 
 A view is made unfitted; `fitted` gives one that knows a memory bank and can be asked. It knows
 nothing of the detector that uses it, only its rules.
@@ -29,7 +29,7 @@ from ..method.matching import Comparison
 from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling, TokenScore
 
-LEVEL_QUANTILE = 0.99
+SCALE_QUANTILE = 0.99
 
 LEVEL_IMAGES = 4
 """Normal images that set the level of the colour scale; more cost time and move it little."""
@@ -59,15 +59,15 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What an image showed: its score, and the peak of its map."""
+class ScoreAndPeak:
+    """The score of an image, and the peak of its map."""
 
     score: float
     peak: float
 
 
 @dataclass(frozen=True)
-class Place:
+class ExplainedPatch:
     """What a view found at one patch."""
 
     row: int
@@ -116,7 +116,7 @@ class View(Plain, ABC):
 
     def compacted(self, kept: Tensor) -> "View":
         """The same view, compared with some rows of its bank alone."""
-        raise UsageError("Tiles are compared near their own place; take tiles or a compact memory.")
+        raise UsageError("compact-with-tiles")
 
     @abstractmethod
     def score(self, images: Sequence[PreparedImage], encoder: Encoder) -> list[TokenScore]:
@@ -127,7 +127,7 @@ class View(Plain, ABC):
         """The scores of images of which only the tokens as a whole are known."""
 
     @abstractmethod
-    def score_entry(self, bank: MemoryBank, entry: int) -> "Shown | TokenScore":
+    def score_entry(self, bank: MemoryBank, entry: int) -> "ScoreAndPeak | TokenScore":
         """What an image of another bank shows, whose tokens are known already."""
 
     @abstractmethod
@@ -143,9 +143,9 @@ class View(Plain, ABC):
         """The patches of the map over an image of a size."""
 
     @abstractmethod
-    def place(
+    def explained(
         self, picture: LoadedImage, at: tuple[float, float] | None, encoder: Encoder
-    ) -> Place:
+    ) -> ExplainedPatch:
         """What it finds at a pixel of an image; without one, at the map's peak."""
 
     def colour_scale(self) -> tuple[float, float]:
@@ -162,13 +162,13 @@ class View(Plain, ABC):
         """Which normal patches rebuilt the patch at x, y; without a place, at the map's peak."""
         width, height = picture.size
         if (x is None) != (y is None):
-            raise UsageError("A place is given by both x and y.")
+            raise UsageError("place-incomplete")
         if x is not None and y is not None and not (0 <= x < width and 0 <= y < height):
             raise UsageError(
-                f"{x:g}, {y:g} lies outside {picture.name}, which has {width}×{height} pixels."
+                "place-outside", x=x, y=y, image=picture.name, width=width, height=height
             )
         at = None if x is None or y is None else (x, y)
-        found, grid = self.place(picture, at, encoder), self.grid_over(picture.size)
+        found, grid = self.explained(picture, at, encoder), self.grid_over(picture.size)
         x, y = grid.centre(found.row, found.column) if at is None else at
         return Evidence(
             image=picture.name,
@@ -189,10 +189,7 @@ class View(Plain, ABC):
 
     def hypergraph(self, picture: LoadedImage, layer: int | None, encoder: Encoder) -> Hypergraph:
         """Which normal patches rebuild which patches of an image, in one layer."""
-        raise UsageError(
-            "With tiles, each tile has normal patches of its own and tiles overlap, so an image has"
-            " no single hypergraph; fit a detector without tiles, or explain one place."
-        )
+        raise UsageError("hypergraph-with-tiles")
 
     def described(self) -> Any:
         """How images are cut up, as a detector's header says it; None: not at all."""
@@ -216,16 +213,8 @@ class View(Plain, ABC):
 
 def scale_of(distances: Tensor) -> tuple[float, float]:
     """The colour scale that distances of good patches set."""
-    low = max(float(distances.quantile(LEVEL_QUANTILE)), 1e-6)
+    low = max(float(distances.quantile(SCALE_QUANTILE)), 1e-6)
     return low, SPAN * low
-
-
-def left_out(
-    held_out: "Sequence[Shown | TokenScore]", self_distances: Sequence[float], total: int
-) -> LeaveOneOut:
-    """What the normal images showed, as thresholds need it."""
-    scores, peaks = [one.score for one in held_out], [one.peak for one in held_out]
-    return LeaveOneOut(tuple(scores), tuple(peaks), tuple(self_distances), total)
 
 
 def cells(grid: int) -> Tensor:
@@ -233,6 +222,6 @@ def cells(grid: int) -> Tensor:
     return torch.cartesian_prod(torch.arange(grid), torch.arange(grid))
 
 
-def distance_of_places(own: Tensor, others: Tensor) -> Tensor:
+def grid_distance(own: Tensor, others: Tensor) -> Tensor:
     """How many patches apart two sets of places are, (own, others)."""
     return (own[:, None] - others[None]).abs().amax(dim=-1)
