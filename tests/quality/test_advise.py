@@ -118,13 +118,6 @@ def test_settings_follow_the_pictures_and_the_budget(
     assert all("at most 2 times was allowed." in why for _, why in left_out)
 
 
-def test_what_was_left_out_is_told() -> None:
-    usual = trial("usual", {"good": [0.7] * 4, "bad": [2.0] * 4})
-    left_out = ((CandidateSetting("in tiles", cost=9.0), "An image takes too long."),)
-    text = advice_text(Advice((usual,), (512, 512), left_out))
-    assert "Left out: in tiles. An image takes too long." in text.splitlines()
-
-
 def test_advice_from_good_parts_alone(make: Callable[..., HyperFSAD], photos: Path) -> None:
     paths = sorted(map(str, photos.iterdir()))
     advice = advise(paths, make=make, max_cost=2)

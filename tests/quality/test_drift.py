@@ -117,12 +117,6 @@ def test_images_to_add_cover_each_kind_of_the_new() -> None:
     assert int(report.add[0]) < 30 <= int(report.add[1])
 
 
-def test_the_same_stream_gives_the_same_report() -> None:
-    stream = [(str(place), float(score)) for place, score in enumerate(SCORES.random(50))]
-    first, second = (monitor_scores([0.1, 0.2, 0.5, 0.9], stream).to_json() for _ in range(2))
-    assert first == second
-
-
 @pytest.mark.parametrize(
     ("calibration", "settings", "code"),
     [

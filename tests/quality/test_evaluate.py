@@ -12,12 +12,10 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from hyperfsad import HyperFSAD, ProductDetector, UsageError
 from hyperfsad.quality.evaluate import evaluate
-from hyperfsad.quality.evaluated_images import EvaluatedImage, WorstErrors
-from hyperfsad.quality.evaluation import EvaluatedDetector, Evaluation
+from hyperfsad.quality.evaluated_images import WorstErrors
 from hyperfsad.quality.evaluation_page import evaluation_text, save_evaluation
 from hyperfsad.quality.test_set import TestImage, TestSet
 from tests.codes import raises
-from tests.conftest import make_picture
 from tests.detector.test_products import product_picture
 from tests.quality.conftest import BADS, GOODS
 
@@ -168,12 +166,6 @@ def test_a_threshold_of_zero_is_refused(judge: HyperFSAD, tree: Path) -> None:
         evaluate(judge, tree)
 
 
-def test_either_a_tree_or_parts(judge: HyperFSAD, tree: Path) -> None:
-    for place, good in ((None, ()), (tree, tree / "test" / "good")):
-        with raises(UsageError, "test-set-choice"):
-            evaluate(judge, place, good=good)
-
-
 @pytest.fixture
 def products(tiny: str, tmp_path: Path) -> ProductDetector:
     learnt = {
@@ -189,8 +181,9 @@ def test_parts_of_which_all_is_known(judge: HyperFSAD, tree: Path) -> None:
     found = evaluate(judge, test_set=truth)
     assert set(found.kinds) == {"dent"}
     assert found.auroc == evaluate(judge, tree).auroc
-    with raises(UsageError, "test-set-choice"):
-        evaluate(judge, tree, test_set=truth)
+    for place, good, test_set in ((tree, (), truth), (None, (), None), (tree, tree, None)):
+        with raises(UsageError, "test-set-choice"):
+            evaluate(judge, place, good=good, test_set=test_set)
 
 
 def test_several_products(products: ProductDetector, tmp_path: Path) -> None:
@@ -243,15 +236,6 @@ def test_files_hold_what_was_found(judge: HyperFSAD, tree: Path, tmp_path: Path)
         assert row["verdict"] == ("anomalous" if image.anomalous else "good")
 
 
-def test_a_spreadsheet_runs_no_name(tmp_path: Path) -> None:
-    name = "=HYPERLINK(1).png"
-    image = EvaluatedImage(name, True, "@kind", 0.5, 1.5, True)
-    save_evaluation(Evaluation(EvaluatedDetector("part.hfsad", 0.3), (image,)), tmp_path)
-    row = (tmp_path / "images.csv").read_text().splitlines()[1]
-    assert row.startswith("'=HYPERLINK(1).png,bad,'@kind,")
-    assert json.loads((tmp_path / "evaluation.json").read_text())["images"][0]["image"] == name
-
-
 def test_only_the_worst_errors_keep_a_picture(
     judge: HyperFSAD, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,9 +253,3 @@ def test_only_the_worst_errors_keep_a_picture(
         shots = getattr(found, shown)
         assert [shot.evaluated for shot in shots] == wrong[:2]
         assert all(shot.jpeg and shot.overlay for shot in shots)
-
-
-def test_small_samples_are_warned_about(judge: HyperFSAD, tree: Path, tmp_path: Path) -> None:
-    make_picture(3).save(tmp_path / "one.png")
-    found = evaluate(judge, good=[tree / "test" / "good", tmp_path / "one.png"])
-    assert "With 5 good parts, one of them is 20 %" in evaluation_text(found)

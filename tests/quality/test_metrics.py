@@ -50,21 +50,6 @@ def curve_point(admitted: Masks, masks: Masks) -> tuple[float, float]:
     return float(admitted[~masks].mean()), sum(overlaps) / len(overlaps)
 
 
-def plain_auroc(maps: Maps, masks: Masks) -> float:
-    pairs = maps[masks][:, None].astype(float) - maps[~masks][None].astype(float)
-    return float(((pairs > 0) + 0.5 * (pairs == 0)).mean())
-
-
-def plain_average_precision(maps: Maps, masks: Masks) -> float:
-    total, recall = 0.0, 0.0
-    for threshold in np.unique(maps)[::-1]:
-        admitted = maps >= threshold
-        found = (admitted & masks).sum() / masks.sum()
-        total += (found - recall) * float(masks[admitted].mean())
-        recall = found
-    return total
-
-
 def plain_pro(maps: Maps, masks: Masks, limit: float) -> float:
     points = [(0.0, 0.0)]
     points += [curve_point(maps >= threshold, masks) for threshold in np.unique(maps)[::-1]]
@@ -92,8 +77,6 @@ def plain_pro_200(maps: Maps, masks: Masks, limit: float) -> float:
 
 def assert_plain(maps: Maps, masks: Masks, limit: float = 0.3) -> None:
     values = pixel_metrics(maps, masks, pro_limit=limit)
-    assert values["P-AUROC"] == pytest.approx(plain_auroc(maps, masks), abs=1e-9)
-    assert values["P-AP"] == pytest.approx(plain_average_precision(maps, masks), abs=1e-9)
     assert values["PRO"] == pytest.approx(plain_pro(maps, masks, limit), abs=1e-9)
     assert values["PRO-200"] == pytest.approx(plain_pro_200(maps, masks, limit), abs=1e-9)
 
@@ -162,23 +145,11 @@ def test_one_kind_of_image_defines_no_metric(labels: list[bool]) -> None:
     assert values == {"I-AUROC": None, "I-F1": None, "I-AP": None}
 
 
-@pytest.mark.parametrize("rows", [["..", ".."], ["xx", "xx"]])
+@pytest.mark.parametrize("rows", [["..", ".."], ["xx", "xx"], []])
 def test_one_kind_of_pixel_defines_no_metric(rows: list[str]) -> None:
-    values = pixel_metrics(maps_of([0.1, 0.2], [0.3, 0.4]), masks_of(*rows))
+    masks = masks_of(*rows) if rows else np.zeros((0, 1, 2), dtype=bool)
+    values = pixel_metrics(maps_of([0.1, 0.2], [0.3, 0.4])[: len(rows)], masks)
     assert values == {"P-AUROC": None, "PRO": None, "PRO-200": None, "P-AP": None}
-
-
-def test_no_image_defines_no_metric() -> None:
-    values = pixel_metrics(np.zeros((0, 4, 4), dtype=np.float32), np.zeros((0, 4, 4), dtype=bool))
-    assert set(values.values()) == {None}
-
-
-def test_a_single_region() -> None:
-    """Of ten normal pixels one outscores half the region: 0.5 up to a rate of 0.1, then 1."""
-    maps = maps_of([0.9, 0.7, 0.8, *[0.1] * 9])
-    masks = masks_of("xx..........")
-    assert pixel_metrics(maps, masks)["PRO"] == pytest.approx((0.1 * 0.5 + 0.2 * 1) / 0.3)
-    assert_plain(maps, masks)
 
 
 def test_a_small_region_counts_as_much_as_a_large_one() -> None:
@@ -191,43 +162,12 @@ def test_a_small_region_counts_as_much_as_a_large_one() -> None:
     assert (first["P-AUROC"], second["P-AUROC"]) == pytest.approx((8 / 9, 1 / 9))
 
 
-def test_regions_that_touch_at_a_corner_are_one() -> None:
-    """A found pixel and a missed one: half of one region, where the third is found."""
-    masks = np.zeros((1, 5, 20), dtype=bool)
-    masks[0, [0, 1, 4], [0, 1, 19]] = True
-    maps = np.full(masks.shape, 0.5, dtype=np.float32)
-    maps[0, [0, 1, 4], [0, 1, 19]] = [1.0, 0.0, 1.0]
-    assert pixel_metrics(maps, masks)["PRO"] == pytest.approx((1 / 2 + 1) / 2)
-    assert_plain(maps, masks)
-
-
-def test_regions_of_neighbouring_images_stay_apart() -> None:
-    """The pixel of one is found, the two of the other are not: a half, where joined a third."""
-    maps, masks = maps_of([1.0, 0.5, 0.5], [0.0, 0.0, 0.5]), masks_of("x..", "xx.")
-    assert pixel_metrics(maps, masks)["PRO"] == pytest.approx(1 / 2)
-
-
-def test_good_images_count_in_the_false_positive_rate() -> None:
-    """A normal pixel above the defect is a rate of 1/2 alone, of 1/5 beside a good image."""
-    maps, masks = maps_of([0.5, 0.9, 0.1], [0.1, 0.1, 0.1]), masks_of("x..", "...")
-    assert pixel_metrics(maps[:1], masks[:1])["PRO"] == 0
-    assert pixel_metrics(maps, masks)["PRO"] == pytest.approx((0.3 - 1 / 5) / 0.3)
-
-
 def test_a_step_that_crosses_the_limit_is_interpolated() -> None:
     """A defect ties with 6 of 10 normal pixels: 0.5 at the rate 0.3, the middle of its climb."""
     maps, masks = maps_of([0.5] * 7 + [0.1] * 4), masks_of("x..........")
     assert pixel_metrics(maps, masks)["PRO"] == pytest.approx(0.3 * 0.5 / 2 / 0.3)
     assert pixel_metrics(maps, masks, pro_limit=0.6)["PRO"] == pytest.approx(0.5)
     assert pixel_metrics(maps, masks, pro_limit=1)["PRO"] == pytest.approx(0.6 * 0.5 + 0.4)
-
-
-def test_pro_200_stops_at_the_last_rate_below_the_limit() -> None:
-    """Half is found at rates of 0.1 to 0.2, all from there on; the next rate, 0.9, is past 0.3."""
-    maps = maps_of([0.97, 0.53, 1.0, 0.553, *[0.503] * 7, 0.0])
-    values = pixel_metrics(maps, masks_of("xx.........."))
-    assert values["PRO-200"] == pytest.approx((0.2 - 0.1) * 0.5 / 0.2)
-    assert values["PRO"] == pytest.approx(((0.2 - 0.1) * 0.5 + (0.3 - 0.2) * 1) / 0.3)
 
 
 def test_pro_200_leaves_out_the_limit_itself() -> None:
@@ -244,17 +184,11 @@ def test_pro_200_of_a_single_rate_is_the_overlap_there() -> None:
     assert [values["PRO-200"] for values in (perfect, half, hopeless)] == [1, 0.5, 0]
 
 
-def test_images_in_any_order_and_layout_give_the_same() -> None:
-    maps, masks = drawn(5, 10**6, images=6, size=16)
-    values = pixel_metrics(maps, masks)
-    assert pixel_metrics(maps[::-1, :, ::-1], masks[::-1, :, ::-1]) == pytest.approx(values)
-    assert pixel_metrics(maps, masks.astype(np.uint8) * 255) == values  # type: ignore[arg-type]
-
-
 def test_the_inputs_are_left_alone() -> None:
     maps, masks = drawn(6, 3)
     kept_maps, kept_masks = maps.copy(), masks.copy()
-    pixel_metrics(maps, masks)
+    values = pixel_metrics(maps, masks)
+    assert pixel_metrics(maps, masks.astype(np.uint8) * 255) == values  # type: ignore[arg-type]
     assert np.array_equal(maps, kept_maps)
     assert np.array_equal(masks, kept_masks)
 
@@ -275,19 +209,12 @@ def test_scores_that_are_no_numbers_are_refused(value: float) -> None:
     ("maps", "masks"),
     [((2, 4, 4), (2, 4, 5)), ((2, 4, 4), (1, 4, 4)), ((4, 4), (4, 4))],
 )
-def test_shapes_that_do_not_fit_are_refused(maps: Any, masks: Any) -> None:
-    with raises(UsageError, "maps-shape"):
+def test_shapes_and_limits_that_do_not_fit_are_refused(maps: Any, masks: Any) -> None:
+    with raises(UsageError, "maps-shape", maps=maps, masks=masks):
         pixel_metrics(np.zeros(maps, dtype=np.float32), np.zeros(masks, dtype=bool))
-
-
-def test_labels_that_do_not_fit_the_scores_are_refused() -> None:
-    with raises(UsageError, "scores-shape"):
-        image_metrics([True, False], np.zeros(3))
-    with raises(UsageError, "scores-shape"):
-        image_metrics(np.zeros((2, 2), dtype=bool), np.zeros((2, 2)))
-
-
-@pytest.mark.parametrize("limit", [0.0, -0.1, 1.5, float("nan")])
-def test_a_limit_outside_of_0_to_1_is_refused(limit: float) -> None:
-    with raises(UsageError, "pro-limit-range"):
-        pixel_metrics(*drawn(8, 3), pro_limit=limit)
+    for labels, scores in ((2, 3), ((2, 2), (2, 2))):
+        with raises(UsageError, "scores-shape"):
+            image_metrics(np.zeros(labels, dtype=bool), np.zeros(scores))
+    for limit in (0.0, -0.1, 1.5, float("nan")):
+        with raises(UsageError, "pro-limit-range"):
+            pixel_metrics(*drawn(8, 3), pro_limit=limit)

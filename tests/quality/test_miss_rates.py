@@ -87,38 +87,6 @@ def test_the_curves_are_ordered(seed: int, images: int, layers: int, radius: flo
     assert (joint >= measured.max(axis=0) - 1e-12).all()
 
 
-def test_each_bound_can_be_met() -> None:
-    shots = np.arange(1, 6)
-    alike = np.full(7, 0.3)
-    assert jensen_curve(alike, shots) == pytest.approx(power_curve(0.3, shots))
-    assert power_curve(0.0, shots) == pytest.approx(exponential_curve(0.0, shots))
-    # one layer misses, the other never does: nothing is lost by adding up
-    near = flags(0, 6, 2, 0.6)
-    near[1] = ~np.eye(6, dtype=bool)
-    joint = joint_miss(near, shots)
-    assert joint == pytest.approx(measured_miss(near, shots).sum(axis=0))
-    # two layers that miss exclusive images add up as well
-    one, other = np.zeros((2, 4, 4), dtype=bool)
-    one[:2], other[2:] = True, True
-    both = np.stack([one, other]) & ~np.eye(4, dtype=bool)
-    few = np.arange(1, 4)
-    assert joint_miss(both, few) == pytest.approx(measured_miss(both, few).sum(axis=0))
-
-
-def test_the_true_miss_rate_lies_above_the_averaged_curve() -> None:
-    """A fifth of the parts is like no other: α promises far too much."""
-    random = np.random.default_rng(0)
-    common = random.random(400) < 0.8
-    near = np.equal.outer(common, common)[None] & common[None, :, None]
-    np.fill_diagonal(near[0], False)
-    share = neighbour_shares(near)[0]
-    shots = np.array([8])
-    missed = measured_miss(near, shots)[0, 0]
-    assert missed == pytest.approx(1 - common.mean(), abs=0.01)  # the rare ones are never covered
-    assert power_curve(float(share.mean()), shots)[0] < 0.01
-    assert exponential_curve(float(share.mean()), shots)[0] < 0.02
-
-
 def test_the_interval_holds_as_often_as_it_says() -> None:
     """The average over all pairs of 20 images on a line; truth 0.36 for a radius of 0.2."""
     random = np.random.default_rng(1)

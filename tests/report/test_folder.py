@@ -1,6 +1,5 @@
 """The output folder: the contract's files, runs that stop half way, and runs that come again."""
 
-import csv
 import json
 import os
 from pathlib import Path
@@ -60,16 +59,6 @@ def test_the_records_of_the_contract(detector: HyperFSAD, photos: Path, tmp_path
     bad = records[3]
     assert "3.png is not an image" in str(bad["error"])
     assert [bad[name] for name in ("score", "heatmap", "map")] == [None, None, None]
-
-
-def test_the_table_says_the_same(results: list[AnomalyResult], tmp_path: Path) -> None:
-    records = finished(tmp_path, results)
-    with (tmp_path / "results.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["image"] for row in rows] == [record["image"] for record in records]
-    assert float(rows[0]["score"]) == records[0]["score"]
-    assert rows[3]["score"] == ""
-    assert rows[0]["regions"] == ""  # no threshold yet, so none was looked for
 
 
 def test_regions_go_to_every_file(detector: HyperFSAD, photos: Path, tmp_path: Path) -> None:
@@ -253,15 +242,3 @@ def test_the_last_word_on_an_image_counts(tmp_path: Path) -> None:
     journal.close()
     again = begun(tmp_path / "j", tmp_path / "j")
     assert [e["turn"] for e in again.entries(["a.png"])] == [2]
-
-
-def test_only_a_journal_of_the_same_run_is_taken_up(tmp_path: Path) -> None:
-    begun(tmp_path / "j").add(entry("a.png"))
-    with (tmp_path / "j").open("a") as file:
-        file.write('{"stamp": [1, 2], "record": {"ima')  # killed while writing
-    same = begun(tmp_path / "j", tmp_path / "j")
-    same.add(entry("b.png"))
-    assert [e["record"]["image"] for e in same.entries(["b.png", "a.png"])] == ["b.png", "a.png"]
-    other = begun(tmp_path / "j", tmp_path / "j", run="other")
-    assert len(other) == 0
-    assert json.loads((tmp_path / "j").read_text()) == {"run": "other"}
