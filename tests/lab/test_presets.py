@@ -98,17 +98,17 @@ def test_the_average_needs_all_six_data_sets() -> None:
 
 
 def test_winclip_needs_an_encoder_that_reads(tiny: str, tmp_path: Path) -> None:
-    assert [settings.form for settings, _ in passes("peers", tiny, None, "paper-offline", 1)] == [
+    assert [settings.form for settings, _ in passes("peers", tiny, None, "paper-offline")] == [
         "unit"
     ]
     save_clip(tmp_path / "clip")
-    shared, windows = passes("peers", str(tmp_path / "clip"), None, "paper-offline", 1)
+    shared, windows = passes("peers", str(tmp_path / "clip"), None, "paper-offline")
     assert (shared[0].form, windows[0].form) == ("unit", "windows")
     assert [variant.label for variant in windows[1]] == ["winclip", "winclip, zero-shot"]
 
 
 def test_authors_settings_are_rows_beside_those_on_the_same_tokens() -> None:
-    plan = passes("authors", "dinov2-vits14", 448, "paper-offline", 1)
+    plan = passes("authors", "dinov2-vits14", 448, "paper-offline")
     assert [(s.form, s.resolution) for s, _ in plan] == [("unit", 448), ("mean", 672), ("raw", 392)]
     labels = [variant.label for _, variants in plan for variant in variants]
     assert labels == [

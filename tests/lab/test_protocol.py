@@ -78,7 +78,6 @@ def test_records_are_what_the_detector_gives(
         Variant("cls", lam=0.0),
         Variant("default", recipe="default"),
         *(Variant(name, peer=name) for name in SAME_TOKENS),
-        *(Variant(f"{name}, turned", peer=name, rotations=8) for name in ("nearest", "subspace")),
     )
     protocol = Protocol(shots=(1, 3), runs=2, variants=variants, eval_size=64)
     records = evaluate(category, protocol, cache, tmp_path / "work", done)
@@ -88,8 +87,7 @@ def test_records_are_what_the_detector_gives(
         variant = next(v for v in variants if v.label == record.method)
         detector: FewShotDetector
         if variant.peer:
-            turning = {} if variant.rotations == 1 else {"rotations": variant.rotations}
-            detector = make_peer(variant.peer, tiny, device="cpu", engine="torch", **turning)
+            detector = make_peer(variant.peer, tiny, device="cpu", engine="torch")
         elif variant.recipe:
             detector = HyperFSAD(
                 tiny,

@@ -22,7 +22,7 @@ from hyperfsad.lab.peers.peer import Peer
 from hyperfsad.lab.preset_tables import build_tables
 from hyperfsad.lab.presets import PRESETS
 from hyperfsad.lab.records import Record
-from hyperfsad.lab.run import Source, Suite, run_benchmark
+from hyperfsad.lab.run import Request, Source, Suite, run_benchmark
 from hyperfsad.lab.timing import RunTimes, Timing
 from hyperfsad.lab.token_cache import TokenCaches
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
@@ -129,17 +129,6 @@ def test_resolutions_are_rows_of_one_table_and_one_curve(
     twins = [replace(record, encoder=f"elsewhere/{Path(tiny).name}") for record in records]
     both = draw_curves("resolution", records + twins, tmp_path / "twins")
     assert len(set(both)) == 2 * len(curves)  # two folders of one name are told apart
-
-
-def test_turned_support_is_a_row_of_its_own(
-    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    assert benchmark(root, tiny, out, "--preset", "peers", "--rotations", "8") == 0
-    methods = {record.method for record in read_records(out / "records.jsonl")}
-    assert {"nearest", "nearest, 8 rotations", "subspace, 8 rotations"} < methods
-    assert benchmark(root, tiny, out, "--rotations", "8") == 1
-    assert "Only peers remember turned support" in capsys.readouterr().err
 
 
 def assert_same(record: Record, detector: Peer, root: Path) -> None:
@@ -403,7 +392,7 @@ def test_runs_may_share_their_encoders(root: Path, tiny: str, tmp_path: Path) ->
     caches = TokenCaches(device="cpu")
     suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
     for preset in ("lookup", "pooling"):
-        run_benchmark(suite, preset, tmp_path / preset, shots=(1,), runs=1, caches=caches)
+        run_benchmark(suite, preset, tmp_path / preset, Request(shots=(1,), runs=1), caches=caches)
     settings = find_recipe("paper-offline").settings(tiny, None)
     assert caches.of(settings) is caches.of(settings)
     first, second = (

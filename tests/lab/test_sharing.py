@@ -45,8 +45,8 @@ def test_every_subset_is_as_if_it_were_alone(spread: float, lookup: str) -> None
 
 def test_few_candidates_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kept candidates do not suffice, all similarities are used: still exact."""
-    monkeypatch.setattr(sharing, "CANDIDATES", 3)
-    monkeypatch.setattr(sharing, "MERGED", 5)
+    monkeypatch.setattr(sharing, "SHARED_CANDIDATES", 3)
+    monkeypatch.setattr(sharing, "MERGED_CANDIDATES", 5)
     pool = [tokens(seed, 0.3) for seed in range(4)]
     image = tokens(9, 0.3)
     shared = SharedMatcher(pool).distances(image, SUBSETS, ["sparsemax"])["sparsemax"]

@@ -25,7 +25,7 @@ from .detect import add_cluster, cluster_of, refuse_cluster_options
 from .detectors import found_images, new_detector, single_detector
 
 if TYPE_CHECKING:
-    from ..lab.run import Suite
+    from ..lab.run import Request, Suite
     from ..lab.spread import SpreadOnRay
 
 
@@ -93,8 +93,6 @@ def _add_benchmark(command: argparse.ArgumentParser) -> None:
     option(command, "--backbone NAME", text, action="append")
     text = "side of the encoder's square input in pixels (default: the encoder's)"
     add_setting(command, "resolution", text)
-    text = "also run the peers that allow it with N orientations of each support image"
-    option(command, "--rotations N", text, int, 1)
     option(command, "-o --output DIR", "folder for tables and records", default="benchmark")
     add_cluster(command, "measure")
 
@@ -122,7 +120,7 @@ def _benchmark(options: argparse.Namespace) -> int:
 def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
     from ..lab.drawing.figures import ALL_FIGURES
     from ..lab.efficiency import efficiency_table
-    from ..lab.run import run_benchmark
+    from ..lab.run import Request, run_benchmark
     from ..lab.tables import to_markdown, write_table
 
     if options.preset == "efficiency":
@@ -134,14 +132,20 @@ def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> in
         print(printable_rows(to_markdown(table)))
         print(printable(f"Tables: {out}"))
         return DONE
-    settings = _protocol(options)
-    settings |= chosen(options, "resolution", "recipe", "eval_size", "rotations")
-    settings["figures"] = ALL_FIGURES if options.figures else None
+    more = chosen(options, "resolution", "recipe", "eval_size")
+    request = Request(**_protocol(options), **more)
     with contextlib.ExitStack() as stack:
-        if options.on:
-            settings["spread"] = stack.enter_context(_spread(options, settings))
-        bar = stack.enter_context(later_bar())
-        outcome = run_benchmark(suite, options.preset, out, progress=bar, notify=say, **settings)
+        spread = stack.enter_context(_spread(options, request)) if options.on else None
+        outcome = run_benchmark(
+            suite,
+            options.preset,
+            out,
+            request,
+            progress=stack.enter_context(later_bar()),
+            figures=ALL_FIGURES if options.figures else None,
+            spread=spread,
+            notify=say,
+        )
     for table in outcome.tables.values():
         print(printable_rows(to_markdown(table)))
     if "differences" in outcome.details:
@@ -150,10 +154,10 @@ def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> in
     return DONE
 
 
-def _spread(options: argparse.Namespace, settings: dict[str, Any]) -> "SpreadOnRay":
+def _spread(options: argparse.Namespace, request: "Request") -> "SpreadOnRay":
     from ..lab.spread import SpreadOnRay
 
-    machine = {**chosen(options, "device", "engine"), "limit": settings["cache_limit"]}
+    machine = {**chosen(options, "device", "engine"), "limit": request.cache_limit}
     return SpreadOnRay(cluster_of(options), notify=say, **machine)
 
 
@@ -173,17 +177,17 @@ def _add_reproduce(command: argparse.ArgumentParser) -> None:
 def _reproduce(options: argparse.Namespace) -> int:
     """Runs everything that can be run, and says what cannot."""
     from ..encoders.encoder import use_threads
-    from ..lab.reproduce.plan import PAPER_PRESETS, Request
+    from ..lab.reproduce.plan import PAPER_PRESETS
     from ..lab.reproduce.run import reproduce as run
-    from ..lab.run import Suite
+    from ..lab.run import Request, Suite
 
     use_threads(options.threads)
     out = Path(options.output)
     suite = Suite.read(Path(options.suite), [find_recipe(PAPER_OFFLINE).backbone])
     presets = PAPER_PRESETS if options.presets is None else options.presets
-    request = Request(presets=presets, **_protocol(options))
+    request = Request(**_protocol(options))
     with locked_folder(out, wait=options.wait, notify=say), later_bar() as bar:
-        found = run(suite, out, request, file=options.suite, progress=bar, notify=say)
+        found = run(suite, out, request, presets, file=options.suite, progress=bar, notify=say)
     print(printable(f"See {found.page}; for LaTeX {found.latex}"))
     return exit_code(not found.absent)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
 from typing import TypeAlias
 
 from ..detector.recipes import PAPER, PAPER_OFFLINE, find_recipe
@@ -10,7 +9,7 @@ from ..encoders import EncoderSettings
 from ..errors import UsageError
 from ..method.lookups import LOOKUPS
 from .peers import PEERS, SAME_TOKENS
-from .peers.peer import OwnTokens, check_peer_rotations
+from .peers.peer import OwnTokens
 from .scorer import Variant
 
 OURS = "Hyper-FSAD"
@@ -108,12 +107,10 @@ Pass: TypeAlias = tuple[EncoderSettings, tuple[Variant, ...]]
 """Variants that read the same tokens."""
 
 
-def passes(
-    name: str, backbone: str, resolution: int | None, recipe: str, rotations: int
-) -> list[Pass]:
+def passes(name: str, backbone: str, resolution: int | None, recipe: str) -> list[Pass]:
     """What an encoder runs: variants on the tokens that all share, then those with their own."""
     preset, shared = PRESETS[name], find_recipe(recipe).settings(backbone, resolution)
-    variants = with_rotations(with_recipe(name, preset.variants(shared), recipe), rotations)
+    variants = with_recipe(name, preset.variants(shared), recipe)
     apart: dict[EncoderSettings, tuple[Variant, ...]] = {}
     for peer in preset.apart:
         kind = PEERS[peer]
@@ -135,17 +132,3 @@ def with_recipe(preset: str, variants: tuple[Variant, ...], recipe: str) -> tupl
         replace(v, label=f"{v.label}, {recipe} recipe", recipe=recipe) if v.shared else v
         for v in variants
     )
-
-
-def with_rotations(variants: tuple[Variant, ...], rotations: int) -> tuple[Variant, ...]:
-    """The variants, and once more with turned support those of the peers that know it."""
-    if rotations == 1:
-        return variants
-    check_peer_rotations(rotations)
-    able = [v for v in variants if v.peer and "rotations" in signature(PEERS[v.peer]).parameters]
-    if not able:
-        raise UsageError("preset-rotations")
-    turned = (
-        replace(v, label=f"{v.label}, {rotations} rotations", rotations=rotations) for v in able
-    )
-    return (*variants, *turned)

@@ -106,23 +106,48 @@ class Outcome:
         return key
 
 
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a run, besides the suite and the preset."""
+
+    shots: tuple[int, ...] = (1, 2, 4)
+    runs: int = 5
+    seed: int = 0
+    supports: Path | None = None
+    """A file of support sets, instead of those that `shots`, `runs` and `seed` draw."""
+    imports: tuple[tuple[str, Path], ...] = ()
+    """Names and folders with the scores of other systems."""
+    eval_size: int = 256
+    resolution: int | None = None
+    recipe: str = PAPER_OFFLINE
+    """That of our own rows; it sets the encoder's layers for all."""
+    device: str = "auto"
+    engine: str = "torch"
+    """torch unless another is named, so that numbers do not depend on what else is installed."""
+    cache_limit: int = CACHE_LIMIT
+
+    def __post_init__(self) -> None:
+        if not self.shots or min(self.shots) < 1 or self.runs < 1:
+            raise UsageError("shots-runs", shots=list(self.shots), runs=self.runs)
+
+    def caches(self, notify: Notify = silent) -> TokenCaches:
+        """Token caches on the device and engine that were asked for."""
+        machine = {"device": self.device, "engine": self.engine, "limit": self.cache_limit}
+        return TokenCaches(**machine, notify=notify)
+
+    def support_sets(self, categories: Sequence[Category], caches: TokenCaches) -> SupportSets:
+        """The support images of the categories."""
+        if self.supports:
+            return read_supports(self.supports, categories)
+        return draw_supports(categories, self.shots, self.runs, self.seed, caches.content_hash)
+
+
 def run_benchmark(
     suite: Suite,
     preset_name: str,
     out: Path,
+    request: Request,
     *,
-    shots: Sequence[int] = (1, 2, 4),
-    runs: int = 5,
-    seed: int = 0,
-    supports: Path | None = None,
-    eval_size: int = 256,
-    resolution: int | None = None,
-    rotations: int = 1,
-    recipe: str = PAPER_OFFLINE,
-    device: str = "auto",
-    engine: str = "torch",
-    cache_limit: int = CACHE_LIMIT,
-    imports: Sequence[tuple[str, Path]] = (),
     caches: TokenCaches | None = None,
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
     figures: Mapping[str, int | None] | None = None,
@@ -132,35 +157,27 @@ def run_benchmark(
     """Measures, and writes records, scores, supports, provenance and tables.
 
     `progress(total)` returns the function that is called with the number of images just done.
-    `recipe` is that of our own rows, and sets the encoder's layers for all. `figures` draws
-    figures like the paper's, one folder for each encoder and resolution. With `rotations`, peers
-    that can remember turned support run both ways. The engine is torch unless another is named, so
-    that numbers do not depend on what else is installed.
-
-    `supports` is a file of support sets, instead of those that `shots`, `runs` and `seed` draw;
-    `imports` are names and folders with the scores of other systems. Calls that share `caches`
-    (then `device`, `engine` and `cache_limit` are theirs) load each encoder and hash each image
-    once. `spread` lets others do the work of each pass. A killed run goes on where it stopped, and
-    the same call always writes the same bytes.
+    `figures` draws figures like the paper's, one folder for each encoder and resolution. Calls that
+    share `caches` load each encoder and hash each image once. `spread` lets others do the work of
+    each pass. A killed run continues where it stopped, and the same call always writes the same
+    bytes.
     """
-    check_shots(shots, runs)
     if preset_name not in PRESETS:
         raise UsageError("preset", given=preset_name, known=", ".join(PRESETS))
-    categories = suite.load()
-    if caches is None:
-        caches = TokenCaches(device=device, engine=engine, limit=cache_limit, notify=notify)
-    if supports:
-        sets = read_supports(supports, categories)
-    else:
-        sets = draw_supports(categories, shots, runs, seed, caches.content_hash)
-    found, foreign = Outcome(), _imported(imports, categories, sets, eval_size)
+    categories, caches = suite.load(), caches or request.caches(notify)
+    sets, recipe, eval_size = (
+        request.support_sets(categories, caches),
+        request.recipe,
+        request.eval_size,
+    )
+    found, foreign = Outcome(), _imported(request, categories, sets)
     write_supports(sets, out / "supports.json")
-    sizes = PRESETS[preset_name].resolutions if resolution is None else (resolution,)
+    sizes = (request.resolution,) if request.resolution else PRESETS[preset_name].resolutions
     plan = [
         each
         for encoder in suite.encoders
         for size in sizes
-        for each in passes(preset_name, encoder, size, recipe, rotations)
+        for each in passes(preset_name, encoder, size, recipe)
     ]
     advance = progress(sum(len(category.test) for category in categories) * len(plan))
     for settings, variants in plan:
@@ -202,21 +219,10 @@ def run_benchmark(
     return found
 
 
-def check_shots(shots: Sequence[int], runs: int) -> None:
-    """Refuses numbers below 1."""
-    if not shots or min(shots) < 1 or runs < 1:
-        raise UsageError("shots-runs", shots=list(shots), runs=runs)
-
-
-def _imported(
-    imports: Sequence[tuple[str, Path]],
-    categories: Sequence[Category],
-    sets: SupportSets,
-    eval_size: int,
-) -> Outcome:
+def _imported(request: Request, categories: Sequence[Category], sets: SupportSets) -> Outcome:
     """What other systems found; before the long work, so that a mistake in a file shows at once."""
-    found = Outcome()
-    for name, folder in imports:
+    found, eval_size = Outcome(), request.eval_size
+    for name, folder in request.imports:
         if any(record.method == name for record in found.records):
             raise UsageError("import-name-twice", name=name)
         read = read_import(name, folder, categories)

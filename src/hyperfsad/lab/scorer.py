@@ -50,8 +50,6 @@ class Variant:
     peer: str | None = None
     recipe: str | None = None
     """Ours, by one of its recipes; the other settings are then the recipe's."""
-    rotations: int = 1
-    """Orientations in which a peer remembers each support image."""
     options: tuple[tuple[str, Any], ...] = ()
     """A peer's own, by name."""
 
@@ -66,7 +64,7 @@ class Variant:
         kind = PEERS[self.peer] if self.peer is not None else None
         if kind is not None and issubclass(kind, OwnTokens):
             return kind.angles
-        return tuple(360 * turn / self.rotations for turn in range(self.rotations))
+        return (0.0,)
 
     def named(self, category: str) -> "Variant":
         """The variant for a category, where a peer asks what the part is called."""

@@ -14,13 +14,13 @@ from ..encoders.encoder import ImageTokens
 from ..method.lookups import project_sorted, rebuild, trimmed, weighted_rows
 from ..method.scoring import cls_distances
 
-CANDIDATES = 64
+SHARED_CANDIDATES = 64
 """Kept of each support image; rows that need more are computed from all similarities."""
 
-MERGED = 128
+MERGED_CANDIDATES = 128
 """Kept of a support set; the same holds."""
 
-SLACK = 1e-6
+THRESHOLD_SLACK = 1e-6
 """Rounding: a candidate this close to the threshold counts as one that may be active."""
 
 
@@ -42,7 +42,7 @@ class SharedMatcher:
             z = (query @ memory.flatten(0, 1).T).view(len(query), *memory.shape[:2])
             for lookup in lookups:
                 if lookup == "sparsemax":
-                    best = z.topk(min(CANDIDATES, z.shape[2]), dim=-1)
+                    best = z.topk(min(SHARED_CANDIDATES, z.shape[2]), dim=-1)
                     rebuilt = [_merged(z, memory, list(s), *best) for s in subsets]
                 else:
                     rebuilt = [_plain(z, memory, list(s), lookup) for s in subsets]
@@ -61,12 +61,12 @@ def _merged(z: Tensor, memory: Tensor, subset: list[int], values: Tensor, index:
     starts = torch.tensor(subset, device=z.device)[:, None] * z.shape[2]
     values, index = values[:, subset].flatten(1), (index[:, subset] + starts).flatten(1)
     if len(subset) > 1:
-        values, order = values.topk(min(MERGED, values.shape[1]), dim=-1)
+        values, order = values.topk(min(MERGED_CANDIDATES, values.shape[1]), dim=-1)
         index = index.gather(-1, order)
     weights = project_sorted(values)
-    threshold = values[:, :1] - weights[:, :1] - SLACK
-    unsure = (last > threshold).any(dim=1) & (len(subset) * CANDIDATES < z[0].numel())
-    if values.shape[1] == MERGED:
+    threshold = values[:, :1] - weights[:, :1] - THRESHOLD_SLACK
+    unsure = (last > threshold).any(dim=1) & (len(subset) * SHARED_CANDIDATES < z[0].numel())
+    if values.shape[1] == MERGED_CANDIDATES:
         unsure |= weights[:, -1] > 0
     rebuilt = weighted_rows(memory.flatten(0, 1), *trimmed(index, weights))
     if unsure.any():

@@ -23,7 +23,7 @@ Supports: TypeAlias = dict[tuple[int, int], tuple[str, ...]]
 ContentHash: TypeAlias = Callable[[str], str]
 """From the path of an image to the hash of its file: copies count once."""
 
-_FIELDS = {"dataset": str, "category": str, "run": int, "shots": int, "images": list}
+_ENTRY_FIELDS = {"dataset": str, "category": str, "run": int, "shots": int, "images": list}
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def write_supports(sets: SupportSets, path: Path) -> None:
     """Writes a file that `read_supports` reads: one line for each support set."""
     lines = ",\n".join(
         json.dumps(
-            dict(zip(_FIELDS, (*place, run, shots, [*map(file_name, paths)]), strict=True)),
+            dict(zip(_ENTRY_FIELDS, (*place, run, shots, [*map(file_name, paths)]), strict=True)),
             ensure_ascii=False,
         )
         for place, supports in sets.supports.items()
@@ -160,10 +160,10 @@ def read_supports(path: Path, categories: Sequence[Category]) -> SupportSets:
 def _checked(entry: Any, at: dict[str, Any]) -> tuple[tuple[Any, ...], list[str]]:
     """The fields of an entry; a bool does not count as a number."""
     values = entry if isinstance(entry, dict) else {}
-    for name, kind in _FIELDS.items():
+    for name, kind in _ENTRY_FIELDS.items():
         if type(values.get(name)) is not kind:
             raise UsageError("supports-field", **at, name=name, given=brief(values.get(name)))
-    *place, images = (values[name] for name in _FIELDS)
+    *place, images = (values[name] for name in _ENTRY_FIELDS)
     named = {image for image in images if isinstance(image, str)} if images else set()
     if not images or not len(named) == len(images) == values["shots"]:
         raise UsageError("supports-images", **at, shots=values["shots"], given=brief(images))

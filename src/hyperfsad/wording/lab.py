@@ -136,9 +136,6 @@ LAB_SENTENCES: Sentences = {
         "The preset {preset} varies the paper's algorithm; {option[recipe]} must be paper-offline"
         " or paper, not {given}."
     ),
-    "preset-rotations": (
-        "Only peers remember turned support; {option[rotations]} needs the {option[preset]} peers."
-    ),
     "published-average": "An average takes one row of one method for each data set.",
     "published-field": "Published rows are chosen by {known}, not {given!r}.",
     "published-table": "The published tables are {known}, not {given!r}.",

@@ -13,8 +13,8 @@ from hyperfsad.encoders.encoder import Encoder, Tokens
 from hyperfsad.lab.drawing.figures import evenly
 from hyperfsad.lab.efficiency import efficiency_table, encoded_images
 from hyperfsad.lab.reproduce.estimate import Estimate, duration, estimate
-from hyperfsad.lab.reproduce.plan import EFFICIENCY, Plan, Request, make_plan
-from hyperfsad.lab.run import Outcome, Source, Suite, run_benchmark
+from hyperfsad.lab.reproduce.plan import EFFICIENCY, PAPER_PRESETS, Plan, make_plan
+from hyperfsad.lab.run import Outcome, Request, Source, Suite, run_benchmark
 from hyperfsad.lab.token_cache import TokenCaches
 from tests.lab.trees import mvtec_tree
 
@@ -27,9 +27,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(suite: Suite, plan: Plan, caches: TokenCaches, out: Path) -> Outcome:
-    request = plan.request
-    shots, runs = request.shots, request.runs
-    return run_benchmark(suite, "peers", out / "peers", shots=shots, runs=runs, caches=caches)
+    return run_benchmark(suite, "peers", out / "peers", plan.request, caches=caches)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +55,8 @@ def test_an_estimate_is_one_sentence() -> None:
 def test_only_what_is_left_is_estimated(root: Path, tiny: str, tmp_path: Path) -> None:
     caches = TokenCaches(device="cpu")
     suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
-    request = Request(shots=(1, 2), runs=1, presets=("peers",))
-    plan = make_plan(suite, request, caches, "suite.json")
+    request = Request(shots=(1, 2), runs=1)
+    plan = make_plan(suite, request, ["peers"], caches, "suite.json")
     before = estimate(plan, caches, tmp_path / "out")
     assert before.images == 8
     assert before.seconds > 0
@@ -77,7 +75,7 @@ def test_only_what_is_left_is_estimated(root: Path, tiny: str, tmp_path: Path) -
 def test_metrics_are_kept_until_the_truth_changes(root: Path, tiny: str, tmp_path: Path) -> None:
     caches = TokenCaches(device="cpu")
     suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
-    plan = make_plan(suite, Request(shots=(1,), runs=1), caches, "suite.json")
+    plan = make_plan(suite, Request(shots=(1,), runs=1), PAPER_PRESETS, caches, "suite.json")
     first = run(suite, plan, caches, tmp_path / "out").records
     kept = next((tmp_path / "out").rglob("bolt/metrics.json"))
     before = kept.stat().st_mtime_ns
@@ -100,8 +98,8 @@ def test_a_resolution_that_no_patch_fits_is_left_out(
     odd = replace(PRESETS["resolution"], resolutions=(56, 57))
     monkeypatch.setitem(PRESETS, "resolution", odd)
     suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
-    request = Request(shots=(1,), runs=1, presets=("resolution", "pooling"))
-    plan = make_plan(suite, request, TokenCaches(device="cpu"), "suite.json")
+    presets, caches = ("resolution", "pooling"), TokenCaches(device="cpu")
+    plan = make_plan(suite, Request(shots=(1,), runs=1), presets, caches, "suite.json")
     assert plan.presets == ("pooling",)
     (absent,) = plan.absent
     assert (absent.code, absent.facts["preset"]) == ("absent-preset", "resolution")
@@ -117,9 +115,8 @@ def test_table_5_is_estimated_until_it_is_timed(
 ) -> None:
     caches = TokenCaches(device="cpu")
     suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
-    plan = make_plan(
-        suite, Request(shots=(1, 2), runs=1, presets=(EFFICIENCY,)), caches, "suite.json"
-    )
+    request = Request(shots=(1, 2), runs=1)
+    plan = make_plan(suite, request, [EFFICIENCY], caches, "suite.json")
     assert estimate(plan, caches, tmp_path).seconds > 0
     encoded: list[int] = []
     encode = Encoder.encode_prepared

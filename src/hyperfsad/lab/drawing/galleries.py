@@ -21,8 +21,8 @@ LOW_QUANTILE, HIGH_QUANTILE = 0.90, 0.998
 """Of all values of a method: where its maps begin to glow, and the top of their scale. Defects fill
 a few percent of an image, so what lies below the first is good surface."""
 
-_TILE, _SMALL_TILE = 1.15, 0.82  # inches
-_SMALL = 6.5  # size of letters
+_TILE, _TINY_TILE = 1.15, 0.82  # inches
+_CAPTION_SIZE = 6.5  # size of letters
 _PIXELS = 320  # longer side of a tile
 _COLUMNS = 8
 _OUTLINE = (("black", 1.3), ("#00E5FF", 0.65))
@@ -74,8 +74,8 @@ def truth_over_map(rows: Sequence[GalleryRow], method: str) -> "Figure":
     scale = map_scale(rows, method)
     strips = [rows[start : start + _COLUMNS] for start in range(0, len(rows), _COLUMNS)]
     columns = max(len(strips[0]), 3)  # the legend needs the width of three
-    heights = [_SMALL_TILE * _aspect(strip) + 0.34 for strip in strips]
-    width = (_SMALL_TILE + 0.06) * columns
+    heights = [_TINY_TILE * _aspect(strip) + 0.34 for strip in strips]
+    width = (_TINY_TILE + 0.06) * columns
     figure = new_figure(width, 0.7 + sum(heights), layout="constrained")
     panels = _panels(figure, columns, heights)
     for axes in panels.flat[len(rows) :]:
@@ -86,12 +86,12 @@ def truth_over_map(rows: Sequence[GalleryRow], method: str) -> "Figure":
         if row.mask is not None and row.mask.any():
             _outline(axes, row.mask, image)
         caption = "\n".join(map(_shortened, row.label.split("\n")))
-        axes.set_xlabel(caption, size=_SMALL, color=INK, labelpad=2)
+        axes.set_xlabel(caption, size=_CAPTION_SIZE, color=INK, labelpad=2)
     _bars(figure, panels, [scale, *[None] * (columns - 1)])
     (dark, wide), (bright, narrow) = _OUTLINE
     line = Line2D([], [], color=bright, linewidth=narrow, label="ground truth")
     line.set_path_effects([withStroke(linewidth=wide, foreground=dark)])
-    figure.legend(handles=[line], loc="outside lower right", fontsize=_SMALL)
+    figure.legend(handles=[line], loc="outside lower right", fontsize=_CAPTION_SIZE)
     return figure
 
 
@@ -131,7 +131,7 @@ def _bars(figure: "Figure", panels: Any, scales: Sequence[MapScale | None]) -> N
         low, high = scale or (0, 1)
         mappable = ScalarMappable(Normalize(low, high), colour_map)
         bar = figure.colorbar(mappable, ax=list(panels[:, column]), ticks=[low, high], **place)
-        bar.ax.tick_params(labelsize=_SMALL, length=0)
+        bar.ax.tick_params(labelsize=_CAPTION_SIZE, length=0)
         bar.ax.set_visible(scale is not None)
         left, right = bar.ax.set_xticklabels([f"{low:.2g}", f"{high:.2g}"])
         left.set_horizontalalignment("left")
@@ -181,7 +181,7 @@ def _outline(axes: "Axes", mask: NDArray[np.bool_], image: Image.Image) -> None:
 def _shortened(text: str) -> str:
     """The text, cut where it would be wider than a small tile."""
     shown = text
-    while len(shown) > 1 and text_width([shown], _SMALL) > _SMALL_TILE:
+    while len(shown) > 1 and text_width([shown], _CAPTION_SIZE) > _TINY_TILE:
         text = text[:-1]
         shown = text.rstrip() + "…"
     return shown

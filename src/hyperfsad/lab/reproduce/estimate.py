@@ -16,13 +16,18 @@ from ...quality.metrics import pixel_metrics, upsampled
 from ...quality.test_set import load_mask
 from ..datasets import Category
 from ..efficiency import encoded_images
-from ..protocol import metrics_file, missing_images, pass_label, work_folder
-from ..scorer import Scorer, Variant, in_parallel
+from ..protocol import (
+    Protocol,
+    metrics_file,
+    missing_images,
+    pass_label,
+    scorer_of,
+    work_folder,
+)
+from ..scorer import Variant
 from ..supports import Supports
 from ..token_cache import TokenCache, TokenCaches
 from .plan import EFFICIENCY, Plan
-
-EVAL_SIZE = 256
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,7 @@ def estimate(plan: Plan, caches: TokenCaches, out: Path, stored: bool = True) ->
             known |= fresh
             token_bytes += len(fresh) * sample.token_bytes
         for category in unmeasured:
-            if category.has_masks:
-                supports = len(plan.sets.of(category)) * len(variants)
-                seconds += sample.measure * len(category.test) * supports
+            seconds += sample.measure * len(category.test) * category.has_masks
     return Estimate(seconds, token_bytes, images)
 
 
@@ -107,43 +110,28 @@ def _token_files(
 class _Sample:
     """What one image of the first category costs with some variants, in seconds."""
 
-    def __init__(self, plan: Plan, cache: TokenCache, variants: Sequence[Variant]) -> None:
-        category = plan.categories[0]
+    def __init__(self, plan: Plan, cache: TokenCache, variants: tuple[Variant, ...]) -> None:
+        category, eval_size = plan.categories[0], plan.request.eval_size
         # one good image and one bad one, where there are both
         images = list({image.anomalous: image for image in reversed(category.test)}.values())
         paths = [image.path for image in images]
         loaded = [load_image(path) for path in paths]
-        encode = cache.encoder.encode
-        encode(loaded[:1])  # the first time is slower
-        device = cache.encoder.device
-        all_images = partial(in_parallel, lambda image: encode([image]), loaded, device)
-        self.encode = _seconds(all_images) / len(paths)
+        cache.encoder.encode(loaded[:1])  # the first time is slower
+        self.encode = _seconds(partial(cache.encoder.encode, loaded)) / len(paths)
         first, *_ = [cache.tokens(path) for path in paths]
         self.token_bytes = sum(layer.nbytes for layer in first.patches) + first.cls.nbytes
-        sets = list(plan.sets.of(category).values())
-        pool = sorted({path for chosen in sets for path in chosen})
-        subsets = [tuple(map(pool.index, chosen)) for chosen in sets]
-        shared = [variant for variant in variants if variant.shared]
-        others = [variant.named(category.name) for variant in variants if not variant.shared]
-        self.score = self.fit = 0.0
-        if shared:
-            self._add(Scorer(shared, pool, subsets, cache), paths, 1)
-        if others:  # one support set stands for all, as some peers take long to learn one
-            few = sets[len(sets) // 2]
-            self._add(Scorer(others, few, [tuple(range(len(few)))], cache), paths, len(sets))
+        supports = plan.sets.of(category)
+        scorer = scorer_of(category, Protocol(variants=variants), cache, supports)
+        fitted = _seconds(partial(scorer.scores, paths))
+        self.score = _seconds(partial(scorer.scores, paths)) / len(paths)
+        self.fit = max(0.0, fitted - self.score * len(paths))
         self.measure = 0.0
         if category.has_masks:
-            shape = (len(images), cache.settings.grid, cache.settings.grid)
-            maps = np.random.default_rng(0).random(shape, dtype=np.float32)
-            masks = np.stack([load_mask(image, EVAL_SIZE) for image in images])
-            measure = partial(pixel_metrics, upsampled(maps, EVAL_SIZE, 4.0), masks)
-            self.measure = _seconds(measure) / len(images)
-
-    def _add(self, scorer: Scorer, paths: Sequence[str], times: int) -> None:
-        first = _seconds(lambda: scorer.scores(paths))
-        again = _seconds(lambda: scorer.scores(paths))
-        self.score += times * again / len(paths)
-        self.fit += times * max(0.0, first - again)
+            grid = cache.settings.grid
+            maps = np.random.default_rng(0).random((len(images), grid, grid), dtype=np.float32)
+            masks = np.stack([load_mask(image, eval_size) for image in images])
+            work = partial(pixel_metrics, upsampled(maps, eval_size, 4.0), masks)
+            self.measure = _seconds(work) / len(images) * len(supports) * len(variants)
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -11,10 +11,10 @@ from ..run import Outcome
 from ..tables import latex_table, latex_text
 from .page import provenance
 from .plan import Plan, lasting
-from .sections import Picture, Section, subset_sentences
+from .sections import PaperFigure, Section, subset_sentences
 
 LATEX = "paper.tex"
-_HEAD = r"""\documentclass{article}
+_LATEX_HEAD = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
 \usepackage[utf8]{inputenc}
 \IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
@@ -41,7 +41,7 @@ def write_latex(
     command: str,
 ) -> Path:
     """Writes `paper.tex` and the pictures that it includes; returns its path."""
-    parts = [_HEAD]
+    parts = [_LATEX_HEAD]
     if plan.absent:
         parts += [r"\section*{Not done here}", _list([lasting(each) for each in plan.absent])]
     if found := subset_sentences(outcomes):
@@ -64,7 +64,7 @@ def write_latex(
     return path
 
 
-def _figure(figure: Picture, name: str) -> str:
+def _figure(figure: PaperFigure, name: str) -> str:
     width = r"0.6\textwidth" if figure.small else r"\textwidth"
     size = rf"width={width}, height=0.8\textheight, keepaspectratio"
     lines = [

@@ -19,7 +19,7 @@ from ..run import Outcome
 from ..supports import file_name
 from ..tables import Table, all_notes, cell_text, mark
 from .plan import PAPER_PRESETS, Plan, lasting
-from .sections import PRESET_TITLES, Picture, Section, subset_sentences
+from .sections import PRESET_TITLES, PaperFigure, Section, subset_sentences
 
 PAGE = "index.html"
 _WIDEST = 1600
@@ -98,7 +98,7 @@ def column_groups(table: Table) -> list[tuple[str, int]]:
     return [(name, len(list(columns))) for name, columns in groups]
 
 
-def picture(figure: Picture) -> dict[str, Any]:
+def picture(figure: PaperFigure) -> dict[str, Any]:
     """What the template needs of a picture: its address, which is its content, and its size."""
     content, kind = figure.png.read_bytes(), "png"
     with Image.open(io.BytesIO(content)) as image:

@@ -5,9 +5,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
-from ...detector.recipes import PAPER_OFFLINE, find_recipe
+from ...detector.recipes import find_recipe
 from ...errors import HyperfsadError, UsageError
 from ...messages import Notice
 from ...wording import COMMAND_LINE, worded
@@ -15,9 +14,9 @@ from ..datasets import Category
 from ..drawing.figures import ACCURACY_EFFICIENCY, QUALITATIVE, TRUTH_OVER_MAP, TSNE
 from ..presets import PRESETS, Pass, passes
 from ..published import source_of
-from ..run import Suite, check_shots
-from ..supports import SupportSets, draw_category, draw_supports, read_supports
-from ..token_cache import CACHE_LIMIT, TokenCaches
+from ..run import Request, Suite
+from ..supports import SupportSets, draw_category
+from ..token_cache import TokenCaches
 
 EFFICIENCY = "efficiency"
 PAPER_PRESETS = (
@@ -38,43 +37,21 @@ FIGURES: Mapping[str, Mapping[str, int | None]] = {
 has. Curves are drawn wherever there are any."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the user asked for besides the suite."""
-
-    shots: tuple[int, ...] = (1, 2, 4)
-    runs: int = 5
-    seed: int = 0
-    supports: Path | None = None
-    presets: tuple[str, ...] = PAPER_PRESETS
-    imports: tuple[tuple[str, Path], ...] = ()
-    device: str = "auto"
-    engine: str = "torch"
-    cache_limit: int = CACHE_LIMIT
-    recipe: str = PAPER_OFFLINE
-    """The paper's algorithm, on whatever encoders the suite names."""
-
-    def __post_init__(self) -> None:
-        known = (*PRESETS, EFFICIENCY)
-        for name in self.presets or ("",):
-            if name not in known:
-                raise UsageError("preset", given=name, known=", ".join(known))
-        check_shots(self.shots, self.runs)
-
-    def command(self, suite: str) -> str:
-        """A command that asks for the same; what changes no figure is left out."""
-        words = ["hyperfsad", "lab", "reproduce", "--suite", suite]
-        if self.supports:
-            words += ["--supports", str(self.supports)]
-        else:
-            words += ["--shots", ",".join(map(str, self.shots)), "--runs", str(self.runs)]
-            words += ["--seed", str(self.seed)]
-        if self.presets != PAPER_PRESETS:
-            words += ["--presets", ",".join(self.presets)]
-        for name, folder in self.imports:
-            words += ["--import", f"{name}={folder}"]
-        words += ["--device", self.device, "--engine", self.engine, "-o", "out/"]
-        return shlex.join(words)
+def command(request: Request, presets: Sequence[str], suite: str) -> str:
+    """A command that asks for the same; what changes no figure is left out."""
+    words = ["hyperfsad", "lab", "reproduce", "--suite", suite]
+    if request.supports:
+        words += ["--supports", str(request.supports)]
+    else:
+        words += ["--shots", ",".join(map(str, request.shots)), "--runs", str(request.runs)]
+        words += ["--seed", str(request.seed)]
+    if tuple(presets) != PAPER_PRESETS:
+        words += ["--presets", ",".join(presets)]
+    for name, folder in request.imports:
+        words += ["--import", f"{name}={folder}"]
+    return shlex.join(
+        [*words, "--device", request.device, "--engine", request.engine, "-o", "out/"]
+    )
 
 
 def lasting(notice: Notice) -> str:
@@ -116,15 +93,21 @@ class Plan:
             if preset != EFFICIENCY
             for encoder in encoders
             for size in PRESETS[preset].resolutions
-            for each in passes(preset, encoder, size, self.request.recipe, rotations=1)
+            for each in passes(preset, encoder, size, self.request.recipe)
         ]
 
 
-def make_plan(suite: Suite, request: Request, caches: TokenCaches, file: str) -> Plan:
+def make_plan(
+    suite: Suite, request: Request, presets: Sequence[str], caches: TokenCaches, file: str
+) -> Plan:
     """Tries every data set and every encoder of a suite; `file` is where it was read.
 
     An encoder is loaded, as nothing else shows that it can be: its weights are fetched if needed.
     """
+    known = (*PRESETS, EFFICIENCY)
+    for preset in presets or ("",):
+        if preset not in known:
+            raise UsageError("preset", given=preset, known=", ".join(known))
     absent: list[Notice] = []
     sources, categories = {}, []
     for name, source in suite.sources.items():
@@ -151,12 +134,8 @@ def make_plan(suite: Suite, request: Request, caches: TokenCaches, file: str) ->
     if not categories or not able:
         kind = "encoders" if categories else "data sets"
         raise UsageError("suite-unusable", kind=kind, file=file, reasons=" ".join(absent))
-    if request.supports:
-        sets = read_supports(request.supports, categories)
-    else:
-        rule = request.shots, request.runs, request.seed, caches.content_hash
-        sets = draw_supports(categories, *rule)
-    encoders, refused = _by_preset(able, request)
+    sets = request.support_sets(categories, caches)
+    encoders, refused = _by_preset(able, presets, request.recipe)
     drawable = all(map(importlib.util.find_spec, ("matplotlib", "sklearn")))
     if not drawable:
         absent.append(Notice("absent-figures"))
@@ -166,16 +145,16 @@ def make_plan(suite: Suite, request: Request, caches: TokenCaches, file: str) ->
 
 
 def _by_preset(
-    encoders: Sequence[str], request: Request
+    encoders: Sequence[str], presets: Sequence[str], recipe: str
 ) -> tuple[dict[str, tuple[str, ...]], list[Notice]]:
     """The encoders that each preset can run: some resolutions do not fit some patches."""
     found: dict[str, tuple[str, ...]] = {}
     refused = []
-    for preset in dict.fromkeys(request.presets):
+    for preset in dict.fromkeys(presets):
         for encoder in encoders:
             try:
                 for size in PRESETS[preset].resolutions if preset in PRESETS else ():
-                    passes(preset, encoder, size, request.recipe, rotations=1)
+                    passes(preset, encoder, size, recipe)
             except HyperfsadError as error:
                 facts = {"preset": preset, "encoder": encoder, "error": error}
                 refused.append(Notice("absent-preset", **facts))

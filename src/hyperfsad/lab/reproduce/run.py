@@ -1,19 +1,17 @@
 """A reproduction from suite to page; what was measured before is never measured again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ...messages import Notice, Notify, silent
 from ..efficiency import efficiency_table
-from ..run import Outcome, Suite, run_benchmark
+from ..run import Outcome, Request, Suite, run_benchmark
 from ..tables import Table, write_table
-from ..token_cache import TokenCaches
-from .estimate import EVAL_SIZE, estimate
+from .estimate import estimate
 from .latex import write_latex
 from .page import write_page
-from .plan import EFFICIENCY, FIGURES, IMPORT_PRESETS, Request, make_plan
+from .plan import EFFICIENCY, FIGURES, IMPORT_PRESETS, PAPER_PRESETS, command, make_plan
 from .sections import PRESET_TITLES, make_sections
 
 
@@ -30,6 +28,7 @@ def reproduce(
     suite: Suite,
     out: Path,
     request: Request,
+    presets: Sequence[str] = PAPER_PRESETS,
     *,
     file: str = "the suite",
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
@@ -41,9 +40,8 @@ def reproduce(
     are measured once and stored. `file` is where the suite was read, for sentences about it;
     `progress(total)` returns the function that is called with the number of images just done.
     """
-    machine: dict[str, Any] = {"device": request.device, "engine": request.engine}
-    caches = TokenCaches(**machine, limit=request.cache_limit, notify=notify)
-    plan = make_plan(suite, request, caches, file)
+    caches = request.caches(notify)
+    plan = make_plan(suite, request, presets, caches, file)
     for absent in plan.absent:
         notify(absent)
     notify(Notice("estimating"))
@@ -63,7 +61,8 @@ def reproduce(
                 recipe=request.recipe,
                 work=out / preset / "work",
                 fresh=False,
-                **machine,
+                device=request.device,
+                engine=request.engine,
             )
             write_table(efficiency, out / preset, EFFICIENCY)
             continue
@@ -71,17 +70,11 @@ def reproduce(
             replace(plan.suite, encoders=encoders),
             preset,
             out / preset,
-            shots=request.shots,
-            runs=request.runs,
-            seed=request.seed,
-            supports=request.supports,
-            eval_size=EVAL_SIZE,
-            recipe=request.recipe,
-            imports=request.imports if preset in IMPORT_PRESETS else (),
+            request if preset in IMPORT_PRESETS else replace(request, imports=()),
             caches=caches,
             progress=lambda _: advance,
             figures=FIGURES.get(preset, {}) if plan.figures else None,
         )
     written = plan, outcomes, list(make_sections(plan, outcomes, efficiency)), out
-    command = request.command(file)
-    return Reproduction(write_page(*written, command), write_latex(*written, command), plan.absent)
+    words = command(request, presets, file)
+    return Reproduction(write_page(*written, words), write_latex(*written, words), plan.absent)

@@ -61,7 +61,7 @@ _CAPTIONS = {
 
 
 @dataclass(frozen=True)
-class Picture:
+class PaperFigure:
     """A figure that was drawn, as PNG and PDF."""
 
     png: Path
@@ -85,7 +85,7 @@ class Section:
     text: str
     tables: tuple[tuple[Table, str], ...] = ()
     """Each with the place where the paper has it."""
-    figures: tuple[Picture, ...] = ()
+    figures: tuple[PaperFigure, ...] = ()
     sentences: tuple[str, ...] = ()
     """Which method leads."""
 
@@ -145,7 +145,7 @@ def _placed(tables: Mapping[str, Table], numbers: tuple[int, ...]) -> tuple[tupl
     return tuple(pairs)  # type: ignore[arg-type]
 
 
-def _pictures(outcome: Outcome, stem: str, shots: int) -> tuple[Picture, ...]:
+def _pictures(outcome: Outcome, stem: str, shots: int) -> tuple[PaperFigure, ...]:
     """The figures whose names begin so; the folder of each names its encoder and resolution."""
     found = []
     for path in outcome.figures:
@@ -154,15 +154,15 @@ def _pictures(outcome: Outcome, stem: str, shots: int) -> tuple[Picture, ...]:
             caption = _CAPTIONS[stem].format(shots=shots)
             caption += f" Measured here with {encoder}, {pixels} px."
             found.append(
-                Picture(path, caption, photographs=stem not in (ACCURACY_EFFICIENCY, TSNE))
+                PaperFigure(path, caption, photographs=stem not in (ACCURACY_EFFICIENCY, TSNE))
             )
     return tuple(found)
 
 
-def _curves(preset: str, outcome: Outcome) -> tuple[Picture, ...]:
+def _curves(preset: str, outcome: Outcome) -> tuple[PaperFigure, ...]:
     axis = {"resolution": "resolution", "lambda": "λ"}.get(preset, "")
     return tuple(
-        Picture(png, f"{metric} over {axis}, measured here with {encoder}.", small=True)
+        PaperFigure(png, f"{metric} over {axis}, measured here with {encoder}.", small=True)
         for png in outcome.figures
         for metric in PRESETS[preset].tables[0]
         if png.name.endswith(f"-{metric.lower()}.png")
