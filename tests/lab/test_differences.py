@@ -8,7 +8,7 @@ import pytest
 from hyperfsad.lab.differences import differences_table, find_differences, sentences
 from hyperfsad.lab.preset_tables import category_tables
 from hyperfsad.lab.records import Record
-from hyperfsad.lab.tables import Cell, to_csv, to_json, to_latex, to_markdown
+from hyperfsad.lab.tables import Cell, to_csv, to_latex, to_markdown
 
 
 def records(
@@ -135,7 +135,7 @@ def test_the_table_says_the_same_in_every_format() -> None:
     (row,) = table.rows
     assert row.label == "a against b"
     assert row.group == "I-AUROC, 1-shot"
-    for writer in (to_markdown, to_csv, to_json, to_latex):
+    for writer in (to_markdown, to_csv, to_latex):
         assert "a against b" in writer(table)
     assert "seed 0" in to_markdown(table)
     assert "d, subset: 1 of 2 images." in to_markdown(table)

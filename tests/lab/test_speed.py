@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
@@ -15,7 +13,6 @@ from hyperfsad.errors import UsageError
 from hyperfsad.lab import speed
 from hyperfsad.lab.speed import (
     INSPECTED_PARTS,
-    encoder_gflop,
     measure_speed,
     textbook_distances,
 )
@@ -50,10 +47,10 @@ def test_the_report_holds_every_stage_and_ratio(
     assert large["bank_bytes"] == 3 * small["bank_bytes"]
     assert large["peak_bytes"] >= small["peak_bytes"] > 10_000_000
     assert report["engine"] == "torch"
-    assert min(report["decode"], report["prepare"], report["peak_gflops"]) > 0
+    assert min(report["decode"], report["prepare"]) > 0
     printed = capsys.readouterr().out
     assert "end to end ms" in printed
-    assert len(printed.strip().splitlines()) == 7 + 2 + 2 * 4
+    assert len(printed.strip().splitlines()) == 6 + 2 + 2 * 4
     for cost in report["costs"]:
         assert [peer["name"] for peer in cost["peers"]] == [
             *("ours", "nearest", "patchcore", "subspace")
@@ -108,16 +105,6 @@ def test_the_textbook_gives_the_same_distances() -> None:
     tokens = torch.nn.functional.normalize(torch.randn(900, 48, generator=random), dim=1)
     expected = textbook_distances(tokens[:100], tokens[100:])
     assert torch.allclose(MemoryLayer(tokens[100:]).distances(tokens[:100]), expected, atol=1e-5)
-
-
-def test_the_work_of_an_encoder_is_that_of_its_products() -> None:
-    """A block of ViT-S, whose products torch counts while it runs."""
-    patches, width = 256, 384
-    block = torch.nn.TransformerEncoderLayer(width, 6, 4 * width, batch_first=True)
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        block(torch.zeros(1, patches, width))
-    counted = counter.get_total_flops() / 1e9
-    assert encoder_gflop(8, patches, width) == pytest.approx(8 * counted)
 
 
 def test_no_shots_are_refused(tiny: str) -> None:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 import re
 from dataclasses import replace
@@ -21,7 +20,6 @@ from hyperfsad.lab.tables import (
     Table,
     mark,
     to_csv,
-    to_json,
     to_latex,
     to_markdown,
     write_table,
@@ -229,32 +227,9 @@ def test_csv_keeps_text_among_figures_and_awkward_text() -> None:
     assert lines[2][4:] == ["OOM", ""]
 
 
-def from_json(text: str) -> Table:
-    content = json.loads(text)
-    rows = (
-        {**row, "cells": tuple(Cell(**c) if isinstance(c, dict) else c for c in row["cells"])}
-        for row in content["rows"]
-    )
-    return Table(
-        content["title"],
-        tuple(Column(**column) for column in content["columns"]),
-        tuple(Row(**row) for row in rows),
-        tuple(content["notes"]),
-    )
-
-
-def test_json_gives_back_the_table() -> None:
-    assert from_json(to_json(TABLE)) == TABLE
-
-
-def test_json_and_csv_take_numpy_and_what_is_not_finite() -> None:
+def test_csv_and_markdown_take_numpy_and_what_is_not_finite() -> None:
     cells = (Cell(np.float32(0.5), np.float64(0.1)), Cell(math.nan, 1.0), Cell(1.0, math.nan))
     table = Table("T", (Column("a"), Column("b"), Column("c")), (Row("r", cells),))
-    assert json.loads(to_json(table))["rows"][0]["cells"] == [
-        {"mean": 0.5, "std": 0.1},
-        {"mean": None, "std": None},
-        {"mean": 1.0, "std": None},
-    ]
     assert to_csv(table).splitlines()[1] == ",r,false,false,0.5,0.1,,,1.0,"
     assert markdown_cells(to_markdown(table))[2][1:] == ["0.5 ± 0.1", "–", "1.0"]
 
@@ -328,13 +303,11 @@ def test_latex_escapes_what_it_would_misread() -> None:
     assert latex_lines(to_latex(replace(table, rows=(Row("[3, 6]", ("a",)),))))[-1][0] == "{[}3, 6]"
 
 
-def test_four_files_are_written_and_nothing_else(tmp_path: Path) -> None:
+def test_three_files_are_written_and_nothing_else(tmp_path: Path) -> None:
     paths = write_table(TABLE, tmp_path / "new", "main.v1")
-    assert [path.name for path in paths] == [
-        *("main.v1.md", "main.v1.csv", "main.v1.json", "main.v1.tex")
-    ]
+    assert [path.name for path in paths] == [*("main.v1.md", "main.v1.csv", "main.v1.tex")]
     assert sorted(paths) == sorted((tmp_path / "new").iterdir())
-    for path, writer in zip(paths, (to_markdown, to_csv, to_json, to_latex), strict=True):
+    for path, writer in zip(paths, (to_markdown, to_csv, to_latex), strict=True):
         assert path.read_bytes().decode("utf-8") == writer(TABLE)
     first = [path.read_bytes() for path in paths]
     assert [path.read_bytes() for path in write_table(TABLE, tmp_path / "new", "main.v1")] == first

@@ -1,21 +1,22 @@
-"""What an inspection costs on this machine, stage by stage, beside what it could cost at best."""
+"""What an inspection costs on this machine, stage by stage, beside other methods."""
 
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from ..demo.drawing import draw
 from ..detector.base import FewShotDetector
 from ..detector.hyperfsad import HyperFSAD
-from ..encoders.encoder import Tokens, prepare
+from ..encoders.encoder import Encoder, Tokens, prepare
 from ..errors import UsageError
 from ..images.loading import NormalImage, load_image
 from ..method.memory import MemoryBank
@@ -27,8 +28,6 @@ _Item = TypeVar("_Item")
 INSPECTED_PARTS = 6
 """Different parts that are inspected in every round."""
 WARM_UP = 2
-PEAK_SIDE = 1024
-"""Side of the square matrices whose product shows what the machine can do."""
 TEXTBOOK_ROWS = 8192
 """The textbook's dense weights over more rows than this take too long to be worth a comparison."""
 PEER_ROWS = 16_384
@@ -85,20 +84,12 @@ class SpeedReport:
     decode: float
     prepare: float
     encode: float
-    encoder_gflop: float
-    peak_gflops: float
-    """The best product of two 1024×1024 float32 matrices in torch, during the same run."""
     costs: tuple[Cost, ...]
     device: str = "CPU"
 
-    @property
-    def encoder_share(self) -> float:
-        """How much of the machine's best matrix product the encoder reaches."""
-        return self.encoder_gflop / (self.encode / 1000) / self.peak_gflops
-
     def to_json(self) -> dict[str, Any]:
         """All figures and ratios."""
-        figures = asdict(self) | {"encoder_share": self.encoder_share}
+        figures = asdict(self)
         for row, cost in zip(figures["costs"], self.costs, strict=True):
             row["over_encoder"] = cost.over_encoder
             row["textbook_over_ours"] = cost.textbook_over_ours
@@ -110,9 +101,7 @@ class SpeedReport:
             f"{self.encoder}, {self.resolution} px, {self.engine}, {self.device}, {self.threads}"
             " threads",
             f"decode {self.decode:.1f} ms, prepare {self.prepare:.1f} ms, encode"
-            f" {self.encode:.1f} ms ({self.encoder_gflop:.1f} GFLOP)",
-            f"matrix product {self.peak_gflops:.0f} GFLOP/s; the encoder reaches"
-            f" {self.encoder_share:.2f} of it",
+            f" {self.encode:.1f} ms",
             "",
             "shots  match ms  textbook ms  textbook/ours  end to end ms  encoder ms  over encoder"
             "  bank MB  peak MB",
@@ -157,18 +146,13 @@ def measure_speed(
         pictures = [load_image(path) for path in paths]
         arrays = [prepare(picture, settings) for picture in pictures]
         queries = [encoder.encode_prepared([array]) for array in arrays]
-        bank, learnt = _empty_bank(max(shots), queries[0]), 0
-        matrices = torch.rand(2, PEAK_SIDE, PEAK_SIDE, device=encoder.device)
-        products: list[float] = []
         costs, encodes = [], []
         for count in sorted(set(shots)):
             progress(f"learning from {count} parts")
-            for place in range(learnt, count):
-                part = load_image(draw("plate", seed=INSPECTED_PARTS + place).image)
-                _learn(bank, place, encoder.encode_prepared([prepare(part, settings)]))
-            learnt = count
+            seeds = range(INSPECTED_PARTS, INSPECTED_PARTS + count)
+            bank = _bank(encoder, [draw("plate", seed=seed).image for seed in seeds])
             meter.reset()
-            detector.remember(bank.first(count))
+            detector.remember(bank)
             detector.scale_  # noqa: B018 (made once, before the clock starts)
             progress(f"inspecting with {count} normal images")
             stream: list[float] = []
@@ -178,21 +162,14 @@ def measure_speed(
                 stream += _stream(detector, paths)
                 encode += _laps(meter, lambda array: encoder.encode_prepared([array]), arrays)
                 match += _laps(meter, detector.score_tokens, queries)
-                products += _laps(meter, lambda _: matrices[0] @ matrices[1], range(10))
             encodes += encode
-            known = detector.memory_
             peak, textbook = meter.peak(), None  # before the textbook, whose memory is not ours
-            if len(known.patches[0]) <= TEXTBOOK_ROWS:
-                textbook = median(_laps(meter, partial(_textbook, known), queries[:3]))
-            size = sum(layer.nbytes for layer in (*known.patches, known.cls))
+            if len(bank.patches[0]) <= TEXTBOOK_ROWS:
+                textbook = median(_laps(meter, partial(_textbook, bank), queries[:3]))
+            size = sum(layer.nbytes for layer in (*bank.patches, bank.cls))
             stages = (median(match), textbook, median(stream), median(encode))
-            costs.append(Cost(count, *stages, size, peak))
-        for place, cost in enumerate(costs):  # last, since their memory is not ours
-            progress(f"other methods with {cost.shots} normal images")
-            known = bank.first(cost.shots)
-            if peers and len(known.patches[0]) <= PEER_ROWS:
-                others = tuple(_peer_costs(peers, detector, known, queries, rounds, meter))
-                costs[place] = replace(cost, peers=others)
+            others = _peer_costs(peers, detector, queries, rounds, meter)
+            costs.append(Cost(count, *stages, size, peak, others))
         decode = median(_laps(meter, load_image, paths * rounds))
         shrink = median(_laps(meter, lambda picture: prepare(picture, settings), pictures * rounds))
     return SpeedReport(
@@ -203,20 +180,9 @@ def measure_speed(
         decode,
         shrink,
         median(encodes),
-        encoder_gflop(settings.layers[-1], settings.grid**2, queries[0].cls.shape[-1]),
-        2 * PEAK_SIDE**3 / 1e6 / min(products),
         tuple(costs),
         meter.name,
     )
-
-
-def encoder_gflop(depth: int, patches: int, width: int) -> float:
-    """10⁹ multiplications and additions of a transformer's first blocks, MLPs four times as wide.
-
-    A block is 12 D² products a token and 2 T D for its attention; a few other tokens and the
-    embedding of the patches are left out.
-    """
-    return depth * 2 * patches * (12 * width**2 + 2 * patches * width) / 1e9
 
 
 def textbook_distances(queries: Tensor, memory: Tensor) -> Tensor:
@@ -233,41 +199,43 @@ def textbook_distances(queries: Tensor, memory: Tensor) -> Tensor:
 def _peer_costs(
     names: Sequence[str],
     ours: HyperFSAD,
-    bank: MemoryBank,
     queries: Sequence[Tokens],
     rounds: int,
     meter: Meter,
-) -> Iterable[PeerCost]:
-    """Ours and the peers on one bank, in turns."""
+) -> tuple[PeerCost, ...]:
+    """Ours and the peers on the same memory, in turns; empty where it is too large for them."""
+    bank, settings = ours.memory_, ours.settings
+    if not names or len(bank.patches[0]) > PEER_ROWS:
+        return ()
     methods: dict[str, FewShotDetector] = {"ours": ours.unfitted()}
-    settings, learn = ours.settings, {}
     common = {"layers": settings.layers, "resolution": settings.resolution}
     for name in names:
-        peer = make_peer(name, settings.name, **common, last_norm=settings.last_norm)
-        peer.use_encoder(ours.encoder_)
-        methods[name] = peer
-    for name, method in methods.items():
-        (learn[name],) = _laps(meter, method.remember, [bank])
-        method.score_tokens(queries[0])  # what is made at the first question
+        methods[name] = make_peer(name, settings.name, **common, last_norm=settings.last_norm)
+        methods[name].use_encoder(ours.encoder_)
+    learn = {name: _laps(meter, method.remember, [bank])[0] for name, method in methods.items()}
     taken: dict[str, list[float]] = {name: [] for name in methods}
-    for _ in range(rounds):
+    for place in range(rounds + 1):
         for name, method in methods.items():
-            taken[name] += _laps(meter, method.score_tokens, queries)
-    return [PeerCost(name, median(taken[name]), learn[name]) for name in methods]
+            laps = _laps(meter, method.score_tokens, queries)
+            taken[name] += laps if place else []  # the first round warms up
+    return tuple(PeerCost(name, median(taken[name]), learn[name]) for name in methods)
 
 
-def _empty_bank(count: int, tokens: Tokens) -> MemoryBank:
-    """Space for `count` parts, to be filled in place: joining would hold their tokens twice."""
-    _, layers, patches, width = tokens.patches.shape
-    rows = tuple(tokens.patches.new_empty(count * patches, width) for _ in range(layers))
-    images = tuple(NormalImage(f"part {place}", str(place)) for place in range(count))
-    return MemoryBank(rows, tokens.cls.new_empty(count, layers, width), images)
-
-
-def _learn(bank: MemoryBank, place: int, tokens: Tokens) -> None:
-    for space, patches in zip(bank.patches_of(place), tokens.patches[0], strict=True):
-        space.copy_(patches)
-    bank.cls[place] = tokens.cls[0]
+def _bank(encoder: Encoder, parts: Sequence[Image.Image]) -> MemoryBank:
+    """The memory of drawn parts, filled in place: joining would hold their tokens twice."""
+    bank = None
+    images = tuple(NormalImage(f"part {place}", str(place)) for place in range(len(parts)))
+    for place, part in enumerate(parts):
+        tokens = encoder.encode([load_image(part)])
+        if bank is None:
+            _, layers, patches, width = tokens.patches.shape
+            rows = (tokens.patches.new_empty(len(parts) * patches, width) for _ in range(layers))
+            bank = MemoryBank(tuple(rows), tokens.cls.new_empty(len(parts), layers, width), images)
+        for space, own in zip(bank.patches_of(place), tokens.patches[0], strict=True):
+            space.copy_(own)
+        bank.cls[place] = tokens.cls[0]
+    assert bank is not None
+    return bank
 
 
 def _part(folder: Path, seed: int) -> str:

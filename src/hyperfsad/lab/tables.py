@@ -1,12 +1,11 @@
-"""One table, and its writers: Markdown to read, CSV and JSON to compute with, LaTeX to print."""
+"""One table, and its writers: Markdown to read, CSV to compute with, LaTeX to print."""
 
 import csv
 import io
 import itertools
-import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -153,19 +152,6 @@ def to_csv(table: Table) -> str:
     return text.getvalue()
 
 
-def to_json(table: Table) -> str:
-    """The table as it is, in full precision; a figure that is not finite becomes null."""
-    content = asdict(table)
-    for line, row in zip(content["rows"], table.rows, strict=True):
-        line["cells"] = [
-            dict(zip(("mean", "std"), _finite(cell), strict=True))
-            if isinstance(cell, Cell)
-            else cell
-            for cell in row.cells
-        ]
-    return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-
-
 def to_latex(table: Table) -> str:
     r"""A `table` with booktabs: \textbf for the best, \underline for the second best."""
     return r"% needs \usepackage{booktabs}" + "\n" + latex_table(table, table.title) + "\n"
@@ -214,13 +200,12 @@ def _latex_tabular(table: Table) -> str:
 WRITERS: dict[str, Callable[[Table], str]] = {
     ".md": to_markdown,
     ".csv": to_csv,
-    ".json": to_json,
     ".tex": to_latex,
 }
 
 
 def write_table(table: Table, folder: Path, stem: str) -> list[Path]:
-    """Writes stem.md, stem.csv, stem.json and stem.tex, and returns their paths."""
+    """Writes stem.md, stem.csv and stem.tex, and returns their paths."""
     paths = []
     for suffix, writer in WRITERS.items():
         path = folder / f"{stem}{suffix}"
