@@ -199,7 +199,7 @@ def test_windows_are_the_tower_on_their_tokens_alone(
                 else:
                     expected = window_by_hand(model, before, row, column, scale)
                     assert np.allclose(found[:PROJECTED], expected, atol=1e-5)
-    monkeypatch.setattr("hyperfsad.lab.peers.clip_windows.CHUNK", 1)
+    monkeypatch.setattr("hyperfsad.lab.peers.clip_windows.WINDOW_TOKENS", 1)
     assert torch.allclose(encoder.encode(images).patches, tokens.patches, atol=1e-6)
 
 

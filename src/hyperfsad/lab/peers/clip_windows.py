@@ -39,7 +39,7 @@ from ...messages import Notify
 if TYPE_CHECKING:
     from transformers import CLIPModel, CLIPTokenizer
 
-CHUNK = 1 << 12
+WINDOW_TOKENS = 1 << 12
 """Tokens of windows that pass the image tower at once."""
 
 
@@ -109,7 +109,7 @@ class WindowEngine:
     def _windows(self, embedded: Tensor, index: Tensor) -> Tensor:
         """The projected CLS token of each window, (images, windows, D), some windows at a time."""
         found = []
-        count = max(1, CHUNK // ((1 + index.shape[1]) * len(embedded)))
+        count = max(1, WINDOW_TOKENS // ((1 + index.shape[1]) * len(embedded)))
         for part in torch.split(index, count):
             seen = torch.cat([torch.zeros_like(part[:, :1]), part + 1], dim=1)  # CLS, then patches
             states = self._blocks(embedded[:, seen].flatten(0, 1))
