@@ -119,7 +119,7 @@ def as_with(lone: float, margin: float, alone: float) -> Callable[[Record], Thre
     def rule(record: Record) -> Thresholds:
         scores, peaks, apart, total = record["left_out"]
         seen = LeaveOneOut(tuple(scores), tuple(peaks), tuple(apart), total)
-        thresholds.MARGIN, thresholds.ALONE = margin, alone
+        thresholds.SPREAD_MARGIN, thresholds.ALONE = margin, alone
         rate, of_map = thresholds.FALSE_ALARM_RATE, lone * MAP_OVER_SCORE
         found = from_support(seen, rate, (lone, of_map))
         return found.threshold, found.map_threshold

@@ -255,7 +255,7 @@ def test_headings_end_before_the_crops(fitted: HyperFSAD, photos: Path) -> None:
     picture = replace(plain, layers=tuple(layers)).plot()
     crops = evidence_plot._MARGIN + evidence_plot._SIDE + 24 + evidence_plot._LABEL
     for index in range(len(layers)):
-        top = evidence_plot._MARGIN + evidence_plot._HEAD + index * evidence_plot._ROW
+        top = evidence_plot._MARGIN + evidence_plot._TITLE_HEIGHT + index * evidence_plot._ROW
         gap = picture.crop((crops - 12, top + 2, crops - 1, top + evidence_plot._ROW - 2))
         assert np.asarray(gap).min() == 255
 
@@ -408,7 +408,7 @@ def test_a_missing_piece_is_told_and_drawn(drilled_parts: HyperFSAD, tmp_path: P
     for excess, times in ((0.6, "1.6 times"), (1.0, "at least 2.0 times")):
         told = replace(evidence, missing=replace(piece, excess=excess)).to_text()
         assert f"differs {times} as much as good parts do there" in told
-    below = slice(evidence_plot._MARGIN + evidence_plot._HEAD, None)  # the title tells it as well
+    below = slice(evidence_plot._MARGIN + evidence_plot._TITLE_HEIGHT, None)
     shown = np.asarray(evidence.plot())[below]
     without = np.asarray(replace(evidence, missing=None).plot())[below]
     assert shown.shape == without.shape

@@ -199,6 +199,6 @@ def test_only_the_heaviest_views_are_drawn(tiny: str, photos: Path, tmp_path: Pa
     assert np.count_nonzero([graph.over(graph.degrees, n).any() for n in range(16)]) == 4
     path = tmp_path / "graph.png"
     graph.save(path)
-    most = hypergraph_picture._MOST_VIEWS // 2 * (hypergraph_picture._SMALL + 26)
+    most = hypergraph_picture._MOST_VIEWS // 2 * (hypergraph_picture._VIEW_SIDE + 26)
     with Image.open(path) as picture:
         assert picture.height < hypergraph_picture._SIDE + most + 400

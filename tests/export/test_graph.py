@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from hyperfsad import HyperFSAD
-from hyperfsad.export.lacking import Lacking
+from hyperfsad.export.matching import MissingGraph
 from hyperfsad.method.missing import MAX_SHOWN, MIN_SHOWN
 from tests.conftest import make_picture
 from tests.detector.test_turning import part
@@ -109,7 +109,7 @@ def test_a_batch_lacks_what_its_images_lack(shots: int) -> None:
         photographed(scene(9), 33),
     ]
     cls = torch.stack([token_of(image) for image in asked])
-    scores, added = Lacking(pieces, GRID)(torch.stack(asked), cls)
+    scores, added = MissingGraph(pieces, GRID)(torch.stack(asked), cls)
     expected = [pieces.find(image, token) for image, token in zip(asked, cls, strict=True)]
     assert max(one.score for one in expected) > MIN_SHOWN
     for number, one in enumerate(expected):
@@ -125,7 +125,7 @@ def test_of_equals_the_same_pieces_are_missed(kind: str, tmp_path: Path) -> None
     opposite = -pieces.images[0].mean(dim=0, keepdim=True).expand(GRID**2, -1)
     nothing = torch.stack([unit(opposite + 1e-3 * scene(seed).flatten(0, 1)) for seed in (5, 6)])
     cls = torch.stack([token_of(image) for image in nothing])
-    graph = Lacking(pieces, GRID)
+    graph = MissingGraph(pieces, GRID)
     path = tmp_path / "lacking.onnx"
     names = ["patches", "cls"]
     torch.onnx.export(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hyperfsad.encoders.runtime import import_openvino
-from hyperfsad.export import sparse
+from hyperfsad.export import matching
 from hyperfsad.method import lookups
 from tests.export.exporting import KINDS
 
@@ -35,16 +35,16 @@ CASES = ("few", "hundreds", "all", "equal", "one", "short", "mixed")
 @pytest.mark.parametrize("name", CASES)
 def test_weights_are_those_of_the_method(name: str) -> None:
     z = rows(name)
-    found, expected = sparse.sparsemax(z), lookups.sparsemax(z.double()).float()
+    found, expected = matching.sparsemax(z), lookups.sparsemax(z.double()).float()
     assert torch.allclose(found.double().sum(dim=-1), torch.ones(len(z)).double(), atol=1e-5)
     assert (found - expected).abs().max() < 1e-6
-    active = {"few": 8, "hundreds": sparse.CANDIDATES, "all": 2999, "equal": 39_999}
+    active = {"few": 8, "hundreds": lookups.FIRST_CANDIDATES, "all": 2999, "equal": 39_999}
     assert (expected > 0).sum(dim=-1).max() > active.get(name, 0)
 
 
 class Lookup(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
-        return sparse.sparsemax(z)
+        return matching.sparsemax(z)
 
 
 @pytest.mark.parametrize("kind", KINDS)

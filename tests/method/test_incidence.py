@@ -31,7 +31,7 @@ def test_it_is_the_dense_projection(
     sharpness: float, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where queries are taken in several chunks, and where hundreds of rows are active."""
-    monkeypatch.setattr(lookups, "CHUNK", together)
+    monkeypatch.setattr(lookups, "SIMILARITIES_AT_ONCE", together)
     queries, memory = tokens(40, 0), tokens(300, 1)
     found = incidence(queries, memory, "sparsemax", sharpness)
     expected = dense_sparsemax(sharpness * queries @ memory.T).numpy()

@@ -183,7 +183,7 @@ def unit(count: int, dim: int, seed: int) -> Tensor:
 def test_chunks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     queries, memory = unit(70, 16, 3), unit(200, 16, 4)
     whole = LOOKUPS[name](queries @ memory.T) @ memory
-    monkeypatch.setattr(lookups, "CHUNK", 200 * 16)
+    monkeypatch.setattr(lookups, "SIMILARITIES_AT_ONCE", 200 * 16)
     assert torch.allclose(reconstruct(queries, memory, name), whole, atol=1e-6)
 
 
@@ -199,9 +199,9 @@ def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     queries, memory = unit(10_000, 8, 5), unit(64 * 256, 8, 6)
     assert reconstruct(queries, memory, "watched").shape == (10_000, 8)
     assert len(seen) > 1
-    assert max(seen) <= lookups.CHUNK
+    assert max(seen) <= lookups.SIMILARITIES_AT_ONCE
 
 
 def test_a_memory_larger_than_a_chunk_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups, "CHUNK", 10)
+    monkeypatch.setattr(lookups, "SIMILARITIES_AT_ONCE", 10)
     assert reconstruct(unit(3, 8, 7), unit(40, 8, 8)).shape == (3, 8)

@@ -107,13 +107,13 @@ def test_tiles_are_read_when_needed_and_only_so_many_are_held(
         return content(tiles, number)
 
     monkeypatch.setattr(NormalTiles, "content", noted)
-    monkeypatch.setattr(tile_memory, "EVERYWHERE", 8)
+    monkeypatch.setattr(tile_memory, "ALL_HELD_TILES", 8)
     image = random_tiles(1, (1000, 400))
     memory = TileMemory([image], Comparison(GRID, sharpness=64.0), CPU)
     query = tuple(random_tokens(9))
     memory.distances(query, 0.5, 0.5)
-    assert len(read) <= tile_memory.SAMPLE + 9
-    monkeypatch.setattr(tile_memory, "HELD", 12 * memory.held_bytes // memory.held_tiles)
+    assert len(read) <= tile_memory.AXES_TILES + 9
+    monkeypatch.setattr(tile_memory, "HELD_BYTES", 12 * memory.held_bytes // memory.held_tiles)
     read.clear()
     for number in range(len(image)):
         memory.distances(query, *image.tiling.centre(number))

@@ -16,8 +16,7 @@ from hyperfsad import HyperFSAD
 from hyperfsad.detector.products import ProductDetector
 from hyperfsad.encoders.encoder import Tokens
 from hyperfsad.errors import UsageError
-from hyperfsad.views.tile_sample import TILES, beyond, decided, sample
-from hyperfsad.views.tiling import Tiling
+from hyperfsad.views.tiling import SAMPLED_TILES, Tiling, beyond, decided, sample
 
 Maker = Callable[[], HyperFSAD]
 
@@ -42,7 +41,7 @@ def stripes(seed: int, *, turned: bool = False) -> Image.Image:
 @pytest.mark.parametrize("count", [1, 3])
 def test_good_cloth_is_good_and_other_cloth_is_not(tiled: Maker, count: int) -> None:
     detector = tiled().fit([stripes(seed) for seed in range(count)])
-    assert len(detector.memory_.extras[0]) > TILES  # or there would be no sample
+    assert len(detector.memory_.extras[0]) > SAMPLED_TILES  # or there would be no sample
     assert detector.threshold_from_ is not None
     assert detector.threshold_from_.startswith(
         f"estimate from the {'one' if count == 1 else count} good part"
@@ -116,7 +115,7 @@ def test_a_sample_is_spread_over_the_image(size: tuple[int, int], side: int) -> 
     rows, columns = tiling.shape
     assert numbers == sorted(set(numbers))
     assert set(numbers) <= set(range(len(tiling)))
-    assert min(len(tiling), TILES // 2) <= len(numbers) <= TILES
+    assert min(len(tiling), SAMPLED_TILES // 2) <= len(numbers) <= SAMPLED_TILES
     down, across = {n // columns for n in numbers}, {n % columns for n in numbers}
     for count, found in ((rows, down), (columns, across)):
         gaps = np.diff([-1, *sorted(found), count])

@@ -133,8 +133,8 @@ def test_leaving_out_is_the_same_as_never_seen(tiled: Callable[[], HyperFSAD]) -
 def test_many_tiles_are_read_from_disk_and_never_held(
     tiled: Callable[[], HyperFSAD], saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyperfsad.views.tile_memory.EVERYWHERE", 4)
-    monkeypatch.setattr("hyperfsad.views.tile_memory.HELD", 0)
+    monkeypatch.setattr("hyperfsad.views.tile_memory.ALL_HELD_TILES", 4)
+    monkeypatch.setattr("hyperfsad.views.tile_memory.HELD_BYTES", 0)
     loaded = HyperFSAD.load(saved, device="cpu")
     reads: list[int] = []
     content = NormalTiles.content
@@ -331,7 +331,7 @@ def test_evidence_tells_the_neighbours_at_their_true_places(
     names = [str(tmp_path / "1.png"), str(tmp_path / "2.png")]
     shifted = wide(2, (260, 140)).crop((30, 10, 230, 120))  # three and one patches further
     for everywhere in (64, 4):
-        monkeypatch.setattr("hyperfsad.views.tile_memory.EVERYWHERE", everywhere)
+        monkeypatch.setattr("hyperfsad.views.tile_memory.ALL_HELD_TILES", everywhere)
         detector = tiled().fit(names)
         result = detector.predict(shifted)
         evidence = result.evidence(105, 55)

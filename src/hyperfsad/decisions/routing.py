@@ -31,7 +31,7 @@ SPREAD = 3.0
 """A part may also be this many times as far away as good parts usually are from each other. No
 product that was measured needs it, but parts that lie about at any angle would."""
 
-ROUNDING = 1e-5
+EQUAL_DISTANCE = 1e-5
 """Equal pictures are this close."""
 
 
@@ -137,7 +137,7 @@ def look_alikes(products: Mapping[str, MemoryBank]) -> list[Likeness]:
         for other, distances in zip(products, rows[places].T.tolist(), strict=True):
             level = widest.get(other, anywhere)
             nearer = sum(
-                distance <= apart[name].get(place, level) + ROUNDING
+                distance <= apart[name].get(place, level) + EQUAL_DISTANCE
                 for place, distance in zip(places, distances, strict=True)
             )
             if nearer and other != name:

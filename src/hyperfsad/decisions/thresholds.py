@@ -27,7 +27,7 @@ USUAL_SPREAD, USUAL_WEIGHT = 0.1, 8
 """Relative standard deviation of good parts' scores, and how many images it outweighs: two to four
 images tell little of their spread."""
 
-MARGIN = 2.0
+SPREAD_MARGIN = 2.0
 """Standard deviations above the mean of those left out, for the usual rate."""
 
 ALONE = 1.5
@@ -259,7 +259,7 @@ def _support_threshold(
         centre = _mean_log(held_out)
         spread = spread_of(held_out, centre)
         alone = (1 + found.different * (found.total - 1)) ** -ALONE
-        level = alone * level + (1 - alone) * (centre + MARGIN * spread)
+        level = alone * level + (1 - alone) * (centre + SPREAD_MARGIN * spread)
     usual = NormalDist().inv_cdf(1 - FALSE_ALARM_RATE)
     return math.exp(level + spread * (NormalDist().inv_cdf(1 - rate) - usual))
 

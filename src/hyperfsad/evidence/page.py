@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw, ImageFont
 Colour: TypeAlias = tuple[int, int, int]
 INK, PALE, LINE, PAPER = (30, 30, 30), (110, 110, 110), (215, 215, 215), (255, 255, 255)
 NOTHING = (238, 238, 238)
-MARGIN = 24
+PAGE_MARGIN = 24
 
 
 class Page:
@@ -32,7 +32,7 @@ class Page:
         """
         font = ImageFont.load_default(size=size)
         clean = text.encode("utf-8", errors="replace").decode()
-        most = self.canvas.width - 2 * MARGIN if width is None else width
+        most = self.canvas.width - 2 * PAGE_MARGIN if width is None else width
         while len(clean) > 4 and self.draw.textlength(clean, font) > most:
             clean = "…" + clean[2:]
         self.draw.text((x, y), clean, colour, font)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from PIL import Image
 
 from ..messages import Notice
-from .page import LINE, MARGIN, NOTHING, PALE, Page, fitted
+from .page import LINE, NOTHING, PAGE_MARGIN, PALE, Page, fitted
 from .patch import LayerEvidence, MissingPiece, Neighbour, PatchEvidence
 from .support import SupportPictures
 
 _MARK, _NEAR = (200, 20, 40), (0, 95, 190)
 _GOOD = (20, 105, 60)
-_MARGIN, _SIDE, _ROW, _LABEL = MARGIN, 400, 176, 170
-_HEAD = 86
+_MARGIN, _SIDE, _ROW, _LABEL = PAGE_MARGIN, 400, 176, 170
+_TITLE_HEIGHT = 86
 """Pixels of the title: the verdict and the image, the verdict's reason, and the place."""
 _CROP = 112
 """Pixels of the largest crop's side; the area of the others follows their weight."""
@@ -30,7 +30,7 @@ def draw_evidence(
 ) -> Image.Image:
     """The whole page."""
     support = SupportPictures(evidence.orientations, normal, by_name)
-    top, left = _MARGIN + _HEAD, _MARGIN + _SIDE + 24
+    top, left = _MARGIN + _TITLE_HEIGHT, _MARGIN + _SIDE + 24
     bottom = top + max(_ROW * len(evidence.layers), _SIDE + 270)
     page = Page(_WIDTH, bottom + _MARGIN + 282)
     _draw_title(page, evidence)

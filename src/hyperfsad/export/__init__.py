@@ -1,7 +1,6 @@
 """Models that run elsewhere: one graph from pixels to scores, without torch and without hyperfsad.
 
-sparse      sparsemax (Equation 1) for a graph, exact for any number of active patches
-lacking     missing pieces (`method/missing.py`) for a batch of images
+matching    sparsemax (Equation 1) and missing pieces for a graph, exact for any active set
 graph       all of a detector as one module of torch: pixels in, scores and map out
 joining     an encoder of 8 bits and the rest of a detector as one graph
 writing     the module as ONNX or OpenVINO, with its card and `preprocess.py` beside it
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from .writing import export
 
 # torch is imported for `export` alone
-_HOMES = {"ExportedDetector": "exported", "ExportedModel": "runtime", "export": "writing"}
+_EXPORT_HOMES = {"ExportedDetector": "exported", "ExportedModel": "runtime", "export": "writing"}
 
 __all__ = ["ExportedDetector", "ExportedModel", "export"]
 
-__getattr__ = loader(__name__, _HOMES)
+__getattr__ = loader(__name__, _EXPORT_HOMES)

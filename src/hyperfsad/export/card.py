@@ -15,7 +15,7 @@ from ..results.levels import Levels
 
 CARD = "model.json"
 FORMAT = 1
-LARGEST = 64 << 20
+MAX_CARD_BYTES = 64 << 20
 """Bytes of a card: no list of good parts is longer."""
 GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}
 """The kinds of models, and the file that holds the graph of each."""
@@ -57,7 +57,7 @@ def read_card(folder: Path) -> Card:
     path = folder / CARD
     try:
         with open_regular(path) as file:
-            found = json.loads(file.read(LARGEST))
+            found = json.loads(file.read(MAX_CARD_BYTES))
     except OSError as error:
         raise DetectorFileError(
             f"{folder} holds no exported model: {CARD} cannot be read, {reason(error).lower()}."

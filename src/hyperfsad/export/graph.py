@@ -14,8 +14,7 @@ from ..method.matching import smoothed
 from ..method.scoring import cls_similarities, mean_of_layers
 from ..results.levels import Levels
 from ..views.whole import CLEARLY_BETTER, COMPARED_ORIENTATIONS, WholeView
-from . import sparse
-from .lacking import Lacking
+from .matching import MissingGraph, distances
 
 
 class Graph(nn.Module):
@@ -50,8 +49,8 @@ class Judge(nn.Module):
         self._middle = len(view.rules.settings.layers) // 2
         patches = self._how.grid**2
         self._pooled = min(self._scoring.pooling.patches_of(patches), patches)
-        self.memory = Memory(view)
-        self.lacking = None if view.pieces is None else Lacking(view.pieces, self._how.grid)
+        self.memory = MemoryGraph(view)
+        self.missing = None if view.pieces is None else MissingGraph(view.pieces, self._how.grid)
         if levels.threshold is not None:
             self.register_buffer("threshold", torch.tensor(levels.threshold))
         if levels.map_threshold is not None:
@@ -61,7 +60,7 @@ class Judge(nn.Module):
     def outputs(self) -> list[str]:
         """The names of what comes out, in its order."""
         names = ["score", "map", *(f"score_{name}" for name in self._scoring.weights)]
-        names += ["map_missing"] if self.lacking is not None else []
+        names += ["map_missing"] if self.missing is not None else []
         if self._levels.threshold is not None:
             names += ["anomalous_by_score", "threshold"]
         if self._levels.map_threshold is not None:
@@ -71,22 +70,22 @@ class Judge(nn.Module):
     def forward(self, patches: Tensor, cls: Tensor) -> tuple[Tensor, ...]:
         """From tokens (images, layers, patches, D) and (images, layers, D) to what `outputs`
         names."""
-        faced = self.memory.faced(cls)
+        compared = self.memory.compared_entries(cls)
         distances = mean_of_layers(
-            self.memory.distances(tokens, layer, faced)
+            self.memory.distances(tokens, layer, compared)
             for layer, tokens in enumerate(patches.unbind(dim=1))
         )
         shown = smoothed(distances, self._how.grid) if self._how.smooth else distances
         found = {
             "score_map": distances.topk(self._pooled, dim=-1).values.mean(dim=-1),
-            "score_cls": self.memory.cls_score(cls, faced),
+            "score_cls": self.memory.cls_score(cls, compared),
         }
         if "missing" in self._scoring.weights:
             found["score_missing"] = torch.zeros_like(found["score_map"])
-        if self.lacking is not None:
-            score, added = self.lacking(patches[:, self._middle], cls[:, self._middle])
-            asked = faced.plain.all(dim=-1).to(score.dtype) if faced is not None else None
-            if asked is not None:  # of a part that lies turned, no piece is looked for
+        if self.missing is not None:
+            score, added = self.missing(patches[:, self._middle], cls[:, self._middle])
+            asked = compared.plain.all(dim=-1).to(score.dtype) if compared is not None else None
+            if asked is not None:  # of a part that lies turned, no piece is searched for
                 score, added = score * asked, added * asked[:, None]
             added = self._scoring.weights["missing"] * added
             found["score_missing"], shown = score, shown + added
@@ -111,7 +110,7 @@ class Judge(nn.Module):
 
 
 @dataclass(frozen=True)
-class Faced:
+class ComparedEntries:
     """The entries of the memory bank that each image is compared with."""
 
     entries: Tensor
@@ -122,7 +121,7 @@ class Faced:
     """Whether of each good part only itself counts, as it lies, (images, good parts)."""
 
 
-class Memory(nn.Module):
+class MemoryGraph(nn.Module):
     """The memory bank of a view, ready to be asked by a batch of images."""
 
     cls: Tensor
@@ -139,7 +138,7 @@ class Memory(nn.Module):
             shape = (len(bank), self._count, -1) if self._turned else tokens.shape
             self.register_buffer(f"memory_{layer}", tokens.cpu().reshape(shape).clone())
 
-    def faced(self, cls: Tensor) -> Faced | None:
+    def compared_entries(self, cls: Tensor) -> ComparedEntries | None:
         """The entries that each image is compared with; None means all."""
         if not self._turned:
             return None
@@ -152,22 +151,20 @@ class Memory(nn.Module):
         plain = plain & torch.tensor(self._tentative)
         entries = torch.where(plain[..., None], self.groups[:, :1], entries)
         allowed = ~plain[..., None] | (torch.arange(few) == 0)
-        return Faced(entries.flatten(1), allowed.flatten(1), plain)
+        return ComparedEntries(entries.flatten(1), allowed.flatten(1), plain)
 
-    def distances(self, queries: Tensor, layer: int, faced: Faced | None) -> Tensor:
+    def distances(self, queries: Tensor, layer: int, compared: ComparedEntries | None) -> Tensor:
         """1 − cos(q, ε) of each patch in a layer, (images, N)."""
         memory = self.get_buffer(f"memory_{layer}")
-        if faced is None:
-            return sparse.distances(queries, memory, self._sharpness, None)
-        allowed = faced.allowed[:, :, None].expand(-1, -1, self._count).flatten(1)
-        return sparse.distances(
-            queries, memory[faced.entries].flatten(1, 2), self._sharpness, allowed
-        )
+        if compared is None:
+            return distances(queries, memory, self._sharpness, None)
+        allowed = compared.allowed[:, :, None].expand(-1, -1, self._count).flatten(1)
+        return distances(queries, memory[compared.entries].flatten(1, 2), self._sharpness, allowed)
 
-    def cls_score(self, cls: Tensor, faced: Faced | None) -> Tensor:
+    def cls_score(self, cls: Tensor, compared: ComparedEntries | None) -> Tensor:
         """S_cls (Equation 4) of each image."""
         alike = cls_similarities(cls, self.cls)
-        if faced is not None and self._tentative:
-            entries = faced.entries[..., None].expand(-1, -1, alike.shape[-1])
+        if compared is not None and self._tentative:
+            entries = compared.entries[..., None].expand(-1, -1, alike.shape[-1])
             alike = alike.gather(1, entries)
         return (1 - alike.amax(dim=1)).clamp(min=0).mean(dim=-1)

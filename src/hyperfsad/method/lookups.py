@@ -28,7 +28,7 @@ TOP_P = 0.01
 FIRST_CANDIDATES = 128
 """Where sparsemax starts: of 4 × 1,024 real patches 17 to 42 were active on average, 74 at most."""
 
-CHUNK = 1 << 22
+SIMILARITIES_AT_ONCE = 1 << 22
 """Similarities held at once: 16 MB in float32, so that no memory size needs more."""
 
 
@@ -165,7 +165,7 @@ def reconstruct(queries: Tensor, memory: Tensor, lookup: str = "sparsemax") -> T
 
 def in_chunks(queries: Tensor, memory: Tensor) -> Sequence[Tensor]:
     """Queries in chunks whose similarities to the whole memory take bounded room."""
-    return torch.split(queries, max(1, CHUNK // len(memory)))
+    return torch.split(queries, max(1, SIMILARITIES_AT_ONCE // len(memory)))
 
 
 def rebuild(z: Tensor, memory: Tensor, lookup: str = "sparsemax") -> Tensor:

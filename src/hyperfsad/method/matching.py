@@ -43,7 +43,7 @@ rows to compare one by one. Textures need a wide one (docs/speed.md)."""
 AXES_ROWS = 4096
 """Rows that the axes are taken from; any orthonormal axes are right, good ones prune more."""
 
-SLACK = 1e-5
+BOUND_SLACK = 1e-5
 """Rounding of a bound: far above what float32 sums of unit vectors can lose."""
 
 QUERY_BLOCK, ROW_BLOCK = 256, 2048
@@ -206,7 +206,7 @@ class MemoryLayer:
         rows = self.memory if exact else self._bounding
         sides = self.sharpness * (queries if exact else self._bound(queries))
         queries = self.sharpness * queries
-        slack = self.sharpness * SLACK
+        slack = self.sharpness * BOUND_SLACK
         for start in range(0, len(queries), QUERY_BLOCK):
             part = slice(start, start + QUERY_BLOCK)
             search = kernel.begin(queries[part].numpy(), self.memory.numpy(), queries.shape[1])

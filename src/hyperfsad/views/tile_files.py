@@ -25,7 +25,7 @@ from ..errors import DetectorFileError, HyperfsadError, reason
 from ..method.memory import MemoryBank
 from .tiling import Tiling
 
-UNIT = 0.1
+UNIT_TOLERANCE = 0.1
 """How far the length of a token at half precision may be from 1."""
 
 
@@ -174,7 +174,7 @@ class NormalTiles:
         """The tokens of a tile, (layers, patches, D)."""
         stored = np.frombuffer(bytearray(self.content(index)), dtype="<f2")
         tokens = torch.from_numpy(stored).reshape(self.shape).float()
-        if not bool(((torch.linalg.vector_norm(tokens, dim=-1) - 1).abs() < UNIT).all()):
+        if not bool(((torch.linalg.vector_norm(tokens, dim=-1) - 1).abs() < UNIT_TOLERANCE).all()):
             raise self._damaged()
         return tokens
 

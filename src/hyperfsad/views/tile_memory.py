@@ -24,17 +24,17 @@ from ..method.matching import (
 from .tile_files import NormalTiles
 from .view import cells, grid_distance
 
-EVERYWHERE = 64
+ALL_HELD_TILES = 64
 """Normal tiles that are all held, up to 630 MB with all that is derived from them."""
 
-NEARBY = 36
+NEARBY_TILES = 36
 """Tiles that one is compared with where there are more: the nearest 3×3 of each of up to four
 images, the nearest 2×2 of up to nine, and of more images the nearest of each."""
 
-HELD = 384 << 20
+HELD_BYTES = 384 << 20
 """Bytes of tiles that were read and may be needed again: those around a place, of four images."""
 
-SAMPLE = 10
+AXES_TILES = 10
 """Tiles that the axes of the bound are taken from."""
 
 
@@ -72,13 +72,13 @@ class TileMemory:
     @property
     def everywhere(self) -> bool:
         """Whether every tile is compared with all normal ones."""
-        return sum(map(len, self.images)) <= EVERYWHERE
+        return sum(map(len, self.images)) <= ALL_HELD_TILES
 
     def places(self, x: float, y: float) -> list[tuple[int, int]]:
         """The normal tiles that a tile at a place is compared with: image and number."""
         if self.everywhere:
             return [(i, n) for i, image in enumerate(self.images) for n in range(len(image))]
-        span = next(s for s in (3, 2, 1) if s == 1 or s**2 * len(self.images) <= NEARBY)
+        span = next(s for s in (3, 2, 1) if s == 1 or s**2 * len(self.images) <= NEARBY_TILES)
         return [
             (i, n) for i, image in enumerate(self.images) for n in image.tiling.around(x, y, span)
         ]
@@ -121,7 +121,7 @@ class TileMemory:
             bounds = self._bounds if can_prune(layers[0], self._how.lookup) else ()
             tile = _Prepared(layers, bounds)
             self._held[key] = tile
-            while len(self._held) > max(1, HELD // tile.size):
+            while len(self._held) > max(1, HELD_BYTES // tile.size):
                 self._held.popitem(last=False)
         self._held.move_to_end(key)
         return tile
@@ -144,7 +144,7 @@ class TileMemory:
     def _bounds(self) -> list[Bound]:
         """One bound for all tiles of a layer: making axes takes as long as encoding."""
         places = [(i, n) for i, image in enumerate(self.images) for n in range(len(image))]
-        step = -(-len(places) // SAMPLE)
+        step = -(-len(places) // AXES_TILES)
         tiles = [self._read(place).unbind() for place in places[step // 2 :: step]]
         return [Bound(torch.cat(layer)) for layer in zip(*tiles, strict=True)]
 

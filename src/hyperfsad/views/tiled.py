@@ -30,8 +30,7 @@ from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore
 from .tile_files import NormalTiles, Spool, TileWriter, replaced_files, tile_streams
 from .tile_memory import TileMemory
-from .tile_sample import beyond, decided, sample, spread
-from .tiling import Maps, Tiling
+from .tiling import Maps, Tiling, beyond, decided, evenly, sample
 from .view import LEVEL_IMAGES, SELF_DISTANCE, ExplainedPatch, Rules, ScoreAndPeak, View
 from .whole import SCALE_BANK, WholeView
 
@@ -161,13 +160,13 @@ class TiledView(View):
         found = []
         if len(entries) == 1:
             lone = TileMemory(bank.extras[:1], how, device)
-            numbers = spread(len(bank.extras[0]), 2 * SCALE_TILES)
+            numbers = evenly(len(bank.extras[0]), 2 * SCALE_TILES)
             found = [lone.self_distances(0, number) for number in numbers]
         else:
             for of_image in entries[:LEVEL_IMAGES]:
                 others = TileMemory(bank.without(*of_image).extras, how, device)
                 image: NormalTiles = bank.extras[of_image[0]]
-                for number in spread(len(image), SCALE_TILES):
+                for number in evenly(len(image), SCALE_TILES):
                     tokens = image.tokens(number).to(device)
                     found.append(others.distances(tuple(tokens), *image.tiling.centre(number)))
         return torch.cat([how.map_of(distances) for distances in found])

@@ -4,9 +4,13 @@ One grid of patches lies over the whole image. Tiles begin on whole patches of i
 least a quarter of their side, so each tile's map covers certain cells of the image's map, and no
 map is ever resampled. In the overlap a tile's word weighs less the nearer its own border is, where
 its encoder saw nothing of what lies beyond: so there is no seam.
+
+An image of a hundred million pixels has hundreds of tiles. A few, spread over the image, decide
+some cells of its map; those are a sample of the whole.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -21,6 +25,14 @@ Maps: TypeAlias = NDArray[np.float32]
 
 OVERLAP = 4
 """Neighbouring tiles share at least this part of their side: one over it."""
+
+
+SAMPLED_TILES = 16
+"""Tiles of an image in the sample."""
+MIN_SAMPLE_WEIGHT = 0.5
+"""Where tiles overlap, those of the sample decide a cell when their weights add up to this much."""
+TAIL_QUANTILE = 0.98
+"""Values above this quantile tell how slowly the map's tail falls."""
 
 
 @dataclass(frozen=True)
@@ -186,3 +198,45 @@ def _ramps(starts: tuple[int, ...], grid: int) -> list[NDArray[np.float64]]:
         total[start : start + grid] += ramp
         ramps.append(ramp)
     return [ramp / total[start : start + grid] for start, ramp in zip(starts, ramps, strict=True)]
+
+
+def sample(tiling: Tiling) -> list[int]:
+    """At most SAMPLED_TILES tiles, evenly spread along both sides of the image."""
+    rows, columns = tiling.shape
+    down = min(rows, math.isqrt(SAMPLED_TILES))
+    across = min(columns, SAMPLED_TILES // down)
+    down = min(rows, SAMPLED_TILES // across)
+    return [
+        row * columns + column for row in evenly(rows, down) for column in evenly(columns, across)
+    ]
+
+
+def evenly(count: int, limit: int) -> Sequence[int]:
+    """At most `limit` of the numbers below `count`, evenly spread."""
+    chosen = min(count, limit)
+    return [(2 * i + 1) * count // (2 * chosen) for i in range(chosen)]
+
+
+def decided(tiling: Tiling, numbers: Sequence[int], maps: Sequence[Maps]) -> Maps:
+    """The values of the cells that some tiles decide, (maps, cells); of all tiles, the map."""
+    total = np.zeros((tiling.rows, tiling.columns))
+    whole = np.zeros((len(maps[0]), *total.shape))
+    for number, part in zip(numbers, maps, strict=True):
+        tile, weight = tiling[number], tiling.weight(number)
+        rows = slice(tile.row, tile.row + tiling.grid)
+        columns = slice(tile.column, tile.column + tiling.grid)
+        total[rows, columns] += weight
+        whole[:, rows, columns] += part * weight
+    enough = total >= MIN_SAMPLE_WEIGHT
+    return (whole[:, enough] / total[enough]).astype(np.float32)
+
+
+def beyond(values: Maps, times: float) -> float:
+    """By how much the peak of `times` as many values lies above the peak of these.
+
+    The tail of a map falls about exponentially: then the peak grows with the logarithm of the
+    number of values, by their mean excess over a high level.
+    """
+    level = np.quantile(values, TAIL_QUANTILE)
+    tail = values[values > level]
+    return float((tail - level).mean() * math.log(times)) if len(tail) and times > 1 else 0.0

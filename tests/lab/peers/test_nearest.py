@@ -40,7 +40,7 @@ def test_the_image_score_is_the_mean_of_the_largest_hundredth() -> None:
 def test_searches_in_chunks_are_those_at_once(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     queries, memory = unit(50, 8, seed=1), 3 * unit(70, 8, seed=2)
     pairs = torch.cdist(queries.double(), memory.double())
-    monkeypatch.setattr(lookups, "CHUNK", chunk)
+    monkeypatch.setattr(lookups, "SIMILARITIES_AT_ONCE", chunk)
     distances, index = search.nearest(queries, memory)
     assert torch.allclose(distances.double(), pairs.min(dim=1).values, atol=1e-6)
     assert torch.equal(index, pairs.argmin(dim=1))

@@ -37,7 +37,7 @@ def test_what_lies_in_the_subspace_scores_nothing() -> None:
 def test_the_subspace_in_parts_is_that_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     features = unit(90, 8, seed=4)
     mean, axes = principal_subspace(features, 0.9)
-    monkeypatch.setattr(subspace, "CHUNK", 1)
+    monkeypatch.setattr(subspace, "SIMILARITIES_AT_ONCE", 1)
     mean_of_parts, axes_of_parts = principal_subspace(features, 0.9)
     assert torch.allclose(mean, mean_of_parts, atol=1e-6)
     assert torch.allclose(axes @ axes.T, axes_of_parts @ axes_of_parts.T, atol=1e-6)

@@ -141,7 +141,7 @@ def test_some_patches_are_quiet_and_some_are_not() -> None:
 def test_parts_of_the_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     memory, queries = crowd(0, 300, 6, 0.4), crowd(1, 50, 6, 0.4)
     whole = active_sets(queries, memory)
-    monkeypatch.setattr(lookups, "CHUNK", 2100)
+    monkeypatch.setattr(lookups, "SIMILARITIES_AT_ONCE", 2100)
     monkeypatch.setattr(active, "PATCHES_AT_ONCE", 3)
     parts = active_sets(queries, memory)
     for name in ("size", "tau", "gain", "room", "log_mass"):

@@ -24,7 +24,7 @@ from torch import Tensor
 from ...encoders import SUBSTITUTE
 from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
-from ...method.lookups import CHUNK
+from ...method.lookups import SIMILARITIES_AT_ONCE
 from .peer import Peer, check_peer_rotations
 
 
@@ -71,7 +71,7 @@ def principal_subspace(features: Tensor, share: float) -> tuple[Tensor, Tensor]:
 
     In float64 and on the CPU, which every device has, some rows at a time.
     """
-    parts = torch.split(features, max(1, CHUNK // features.shape[1]))
+    parts = torch.split(features, max(1, SIMILARITIES_AT_ONCE // features.shape[1]))
     mean = torch.stack([part.cpu().double().sum(dim=0) for part in parts]).sum(dim=0)
     mean /= len(features)
     scatter = torch.zeros(len(mean), len(mean), dtype=torch.float64)
