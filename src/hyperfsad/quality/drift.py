@@ -26,16 +26,16 @@ from ..report.records import RECORDS_FILE
 from .miss_rates import greedy_cover
 from .tokens import Array, encode_images, fitted_bank
 
-HIGH = (0.75, 0.5, 0.25, 0.1)
+HIGH_RANKS = (0.75, 0.5, 0.25, 0.1)
 """Bets that the next score is among the highest three quarters, …, the highest tenth."""
 
-STAKE = 0.8
+STAKED_SHARE = 0.8
 """The share of the capital that such a bet risks."""
 
-IDLE = 0.5
+IDLE_SHARE = 0.5
 """The share of the capital that waits; the rest begins as the other bets, in equal parts."""
 
-REBALANCED = 0.03
+REBALANCED_SHARE = 0.03
 """The share of the capital that returns to the first division after each image, so that a late move
 is noticed. Simulated with 40 calibration images and a move after 60 images: a clear move is known
 at the 6th image (median), one of 1.5 deviations at the 14th."""
@@ -63,12 +63,12 @@ class DriftStep:
 
 
 def payouts(rank: float) -> Array:
-    """What each bet makes of 1 when the next rank is p: none, 2·(1 − p), and those of `HIGH`.
+    """What each bet makes of 1 when the next rank is p: none, 2·(1 − p), and those of `HIGH_RANKS`.
 
     Over uniform ranks each pays 1 on average. The narrow bets see a clear move in a few images, the
     second one a slight move in some dozens.
     """
-    narrow = [1 - STAKE + STAKE * (rank <= high) / high for high in HIGH]
+    narrow = [1 - STAKED_SHARE + STAKED_SHARE * (rank <= high) / high for high in HIGH_RANKS]
     return np.array([1.0, 2 * (1 - rank), *narrow])
 
 
@@ -101,8 +101,8 @@ class DriftMonitor:
         self.alarm = False
         self._random = np.random.default_rng(seed)
         self._fair = 1 - defects + defects * payouts(0.0)
-        self._start = np.full(len(self._fair), (1 - IDLE) / (len(self._fair) - 1))
-        self._start[0] = IDLE
+        self._start = np.full(len(self._fair), (1 - IDLE_SHARE) / (len(self._fair) - 1))
+        self._start[0] = IDLE_SHARE
         self._shares = self._start
         self._capital = 0.0
 
@@ -115,7 +115,7 @@ class DriftMonitor:
         """Takes the next score; leave out images that could not be read, whose score is NaN."""
         rank = self._rank(score)
         insort(self._ranked, score)
-        shares = (1 - REBALANCED) * self._shares + REBALANCED * self._start
+        shares = (1 - REBALANCED_SHARE) * self._shares + REBALANCED_SHARE * self._start
         shares = shares * payouts(rank) / self._fair
         growth = float(shares.sum())
         self._shares = shares / growth

@@ -11,7 +11,14 @@ from ..messages import count
 from ..version import __version__
 from .evaluated_images import ErrorPicture, EvaluatedImage
 from .metrics import image_metrics
-from .operating_points import BEST, Confusion, OperatingPoint, Rate, RocCurve, operating_points
+from .operating_points import (
+    BEST_ACCURACY,
+    Confusion,
+    OperatingPoint,
+    Rate,
+    RocCurve,
+    operating_points,
+)
 
 EVALUATION_FORMAT = 1
 """Of evaluation.json: fields may be added, never changed."""
@@ -113,7 +120,7 @@ class Evaluation:
     def better(self) -> OperatingPoint | None:
         """The threshold that would have judged these images best; None if it is the current one
         or no better than chance, and if most images show another product."""
-        best = next((point for point in self.points if BEST in point.names), None)
+        best = next((point for point in self.points if BEST_ACCURACY in point.names), None)
         if best is None or best.current or self.mostly_foreign:
             return None
         return best if (best.confusion.balanced_accuracy or 0.0) > CHANCE_ACCURACY else None

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-CONFIDENCE = 0.95
-FEW_ALARMS = 0.05
+RATE_CONFIDENCE = 0.95
+ACCEPTED_ALARMS = 0.05
 """The share of false alarms that the table of other thresholds asks for."""
-BEST = "best balanced accuracy"
+BEST_ACCURACY = "best balanced accuracy"
 """What the threshold is good for that judges most rightly, good parts and defects alike."""
-BEYOND = 0.05
+OUTER_MARGIN = 0.05
 """How far a threshold lies beyond all values, as a share of the nearest."""
 
 
@@ -48,7 +48,7 @@ class Rate:
             return None
         from scipy.stats import binomtest
 
-        found = binomtest(self.count, self.total).proportion_ci(CONFIDENCE, method="exact")
+        found = binomtest(self.count, self.total).proportion_ci(RATE_CONFIDENCE, method="exact")
         return float(found.low), float(found.high)
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,8 +171,8 @@ class RocCurve:
         if high == 0.0:
             return None
         if gap == 0:
-            return high * (1 - BEYOND)
-        return low * (1 + BEYOND) if high == math.inf else (low + high) / 2
+            return high * (1 - OUTER_MARGIN)
+        return low * (1 + OUTER_MARGIN) if high == math.inf else (low + high) / 2
 
 
 def operating_points(curve: RocCurve, threshold: float | None) -> list[OperatingPoint]:
@@ -183,10 +183,12 @@ def operating_points(curve: RocCurve, threshold: float | None) -> list[Operating
     current = curve.gap(1.0)
     wanted = {"current": current}
     if curve.goods and curve.bads:
-        wanted[BEST] = curve.best(current)
+        wanted[BEST_ACCURACY] = curve.best(current)
     if curve.goods:
         wanted["no false alarm here"] = curve.few_alarms(0.0)
-        wanted[f"at most {100 * FEW_ALARMS:g} % false alarms"] = curve.few_alarms(FEW_ALARMS)
+        wanted[f"at most {100 * ACCEPTED_ALARMS:g} % false alarms"] = curve.few_alarms(
+            ACCEPTED_ALARMS
+        )
     if curve.bads:
         wanted["every defect found"] = curve.all_found()
     points = []

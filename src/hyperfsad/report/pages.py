@@ -9,12 +9,15 @@ import base64
 import hashlib
 import math
 import os
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..disk.files import atomic_path, encoded
 
@@ -161,40 +164,36 @@ def score_histogram(
     return Histogram(_bars(scores, edges), marks, low, high, description, axis, unit)
 
 
-def _bars(scores: Sequence[tuple[float, bool | None]], edges: Sequence[float]) -> list[Bar]:
-    counts = [{"below": 0, "above": 0} for _ in edges[1:]]
+def _bars(scores: Sequence[tuple[float, bool | None]], edges: NDArray[np.float64]) -> list[Bar]:
+    counts = {kind: np.zeros(_BARS) for kind in ("below", "above")}
     for score, anomalous in scores:
-        index = min(max(bisect_left(edges, score) - 1, 0), len(counts) - 1)
-        counts[index]["above" if anomalous else "below"] += 1
-    highest = max(sum(pair.values()) for pair in counts)
+        index = min(max(int(np.searchsorted(edges, score)) - 1, 0), _BARS - 1)
+        counts["above" if anomalous else "below"][index] += 1
+    unit = (Histogram.bottom - 2 * _LABEL_HEIGHT) / np.add(counts["below"], counts["above"]).max()
+    places = [_across(edge, edges[0], edges[-1]) for edge in edges]
     bars = []
-    for pair, left, right in zip(counts, edges, edges[1:], strict=False):
-        x, to = (_across(value, edges[0], edges[-1]) for value in (left, right))
+    for index, (x, to) in enumerate(pairwise(places)):
         y = float(Histogram.bottom)
-        for kind, count in pair.items():
-            if count:
-                height = max(count / highest * (Histogram.bottom - 2 * _LABEL_HEIGHT), 1.5)
+        for kind, numbers in counts.items():
+            if numbers[index]:
+                height = max(float(numbers[index] * unit), 1.5)
                 y -= height
                 bars.append(Bar(kind, x + 0.5, y, to - x - 1, height))
     return bars
 
 
-def _edges(low: float, high: float, thresholds: Sequence[float]) -> list[float]:
+def _edges(low: float, high: float, thresholds: Sequence[float]) -> NDArray[np.float64]:
     """Where bars begin and end; none crosses a single threshold, so that each has one verdict."""
-    if len(thresholds) == 1:
-        (middle,) = thresholds
-        count = round((middle - low) / (high - low) * _BARS)
-        if 0 < count < _BARS:
-            return [*_spaced(low, middle, count)[:-1], *_spaced(middle, high, _BARS - count)]
-    return _spaced(low, high, _BARS)
-
-
-def _spaced(low: float, high: float, count: int) -> list[float]:
-    return [low + (high - low) * index / count for index in range(count)] + [high]
+    middle = thresholds[0] if len(thresholds) == 1 else low
+    count = round((middle - low) / (high - low) * _BARS)
+    if not 0 < count < _BARS:
+        return np.linspace(low, high, _BARS + 1)
+    lower = np.linspace(low, middle, count, endpoint=False)
+    return np.concatenate([lower, np.linspace(middle, high, _BARS - count + 1)])
 
 
 def _across(value: float, low: float, high: float) -> float:
-    return Histogram.left + (value - low) / (high - low) * (Histogram.right - Histogram.left)
+    return float(Histogram.left + (value - low) / (high - low) * (Histogram.right - Histogram.left))
 
 
 def _threshold_marks(
