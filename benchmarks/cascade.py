@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from ranking import Remembering, supports
 
 from hyperfsad import CascadeDetector, HyperFSAD
-from hyperfsad.decisions.limits import Limits
-from hyperfsad.detector.looks import LOOKS
+from hyperfsad.decisions.limits import EIGHT_BITS_LIMITS, Limits
+from hyperfsad.detector.protocols import Predictor
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import load_encoder, use_threads
 from hyperfsad.lab.datasets import Category
@@ -40,7 +40,8 @@ Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 SHOTS, DRAW = (1, 4), "0"
 FULL = "full"
-COSTS = {"int8": {1: 0.46, 4: 0.52}, "half": {1: 0.21, 4: 0.20}}
+LOOKS = ("int8",)
+COSTS = {"int8": {1: 0.46, 4: 0.52}}
 """Of a fast look over a full one, where no times were taken."""
 RATES = (0.0, 0.0025, 0.005, 0.01, 0.02, 0.04)
 
@@ -76,8 +77,8 @@ def measure(category: Category, file: Path) -> None:
         said = found["said"]
         if str(shots) in said.setdefault(look, {}):
             continue
-        cascade = CascadeDetector(fast=look, device="cpu")
-        encoder = encoder or Remembering(load_encoder(cascade.full_.settings, "cpu"))
+        cascade = CascadeDetector(device="cpu")
+        encoder = encoder or Remembering(load_encoder(cascade.full_.encoding_, "cpu"))
         cascade.full_.use_encoder(encoder)
         cascade.fit(supports(category)[DRAW, shots])
         for way, detector in ((FULL, cascade.full_), (look, cascade.fast_)):
@@ -102,11 +103,15 @@ def clock(category: Category, file: Path, count: str, look: str) -> None:
     """Seconds of the cascade, of its fast look alone and of the full detector, in turns."""
     rows = []
     for shots in SHOTS:
-        cascade = CascadeDetector(fast=look).fit(supports(category)[DRAW, shots])
+        cascade = CascadeDetector().fit(supports(category)[DRAW, shots])
         some = len(category.test) if count == "all" else int(count)
         step = max(1, len(category.test) // some)
         images = [image.path for image in category.test[::step]][:some]
-        ways = {"fast": cascade.fast_, "full": cascade.full_, "cascade": cascade}
+        ways: dict[str, Predictor] = {
+            "fast": cascade.fast_,
+            "full": cascade.full_,
+            "cascade": cascade,
+        }
         taken: dict[str, list[float]] = {name: [] for name in ways}
         asked = 0
         for number, path in enumerate([images[0], *images]):
@@ -115,7 +120,7 @@ def clock(category: Category, file: Path, count: str, look: str) -> None:
                 start = time.perf_counter()
                 result = one.predict(path)
                 taken[name].append(time.perf_counter() - start)
-                asked += number > 0 and result.looked == FULL
+                asked += number > 0 and result.judged_by == FULL
         rows.append({"shots": shots, "asked": asked, **{k: v[1:] for k, v in taken.items()}})
     with atomic_path(file) as temporary:
         temporary.write_text(json.dumps(rows), encoding="utf-8")
@@ -257,7 +262,7 @@ def tables(out: Path, plot: Path | None) -> None:
             )
         for shots, axes in panels.items():
             axes.plot(*zip(*points[shots], strict=True), "o-", markersize=3, label=look)
-            limits = LOOKS[look].limits
+            limits = EIGHT_BITS_LIMITS
             print(f"\n{look}, K = {shots}, limits {limits.low:g} and {limits.high:g}\n")
             print("\n".join(table(said[shots], limits)))
     for shots, axes in panels.items():

@@ -98,7 +98,7 @@ def compare(
     shots: int,
     journal: Journal,
 ) -> None:
-    which = {"recipe": fresh.recipe, "shots": shots, "product": category.name}
+    which = {"recipe": fresh.settings.recipe, "shots": shots, "product": category.name}
     done = {row["image"] for row in journal.of(**which)}
     images = asked(category, options.images)
     images = [image for image in images if category.name_of(image) not in done]
@@ -180,7 +180,7 @@ def main() -> None:
     journal = Journal(options.journal)
     known: dict[str, dict[str, TokenCache]] = {}
     for recipe in options.recipes.split(","):
-        settings = HyperFSAD(recipe=recipe).settings
+        settings = HyperFSAD(recipe=recipe).encoding_
         engines = ("torch",) if options.exported else ("torch", "openvino")
         caches = {name: TokenCache(settings, device="cpu", engine=name) for name in engines}
         known[recipe] = caches

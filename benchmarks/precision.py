@@ -95,11 +95,11 @@ def fitted(
         detector.fit(good)
         assert detector.quantised_ is not None
         encoder = load_encoder(
-            detector.settings, "cpu", engine=engine, quantised=detector.quantised_
+            detector.encoding_, "cpu", engine=engine, quantised=detector.quantised_
         )
         return detector, Remembering(_Plain(encoder))
     if engine not in known:
-        settings = detector.settings
+        settings = detector.encoding_
         known[engine] = Remembering(
             load_engine(
                 settings,
@@ -107,7 +107,7 @@ def fitted(
                 precision=precision_of(engine),
             )
         )
-    detector.use_encoder(Encoder(detector.settings, known[engine], CPU))
+    detector.use_encoder(Encoder(detector.encoding_, known[engine], CPU))
     return detector.fit(good), known[engine]
 
 
@@ -156,7 +156,7 @@ def judged(
     picture = load_image(image.path)
     expected: Any = None
     for engine, (detector, encoder) in forms.items():
-        pixels = prepare(picture, detector.settings)
+        pixels = prepare(picture, detector.encoding_)
         tokens = Tokens(*encoder.tokens(pixels[None]))
         start = time.process_time()
         (scored,) = detector.score_tokens(tokens)

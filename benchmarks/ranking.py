@@ -26,13 +26,13 @@ import torch
 from numpy.typing import NDArray
 
 from hyperfsad import HyperFSAD
-from hyperfsad.detector.base import FewShotDetector
-from hyperfsad.detector.recipes import find_recipe
+from hyperfsad.detector.settings import find_recipe
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import Encoder, Tokens, load_encoder, use_threads
 from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.peers import SAME_TOKENS as PEERS
 from hyperfsad.lab.peers import make_peer
+from hyperfsad.lab.peers.peer import FewShotDetector, Peer
 from hyperfsad.lab.run import Suite
 from hyperfsad.method.missing import missing_weight
 from hyperfsad.method.scoring import Pooling
@@ -138,7 +138,8 @@ def measure(category: Category, out: Path, chosen: Sequence[str]) -> None:
             record |= {"method": name, "draw": draw, "shots": shots}
             record["metrics"] = image_metrics(anomalous, np.array(record["scores"]))
             if masks is not None:
-                shown = upsampled(maps, SIZE, detector.smoothing)
+                smoothing = detector.smoothing if isinstance(detector, Peer) else 0.0
+                shown = upsampled(maps, SIZE, smoothing)
                 record["metrics"] |= pixel_metrics(shown, masks)
             records.append(record)
         found = {"product": category.name, "anomalous": anomalous, "records": records}
@@ -149,7 +150,7 @@ def measure(category: Category, out: Path, chosen: Sequence[str]) -> None:
 
 def encoder_of(detector: FewShotDetector, known: dict[str, Remembering]) -> Encoder:
     """The encoder of a detector, which another with the same model may have loaded already."""
-    settings, ours = detector.settings, find_recipe("default").settings()
+    settings, ours = detector.encoding_, find_recipe("default").settings()
     whole = ours if settings.name == ours.name else settings
     if whole.name not in known:
         known[whole.name] = Remembering(load_encoder(whole))

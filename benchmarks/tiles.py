@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from hyperfsad.demo.drawing import draw
-from hyperfsad.detector.recipes import find_recipe
+from hyperfsad.detector.settings import find_recipe
 from hyperfsad.views.tiling import Tiling
 
 Image.MAX_IMAGE_PIXELS = None  # these pictures are large on purpose

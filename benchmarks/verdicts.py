@@ -56,7 +56,7 @@ MOST_FALSE_ALARMS = 12.0
 
 def measure(category: Category, file: Path, recipe: str) -> None:
     """What the detectors of all supports say of the test images, and of their good parts."""
-    encoder = Remembering(load_encoder(HyperFSAD(recipe=recipe).settings))
+    encoder = Remembering(load_encoder(HyperFSAD(recipe=recipe).encoding_))
     records = []
     for (draw_name, shots), paths in supports(category).items():
         detector = HyperFSAD(recipe=recipe)
@@ -238,7 +238,7 @@ def with_an_odd_part(categories: Iterable[Category], recipe: str) -> None:
 
 def with_a_bad_part_learnt(categories: Iterable[Category], recipe: str) -> None:
     """How often `fit` names a part: none is bad, or one of a few spread over the bad ones."""
-    encoder = Remembering(load_encoder(HyperFSAD(recipe=recipe).settings))
+    encoder = Remembering(load_encoder(HyperFSAD(recipe=recipe).encoding_))
     for category in categories:
         good = sorted(category.normal)
         bad = [image.path for image in category.test if image.anomalous]

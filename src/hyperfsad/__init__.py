@@ -13,8 +13,10 @@ from .version import __version__
 if TYPE_CHECKING:
     from .decisions.regions import Region
     from .detector.cascade import CascadeDetector
-    from .detector.hyperfsad import HyperFSAD
+    from .detector.detector import HyperFSAD
+    from .detector.pipeline import inspect
     from .detector.products import ProductDetector, load_detector
+    from .detector.settings import Settings
     from .errors import DetectorFileError, EncoderError, HyperfsadError, ImageError, UsageError
     from .evidence.evidence import Evidence
     from .evidence.hypergraph import Hypergraph
@@ -22,11 +24,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CascadeDetector": "detector.cascade",
-    "HyperFSAD": "detector.hyperfsad",
+    "HyperFSAD": "detector.detector",
     "AnomalyResult": "results.result",
     "Evidence": "evidence.evidence",
     "Hypergraph": "evidence.hypergraph",
     "ProductDetector": "detector.products",
+    "Settings": "detector.settings",
+    "inspect": "detector.pipeline",
     "load_detector": "detector.products",
     "Region": "decisions.regions",
     "HyperfsadError": "errors",
@@ -48,8 +52,10 @@ __all__ = [
     "ImageError",
     "ProductDetector",
     "Region",
+    "Settings",
     "UsageError",
     "__version__",
+    "inspect",
     "load_detector",
 ]
 

@@ -77,18 +77,18 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_again(
     fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its header is one version's, its tensors another's: that is no damage."""
-    from hyperfsad.detector import storage
+    from hyperfsad.detector import file
+    from hyperfsad.disk.tensors import read_head
 
     other = tmp_path / "other.hfsad"
     detector = HyperFSAD.load(fitted, device="cpu")
     detector.extend([make_picture(8)]).save(other)
-    read = storage._read_head
 
     def replaced(path: Path) -> object:
-        found = read(path)
+        found = read_head(path)
         if other.exists():
             other.replace(path)
         return found
 
-    monkeypatch.setattr(storage, "_read_head", replaced)
+    monkeypatch.setattr(file, "read_head", replaced)
     assert len(HyperFSAD.load(fitted).support_) == 3

@@ -15,10 +15,10 @@ from PIL import Image
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.console import DONE
 from hyperfsad.cli.main import main
-from hyperfsad.detector.storage import read_header
+from hyperfsad.detector.file import open_file
 from tests.cli.running import run
 from tests.conftest import make_picture, read_results
-from tests.detector.test_storage import rewritten
+from tests.detector.test_file import rewritten
 
 
 def test_fit_detect_extend_info(
@@ -127,7 +127,7 @@ def test_some_failed_is_3_all_failed_is_1(
 def test_another_encoder_for_a_saved_detector_is_refused(
     fitted: Path, photos: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rewritten(fitted, encoder={**read_header(fitted)["encoder"], "name": "clip-vitb16"})
+    rewritten(fitted, encoder={**open_file(fitted).header["encoder"], "name": "clip-vitb16"})
     command = ["detect", str(photos), "--detector", str(fitted), "--backbone", "dinov2-vits14"]
     assert main(command) == 1
     assert "was made with clip-vitb16" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import pytest
 
 from hyperfsad.cli.console import DONE, NOTHING, SOME_FAILED
 from hyperfsad.cli.main import main
-from hyperfsad.detector.storage import read_header
+from hyperfsad.detector.file import open_file
 from tests.cli.running import SMALL, fit_products, run
 from tests.detector.test_products import product_picture
 
@@ -52,7 +52,7 @@ def test_extend_refuses_what_is_learnt_already(
 
 def test_fit_says_what_it_learnt(capsys: pytest.CaptureFixture[str], products: Path) -> None:
     assert "4 normal images of 2 products" in capsys.readouterr().out
-    names = [product["name"] for product in read_header(products)["products"]]
+    names = [product["name"] for product in open_file(products).header["products"]]
     assert names == ["bolt", "Ölring <b> 1"]
 
 
@@ -68,14 +68,14 @@ def test_extend_needs_the_product(
     assert main(["extend", str(products), one, "--product", "bolt"]) == NOTHING
     assert "No normal image was new" in capsys.readouterr().err
     assert main(["extend", str(products), two, "--product", "bolt"]) == DONE
-    counts = {p["name"]: len(p["normal_images"]) for p in read_header(products)["products"]}
+    counts = {p["name"]: len(p["normal_images"]) for p in open_file(products).header["products"]}
     assert counts == {"bolt": 4, "Ölring <b> 1": 2}
 
 
 def test_extend_adds_a_product(products: Path, tmp_path: Path) -> None:
     product_picture(5).save(tmp_path / "5.png")
     assert main(["extend", str(products), str(tmp_path / "5.png"), "--product", "nut"]) == DONE
-    names = [product["name"] for product in read_header(products)["products"]]
+    names = [product["name"] for product in open_file(products).header["products"]]
     assert names == ["bolt", "Ölring <b> 1", "nut"]
 
 

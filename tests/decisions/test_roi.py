@@ -128,7 +128,7 @@ def test_the_colour_scale_is_that_of_the_inside(tiny: str) -> None:
     for good in ([make_picture(0)], [make_picture(0), make_picture(1)]):
         detector = small(tiny, roi=MASK).fit(good)
         scrambling = small(tiny, roi=MASK).fit([scrambled(g) for g in good])
-        assert detector.colour_scale() == scrambling.colour_scale()
+        assert detector.view_.colour_scale() == scrambling.view_.colour_scale()
         assert detector.scale_ != small(tiny).fit(good).scale_
         assert detector.scale_[0] > 0
 
@@ -295,7 +295,7 @@ def test_nothing_outside_is_reported_or_explained(tiny: str, photos: Path) -> No
     for layer in evidence.layers:
         assert sum(n.weight for n in layer.neighbours) == pytest.approx(1, abs=1e-5)
         assert all(inside_grid()[n.row, n.column] for n in layer.neighbours)
-    same = detector.evidence(photos / "0.png", 40, 30)
+    same = detector.explain(photos / "0.png", 40, 30)
     assert (same.row, same.column) == (2, 2)
     nearest = same.layers[0].neighbours[0]
     assert (nearest.row, nearest.column) == (2, 2)

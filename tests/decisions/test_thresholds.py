@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -389,12 +390,13 @@ def test_a_threshold_set_by_hand_says_so(detector: HyperFSAD) -> None:
 
 
 def test_a_damaged_calibration_is_not_written(detector: HyperFSAD, tmp_path: Path) -> None:
-    from hyperfsad.detector import storage
+    from hyperfsad.detector import file
 
     detector.fit(make_picture(1))
-    header = {**detector.header(), "calibration": {"method": "support"}}
-    with pytest.raises(UsageError, match="not written: calibration has no threshold"):
-        storage.write_detector(tmp_path / "a.hfsad", detector.memory_, header, detector.view_)
+    part = detector.part()
+    spoiled = replace(part, header={**part.header, "calibration": {"method": "support"}})
+    with raises(UsageError, "file-not-written"):
+        file.write_detector(tmp_path / "a.hfsad", spoiled, detector.view_)
     assert not list(tmp_path.iterdir())
 
 

@@ -22,7 +22,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from hyperfsad.detector.keys import KEY
+from hyperfsad import HyperFSAD
+from hyperfsad.detector.file import KEY
 from hyperfsad.detector.products import load_detector
 from hyperfsad.disk.tensors import sealed
 from hyperfsad.encoders.encoder import Encoder
@@ -129,10 +130,9 @@ def judged(path: Path, encoder: Encoder, seconds: list[float], expected: float |
             detector.identity()
         finally:
             seconds.append(time.process_time() - began)
-        if detector.settings == encoder.settings and hasattr(detector, "use_encoder"):
-            detector.use_encoder(encoder)
-        else:
+        if not isinstance(detector, HyperFSAD) or detector.encoding_ != encoder.settings:
             return "loaded"
+        detector.use_encoder(encoder)
         result = detector.predict(make_picture(3))
     except HyperfsadError as error:
         return "refused" if "\n" not in str(error) else "several lines"

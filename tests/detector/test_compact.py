@@ -11,9 +11,10 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import CascadeDetector, DetectorFileError, HyperFSAD, ProductDetector, UsageError
 from hyperfsad.cli import main
-from hyperfsad.detector.keys import KEY
+from hyperfsad.detector.file import KEY
 from hyperfsad.export.writing import require_exportable
 from hyperfsad.method import coreset
+from tests.codes import raises
 
 
 def picture(seed: int) -> Image.Image:
@@ -85,7 +86,7 @@ def test_a_damaged_choice_is_refused(tiny: str, tmp_path: Path, change: int) -> 
     core = tensors["core"]
     tensors["core"] = [1 - core, core[:-1].clone(), core.float()][change]
     save_file(tensors, path, metadata)
-    with pytest.raises(DetectorFileError, match="damaged"):
+    with raises(DetectorFileError, "file-damaged"):
         HyperFSAD.load(path, device="cpu")
 
 
@@ -94,7 +95,7 @@ def test_what_is_added_is_covered_too(tiny: str) -> None:
     detector.extend([picture(8)])
     assert detector.core_ is not None
     assert len(detector.core_.kept) == 144
-    evidence = detector.evidence(picture(9))
+    evidence = detector.explain(picture(9))
     kept = detector.core_.kept.reshape(4, 6, 6)
     names = [image.name for image in detector.memory_.images]
     for layer in evidence.layers:
@@ -103,26 +104,11 @@ def test_what_is_added_is_covered_too(tiny: str) -> None:
             assert any(kept[place, one.row, one.column] for place in places)
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"tiles": 84}, "nothing to make compact"),
-        ({"lookup": "softmax"}, "known for sparsemax alone"),
-        ({"memory": "small"}, "one of exact, compact"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(
-    tiny: str, settings: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(UsageError, match=words):
-        fresh(tiny, **settings)
-
-
-def test_several_products_fast_looks_and_graphs_are_refused(tiny: str) -> None:
+def test_several_products_pre_screening_and_graphs_are_refused(tiny: str) -> None:
     common: dict[str, Any] = {"recipe": "paper-offline", "resolution": 84, "memory": "compact"}
-    with pytest.raises(UsageError, match="for one product"):
+    with raises(UsageError, "products-with-compact"):
         ProductDetector(tiny, **common)
-    with pytest.raises(UsageError, match="leave --memory compact out"):
+    with raises(UsageError, "cascade-with-compact"):
         CascadeDetector(tiny, **common)
-    with pytest.raises(UsageError, match="without --memory compact"):
+    with raises(UsageError, "export-with-compact"):
         require_exportable(fresh(tiny).fit([picture(seed) for seed in range(4)]))

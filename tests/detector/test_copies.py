@@ -153,7 +153,7 @@ def test_openvino_in_a_forked_process(
     answer = str(in_a_fork(detector))
     assert answer.startswith("ConversionError: OpenVINO does not survive a fork: start processes")
     monkeypatch.delenv("HYPERFSAD_ENGINE")
-    detector.engine = "auto"
+    detector._memory.engine = "auto"
     assert in_a_fork(detector) == pytest.approx(expected, abs=1e-4)
     assert score(detector) == expected
-    assert load_encoder(detector.settings, "cpu").engine == "openvino"
+    assert load_encoder(detector.encoding_, "cpu").engine == "openvino"

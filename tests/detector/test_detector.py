@@ -15,6 +15,7 @@ from hyperfsad.encoders.encoder import Encoder
 from hyperfsad.images.loading import load_image
 from hyperfsad.images.reading import READ_AHEAD
 from hyperfsad.method.lookups import reconstruct
+from tests.codes import raises
 from tests.conftest import make_picture
 
 
@@ -75,7 +76,7 @@ def test_normal_images_come_in_any_form(detector: HyperFSAD, photos: Path, kind:
     detector.fit(forms[kind])  # type: ignore[arg-type]
     assert len(detector.memory_) == 5
     reference = HyperFSAD(
-        detector.backbone, recipe="paper-offline", resolution=84, device="cpu"
+        detector.settings.backbone, recipe="paper-offline", resolution=84, device="cpu"
     ).fit(photos)
     assert all(map(torch.equal, detector.memory_.patches, reference.memory_.patches))
 
@@ -111,7 +112,7 @@ def test_batches_keep_the_order_and_the_scores(tiny: str, photos: Path) -> None:
 
 def test_a_bad_image_among_many_does_not_stop_them(detector: HyperFSAD, photos: Path) -> None:
     (photos / "2.png").write_bytes(b"broken")
-    detector.batch_size = 2
+    detector.settings = detector.settings.changed(batch_size=2)
     detector.fit(photos / "0.png")
     results = list(detector.predict(photos))
     assert [result.error is None for result in results] == [True, True, False, True, True]
@@ -147,9 +148,9 @@ def test_forgetting_is_never_having_learnt(tiny: str, photos: Path) -> None:
     fresh = HyperFSAD(tiny, **settings).fit([paths[0], *paths[2:]])
     assert grown.identity() == fresh.identity()
     assert grown.foreign_ == fresh.foreign_
-    with pytest.raises(UsageError, match="none of these"):
+    with raises(UsageError, "forget-unknown"):
         grown.forget(["0" * 64])
-    with pytest.raises(UsageError, match="at least one good part"):
+    with raises(UsageError, "forget-all"):
         grown.forget([image.sha256 for image in grown.support_])
     assert len(grown.support_) == 4
 
@@ -196,39 +197,31 @@ def test_unreadable_normal_images_are_left_out_with_a_warning(
 
 
 def test_nothing_to_learn_from(detector: HyperFSAD, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no normal image"):
+    with raises(UsageError, "no-good-part"):
         detector.fit([])
     (tmp_path / "a.png").touch()
     with (
         pytest.warns(UserWarning, match="left out"),
-        pytest.raises(UsageError, match=r"no normal image .*none could be read"),
+        raises(UsageError, "no-good-part", unreadable=1),
     ):
         detector.fit(tmp_path / "a.png")
-    with pytest.raises(UsageError, match="call fit first"):
+    with raises(UsageError, "detector-not-fitted"):
         detector.predict(make_picture(1))
-    with pytest.raises(UsageError, match="call fit first"):
+    with raises(UsageError, "detector-not-fitted"):
         detector.extend(make_picture(1))
-    with pytest.raises(UsageError, match="call fit first"):
+    with raises(UsageError, "detector-not-fitted"):
         detector.save(tmp_path / "a.hfsad")
     assert os.listdir(tmp_path) == ["a.png"]
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"lookup": "nearest"}, "lookup is one of"),
-        ({"pooling": "mean"}, "pooling is max"),
-        ({"lam": 1.5}, "between 0 and 1"),
-        ({"batch_size": 0}, "at least 1"),
-        ({"layers": (9,)}, "layers 1 to 4"),
-        ({"resolution": 13}, "multiple of 14"),
-    ],
+    ("options", "words"), [({"layers": (9,)}, "layers 1 to 4"), ({"resolution": 13}, "of 14")]
 )
-def test_bad_settings_are_refused_at_once(
-    tiny: str, options: dict[str, object], words: str
+def test_bad_layers_and_resolutions_are_refused_at_once(
+    tiny: str, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        HyperFSAD(tiny, **options)  # type: ignore[arg-type]
+        HyperFSAD(tiny, **options)
 
 
 def test_settings_act(tiny: str, photos: Path) -> None:

@@ -62,7 +62,7 @@ def test_only_the_image_itself_fails(
     detector = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu", batch_size=5)
     detector.fit([make_picture(7), make_picture(8)])
     expected = [result.score for result in detector.predict(photos)]
-    bad = detector._prepared(photos / "3.png").pixels.sum()
+    bad = detector.prepare(photos / "3.png").pixels.sum()
     engine = detector.encoder_._engine
     compute = engine.tokens
 

@@ -7,8 +7,7 @@ from PIL import Image, ImageDraw
 
 from hyperfsad import HyperFSAD
 from hyperfsad.decisions.thresholds import LeaveOneOut
-from hyperfsad.detector.remarks import about_learnt
-from hyperfsad.evidence.patch import against
+from hyperfsad.detector.calibration import notify_about_learnt
 from tests.conftest import make_picture
 
 
@@ -71,11 +70,14 @@ def test_parts_are_told_apart_by_their_place(detector: HyperFSAD) -> None:
 )
 def test_only_one_that_stands_far_out_is_odd(scores: tuple[float, ...], odd: int | None) -> None:
     found = LeaveOneOut(scores, scores, (0.3,) * len(scores), len(scores))
-    told = about_learnt(found, [f"{place}.png" for place in range(len(scores))])
-    assert (told is None) == (odd is None)
-    assert told is None or told.startswith(f"{odd}.png stands far apart")
+    told: list[str] = []
+    notify_about_learnt(found, [f"{place}.png" for place in range(len(scores))], told.append)
+    assert [sentence.partition(" ")[0] for sentence in told] == (
+        [] if odd is None else [f"{odd}.png"]
+    )
     copies = LeaveOneOut(scores, scores, (3.0,) * len(scores), len(scores))
-    assert about_learnt(copies, ["0.png"] * len(scores)) is None
+    notify_about_learnt(copies, ["0.png"] * len(scores), told.append)
+    assert len(told) == (odd is not None)
 
 
 def test_three_parts_cannot_tell_which_one_is_odd(detector: HyperFSAD, tmp_path: Path) -> None:
@@ -99,10 +101,8 @@ def test_extend_names_a_part_that_was_anomalous(detector: HyperFSAD, tmp_path: P
     assert named(told, "until now") == []
     detector.fit(saved(tmp_path, 4)).extend([good, odd])
     (sentence,) = named(told, "until now")
-    reach = f"score {before.score:.3f}, {against(before.score, before.threshold)}"
-    assert sentence == (
-        f"{odd} was anomalous until now ({reach}): learnt as asked; make sure it is good."
-    )
+    assert before.strength is not None
+    assert f"{odd} ({before.strength:.2f} times the threshold)" in sentence
     assert odd in [image.name for image in detector.support_]
 
 
@@ -111,9 +111,9 @@ def test_several_parts_are_told_in_one_sentence(detector: HyperFSAD, tmp_path: P
     detector.fit(saved(tmp_path, 4))
     detector.notify = told.append
     detector.extend([part(30, bad=True), part(31, bad=True)])
-    (sentence,) = named(told, "Anomalous until now: image (score ")
+    (sentence,) = named(told, "Anomalous until now: image (")
     assert sentence.endswith("). Learnt as asked; make sure that they are good.")
-    assert sentence.count("times its threshold") == 2
+    assert sentence.count("times the threshold") == 2
 
 
 def test_without_a_threshold_nothing_is_called_anomalous(detector: HyperFSAD) -> None:
@@ -132,4 +132,4 @@ def test_tiles_tell_it_from_a_sample(tiny: str) -> None:
     detector.extend([part(9, size=(192, 160))])
     assert named(told, "until now") == []
     detector.extend([part(10, bad=True, size=(192, 160))])
-    assert len(named(told, "was anomalous until now")) == 1
+    assert len(named(told, "Anomalous until now")) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hyperfsad import HyperFSAD, ProductDetector
+from hyperfsad import HyperFSAD
 from hyperfsad.encoders import openvino as room
 from hyperfsad.encoders.runtime import (
     engine_in,
@@ -164,18 +164,8 @@ def test_a_damaged_graph_is_refused(saved: Path, tmp_path: Path) -> None:
     place = content.index(b"<?xml") + 40
     content[place] ^= 1
     (tmp_path / "bad.hfsad").write_bytes(content)
-    with pytest.raises(DetectorFileError, match="is damaged") as refused:
+    with raises(DetectorFileError, "file-damaged"):
         HyperFSAD.load(tmp_path / "bad.hfsad")
-    assert str(refused.value).count("is damaged:") == 1
-
-
-def test_what_8_bits_cannot_do_is_refused(tiny: str) -> None:
-    with pytest.raises(UsageError, match="calibrated on one product"):
-        ProductDetector(tiny, resolution=84, device="cpu", engine="openvino-int8")
-    pytest.importorskip("nncf")
-    with pytest.raises(UsageError, match="tiles"):
-        large = [make_picture(seed, (200, 180)) for seed in range(2)]
-        fresh(tiny, "openvino-int8", tiles=84).fit(large)
 
 
 def test_half_precision_where_the_machine_has_it(tiny: str, tmp_path: Path) -> None:

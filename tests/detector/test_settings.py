@@ -74,10 +74,13 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
     ("products", "products-with-max-cost", {"max_cost": 3}),
     ("products", "products-with-compact", {"memory": "compact"}),
     ("products", "products-with-int8", {"engine": "openvino-int8"}),
+    ("products", "products-with-fast", {"fast": True}),
     ("cascade", "cascade-with-tiles", {"max_cost": 3}),
     ("cascade", "cascade-with-compact", {"memory": "compact"}),
     ("cascade", "cascade-with-roi", {"roi": "auto"}),
     ("cascade", "cascade-with-int8", {"engine": "openvino-int8"}),
+    ("export", "export-with-fast", {"fast": True}),
+    ("export", "export-with-products", {"several": True}),
     ("export", "export-with-tiles", {"tiles": True}),
     ("export", "export-with-roi", {"roi": "auto"}),
     ("export", "export-with-compact", {"memory": "compact"}),
@@ -92,8 +95,9 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("use", "code", "choices"), CLASHES)
 def test_one_table_says_what_goes_together(use: str, code: str, choices: dict[str, Any]) -> None:
+    kind = {name: choices[name] for name in ("fast", "several") if name in choices}
     with raises(UsageError, code):
-        Settings(**choices).check(use)
+        Settings(**{k: v for k, v in choices.items() if k not in kind}).check(use, **kind)
 
 
 def test_every_row_of_the_table_is_tested() -> None:

@@ -3,6 +3,7 @@
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +12,13 @@ from PIL import Image
 
 from hyperfsad import HyperFSAD, ProductDetector, UsageError
 from hyperfsad.cli.main import main
-from hyperfsad.detector.orientation import AUTO_ROTATIONS, TRIED
-from hyperfsad.detector.storage import read_detector
+from hyperfsad.detector.file import open_file
+from hyperfsad.detector.fit import ROTATED_COPIES, TRIED
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.images.geometry import rotate, rotate_back, rotated_copies
 from hyperfsad.images.loading import LoadedImage
 from hyperfsad.quality.coverage import cover_normal
+from tests.codes import raises
 from tests.conftest import make_picture, read_results
 
 
@@ -37,8 +39,8 @@ def angled(tmp_path: Path) -> Path:
     return folder
 
 
-def small(tiny: str, **options: object) -> HyperFSAD:
-    return HyperFSAD(tiny, resolution=84, device="cpu", **options)  # type: ignore[arg-type]
+def small(tiny: str, **options: Any) -> HyperFSAD:
+    return HyperFSAD(tiny, resolution=84, device="cpu", **options)
 
 
 @pytest.mark.parametrize("size", [(96, 80), (60, 90), (64, 64)])
@@ -124,24 +126,19 @@ def test_a_saved_detector_turns_what_it_learns_later(
     assert again.predict(query).score == detector.predict(query).score
     again.extend(query)
     assert torch.equal(again.memory_.cls, detector.extend(query).memory_.cls)
-    bank, header = read_detector(path)
-    assert [image["views"] for image in header["normal_images"]] == [4, 4]
+    (stored,) = open_file(path).parts()
+    bank, header = stored.bank, stored.header
+    assert [image["entries"] for image in header["normal_images"]] == [4, 4]
     assert len(bank) == 8
-
-
-@pytest.mark.parametrize("rotations", [0, -1, 73, "some", True, 2.0])
-def test_what_is_no_number_of_rotations_is_refused(tiny: str, rotations: object) -> None:
-    with pytest.raises(UsageError, match="The number of rotations is 1 to 72, or auto, not"):
-        HyperFSAD(tiny, rotations=rotations)  # type: ignore[arg-type]
 
 
 def test_auto_turns_parts_that_lie_at_any_angle(tiny: str, angled: Path) -> None:
     said: list[str] = []
     detector = small(tiny, rotations="auto", notify=said.append).fit(angled)
-    assert detector.rotations_ == AUTO_ROTATIONS
-    assert len(detector.memory_) == 3 * AUTO_ROTATIONS
-    assert f"each is remembered in {AUTO_ROTATIONS} orientations" in said[0]
-    as_told = small(tiny, rotations=AUTO_ROTATIONS).fit(angled)
+    assert detector.rotations_ == ROTATED_COPIES
+    assert len(detector.memory_) == 3 * ROTATED_COPIES
+    assert f"each is remembered in {ROTATED_COPIES} orientations" in said[0]
+    as_told = small(tiny, rotations=ROTATED_COPIES).fit(angled)
     assert torch.equal(as_told.memory_.cls, detector.memory_.cls)
     assert detector.identity() == as_told.identity()
 
@@ -152,17 +149,17 @@ def test_auto_leaves_parts_that_lie_alike(tiny: str) -> None:
     detector = small(tiny, rotations="auto", notify=said.append).fit(parts)
     assert detector.rotations_ == 1
     assert not detector.tentative_
-    assert "they are remembered as they lie" in said[0]
+    assert "without rotated copies" in said[0]
     as_told = small(tiny, rotations=1).fit(parts)
     assert torch.equal(as_told.memory_.cls, detector.memory_.cls)
     assert as_told.identity() == detector.identity()
 
 
 def test_auto_is_what_the_default_recipe_does_but_not_with_tiles(tiny: str) -> None:
-    assert small(tiny).rotations == "auto"
-    assert small(tiny, tiles=40).rotations == 1
-    assert small(tiny, recipe="paper-offline").rotations == 1
-    assert small(tiny, recipe="paper-offline", rotations="auto").rotations == "auto"
+    assert small(tiny).settings.rotations == "auto"
+    assert small(tiny, tiles=40).settings.rotations == 1
+    assert small(tiny, recipe="paper-offline").settings.rotations == 1
+    assert small(tiny, recipe="paper-offline", rotations="auto").settings.rotations == "auto"
 
 
 def test_auto_with_one_part_takes_turned_copies_for_what_they_fit(
@@ -170,11 +167,11 @@ def test_auto_with_one_part_takes_turned_copies_for_what_they_fit(
 ) -> None:
     said: list[str] = []
     detector = small(tiny, rotations="auto", notify=said.append).fit(angled / "0.png")
-    assert (detector.rotations_, detector.tentative_) == (AUTO_ROTATIONS, True)
-    assert len(detector.memory_) == AUTO_ROTATIONS
+    assert (detector.rotations_, detector.tentative_) == (ROTATED_COPIES, True)
+    assert len(detector.memory_) == ROTATED_COPIES
     assert "One good part cannot tell" in said[0]
     upright, turning = (
-        small(tiny, rotations=number).fit(angled / "0.png") for number in (1, AUTO_ROTATIONS)
+        small(tiny, rotations=number).fit(angled / "0.png") for number in (1, ROTATED_COPIES)
     )
     turned_part = rotate(LoadedImage("part", part()), 90).pixels
     damaged = part(0, 9)
@@ -186,7 +183,7 @@ def test_auto_with_one_part_takes_turned_copies_for_what_they_fit(
     assert len({each.identity() for each in (detector, upright, turning)}) == 3
     detector.save(tmp_path / "part.hfsad")
     again = HyperFSAD.load(tmp_path / "part.hfsad", device="cpu")
-    assert (again.rotations_, again.tentative_) == (AUTO_ROTATIONS, True)
+    assert (again.rotations_, again.tentative_) == (ROTATED_COPIES, True)
     assert again.identity() == detector.identity()
     for query in (turned_part, damaged):
         assert again.predict(query).score == detector.predict(query).score
@@ -235,7 +232,7 @@ def test_a_lone_part_is_no_rule_for_other_products(tiny: str, angled: Path, tmp_
     assert again.products_["one"].tentative_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HyperfsadWarning)  # they look alike
-        again.extend("several", alike)
+        again.extend(alike, product="several")
     several = again.products_["several"]
     assert (several.rotations_, several.tentative_) == (1, False)
 
@@ -250,7 +247,7 @@ def test_auto_sees_past_images_that_cannot_be_read(tiny: str, angled: Path) -> N
     assert len(detector.skipped_) == 4
     with (
         pytest.warns(HyperfsadWarning, match="is empty"),
-        pytest.raises(UsageError, match="no normal image to learn from: none could be read"),
+        raises(UsageError, "no-good-part", unreadable=1),
     ):
         small(tiny, rotations="auto").fit(bad)
 
@@ -259,12 +256,12 @@ def test_a_source_may_use_its_buffer_again(tiny: str) -> None:
     parts = [np.asarray(part(0, seed)) for seed in range(3)]
     buffer = np.empty_like(parts[0])
 
-    def camera() -> object:
+    def camera() -> Any:
         for each in parts:
             buffer[:] = each
             yield buffer
 
-    detector = small(tiny, rotations="auto").fit(camera())  # type: ignore[arg-type]
+    detector = small(tiny, rotations="auto").fit(camera())
     assert torch.equal(detector.memory_.cls, small(tiny, rotations=1).fit(parts).memory_.cls)
 
 
@@ -273,7 +270,7 @@ def test_evidence_leads_back_to_the_picture_on_disk(tiny: str, tmp_path: Path) -
     make_picture(3, (120, 80)).save(path)
     detector = small(tiny, rotations=4).fit(path)
     query = rotate(LoadedImage("part", make_picture(3, (120, 80))), 180).pixels
-    evidence = detector.evidence(query, 10, 7)  # the first patch, once the last
+    evidence = detector.explain(query, 10, 7)  # the first patch, once the last
     nearest = evidence.layers[-1].neighbours[0]
     assert (nearest.view, nearest.angle, nearest.row, nearest.column) == (2, 180.0, 0, 0)
     assert nearest.centre == pytest.approx((5.5 / 6, 5.5 / 6))
@@ -307,7 +304,7 @@ def test_the_command_line(
     assert "rotations   4" in told
     assert "normal      3 images" in told
     assert main([*fit, "--rotations", "auto"]) == 0
-    assert f"remembered in {AUTO_ROTATIONS} orientations" in capsys.readouterr().err
+    assert f"remembered in {ROTATED_COPIES} orientations" in capsys.readouterr().err
     detect = ["detect", str(angled), "-o", str(tmp_path / "out"), *machine]
     assert main([*detect, "--detector", path, "--rotations", "8"]) == 1
     assert "--rotations is fixed in a saved detector" in capsys.readouterr().err

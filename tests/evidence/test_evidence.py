@@ -38,7 +38,7 @@ def rebuilt_distance(detector: HyperFSAD, image: object, evidence: Evidence) -> 
     query = detector.encoder_.encode([picture])
     distances = []
     for layer in evidence.layers:
-        index = detector.settings.layers.index(layer.layer)
+        index = detector.encoding_.layers.index(layer.layer)
         memory, patches = detector.memory_.patches[index], query.patches[0, index]
         mixed = torch.zeros(memory.shape[1], dtype=torch.float64)
         for n in layer.neighbours:
@@ -93,10 +93,10 @@ def test_the_neighbours_rebuild_what_the_map_shows(
 
 
 def test_only_active_patches_are_told(fitted: HyperFSAD, photos: Path) -> None:
-    evidence = fitted.evidence(photos / "4.png")
+    evidence = fitted.explain(photos / "4.png")
     memory = len(fitted.memory_.patches[0])
     assert all(0 < len(layer.neighbours) < memory for layer in evidence.layers)
-    assert [layer.layer for layer in evidence.layers] == list(fitted.settings.layers)
+    assert [layer.layer for layer in evidence.layers] == list(fitted.encoding_.layers)
     for layer in evidence.layers:
         best = max(layer.neighbours, key=lambda n: n.similarity)
         assert best == layer.neighbours[0]  # sparsemax falls with the similarity
@@ -105,7 +105,7 @@ def test_only_active_patches_are_told(fitted: HyperFSAD, photos: Path) -> None:
 def test_a_dense_lookup_keeps_the_rest_as_one_number(tiny: str) -> None:
     detector = HyperFSAD(tiny, resolution=182, lookup="softmax", device="cpu")
     detector.fit([make_picture(seed) for seed in range(4)])
-    for layer in detector.evidence(make_picture(9)).layers:
+    for layer in detector.explain(make_picture(9)).layers:
         assert len(layer.neighbours) == MOST_NEIGHBOURS < 4 * 13 * 13
         told = sum(n.weight for n in layer.neighbours)
         assert told + layer.rest == pytest.approx(1, abs=1e-5)
@@ -114,7 +114,7 @@ def test_a_dense_lookup_keeps_the_rest_as_one_number(tiny: str) -> None:
 
 def test_without_a_place_the_peak_is_explained(fitted: HyperFSAD, photos: Path) -> None:
     result = fitted.predict(photos / "4.png")
-    for evidence in (result.evidence(), fitted.evidence(photos / "4.png")):
+    for evidence in (result.evidence(), fitted.explain(photos / "4.png")):
         assert evidence.value == pytest.approx(float(result.anomaly_map.max()), abs=1e-6)
         peak = divmod(int(result.anomaly_map.argmax()), 6)
         assert (evidence.row, evidence.column) == peak
@@ -128,7 +128,7 @@ def test_without_a_place_the_peak_is_explained(fitted: HyperFSAD, photos: Path) 
 def test_every_source_can_be_asked_about(fitted: HyperFSAD, photos: Path, source: str) -> None:
     picture = Image.open(photos / "4.png")
     given = {"path": photos / "4.png", "picture": picture, "array": np.asarray(picture)}[source]
-    result = fitted.predict(given)  # type: ignore[call-overload]
+    result = fitted.predict(given)
     assert result.evidence(1, 1).value == pytest.approx(float(result.anomaly_map[0, 0]), abs=1e-6)
 
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_explained_is_told(fitted: HyperFSAD, photos: Path) -> No
         with raises(UsageError, "place-outside", width=96, height=80):
             result.evidence(x, y)
     with raises(UsageError, "place-incomplete"):
-        fitted.evidence(photos / "4.png", 3)
+        fitted.explain(photos / "4.png", 3)
     with raises(UsageError, "place-incomplete"):
         result.evidence(y=3)
     make_picture(77).save(photos / "4.png")
@@ -146,13 +146,13 @@ def test_what_cannot_be_explained_is_told(fitted: HyperFSAD, photos: Path) -> No
         result.evidence(1, 1)
     (photos / "4.png").write_bytes(b"")
     (failed,) = fitted.predict([photos / "4.png"])
-    with pytest.raises(UsageError, match="nothing to explain"):
+    with pytest.raises(UsageError, match="nothing to draw"):
         failed.evidence()
-    peer = NearestNeighbour(fitted.backbone, device="cpu").fit(photos / "0.png")
-    with pytest.raises(UsageError, match="NearestNeighbour rebuilds no patches"):
+    peer = NearestNeighbour(fitted.settings.backbone, device="cpu").fit(photos / "0.png")
+    with pytest.raises(UsageError, match="is gone"):
         peer.predict(photos / "1.png").evidence()
     with pytest.raises(UsageError, match="call fit first"):
-        HyperFSAD(fitted.backbone).evidence(photos / "0.png")
+        HyperFSAD(fitted.settings.backbone).explain(photos / "0.png")
 
 
 def test_a_detector_that_is_gone_or_has_learnt_more(tiny: str, photos: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_detector_that_is_gone_or_has_learnt_more(tiny: str, photos: Path) -> 
 
 
 def test_json_and_text(fitted: HyperFSAD, photos: Path) -> None:
-    evidence = fitted.evidence(photos / "4.png", 40, 30)
+    evidence = fitted.explain(photos / "4.png", 40, 30)
     told = json.loads(evidence.to_json())
     assert (told["x"], told["y"], told["row"], told["column"]) == (40, 30, 2, 2)
     first = told["layers"][0]["neighbours"][0]
@@ -203,7 +203,7 @@ def test_the_verdict_stands_first_in_the_text_and_in_the_picture(
     fitted.calibrate()
     assert fitted.map_threshold_ is not None
     result = fitted.predict(photos / "4.png")
-    plain = fitted.evidence(photos / "4.png")
+    plain = fitted.explain(photos / "4.png")
     assert plain.verdict is None
     evidence = result.evidence()
     first, second, third, *_ = evidence.to_text().splitlines()
@@ -227,7 +227,7 @@ def test_the_verdict_stands_first_in_the_text_and_in_the_picture(
 def test_the_picture_shows_the_support_while_it_is_on_disk(
     fitted: HyperFSAD, photos: Path, tmp_path: Path
 ) -> None:
-    evidence = fitted.evidence(photos / "4.png")
+    evidence = fitted.explain(photos / "4.png")
     with_pictures = np.asarray(evidence.plot())
     moved = tmp_path / "moved"
     moved.mkdir()
@@ -250,7 +250,7 @@ def test_the_picture_shows_the_support_while_it_is_on_disk(
 
 def test_headings_end_before_the_crops(fitted: HyperFSAD, photos: Path) -> None:
     """The last pixels before the patch's crop are paper."""
-    plain = fitted.evidence(photos / "4.png")
+    plain = fitted.explain(photos / "4.png")
     layers = [replace(layer, layer=12) for layer in plain.layers]
     picture = replace(plain, layers=tuple(layers)).plot()
     crops = evidence_plot._MARGIN + evidence_plot._SIDE + 24 + evidence_plot._LABEL
@@ -261,7 +261,7 @@ def test_headings_end_before_the_crops(fitted: HyperFSAD, photos: Path) -> None:
 
 
 def test_columns_of_the_table_stay_in_line(fitted: HyperFSAD, photos: Path) -> None:
-    evidence = fitted.evidence(photos / "4.png")
+    evidence = fitted.explain(photos / "4.png")
     layer = evidence.layers[0]
     weights = (1.0, 0.5, 0.012)
     shown = [replace(layer.neighbours[0], weight=weight, image="good") for weight in weights]
@@ -276,7 +276,7 @@ def test_columns_of_the_table_stay_in_line(fitted: HyperFSAD, photos: Path) -> N
 def test_names_of_any_kind_can_be_drawn(detector: HyperFSAD, tmp_path: Path) -> None:
     name = "caf\udce9 " + "ä" * 90 + ".png"
     make_picture(1).save(tmp_path / name)
-    evidence = detector.fit([tmp_path / name]).evidence(make_picture(2, (300, 9)))
+    evidence = detector.fit([tmp_path / name]).explain(make_picture(2, (300, 9)))
     assert evidence.plot().width > 1000
     (tmp_path / name).unlink()
     with pytest.warns(HyperfsadWarning, match="no longer on disk"):
@@ -294,7 +294,7 @@ class Mirrored(HyperFSAD):
 def test_copies_of_a_support_image_are_told_apart(tiny: str, photos: Path) -> None:
     detector = Mirrored(tiny, resolution=84, rotations=1, device="cpu").fit(photos / "0.png")
     mirrored = Image.open(photos / "0.png").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    evidence = detector.evidence(mirrored, 8, 8)
+    evidence = detector.explain(mirrored, 8, 8)
     nearest = evidence.layers[-1].neighbours[0]
     assert (nearest.view, nearest.row, nearest.column) == (1, 0, 0)
     assert nearest.similarity == pytest.approx(1, abs=1e-5)
@@ -382,7 +382,7 @@ def test_the_similarity_of_a_missing_piece_is_that_near_its_place(
     drilled_parts: HyperFSAD,
 ) -> None:
     query = drilled(9, hole=False)
-    evidence = drilled_parts.evidence(query)
+    evidence = drilled_parts.explain(query)
     assert evidence.missing is not None
     patch = evidence.missing.patch
     names = [image.name for image in drilled_parts.memory_.images]
@@ -397,7 +397,7 @@ def test_the_similarity_of_a_missing_piece_is_that_near_its_place(
 
 
 def test_a_missing_piece_is_told_and_drawn(drilled_parts: HyperFSAD, tmp_path: Path) -> None:
-    evidence = drilled_parts.evidence(drilled(9, hole=False))
+    evidence = drilled_parts.explain(drilled(9, hole=False))
     piece = evidence.missing
     assert piece is not None
     told = json.loads(evidence.to_json())["missing"]
@@ -424,10 +424,10 @@ def test_a_missing_piece_is_told_and_drawn(drilled_parts: HyperFSAD, tmp_path: P
 
 
 def test_where_nothing_is_missing_nothing_is_told(drilled_parts: HyperFSAD) -> None:
-    good = drilled_parts.evidence(drilled(9))
+    good = drilled_parts.explain(drilled(9))
     assert good.missing is None
     assert good.to_dict()["missing"] is None
     assert "missing here" not in good.to_text()
     assert good.shown == good.value
-    elsewhere = drilled_parts.evidence(drilled(9, hole=False), 5, 5)
+    elsewhere = drilled_parts.explain(drilled(9, hole=False), 5, 5)
     assert elsewhere.missing is None

@@ -52,7 +52,7 @@ def test_the_weights_make_the_map(
     region, memory = detector.view_.region, detector.memory_
     kept = region.patches(list(patches), grid)
     distances = []
-    for place, layer in enumerate(detector.settings.layers):
+    for place, layer in enumerate(detector.encoding_.layers):
         graph = detector.hypergraph(photos / "3.png", layer)
         assert graph.layer == layer
         assert graph.incidence.shape == (grid**2, len(memory.patches[0]))
@@ -71,7 +71,7 @@ def test_the_weights_make_the_map(
 def test_sizes_and_degrees_count_both_sides(fitted: HyperFSAD, photos: Path) -> None:
     graph = fitted.hypergraph(photos / "4.png")
     dense = graph.incidence.toarray()
-    assert graph.layer == fitted.settings.layers[-1]
+    assert graph.layer == fitted.encoding_.layers[-1]
     assert np.array_equal(graph.sizes, (dense > 0).sum(axis=1))
     assert np.array_equal(graph.degrees, (dense > 0).sum(axis=0))
     assert graph.carried == pytest.approx(dense.sum(axis=0), abs=1e-5)
@@ -82,7 +82,11 @@ def test_sizes_and_degrees_count_both_sides(fitted: HyperFSAD, photos: Path) -> 
 def test_a_learnt_image_stands_on_itself(fitted: HyperFSAD, photos: Path) -> None:
     """Sharp enough, a patch that is known is rebuilt from itself alone."""
     sharp = HyperFSAD(
-        str(fitted.backbone), recipe="paper-offline", resolution=84, sharpness=1000.0, device="cpu"
+        str(fitted.settings.backbone),
+        recipe="paper-offline",
+        resolution=84,
+        sharpness=1000.0,
+        device="cpu",
     ).fit([photos / "0.png", photos / "1.png"])
     graph = sharp.hypergraph(photos / "1.png")
     best = np.asarray(graph.incidence.argmax(axis=1)).ravel()
@@ -97,7 +101,7 @@ def test_a_column_names_the_patch_that_evidence_names(
         tiny, recipe="paper-offline", resolution=84, rotations=rotations, device="cpu"
     ).fit([photos / "0.png", photos / "1.png"])
     graph = detector.hypergraph(photos / "3.png")
-    evidence = detector.evidence(photos / "3.png", 40, 30)
+    evidence = detector.explain(photos / "3.png", 40, 30)
     row = evidence.row * graph.grid + evidence.column
     told = {
         (n.image, n.sha256, n.view, n.angle, n.row, n.column, n.centre): n.weight

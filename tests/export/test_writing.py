@@ -46,7 +46,7 @@ def test_the_card_describes_the_folder(kind: str, detector: HyperFSAD, tmp_path:
         }
         for name in sorted(files - {"model.json"})
     }
-    assert card["encoder"] == json.loads(json.dumps(detector.header()["encoder"]))
+    assert card["encoder"] == json.loads(json.dumps(detector.part().header["encoder"]))
     assert [one["sha256"] for one in card["normal_images"]] == [  # type: ignore[attr-defined]
         image.sha256 for image in detector.support_
     ]

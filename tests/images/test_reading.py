@@ -12,13 +12,17 @@ from PIL import Image
 
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.cli.main import main
+from hyperfsad.detector.pipeline import WRITE_BEHIND, BackgroundWriter
 from hyperfsad.encoders import encoder
 from hyperfsad.errors import ImageError
 from hyperfsad.images import reading
 from hyperfsad.images.loading import load_image
-from hyperfsad.images.reading import READ_AHEAD, WRITE_BEHIND, BackgroundWriter, read_ahead
+from hyperfsad.images.reading import READ_AHEAD, read_ahead
 from hyperfsad.report.folder import JOURNAL
 from tests.conftest import make_picture, read_results
+
+WAITING = 2
+"""Items that wait to be written."""
 
 
 def our_threads() -> list[str]:

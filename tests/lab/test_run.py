@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from hyperfsad.cli.main import main
-from hyperfsad.detector.recipes import find_recipe
+from hyperfsad.detector.settings import find_recipe
 from hyperfsad.errors import UsageError
 from hyperfsad.lab.drawing import figures
 from hyperfsad.lab.drawing.charts import Point, accuracy_efficiency

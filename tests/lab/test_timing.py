@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.detector.base import FewShotDetector
 from hyperfsad.lab import timing
 from hyperfsad.lab.meters import Meter
 from hyperfsad.lab.peers import make_peer
+from hyperfsad.lab.peers.peer import FewShotDetector
 from hyperfsad.lab.timing import time_methods
 
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hyperfsad import AnomalyResult, HyperFSAD
+from hyperfsad import AnomalyResult, HyperFSAD, UsageError
 from hyperfsad.decisions.regions import Peak, Region
 from hyperfsad.decisions.route import Route
 from hyperfsad.method.scoring import BranchScores, branch_weights
+from tests.codes import raises
 from tests.conftest import make_picture
 
 
@@ -233,7 +234,7 @@ def test_plot_and_save_from_paths_and_from_objects(
         assert Image.open(tmp_path / "picture.png").size == held.plot().size
     with pytest.raises(ValueError, match="ends with"):
         held.save(tmp_path / "picture.xyz")
-    with pytest.raises(ValueError, match="nothing to draw"):
+    with raises(UsageError, "result-without-picture"):
         AnomalyResult.failed("a.png", "No.").plot()
 
 

@@ -191,7 +191,7 @@ def _run(log: str, arguments: Sequence[str]) -> None:
 def _fork(rows: IO[str]) -> None:
     from transformers import AutoConfig, Dinov2WithRegistersModel  # noqa: F401
 
-    import hyperfsad.detector.hyperfsad
+    import hyperfsad.detector.detector
     import hyperfsad.serve.server  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended children need nobody to fetch them

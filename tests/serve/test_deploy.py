@@ -50,7 +50,7 @@ def test_nothing_runs_with_more_rights_than_it_needs() -> None:
 
 
 def test_the_image_has_the_encoder_of_the_default_recipe() -> None:
-    from hyperfsad.detector.recipes import RECIPES
+    from hyperfsad.detector.settings import RECIPES
 
     named = re.search(r"^ARG ENCODERS=(\S+)$", (DEPLOY / "Dockerfile").read_text(), re.M)
     assert named is not None

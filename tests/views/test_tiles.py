@@ -15,15 +15,15 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
-from hyperfsad.detector.keys import KEY
-from hyperfsad.encoders.encoder import PreparedImage, prepared
+from hyperfsad.detector.file import KEY
+from hyperfsad.encoders.encoder import PreparedImage
 from hyperfsad.errors import DetectorFileError, HyperfsadError, HyperfsadWarning, UsageError
 from hyperfsad.images.loading import load_image
 from hyperfsad.views.tile_files import NormalTiles, SavedFile, Spool
 from hyperfsad.views.tiled import TiledView
 from tests.codes import raises
 from tests.conftest import make_picture
-from tests.detector.test_storage import rewritten, stored_header
+from tests.detector.test_file import rewritten, stored_header
 
 WIDE = (200, 110)
 
@@ -72,7 +72,7 @@ def test_a_saved_detector_comes_back(
     tiled: Callable[[], HyperFSAD], saved: Path, tmp_path: Path
 ) -> None:
     detector, loaded = tiled().fit([wide(1), wide(2)]), HyperFSAD.load(saved, device="cpu")
-    assert loaded.tile_side == 60
+    assert loaded.tile_side_ == 60
     assert loaded.identity() == detector.identity()
     assert loaded.scale_ == detector.scale_
     assert all(isinstance(image.file, Spool) for image in detector.memory_.extras)
@@ -124,7 +124,7 @@ def test_leaving_out_is_the_same_as_never_seen(tiled: Callable[[], HyperFSAD]) -
     before = detector.predict(wide(3)).score
     for entries in detector.memory_.entries:
         rest = [wide(s) for n, s in enumerate((1, 2, 4)) if n not in entries]
-        image = prepared(wide(3), detector.settings, detector.view_.visible)
+        image = detector.prepare(wide(3))
         left = detector.leaving_out(entries).score_images([image])[0]
         assert left.score == tiled().fit(rest).predict(wide(3)).score
     assert detector.predict(wide(3)).score == before
@@ -157,10 +157,10 @@ def test_a_picture_that_was_dropped_is_read_again(
     wide(3).save(tmp_path / "3.png")
     detector = tiled().fit(wide(1))
     source = str(tmp_path / "3.png")
-    image = prepared(source, detector.settings, detector.view_.visible)
+    image = detector.prepare(source)
     assert image.whole is None
     score = detector.score_images([image])[0].score
-    kept = prepared(source, detector.settings, detector.view_.visible, keep_whole=True)
+    kept = detector.prepare(source)
     assert kept.whole is not None
     assert detector.score_images([kept])[0].score == score == detector.predict(source).score
     assert isinstance(kept, PreparedImage)
@@ -218,7 +218,7 @@ def test_a_file_of_before_has_no_tiles(detector: HyperFSAD, tmp_path: Path) -> N
     assert header.pop("tiles") is None
     save_file(load_file(path), path, metadata={KEY: json.dumps({**header, "format": 2})})
     assert "tiles" not in stored_header(path)
-    assert HyperFSAD.load(path, device="cpu").tile_side is None
+    assert HyperFSAD.load(path, device="cpu").tile_side_ is None
 
 
 @pytest.mark.parametrize("wrong", [0, 5, -3, 1.5, "320"])
@@ -228,9 +228,9 @@ def test_a_side_that_is_none_is_refused(tiny: str, wrong: int) -> None:
 
 
 def test_true_stands_for_the_resolution_of_the_encoder(tiny: str) -> None:
-    assert HyperFSAD(tiny, resolution=84, tiles=True).tile_side == 84
-    assert HyperFSAD(tiny, resolution=84, tiles=False).tile_side is None
-    assert HyperFSAD(tiny, resolution=84).tile_side is None
+    assert HyperFSAD(tiny, resolution=84, tiles=True).tile_side_ == 84
+    assert HyperFSAD(tiny, resolution=84, tiles=False).tile_side_ is None
+    assert HyperFSAD(tiny, resolution=84).tile_side_ is None
 
 
 def test_a_full_disk_while_learning_leaves_nothing_behind(
@@ -267,7 +267,7 @@ def test_a_full_disk_while_saving_leaves_nothing_behind(
             detector.save(tmp_path / "wide.hfsad")
     assert list(tmp_path.iterdir()) == []
     detector.save(tmp_path / "wide.hfsad")
-    assert HyperFSAD.load(tmp_path / "wide.hfsad", device="cpu").tile_side == 60
+    assert HyperFSAD.load(tmp_path / "wide.hfsad", device="cpu").tile_side_ == 60
 
 
 def test_commands(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -276,10 +276,10 @@ def test_commands(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     small = ["--backbone", tiny, "--resolution", "84", "--device", "cpu"]
     detector, out = tmp_path / "d.hfsad", tmp_path / "out"
     assert main(["fit", str(tmp_path / "0.png"), "-o", str(detector), "--tiles", *small]) == 0
-    assert HyperFSAD.load(detector).tile_side == 84
+    assert HyperFSAD.load(detector).tile_side_ == 84
     first = ["fit", "--tiles", "60", str(tmp_path / "0.png"), "-o", str(detector), *small]
     assert main(first) == 0
-    assert HyperFSAD.load(detector).tile_side == 60
+    assert HyperFSAD.load(detector).tile_side_ == 60
     detect = ["detect", str(tmp_path / "1.png"), str(tmp_path / "2.png"), "--save-maps"]
     assert main([*detect, "--detector", str(detector), "-o", str(out)]) == 0
     lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
@@ -347,11 +347,11 @@ def test_evidence_tells_the_neighbours_at_their_true_places(
                 assert n.image in names
                 assert 0 <= n.row < n.rows == 14
                 assert 0 <= n.column < n.columns == 26
-        same = detector.evidence(names[1], 105, 55)
+        same = detector.explain(names[1], 105, 55)
         nearest = same.layers[0].neighbours[0]
         assert (nearest.image, nearest.row, nearest.column) == (names[1], 5, 10)
         assert same.place(nearest) == pytest.approx((10 / 26, 5 / 14, 1 / 26, 1 / 14))
-    peak = detector.evidence(shifted)
+    peak = detector.explain(shifted)
     assert peak.shown == pytest.approx(float(result.anomaly_map.max()), abs=1e-5)
     assert json.loads(peak.to_json())["columns"] == 20
     assert f"row {peak.row}, column {peak.column} of 11×20" in peak.to_text()

@@ -156,7 +156,7 @@ def test_a_repeating_texture_has_no_seams() -> None:
     tiling = detector.memory_.extras[0].tiling
     assert tiling.shape == (1, 3)
     steps = np.abs(np.diff(detector.predict(fabric(2)).anomaly_map, axis=1)).mean(axis=0)
-    across = borders(tiling.lefts, detector.settings.grid)
+    across = borders(tiling.lefts, detector.encoding_.grid)
     assert len(across) == 4
     assert steps[across].max() <= np.delete(steps, across).max()
 

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HyperfsadError, UsageError
+from ..errors import UsageError
 from ..messages import count
 from ..wording import COMMAND_LINE
 from . import arguments
@@ -27,10 +27,7 @@ from .detectors import fitted_detector, found_images, inspecting_detector, saved
 if TYPE_CHECKING:
     from ..cluster.output import Totals
     from ..cluster.session import Cluster
-    from ..detector.cascade import CascadeDetector
-    from ..detector.hyperfsad import HyperFSAD
-    from ..detector.products import ProductDetector
-    from ..export.exported import ExportedDetector
+    from ..detector.protocols import Inspecting
 
 LISTED = 10
 """Images that a summary names."""
@@ -76,9 +73,7 @@ def refuse_cluster_options(options: argparse.Namespace) -> None:
 
 def detect(options: argparse.Namespace) -> int:
     """Scores images and writes the results; what is done survives an interruption."""
-    from ..images.reading import BackgroundWriter, lies_in
-    from ..report.folder import OutputFolder
-    from ..report.page import ProductSummary
+    from ..detector.pipeline import inspect, outside
 
     refuse_cluster_options(options)
     out = Path(options.output)
@@ -91,47 +86,29 @@ def detect(options: argparse.Namespace) -> int:
     if options.on:
         return _detect_on_cluster(options)
     found = found_images(options.images)
-    images = [path for path in found.paths if not lies_in(path, out)]
-    if not images:
-        raise UsageError("all-images-in-output", folder=out)
+    images = outside(found.paths, out)
     complete = not found.failed
-    detector: HyperFSAD | ProductDetector | CascadeDetector | ExportedDetector
+    detector: Inspecting
     if options.detector:
         detector = inspecting_detector(options)
     else:
         detector, all_read = fitted_detector(options)
         complete &= all_read
     detector.min_area = options.min_area
-    output = OutputFolder(
-        out,
-        run=f"{detector.identity()} {options.min_area:g}",
-        heatmaps=not options.no_heatmaps,
-        maps=options.save_maps,
-        support=detector.support_,
-        products=[
-            ProductSummary(one.support_, name, one.threshold_, one.threshold_from_)
-            for name, one in getattr(detector, "products_", {}).items()
-        ],
-    )
-    with output.open(resume=options.resume, wait=options.wait, notify=say):
-        todo = [image for image in images if image not in output]
-        if len(todo) < len(images):
-            say(f"{count(len(images) - len(todo), 'image')} done before.")
-        results = detector.predict(todo, keep_pictures=not options.no_heatmaps)
-        try:
-            with BackgroundWriter(output.add) as writer:
-                for result in progress(results, "detecting", len(todo)):
-                    writer.put(result)
-        except (KeyboardInterrupt, HyperfsadError, OSError) as error:
-            done = sum(image in output for image in images)
-            say(
-                f"hyperfsad: stopped after {done} of {len(images)} images; run it again with"
-                " --resume to continue."
-            )
-            if isinstance(error, KeyboardInterrupt):
-                return INTERRUPTED
-            raise
-        records = output.finish(images)
+    try:
+        records = inspect(
+            detector,
+            images,
+            out,
+            heatmaps=not options.no_heatmaps,
+            maps=options.save_maps,
+            resume=options.resume,
+            wait=options.wait,
+            notify=say,
+            progress=progress,
+        )
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return _summarise(records, out, complete)
 
 
@@ -149,7 +126,7 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     say_all(record["error"] for record in failed)
     judged = [record for record in scored if record["anomalous"] is not None]
     anomalous = f", {sum(record['anomalous'] for record in judged)} anomalous" if judged else ""
-    screened = [record["looked"] for record in scored if record.get("looked")]
+    screened = [record["judged_by"] for record in scored if record.get("judged_by")]
     fast = f", {screened.count(FAST)} by pre-screening alone" if screened else ""
     say_all(notices_of(scored))
     text = f"{count(len(scored), 'image')} scored{anomalous}{fast}, {len(failed)} failed"
@@ -244,7 +221,7 @@ def add_explain(command: argparse.ArgumentParser) -> None:
 def explain(options: argparse.Namespace) -> int:
     """Prints which normal patches rebuilt a patch of an image, and draws them."""
     detector = saved_detector(options)
-    evidence = detector.evidence(options.image, *(options.at or (None, None)))
+    evidence = detector.explain(options.image, *(options.at or (None, None)))
     result = detector.predict(options.image)
     evidence = result.judging(evidence)
     if options.output:

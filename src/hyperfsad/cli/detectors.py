@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..decisions.thresholds import FALSE_ALARM_RATE
-from ..detector.ahead import begin_encoder
 from ..detector.settings import SETTINGS, Settings
 from ..errors import UsageError
 from ..messages import silent
@@ -16,9 +15,9 @@ from .console import progress, say, say_all
 
 if TYPE_CHECKING:
     from ..detector.cascade import CascadeDetector
-    from ..detector.hyperfsad import HyperFSAD
+    from ..detector.detector import HyperFSAD
     from ..detector.products import ProductDetector
-    from ..export.exported import ExportedDetector
+    from ..detector.protocols import Detector, Inspecting
     from ..images.reading import FoundImages
 
 
@@ -28,8 +27,6 @@ def given_settings(options: argparse.Namespace, use: str = "") -> dict[str, Any]
     given["recipe"] = options.recipe or options.default_recipe
     settings = {name: value for name, value in given.items() if value is not None}
     Settings(**settings).check(use)
-    if "max_cost" in settings:
-        settings["budget"] = settings.pop("max_cost")
     return settings
 
 
@@ -37,7 +34,7 @@ def new_detector(options: argparse.Namespace) -> "HyperFSAD":
     """A detector that has learnt nothing yet."""
     settings = given_settings(options)
     _prepare(options)
-    from ..detector.hyperfsad import HyperFSAD
+    from ..detector.detector import HyperFSAD
 
     return HyperFSAD(**settings, notify=say)
 
@@ -54,7 +51,7 @@ def maker(options: argparse.Namespace) -> "Callable[..., HyperFSAD]":
     """What makes detectors of the options' recipe and encoder; all else is given anew each time."""
     settings = {**given_settings(options), "notify": silent}
     _prepare(options)
-    from ..detector.hyperfsad import HyperFSAD
+    from ..detector.detector import HyperFSAD
 
     return lambda **changed: HyperFSAD(**(settings | changed))
 
@@ -74,29 +71,25 @@ def new_cascade(options: argparse.Namespace) -> "CascadeDetector":
     _prepare(options)
     from ..detector.cascade import CascadeDetector
 
-    return CascadeDetector(fast=options.fast, **settings, notify=say)
+    return CascadeDetector(**settings, notify=say)
 
 
-def saved_detector(
-    options: argparse.Namespace,
-) -> "HyperFSAD | ProductDetector | CascadeDetector":
-    """A saved detector of one product or of several."""
+def saved_detector(options: argparse.Namespace) -> "Detector":
+    """A saved detector, whatever it holds."""
+    from ..detector.file import open_file
+
     _refuse_fixed(options)
-    begin_encoder(
-        options.detector, device=options.device, engine=options.engine, threads=options.threads
-    )
+    opened = open_file(options.detector)
+    opened.begin_encoder(**chosen(options, "device", "engine", "threads"))
     _prepare(options)
     from ..detector.products import load_detector
 
-    detector = load_detector(options.detector, **_machine(options))
-    for one in by_product(detector).values():
-        one.progress = progress
+    detector = load_detector(opened, **_machine(options))
+    detector.progress = progress
     return detector
 
 
-def inspecting_detector(
-    options: argparse.Namespace,
-) -> "HyperFSAD | ProductDetector | CascadeDetector | ExportedDetector":
+def inspecting_detector(options: argparse.Namespace) -> "Inspecting":
     """A saved detector, or the folder of an exported one; torch is not imported for the latter."""
     from ..export.card import is_exported
 
@@ -114,7 +107,7 @@ def saved_single(options: argparse.Namespace) -> "HyperFSAD":
     """A saved detector of one product; one of several is refused."""
     _refuse_fixed(options)
     _prepare(options)
-    from ..detector.hyperfsad import HyperFSAD
+    from ..detector.detector import HyperFSAD
 
     return HyperFSAD.load(options.detector, **_machine(options))
 
@@ -129,9 +122,9 @@ def single_detector(options: argparse.Namespace) -> "HyperFSAD":
     return new_detector(options).fit(progress(normal.paths, "learning"))
 
 
-def fitted_detector(options: argparse.Namespace) -> "tuple[HyperFSAD | CascadeDetector, bool]":
+def fitted_detector(options: argparse.Namespace) -> "tuple[Detector, bool]":
     """A new detector fitted and calibrated on good parts; and whether all could be read."""
-    detector = (new_cascade if options.fast else new_detector)(options)
+    detector: Detector = (new_cascade if options.fast else new_detector)(options)
     detector.progress = progress
     found = found_images(options.normal)
     rate = false_alarm_rate(options)
@@ -140,19 +133,9 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[HyperFSAD | CascadeDe
     complete = not detector.skipped_ and not found.failed
     if good is not None:
         images = progress(good.paths, "calibrating")
-        detector.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_outliers)
+        detector.calibrate(images, false_alarm_rate=rate, keep_outliers=options.keep_outliers)
         complete &= not detector.skipped_ and not good.failed
     return detector, complete
-
-
-def by_product(
-    detector: "HyperFSAD | ProductDetector | CascadeDetector",
-) -> "dict[str, HyperFSAD | CascadeDetector]":
-    """The detector of each product; a detector of one product has the name ""."""
-    products: dict[str, HyperFSAD | CascadeDetector] = getattr(
-        detector, "products_", {"": detector}
-    )
-    return products
 
 
 def false_alarm_rate(options: argparse.Namespace) -> float:
@@ -175,7 +158,7 @@ def _prepare(options: argparse.Namespace) -> None:
     enabled = gc.isenabled()
     gc.disable()
     try:
-        from ..detector import hyperfsad  # noqa: F401
+        from ..detector import detector  # noqa: F401
         from ..encoders.encoder import use_threads
     finally:
         gc.freeze()

@@ -14,7 +14,6 @@ from . import arguments
 from .arguments import option
 from .console import exit_code, printable, progress, say, say_all
 from .detectors import (
-    by_product,
     false_alarm_rate,
     fitted_detector,
     found_images,
@@ -23,9 +22,8 @@ from .detectors import (
 )
 
 if TYPE_CHECKING:
-    from ..detector.cascade import CascadeDetector
-    from ..detector.hyperfsad import HyperFSAD
     from ..detector.products import ProductDetector
+    from ..detector.protocols import Detector
 
 
 def add_fit(command: argparse.ArgumentParser) -> None:
@@ -54,10 +52,9 @@ def _fitted_products(options: argparse.Namespace) -> "tuple[ProductDetector, boo
 
     if options.calibrate and len(options.calibrate) > 1:
         raise UsageError("categories-calibrate-one-folder")
-    if options.fast:
-        raise UsageError("categories-with-fast")
     folders = product_folders(options.categories)
     detector = new_products(options)
+    detector.settings.check("products", fast=bool(options.fast))
     for found in folders.values():
         say_all(found.notes)
     good = product_folders(*options.calibrate) if options.calibrate else {}
@@ -76,7 +73,7 @@ def _fitted_products(options: argparse.Namespace) -> "tuple[ProductDetector, boo
     for name, found in good.items():
         product = detector.products_[name]
         images = progress(found.paths, f"calibrating {name}")
-        product.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_outliers)
+        product.calibrate(images, false_alarm_rate=rate, keep_outliers=options.keep_outliers)
         complete &= not product.skipped_
     complete &= not any(found.failed for found in [*folders.values(), *good.values()])
     return detector, complete
@@ -104,20 +101,15 @@ def _changing_target(options: argparse.Namespace) -> AbstractContextManager[None
 
 
 def _extend(options: argparse.Namespace) -> int:
-    from ..detector.products import ProductDetector
-
     _refuse_other_file(options.output)
     detector = saved_detector(options)
     product = _chosen_product(options, detector)
     before = len(detector.support_)
-    known = by_product(detector).get(product)
+    known = detector.products_.get(product)
     threshold = None if known is None else known.threshold_
     found = found_images(options.normal)
     images = progress(found.paths, "learning")
-    if isinstance(detector, ProductDetector):
-        detector.extend(product, images)
-    else:
-        detector.extend(images)
+    detector.extend(images, product=product or None)
     if len(detector.support_) == before:
         raise UsageError("nothing-new-learnt")
     _save(detector, options.output or options.detector)
@@ -150,12 +142,12 @@ def _calibrate(options: argparse.Namespace) -> int:
     _refuse_other_file(options.output)
     detector = saved_detector(options)
     product = _chosen_product(options, detector)
-    if product not in by_product(detector):
-        products = ", ".join(by_product(detector))
+    if product not in detector.products_:
+        products = ", ".join(detector.products_)
         raise UsageError("product-unknown", product=product, products=products)
     if product:
         detector.encoder_  # noqa: B018 (loads it for all products)
-    one = by_product(detector)[product]
+    one = detector.products_[product]
     before, rate, complete = one.threshold_, false_alarm_rate(options), True
     if options.threshold is not None:
         if options.good or options.false_alarm_rate is not None:
@@ -164,7 +156,7 @@ def _calibrate(options: argparse.Namespace) -> int:
     elif options.good:
         good = found_images(options.good)
         images = progress(good.paths, "calibrating")
-        one.calibrate(images, false_alarm_rate=rate, keep_odd=options.keep_outliers)
+        one.calibrate(images, false_alarm_rate=rate, keep_outliers=options.keep_outliers)
         complete = not one.skipped_ and not good.failed
     else:
         one.calibrate(false_alarm_rate=rate)
@@ -180,19 +172,17 @@ def _refuse_other_file(path: str | None) -> None:
         return
     check_target(Path(path))
     if os.path.isfile(path):
-        from ..detector.storage import read_header
+        from ..detector.file import open_file
 
         try:
-            read_header(Path(path))
+            open_file(path)
         except DetectorFileError as error:
             raise UsageError("output-other-file", path=path) from error
 
 
-def _chosen_product(
-    options: argparse.Namespace, detector: "HyperFSAD | ProductDetector | CascadeDetector"
-) -> str:
+def _chosen_product(options: argparse.Namespace, detector: "Detector") -> str:
     """The product that the options name; "" for a detector of one product."""
-    products, product = getattr(detector, "products_", ()), options.product
+    products, product = [name for name in detector.products_ if name], options.product
     if products and product is None:
         raise UsageError("product-needed", path=options.detector, products=", ".join(products))
     if not products and product is not None:
@@ -200,21 +190,15 @@ def _chosen_product(
     return product or ""
 
 
-def _save(detector: "HyperFSAD | ProductDetector | CascadeDetector", path: str) -> None:
+def _save(detector: "Detector", path: str) -> None:
     """Saves a detector and prints what it holds, and each threshold with its origin."""
     detector.save(path)
     size = os.path.getsize(path) / 1e6
     text = f"{path}: {count(len(detector.support_), 'normal image')}"
-    if products := getattr(detector, "products_", None):
-        text += f" of {count(len(products), 'product')}"
-    if (turns := getattr(detector, "rotations_", 1)) > 1:
-        text += f"{', each' if len(detector.support_) > 1 else ''} in {turns} orientations"
-    if region := getattr(detector, "roi_", None):  # a wrong mask shows here first
-        text += f", region of interest {100 * region.share:.0f} % of the picture"
-    if (core := getattr(detector, "core_", None)) is not None:
-        text += f", compared with {int(core.kept.sum()):,} of {len(core.kept):,} patches"
+    for words in detector.described:
+        text += f", {words}"
     print(printable(f"{text}, {size:.1f} MB"))
-    for name, one in by_product(detector).items():
+    for name, one in detector.products_.items():
         lead = f"{name}: " if name else ""
         if one.threshold_ is None:
             print(printable(f"{lead}no threshold, so no verdicts"))
@@ -222,5 +206,3 @@ def _save(detector: "HyperFSAD | ProductDetector | CascadeDetector", path: str) 
             of_map = "" if one.map_threshold_ is None else f" (map {one.map_threshold_:.3f})"
             origin = one.threshold_from_
             print(printable(f"{lead}threshold {one.threshold_:.3f}{of_map}, {origin}"))
-    if first := getattr(detector, "described", None):
-        print(first)

@@ -231,11 +231,11 @@ def _certify(options: argparse.Namespace) -> int:
     good, bad = found_images(options.good), found_images(options.bad)
     detector = single_detector(options)
     report = theory.certify(detector, progress(good.paths, "good"), progress(bad.paths, "bad"))
-    blocks = detector.settings.layers
+    blocks = detector.encoding_.layers
     layers = theory.rank_layers(report.good, report.bad, report.lam, blocks)
     masks = None
     if options.masks:
-        masks = theory.read_masks(report.bad, options.masks, detector.settings.grid)
+        masks = theory.read_masks(report.bad, options.masks, detector.encoding_.grid)
     patches = theory.rank_patches(report.good, report.bad, blocks, masks)
     told = (text.certificate_text(report, blocks), text.ranking_text(layers))
     print(printable_rows("\n\n".join((*told, text.patches_text(patches)))))

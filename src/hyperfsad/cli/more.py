@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from ..decisions.thresholds import Calibration
 from ..encoders import REGISTRY, EncoderSpec
 from ..encoders.runtime import precision_in
 from ..encoders.specs import Hub, Source
-from ..errors import DetectorFileError, UsageError
+from ..errors import UsageError
 from ..messages import as_rows, count
 from .arguments import add_machine, add_recipe, flag, option
 from .console import DONE, NOTHING, VERDICTS, printable, printable_rows, say, show_status
@@ -125,43 +124,35 @@ def add_info(command: argparse.ArgumentParser) -> None:
 
 def info(options: argparse.Namespace) -> int:
     """Prints what a detector file holds."""
-    from ..detector import storage
+    from ..detector.file import CASCADE, PRODUCTS, open_file
 
-    path = Path(options.detector)
-    header = storage.read_header(path)
-    several, fast = storage.holds_products(header), storage.holds_cascade(header)
-    read: Callable[[Path], object] = storage.read_detector
-    if several or fast:
-        read = storage.read_products if several else storage.read_cascade
-    read(path)  # refuses a damaged file
+    opened = open_file(options.detector)
+    opened.parts()  # refuses a damaged file
+    header = opened.header
     if options.json:
         print(printable_rows(json.dumps(header, indent=2, ensure_ascii=False)))
         return DONE
-    rows = [f"{options.detector} (format {header['format']})"]
-    try:
-        if several:
-            rows += _method(header["products"][0])
-            for product in header["products"]:
-                least = f"least similarity {product['least_similarity']:.3f}"
-                rows += ["", f"product     {product['name']} ({least})", *_learnt(product)]
-        else:
-            rows += _method(header) + (_fast(header["fast"]) if fast else []) + _learnt(header)
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise DetectorFileError("info-damaged", path=options.detector, cause=repr(error)) from error
+    rows = [f"{options.detector} (format {header['format']})", *_method(opened.first)]
+    if opened.holds == PRODUCTS:
+        for product in header["products"]:
+            least = f"least similarity {product['least_similarity']:.3f}"
+            rows += ["", f"product     {product['name']} ({least})", *_learnt(product)]
+    else:
+        rows += (_fast(header["fast"]) if opened.holds == CASCADE else []) + _learnt(header)
     print(printable_rows(as_rows(rows)))
     return DONE
 
 
 def _method(header: dict[str, Any]) -> list[str]:
     """What all products of a file share."""
-    encoder, tiles = header["encoder"], header.get("tiles")
+    encoder, tiles, chosen = header["encoder"], header["tiles"], header["settings"]
     return [
         f"encoder     {encoder['name']}, {encoder['resolution']} px",
         f"layers      {', '.join(map(str, encoder['layers']))}",
-        f"recipe      {header['recipe']}",
-        f"lookup      {header['lookup']}",
-        f"pooling     {header['pooling']}, λ = {header['lambda']}",
-        *([f"missing     weighs {header['missing']:g}"] if header.get("missing") else []),
+        f"recipe      {chosen['recipe']}",
+        f"lookup      {chosen['lookup']}",
+        f"pooling     {chosen['pooling']}, λ = {chosen['lam']}",
+        *([f"missing     weighs {chosen['missing']:g}"] if chosen["missing"] else []),
         *([f"tiles       {tiles['side']} px"] if tiles else []),
     ]
 
@@ -169,13 +160,13 @@ def _method(header: dict[str, Any]) -> list[str]:
 def _fast(header: dict[str, Any]) -> list[str]:
     """What looks before the full detector."""
     low, high = header["limits"]
-    threshold, of_map = (_score(header.get(name)) for name in ("threshold", "map_threshold"))
+    threshold, of_map = (_score(header[name]) for name in ("threshold", "map_threshold"))
     side, precision = (
         header["encoder"]["resolution"],
         precision_in(header["encoder"]["fingerprint"]),
     )
     return [
-        f"fast look   {side} px, {precision}, threshold {threshold} (map {of_map})",
+        f"pre-screen  {side} px, {precision}, threshold {threshold} (map {of_map})",
         f"limits      clearly good below {low:g}, clearly bad above {high:g} times the threshold",
     ]
 
@@ -183,12 +174,12 @@ def _fast(header: dict[str, Any]) -> list[str]:
 def _learnt(header: dict[str, Any]) -> list[str]:
     """What one product has learnt."""
     images = header["normal_images"]
-    tentative = ", where a turn fits clearly better" if header.get("tentative") else ""
+    tentative = ", where a turn fits clearly better" if header["tentative"] else ""
     return [
         f"threshold   {_score(header['threshold'])}{_origin(header)}",
-        f"of the map  {_score(header.get('map_threshold'))}",
-        f"rotations   {header.get('rotations', 1)}{tentative}",
-        f"region      {_region(header.get('roi'))}",
+        f"of the map  {_score(header['map_threshold'])}",
+        f"rotations   {header['rotations']}{tentative}",
+        f"region      {_region(header['roi'])}",
         f"memory      {_memory(header)}",
         f"normal      {count(len(images), 'image')}",
         *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
@@ -197,12 +188,12 @@ def _learnt(header: dict[str, Any]) -> list[str]:
 
 def _memory(header: dict[str, Any]) -> str:
     """What images are compared with, and what that can change."""
-    encoder, compact = header["encoder"], header.get("compact")
-    entries = sum(image.get("views", 1) for image in header["normal_images"])
+    encoder, compact = header["encoder"], header["compact"]
+    entries = sum(image["entries"] for image in header["normal_images"])
     rows = entries * (encoder["resolution"] // encoder["patch"]) ** 2
     if compact is None:
         return f"exact, {rows:,} patches in each of {count(len(encoder['layers']), 'layer')}"
-    bound = compact["radius"] ** 2 / 2 + 1 / (2 * header.get("sharpness", 1.0))
+    bound = compact["radius"] ** 2 / 2 + 1 / (2 * header["settings"]["sharpness"])
     told = f"a learnt patch scores at most {bound:.3f}" if bound < 1 else "no bound on the score"
     radius = f"covering radius {compact['radius']:.3f}"
     return f"compact, {compact['kept']:,} of {rows:,} patches; {radius}: {told}"
@@ -214,7 +205,7 @@ def _score(number: float | None) -> str:
 
 def _origin(header: dict[str, Any]) -> str:
     """Where a threshold comes from, as far as the file knows."""
-    stored = header.get("calibration")
+    stored = header["calibration"]
     if header["threshold"] is None or stored is None:
         return ""
     calibration = Calibration.from_dict(stored)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..detector.pipeline import BackgroundWriter
 from ..disk.files import stamp_of
 from ..errors import HyperfsadError, ImageError, first_line, reason
 from ..images.loading import LoadedImage, batched, read_image
-from ..images.reading import BackgroundWriter
 from ..report.folder import file_name, files_of
 from ..report.records import Record, make_record
 from ..results.result import AnomalyResult
@@ -20,10 +20,7 @@ from .sources import Chunk, ImageRef
 from .storage import StorageFolder, fetch_files, is_local, read_files
 
 if TYPE_CHECKING:
-    from ..detector.cascade import CascadeDetector
-    from ..detector.hyperfsad import HyperFSAD
-    from ..detector.products import ProductDetector
-    from ..export.exported import ExportedDetector
+    from ..detector.protocols import Inspecting
 
 FETCHED_TOGETHER = 8
 """Images that are fetched side by side from elsewhere: an object store answers late, but many."""
@@ -152,7 +149,7 @@ class Inspector:
             add(result)
         return records
 
-    def _loaded(self) -> "HyperFSAD | ProductDetector | CascadeDetector | ExportedDetector":
+    def _loaded(self) -> "Inspecting":
         """The detector, from what the driver has sent or from where it lies."""
         job = self.job
         target = Path(self._scratch.name, os.path.basename(job.detector.rstrip("/")) or "detector")

@@ -30,6 +30,5 @@ class Limits:
         return cls(float(low), float(high))
 
 
-EIGHT_BITS_LIMITS, HALF_LIMITS = Limits(0.96, 1.1), Limits(0.64, 1.12)
-"""For a fast look in 8 bits and for one at half the resolution, measured on nine products
-(docs/cascade.md)."""
+EIGHT_BITS_LIMITS = Limits(0.96, 1.1)
+"""For pre-screening in 8 bits, measured on nine products (docs/cascade.md)."""

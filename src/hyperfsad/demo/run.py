@@ -4,10 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
+from ..detector.pipeline import inspect
 from ..images.loading import save_picture
-from ..report.folder import OutputFolder
-from ..results.result import AnomalyResult
 from .drawing import PRODUCTS, draw
 
 SUPPORT = 4
@@ -47,13 +46,10 @@ def run_demo(
         ]
         progress(f"{product}: learning from {SUPPORT} good parts")
         fitted = detector().fit(good)
-        with OutputFolder(place, run="demo", support=fitted.memory_.images).open() as output:
-            for photo, kind in zip(photos, kinds, strict=True):
-                progress(f"{product}: {kind}")
-                result: AnomalyResult = fitted.predict(photo)
-                output.add(result)
-                rows.append(DemoRow(photo, kind, result.score, result.threshold, result.anomalous))
-            output.finish(photos)
+        progress(f"{product}: inspecting {len(photos)} parts")
+        for kind, record in zip(kinds, inspect(fitted, photos, place), strict=True):
+            score, threshold, verdict = (record[n] for n in ("score", "threshold", "anomalous"))
+            rows.append(DemoRow(record["image"], kind, score, threshold, verdict))
     return rows
 
 

@@ -1,131 +1,191 @@
-"""What a detector file says of a detector beside its memory bank, and the detector made of it."""
+"""What the header of a detector file may hold: types, ranges and sizes, checked before all else.
 
-import hashlib
-import json
-from dataclasses import asdict
-from pathlib import Path
+A file may come from a stranger, so nothing in it is believed: what passes here can be computed with
+and takes no more memory than its file is long. Keys that are not named here are ignored.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
-from PIL import Image
+from ..decisions.thresholds import METHODS
+from ..errors import UsageError, brief
+from .settings import MACHINE, MAX_ROTATIONS, SETTINGS, Settings
 
-from ..decisions.region_of_interest import AUTO_ROI, FixedRegion
-from ..decisions.roi import Roi
-from ..decisions.thresholds import Calibration
-from ..encoders.runtime import INT8, engine_for, precision_in
-from ..errors import DetectorFileError, UsageError, first_line
-from ..method.coreset import COMPACT, EXACT, Coreset
-from ..method.memory import MemoryBank
-from . import storage
-from .orientation import AUTO as AUTO_ROTATIONS
-from .recipes import PAPER, PAPER_OFFLINE, stored_recipe
+Check: TypeAlias = Callable[[Any], bool]
+"""Says whether a value is allowed; `record` raises for a field of it that is not."""
 
-Detector: TypeAlias = Any
-"""A HyperFSAD, which imports this module."""
-
-LATER = {"smooth": False, "missing": 0.0, "tentative": False, "compact": None}
-"""What earlier versions did not write, as it was for them."""
+LONGEST_TEXT = 65_536
+"""Characters: no path is longer, on any system."""
+MAX_IMAGES = 100_000
+LONGEST_SIDE = 1_000_000
+"""Pixels along a side of an image."""
+MAX_ENTRIES = 1000
+"""Of one image."""
 
 
-def header_of(detector: Detector) -> dict[str, Any]:
-    """All that a file says of a detector beside the memory bank."""
-    fingerprint = detector._fingerprint or detector.encoder_.fingerprint
-    calibration, core = detector.calibration_, detector.core_
-    return {
-        "encoder": {**asdict(detector.settings), "fingerprint": fingerprint},
-        "recipe": detector.recipe,
-        "lookup": detector.lookup,
-        "sharpness": detector.sharpness,
-        "smooth": detector.smooth,
-        "pooling": detector.pooling,
-        "lambda": detector.lam,
-        "missing": detector.missing,
-        "rotations": detector.rotations_,
-        "tentative": detector.tentative_,
-        "roi": detector.view_.region.described(),
-        "tiles": detector.view_.described(),
-        "compact": None if core is None else {"kept": int(core.kept.sum()), "radius": core.radius},
-        "scale": list(detector.scale_),
-        "threshold": detector.threshold_,
-        "map_threshold": detector.map_threshold_,
-        "foreign": detector.foreign_,
-        "calibration": None if calibration is None else calibration.to_dict(),
-    }
+class HeaderError(ValueError):
+    """A field of a header that cannot be: its name, and what it holds."""
+
+    def __init__(self, field: str, given: str) -> None:
+        super().__init__(f"{field}: {given}")
+        self.field, self.given = field, given
 
 
-def identity_of(detector: Detector) -> str:
-    """A hash of all that its scores depend on, as earlier versions have it in their journals."""
-    header = detector.header()
-    del header["foreign"]  # which no score depends on
-    name = detector.recipe
-    header["recipe"] = {PAPER_OFFLINE: PAPER}.get(name, name)
-    header = {key: value for key, value in header.items() if LATER.get(key, ...) != value}
-    if not detector.settings.last_norm:
-        del header["encoder"]["last_norm"]
-    images = [image.sha256 for image in detector.memory_.normal_images]
-    text = json.dumps([header, images], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+def check_header(header: Mapping[str, Any]) -> None:
+    """Raises HeaderError unless hyperfsad could have written this header."""
+    if "products" in header:
+        _SEVERAL(header)
+    else:
+        _ONE(header)
+        record({"fast": optional(_FAST)})({"fast": header.get("fast")})
 
 
-def restored(
-    cls: type[Detector],
-    bank: MemoryBank,
-    header: dict[str, Any],
-    path: str,
-    backbone: str | None,
-    machine: dict[str, Any],
-    prefix: str = "",
-) -> Detector:
-    """A detector from its memory bank and what `header` said of it; `path` names the file, in which
-    its further tensors have names that begin with a prefix."""
+def number(low: float, high: float, *, whole: bool = False) -> Check:
+    """A finite number from `low` to `high`."""
+    kinds = int if whole else (int, float)
+
+    def check(value: Any) -> bool:
+        fits = isinstance(value, kinds) and not isinstance(value, bool)
+        return fits and math.isfinite(value) and low <= value <= high
+
+    return check
+
+
+def text(pattern: str = "", *, choices: Collection[str] = ()) -> Check:
+    """A text; one of the choices where there are any, or of a pattern."""
+
+    def check(value: Any) -> bool:
+        fits = isinstance(value, str) and len(value) <= LONGEST_TEXT
+        known = not choices or (fits and value in choices)
+        return fits and known and (not pattern or re.fullmatch(pattern, value) is not None)
+
+    return check
+
+
+def flag(value: Any) -> bool:
+    """true or false."""
+    return isinstance(value, bool)
+
+
+def optional(check: Check) -> Check:
+    """null, or what a check allows."""
+    return lambda value: value is None or check(value)
+
+
+def listed(check: Check, least: int, most: int, *, rising: bool = False) -> Check:
+    """A list of `least` to `most` values, perhaps in rising order."""
+
+    def check_list(value: Any) -> bool:
+        fits = isinstance(value, list) and least <= len(value) <= most
+        if not fits or not all(map(check, value)):
+            return False
+        return not rising or all(one < other for one, other in itertools.pairwise(value))
+
+    return check_list
+
+
+def record(fields: Mapping[str, Check]) -> Check:
+    """An object with these fields; the first one that is missing or wrong is raised."""
+
+    def check_record(value: Any) -> bool:
+        if not isinstance(value, Mapping):
+            return False
+        for name, check in fields.items():
+            if name not in value or not check(value[name]):
+                raise HeaderError(name, brief(value[name]) if name in value else "nothing")
+        return True
+
+    return check_record
+
+
+def _settings(value: Any) -> bool:
+    """Every choice but those of the machine; no folder that it may name is looked at."""
+    names = {name for name, setting in SETTINGS.items() if setting.group != MACHINE}
+    if not isinstance(value, dict) or set(value) != names or not value["layers"]:
+        return False
     try:
-        settings, fingerprint = storage.stored_encoder(header, path, backbone)
-        engine = engine_for(machine.get("engine", "auto"), fingerprint, path)
-        tiles, roi, compact = (header.get(name) for name in ("tiles", "roi", "compact"))
-        rotations, tentative = header.get("rotations", 1), header.get("tentative", False)
-        detector = cls(
-            settings.name,
-            recipe=stored_recipe(header.get("recipe"), settings.name),
-            layers=settings.layers,
-            resolution=settings.resolution,
-            lookup=header["lookup"],
-            sharpness=header.get("sharpness", 1.0),
-            smooth=header.get("smooth", False),
-            pooling=header["pooling"],
-            lam=header["lambda"],
-            missing=header.get("missing", 0.0),
-            rotations=AUTO_ROTATIONS if tentative else rotations,
-            roi=AUTO_ROI if roi == AUTO_ROI else None,
-            tiles=None if tiles is None else tiles["side"],
-            memory=COMPACT if compact else EXACT,
-            **{**machine, "engine": engine},
-        )
-        if precision_in(fingerprint) == INT8:
-            from .quantised import read_quantised
+        Settings(**value, engine="torch")
+    except UsageError as error:
+        name = error.facts.get("name", "settings")
+        raise HeaderError(name, brief(value.get(name))) from error
+    return None not in (value["backbone"], value["recipe"])
 
-            detector.quantised_ = read_quantised(path, header, prefix)
-        if detector.settings.patch != settings.patch:
-            raise ValueError(f"its encoder has patches of {detector.settings.patch}")
-        detector.rotations_, detector.tentative_ = rotations, tentative
-        if isinstance(roi, dict):
-            mask = storage.read_tensor(Path(path), header, "roi")
-            detector.roi = Image.fromarray(mask.numpy() * 255)
-            detector.view_.region = FixedRegion(Roi.stored(mask, roi))
-        low, high = header["scale"]
-        detector.threshold_ = header["threshold"]
-        detector.map_threshold_ = header.get("map_threshold")  # format 1 has none
-        detector.foreign_ = header.get("foreign")
-        stored = header.get("calibration")
-        detector.calibration_ = None if stored is None else Calibration.from_dict(stored)
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, UsageError | DetectorFileError):
-            raise
-        raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
-    detector.settings = settings
-    detector.remember(bank)
-    if compact:
-        kept = storage.read_tensor(Path(path), header, "core").bool()
-        detector.core_ = Coreset(kept, compact["radius"])
-        detector.learn()
-    detector._scale = (low, high)
-    detector._fingerprint = fingerprint
-    return detector
+
+def _region(value: Any) -> bool:
+    """The part itself, or a mask."""
+    return value == "auto" or record({"aspect": number(1e-4, 1e4), "share": number(0, 1)})(value)
+
+
+def _limits(value: Any) -> bool:
+    """Levels below which an image is clearly good, and above which clearly bad."""
+    return listed(number(0, 1e6), 2, 2)(value) and value[0] <= 1 <= value[1]
+
+
+def _checksums(value: Any) -> bool:
+    whole = number(0, 0xFFFFFFFF, whole=True)
+    return isinstance(value, dict) and all(map(whole, value.values()))
+
+
+_SCORE = number(-1e6, 1e6)
+_SIZE = listed(number(1, LONGEST_SIDE, whole=True), 2, 2)
+_ENCODER = record(
+    {
+        "name": text(),
+        "layers": listed(number(1, 1000, whole=True), 1, 1000, rising=True),
+        "resolution": number(1, 65_536, whole=True),
+        "patch": number(1, 65_536, whole=True),
+        "mean": listed(number(-1e3, 1e3), 3, 3),
+        "std": listed(number(1e-6, 1e3), 3, 3),
+        "final_norm": flag,
+        "last_norm": flag,
+        "fingerprint": text(),
+    }
+)
+_IMAGE = record(
+    {
+        "name": text(),
+        "sha256": text(r"[0-9a-f]{64}"),
+        "size": optional(_SIZE),
+        "entries": number(1, MAX_ENTRIES, whole=True),
+    }
+)
+_CALIBRATION = record(
+    {
+        "method": text(choices=METHODS),
+        "threshold": _SCORE,
+        "map_threshold": _SCORE,
+        "rate": number(1e-12, 1 - 1e-12),
+        "images": number(1, 1e9, whole=True),
+        "scores": listed(_SCORE, 0, 1_000_000),
+        "stale": flag,
+        "odd": number(0, 1e9, whole=True),
+        "alike": flag,
+    }
+)
+_TILES = record(
+    {"side": number(1, LONGEST_SIDE, whole=True), "sizes": listed(_SIZE, 1, MAX_IMAGES)}
+)
+_FIELDS: dict[str, Check] = {
+    "settings": _settings,
+    "encoder": _ENCODER,
+    "rotations": number(1, MAX_ROTATIONS, whole=True),
+    "tentative": flag,
+    "roi": optional(_region),
+    "tiles": optional(_TILES),
+    "compact": optional(record({"kept": number(1, 1e12, whole=True), "radius": number(0, 2.01)})),
+    "scale": listed(_SCORE, 2, 2, rising=True),
+    "threshold": optional(_SCORE),
+    "map_threshold": optional(_SCORE),
+    "foreign": optional(_SCORE),
+    "calibration": optional(_CALIBRATION),
+    "normal_images": listed(_IMAGE, 1, MAX_IMAGES),
+    "crc32": _checksums,
+}
+_FAST = record({**_FIELDS, "limits": _limits})
+_ONE = record(_FIELDS)
+_SEVERAL = record(
+    {"products": listed(record({"name": text(), "least_similarity": _SCORE, **_FIELDS}), 1, 10_000)}
+)

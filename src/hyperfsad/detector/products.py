@@ -8,66 +8,46 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..decisions.region_of_interest import AUTO_ROI
 from ..decisions.route import Route
 from ..decisions.routing import Router, least_similarities, look_alikes
-from ..decisions.thresholds import FALSE_ALARM_RATE
+from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration
 from ..encoders.encoder import Encoder, PreparedImage, Tokens
-from ..encoders.runtime import INT8, named_engine, precision_of
-from ..errors import HyperfsadWarning, ImageError, UsageError
+from ..errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
 from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
 from ..images.reading import Images, product_folders
-from ..method.coreset import COMPACT
+from ..messages import Notice, Notify, Progress, silent
 from ..results.result import AnomalyResult
-from . import storage
+from . import file, pipeline
 from .cascade import CascadeDetector
-from .checks import file_path
-from .hyperfsad import HyperFSAD
-from .predictor import Predictor
-from .recipes import find_recipe
+from .detector import HyperFSAD
+from .protocols import Detector
+from .settings import Settings, find_recipe
 
 
-class ProductDetector(Predictor):
+class ProductDetector:
     """A detector for each product, one encoder for all; an image goes to the product it looks like.
 
     >>> detector = ProductDetector().fit("products/")  # a folder of good parts for each product
     >>> detector.predict("part.png").product
     """
 
-    def __init__(self, backbone: str | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        backbone: str | None = None,
+        *,
+        settings: Settings | None = None,
+        notify: Notify = silent,
+        **choices: Any,
+    ) -> None:
         """All that `HyperFSAD` takes; it holds for every product."""
-        plain = HyperFSAD(backbone, **settings)
-        if plain.roi not in (None, AUTO_ROI):
-            raise UsageError(
-                "A mask or polygon is the region of one product; with several, the region of"
-                " interest is auto, or each product has a detector of its own."
-            )
-        if plain.view_.needs_pictures:
-            raise UsageError(
-                "Images of several products are not cut into tiles; fit a detector with tiles for"
-                " each product."
-            )
-        if plain.budget is not None:
-            raise UsageError(
-                "A budget chooses the view of one product; with several, give --resolution."
-            )
-        if plain.memory == COMPACT:
-            raise UsageError(
-                "A compact memory is for one product; with several, leave --memory compact out."
-            )
-        if precision_of(named_engine(plain.engine)) == INT8:
-            raise UsageError(
-                "The engine openvino-int8 is calibrated on one product; with several, take"
-                " openvino, or fit a detector for each."
-            )
-        plain.keep_plain()
-        self._begin(plain)
+        self.settings = settings or Settings(backbone=backbone, **choices)  # type: ignore[arg-type]
+        self.settings.check("products")
+        self._begin(HyperFSAD(settings=self.settings.changed(tiles=False), notify=notify))
 
     def _begin(self, plain: HyperFSAD) -> None:
         self._plain = plain  # never fitted: what all products share
-        self.settings, self.batch_size = plain.settings, plain.batch_size
         self.products_: dict[str, HyperFSAD] = {}
         """The detector of each product, by name."""
         self.least_: dict[str, float] = {}
@@ -83,6 +63,27 @@ class ProductDetector(Predictor):
         return min(found, default=None)
 
     @property
+    def map_threshold_(self) -> float | None:
+        """The lowest threshold of the map of a product; None where none has one."""
+        found = [d.map_threshold_ for d in self.products_.values() if d.map_threshold_ is not None]
+        return min(found, default=None)
+
+    @property
+    def threshold_from_(self) -> str | None:
+        """Each product has a threshold of its own."""
+        return None
+
+    @property
+    def calibration_(self) -> Calibration | None:
+        """Each product has one of its own."""
+        return None
+
+    @property
+    def described(self) -> list[str]:
+        """What it holds beside good parts and thresholds."""
+        return [f"{len(self.products_)} product{'' if len(self.products_) == 1 else 's'}"]
+
+    @property
     def min_area(self) -> float:
         """Regions of fewer pixels of the image are left out."""
         return self._plain.min_area
@@ -91,6 +92,16 @@ class ProductDetector(Predictor):
     def min_area(self, pixels: float) -> None:
         for detector in (self._plain, *self.products_.values()):
             detector.min_area = pixels
+
+    @property
+    def progress(self) -> Progress:
+        """How long work on images shows how far it is."""
+        return self._plain.progress
+
+    @progress.setter
+    def progress(self, shown: Progress) -> None:
+        for detector in (self._plain, *self.products_.values()):
+            detector.progress = shown
 
     @property
     def encoder_(self) -> Encoder:
@@ -108,26 +119,30 @@ class ProductDetector(Predictor):
 
     def fit(
         self,
-        products: "str | os.PathLike[str] | Mapping[str, Images]",
+        images: "str | os.PathLike[str] | Mapping[str, Images]",
         *,
+        threshold: bool = True,
         false_alarm_rate: float = FALSE_ALARM_RATE,
     ) -> "ProductDetector":
         """Remembers the good parts of each product: a folder of folders, or images by name."""
-        if isinstance(products, str | os.PathLike):
-            products = {name: found.paths for name, found in product_folders(products).items()}
-        if not products:
-            raise UsageError("There is no product to learn.")
+        if isinstance(images, str | os.PathLike):
+            images = {name: found.paths for name, found in product_folders(images).items()}
+        if not images:
+            raise UsageError("no-product")
         self.skipped_ = []
         fitted = {
-            name: self._learnt(name, images, false_alarm_rate) for name, images in products.items()
+            name: self._learnt(name, parts, threshold, false_alarm_rate)
+            for name, parts in images.items()
         }
         self.products_ = fitted
         self._settle(*fitted)
         return self
 
-    def extend(self, product: str, images: Images) -> "ProductDetector":
+    def extend(self, images: Images, *, product: str | None = None) -> "ProductDetector":
         """Remembers more good parts of a product, or those of a new one."""
         self.require_fitted()
+        if product is None:
+            raise UsageError("product-unnamed", products=list(self.products_))
         self.skipped_ = []
         self.encoder_  # noqa: B018 (a new product shares it)
         if product in self.products_:
@@ -135,40 +150,91 @@ class ProductDetector(Predictor):
             known.extend(images)
             self.skipped_ = known.skipped_
         else:
-            self.products_[product] = self._learnt(product, images)
+            self.products_[product] = self._learnt(product, images, True, FALSE_ALARM_RATE)
         self._settle(product)
         return self
+
+    def calibrate(
+        self,
+        images: "Images | None" = None,
+        *,
+        false_alarm_rate: float = FALSE_ALARM_RATE,
+        keep_outliers: bool = False,
+    ) -> "ProductDetector":
+        """Estimates the thresholds of all products again; further good parts calibrate the detector
+        of their own product (`products_`)."""
+        self.require_fitted()
+        if images is not None:
+            raise UsageError("product-unnamed", products=list(self.products_))
+        for detector in self.products_.values():
+            detector.calibrate(false_alarm_rate=false_alarm_rate, keep_outliers=keep_outliers)
+        return self
+
+    def move_threshold(self, threshold: float) -> None:
+        """Each product has a threshold of its own (`products_`)."""
+        raise UsageError("product-unnamed", products=list(self.products_))
 
     def route(self, image: ImageSource) -> Route:
         """The product of an image, without judging it."""
         return self._route(load_image(image))
 
-    def evidence(
+    def explain(
         self, image: ImageSource | LoadedImage, x: float | None = None, y: float | None = None
     ) -> Evidence:
         """Which normal patches of its product rebuilt the patch at x, y of an image."""
         picture = load_image(image)
         route = self._route(picture)
-        return replace(self.products_[route.nearest].evidence(picture, x, y), route=route)
+        return replace(self.products_[route.nearest].explain(picture, x, y), route=route)
 
-    def hypergraph(
-        self,
-        image: ImageSource | LoadedImage,
-        layer: int | None = None,
-    ) -> Hypergraph:
+    def hypergraph(self, image: ImageSource | LoadedImage, layer: int | None = None) -> Hypergraph:
         """Which normal patches of its product rebuild which patches of an image, in a layer."""
         picture = load_image(image)
         route = self._route(picture)
         return replace(self.products_[route.nearest].hypergraph(picture, layer), route=route)
 
+    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
+        """Scores one image, or lazily each of several, as `HyperFSAD.predict` does."""
+        self.require_fitted()
+        return pipeline.predict(self, images, keep_pictures)
+
+    @property
+    def batch(self) -> int:
+        """Images that are encoded at once."""
+        self.encoder_  # noqa: B018 (all products share it)
+        return self._plain.batch
+
+    @property
+    def read_ahead(self) -> int:
+        """Images that are read before they are asked for."""
+        return self._plain.read_ahead
+
+    def prepare(
+        self, source: ImageSource | LoadedImage, keep_picture: bool = False
+    ) -> PreparedImage:
+        """Reads an image as the encoder takes it."""
+        return self._plain.prepare(source, keep_picture)
+
+    def judge(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
+        """The results of a few images, each by the detector of its product."""
+        tokens = self.encoder_.encode_prepared([image.pixels for image in images])
+        results = []
+        for place, (image, route) in enumerate(zip(images, self._routes(tokens), strict=True)):
+            detector = self.products_[route.nearest]
+            own = slice(place, place + 1)
+            (scored,) = detector.score_tokens(Tokens(tokens.patches[own], tokens.cls[own]))
+            found = detector.result(image, scored)
+            results.append(replace(found, route=route, foreign=None))  # the route says it
+        return results
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""
         self.require_fitted()
+        parts = {name: detector.part() for name, detector in self.products_.items()}
         products = {
-            name: (detector.memory_, {**detector.header(), "least_similarity": self.least_[name]})
-            for name, detector in self.products_.items()
+            name: replace(part, header={**part.header, "least_similarity": self.least_[name]})
+            for name, part in parts.items()
         }
-        storage.write_products(file_path(path), products)
+        file.write_products(file.file_path(path), products)
 
     def identity(self) -> str:
         """A hash of all that its results depend on: equal detectors, equal results."""
@@ -178,22 +244,35 @@ class ProductDetector(Predictor):
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, backbone: str | None = None, **machine: Any
+        cls, path: "str | os.PathLike[str] | file.DetectorFile", **machine: Any
     ) -> "ProductDetector":
         """Reads a file of several products; safe with files from strangers.
 
         `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
         """
-        stored = storage.read_products(file_path(path))
+        opened = file.open_file(path)
+        if opened.holds != file.PRODUCTS:
+            raise DetectorFileError("file-not-products", path=opened.path)
+        parts = {part.header["name"]: part for part in opened.parts()}
         products = {
-            name: HyperFSAD.restored(bank, header, os.fspath(path), backbone=backbone, **machine)
-            for name, (bank, header) in stored.items()
+            name: HyperFSAD.restored(part, opened.path, **machine) for name, part in parts.items()
         }
-        least = {name: own["least_similarity"] for name, (_, own) in stored.items()}
         detector = cls.__new__(cls)
-        detector._begin(next(iter(products.values())).unfitted())
-        detector.products_, detector.least_ = products, least
+        plain = next(iter(products.values())).unfitted()
+        detector.settings = plain.settings
+        detector._begin(plain)
+        detector.products_ = products
+        detector.least_ = {name: each.header["least_similarity"] for name, each in parts.items()}
         return detector
+
+    def check(self, use: str) -> None:
+        """Refuses a use that does not go with its settings."""
+        self.settings.check(use, several=True)
+
+    def require_fitted(self) -> None:
+        """Refuses to answer before it has learnt a product."""
+        if not self.products_:
+            raise UsageError("detector-not-fitted")
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled or copied: the products; each knows how."""
@@ -204,15 +283,17 @@ class ProductDetector(Predictor):
         return f"ProductDetector({list(self.products_)}, {count} normal images)"
 
     def _learnt(
-        self, name: str, images: Images, false_alarm_rate: float = FALSE_ALARM_RATE
+        self, name: str, images: Images, threshold: bool, false_alarm_rate: float
     ) -> HyperFSAD:
         if not name.strip():
-            raise UsageError("A product needs a name.")
+            raise UsageError("product-without-name")
         self._plain.encoder_  # noqa: B018 (loaded once, before the copy)
         try:
-            detector = self._plain.unfitted().fit(images, false_alarm_rate=false_alarm_rate)
+            detector = self._plain.unfitted().fit(
+                images, threshold=threshold, false_alarm_rate=false_alarm_rate
+            )
         except UsageError as error:
-            raise UsageError(f"The product {name} cannot be learnt: {error}") from error
+            raise UsageError("product-not-learnt", product=name, cause=error) from error
         self.skipped_ += detector.skipped_
         return detector
 
@@ -221,14 +302,17 @@ class ProductDetector(Predictor):
         self._router = None
         empty = self.encoder_.empty_cls
         banks = {name: detector.memory_ for name, detector in self.products_.items()}
-        self.least_ = least_similarities(banks, empty, find_recipe(self._plain.recipe).foreign)
+        self.least_ = least_similarities(banks, empty, find_recipe(self.settings.recipe).foreign)
         for alike in look_alikes(banks):
             if alike.product in changed or alike.other in changed:
-                _warn(
-                    f"{alike.product} looks like {alike.other}: {alike.nearer} of its"
-                    f" {alike.count} good parts could be taken for it, and defects will be judged"
-                    " by the wrong one; give more good parts, or make them one product."
+                notice = Notice(
+                    "products-alike",
+                    product=alike.product,
+                    other=alike.other,
+                    nearer=alike.nearer,
+                    count=alike.count,
                 )
+                warnings.warn(notice, HyperfsadWarning, stacklevel=3)
 
     def _route(self, picture: LoadedImage) -> Route:
         self.require_fitted()
@@ -240,38 +324,16 @@ class ProductDetector(Predictor):
             self._router = Router(banks, self.least_)
         return [self._router.route(cls) for cls in tokens.cls]
 
-    def _results(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
-        tokens = self.encoder_.encode_prepared([image.pixels for image in images])
-        results = []
-        for place, (image, route) in enumerate(zip(images, self._routes(tokens), strict=True)):
-            detector = self.products_[route.nearest]
-            own = slice(place, place + 1)
-            (scored,) = detector.score_tokens(Tokens(tokens.patches[own], tokens.cls[own]))
-            found = detector.result(image, scored)
-            results.append(replace(found, route=route, foreign=None))  # the route says it
-        return results
 
-    def require_fitted(self) -> None:
-        """Refuses to answer before it has learnt a product."""
-        if not self.products_:
-            raise UsageError("This detector has seen no product yet; call fit first.")
+KINDS: "dict[str, Any]" = {
+    file.ONE: HyperFSAD,
+    file.PRODUCTS: ProductDetector,
+    file.CASCADE: CascadeDetector,
+}
 
 
-def load_detector(
-    path: str | os.PathLike[str], *, backbone: str | None = None, **machine: Any
-) -> HyperFSAD | ProductDetector | CascadeDetector:
-    """Reads a detector file, whether of one product, perhaps with a fast look, or of several.
-
-    `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
-    """
-    header = storage.read_header(file_path(path))
-    kind: type[HyperFSAD | ProductDetector | CascadeDetector] = HyperFSAD
-    if storage.holds_products(header):
-        kind = ProductDetector
-    elif storage.holds_cascade(header):
-        kind = CascadeDetector
-    return kind.load(path, backbone=backbone, **machine)
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, HyperfsadWarning, stacklevel=4)
+def load_detector(path: "str | os.PathLike[str] | file.DetectorFile", **machine: Any) -> Detector:
+    """Reads a detector file, whatever it holds; see `HyperFSAD.load`."""
+    opened = file.open_file(path)
+    detector: Detector = KINDS[opened.holds].load(opened, **machine)
+    return detector

@@ -15,8 +15,9 @@ import numbers
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ..decisions.thresholds import Lone
 from ..encoders import ENGINES, SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
@@ -296,6 +297,11 @@ class Settings:
         metavar="N",
     )
 
+    fast: ClassVar[bool] = False
+    """Whether the detector has 8-bit pre-screening; what kind it is says `check`, not a choice."""
+    several: ClassVar[bool] = False
+    """Whether the detector knows several products."""
+
     def __post_init__(self) -> None:
         """Checks each choice, fills in the recipe's, and refuses what does not go together."""
         usual: dict[str, Any] = {"recipe": DEFAULT_RECIPE, "memory": EXACT}
@@ -344,15 +350,15 @@ class Settings:
         """What the engine computes in."""
         return precision_of(named_engine(self.engine))
 
-    def check(self, use: str = "") -> None:
-        """Refuses choices that do not go together, or not with a use such as `products`."""
+    def check(self, use: str = "", **learnt: Any) -> None:
+        """Refuses choices that do not go together, or not with a use such as `products`; what `fit`
+        has learnt counts instead of what was given."""
+        seen = copy(self)
+        for name, value in learnt.items():
+            object.__setattr__(seen, name, value)
         for conflict in CONFLICTS:
-            if conflict.use == use and conflict.holds(self):
+            if conflict.use == use and conflict.holds(seen):
                 raise UsageError(conflict.code, lookup=self.lookup, recipe=self.recipe)
-
-    def conflicts(self, use: str) -> list[str]:
-        """The codes of all that does not go with a use."""
-        return [each.code for each in CONFLICTS if each.use == use and each.holds(self)]
 
     def changed(self, **choices: Any) -> "Settings":
         """The same with other choices."""
@@ -400,10 +406,13 @@ CONFLICTS = (
     Conflict("products-with-max-cost", "products", lambda s: s.max_cost is not None),
     Conflict("products-with-compact", "products", lambda s: s.memory == COMPACT),
     Conflict("products-with-int8", "products", lambda s: s.precision == INT8),
+    Conflict("products-with-fast", "products", lambda s: s.fast),
     Conflict("cascade-with-tiles", "cascade", lambda s: bool(s.tiles) or s.max_cost is not None),
     Conflict("cascade-with-compact", "cascade", lambda s: s.memory == COMPACT),
     Conflict("cascade-with-roi", "cascade", lambda s: s.roi is not None),
     Conflict("cascade-with-int8", "cascade", lambda s: s.precision == INT8),
+    Conflict("export-with-fast", "export", lambda s: s.fast),
+    Conflict("export-with-products", "export", lambda s: s.several),
     Conflict("export-with-tiles", "export", lambda s: bool(s.tiles)),
     Conflict("export-with-roi", "export", lambda s: s.roi is not None),
     Conflict("export-with-compact", "export", lambda s: s.memory == COMPACT),

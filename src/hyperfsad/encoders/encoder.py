@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from ..errors import ConversionError, EncoderError, NotFiniteError, UsageError
-from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory, load_image
+from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory
 from ..messages import Notice, Notify, silent
 from . import folders, weights
 from .engines import TokenEngine, TokenModel, TorchEngine
@@ -270,26 +270,22 @@ class PreparedImage:
     """The image itself, where a detector cuts tiles from it."""
 
 
-Visible = Callable[[LoadedImage], LoadedImage]
-"""What an encoder may see of a picture."""
-
-
 def prepared(
     source: ImageSource | LoadedImage,
+    loaded: LoadedImage,
+    shown: LoadedImage,
     settings: EncoderSettings,
-    visible: Visible,
     *,
     keep_picture: bool = False,
     keep_whole: bool = False,
 ) -> PreparedImage:
-    """All that can be done for an image before the encoder sees it."""
-    loaded = load_image(source)
+    """All that can be done for an image before the encoder sees what is `shown` of it."""
     with fitting_memory(loaded.name):
         return PreparedImage(
             loaded.pixels if isinstance(source, LoadedImage) else source,
             loaded.name,
             loaded.size,
-            prepare(visible(loaded), settings),
+            prepare(shown, settings),
             loaded.reduced(LARGEST_DRAWN) if keep_picture else None,
             loaded if keep_whole else None,
         )

@@ -4,7 +4,7 @@ It answers as `HyperFSAD.predict` does. What a graph has no tokens for, evidence
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ..detector import pipeline
 from ..errors import UsageError
 from ..images.loading import (
     LARGEST_DRAWN,
@@ -21,9 +22,8 @@ from ..images.loading import (
     fitting_memory,
     load_image,
 )
-from ..images.reading import READ_AHEAD, Images, is_one_image, single_images
+from ..images.reading import READ_AHEAD, Images
 from ..method.scoring import BranchScores, TokenScore
-from ..results.answering import answer, answers
 from ..results.result import AnomalyResult
 from .runtime import ExportedModel, Outputs
 
@@ -65,6 +65,21 @@ class ExportedDetector:
         """The normal images."""
         return self.model.card.support
 
+    @property
+    def threshold_(self) -> float | None:
+        """The threshold of the score."""
+        return self.model.card.levels.threshold
+
+    @property
+    def threshold_from_(self) -> str | None:
+        """How the threshold came about, in a few words."""
+        return self.model.card.levels.threshold_from
+
+    @property
+    def products_(self) -> Mapping[str, "ExportedDetector"]:
+        """Its one product, which has no name."""
+        return {"": self}
+
     def identity(self) -> str:
         """That of the detector that was exported: results differ by rounding, as between engines,
         so a run may be resumed with either."""
@@ -72,17 +87,20 @@ class ExportedDetector:
 
     def predict(self, images: Images, *, keep_pictures: bool = False) -> Any:
         """Scores one image, or lazily each of several, as `HyperFSAD.predict` does."""
-        if is_one_image(images):
-            return answer(self._read(images, keep_pictures), self._results)
-        return answers(
-            single_images(images),
-            lambda source: self._read(source, keep_pictures),
-            self._results,
-            batch=self.batch_size,
-            read_ahead=READ_AHEAD,
-        )
+        return pipeline.predict(self, images, keep_pictures)
 
-    def _read(self, source: ImageSource | LoadedImage, keep_picture: bool) -> Squashed:
+    @property
+    def batch(self) -> int:
+        """Images that are judged at once."""
+        return self.batch_size
+
+    @property
+    def read_ahead(self) -> int:
+        """Images that are read before they are asked for."""
+        return READ_AHEAD
+
+    def prepare(self, source: ImageSource | LoadedImage, keep_picture: bool) -> Squashed:
+        """Reads an image as the graph takes it."""
         loaded = load_image(source)
         with fitting_memory(loaded.name):
             return Squashed(
@@ -93,7 +111,8 @@ class ExportedDetector:
                 loaded.reduced(LARGEST_DRAWN) if keep_picture else None,
             )
 
-    def _results(self, images: Sequence[Squashed]) -> list[AnomalyResult]:
+    def judge(self, images: Sequence[Squashed]) -> list[AnomalyResult]:
+        """The results of a few images, as one batch."""
         found = self.model(np.stack([image.pixels for image in images]))
         levels = replace(self.model.card.levels, min_area=self.min_area)
         return [

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..detector.cascade import CascadeDetector
-from ..detector.hyperfsad import HyperFSAD
-from ..detector.products import ProductDetector
+from ..detector.detector import HyperFSAD
+from ..detector.protocols import Detector
 from ..disk.files import atomic_folder, file_sha256
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Tokens, torch_engine
@@ -44,7 +43,7 @@ LARGEST = 1_900_000_000
 
 
 def export(
-    detector: "HyperFSAD | ProductDetector | CascadeDetector",
+    detector: Detector,
     target: Path,
     kind: str,
     notify: Notify = silent,
@@ -60,7 +59,7 @@ def export(
     if target.exists():
         raise UsageError(f"{target} is there already; remove it or give another name.")
     single, view = require_exportable(detector)
-    settings, header = single.settings, single.header()
+    settings, header = single.encoding_, single.part().header
     own = precision_in(header["encoder"]["fingerprint"])
     _require_precision(own, precision, kind)
     judge = Judge(view, single.levels()).eval()
@@ -108,48 +107,21 @@ def _require_precision(own: str, asked: str | None, kind: str) -> None:
         raise UsageError(f"An encoder in int8 runs with OpenVINO, not with {kind}; take openvino.")
 
 
-def require_exportable(
-    detector: "HyperFSAD | ProductDetector | CascadeDetector",
-) -> tuple[HyperFSAD, WholeView]:
+def require_exportable(detector: Detector) -> tuple[HyperFSAD, WholeView]:
     """Refuses what a graph cannot hold, in one sentence."""
-    if isinstance(detector, CascadeDetector):
-        raise UsageError(
-            "A graph holds one detector, and this file holds a fast one and a full one; fit it"
-            " without --fast or --fast-half."
-        )
-    if not isinstance(detector, HyperFSAD):
-        raise UsageError(
-            "A graph holds one product, and this detector knows several; fit a detector of one."
-        )
     detector.require_fitted()
-    view = detector.view_
-    if not isinstance(view, WholeView):
-        raise UsageError(
-            "A graph takes whole pictures of a fixed size, and this detector cuts them into tiles;"
-            " fit one without --tiles."
-        )
-    if detector.roi is not None:
-        raise UsageError(
-            "A region of interest is cut out of pictures before they are resized, which a graph"
-            " cannot do; fit a detector without --roi."
-        )
-    if detector.core_ is not None:
-        raise UsageError(
-            "A graph compares with the whole memory, and this detector with a part of it; fit one"
-            " without --memory compact."
-        )
-    if detector.lookup != "sparsemax":
-        raise UsageError(
-            f"A graph looks patches up with sparsemax, and this detector with {detector.lookup};"
-            " fit one without --lookup."
-        )
+    detector.check("export")
+    single = detector.products_[""]
+    assert isinstance(single, HyperFSAD)  # which alone passes that check
+    view = single.view_
+    assert isinstance(view, WholeView)
     if len({len(entries) for entries in view.bank.entries}) != 1:
         raise UsageError(
             "The good parts of this detector are remembered in different numbers of orientations;"
             " fit it again."
         )
     cpu = torch.device("cpu")
-    return detector, view if view.bank.cls.device == cpu else view.fitted(view.bank.to(cpu))
+    return single, view if view.bank.cls.device == cpu else view.fitted(view.bank.to(cpu))
 
 
 def _require_room(graph: "Graph | Judge") -> None:
@@ -231,7 +203,7 @@ def _save(model: Any, folder: Path) -> None:
 def _card(
     detector: HyperFSAD, judge: Judge, header: dict[str, Any], folder: Path, kind: str
 ) -> dict[str, Any]:
-    settings, levels, view = detector.settings, detector.levels(), detector.view_
+    settings, levels, view = detector.encoding_, detector.levels(), detector.view_
     assert isinstance(view, WholeView)
     return {
         "format": FORMAT,
@@ -262,10 +234,10 @@ def _card(
         },
         "encoder": header["encoder"],
         "precision": precision_in(header["encoder"]["fingerprint"]),
-        "recipe": detector.recipe,
+        "recipe": detector.settings.recipe,
         "method": {
-            name: header[name]
-            for name in ("lookup", "sharpness", "smooth", "pooling", "lambda", "missing")
+            name: header["settings"][name]
+            for name in ("lookup", "sharpness", "smooth", "pooling", "lam", "missing")
         }
         | {name: header[name] for name in ("rotations", "tentative")},
         "normal_images": [asdict(image) for image in detector.support_],

@@ -1,8 +1,7 @@
 """From a folder, a glob or a list to single images, read while the encoder works, each one once.
 
-Decoding, drawing and waiting for the disk need no encoder. So one thread reads ahead and another
-writes in the background, in bounded memory. Each takes one item after the other: order and results
-are those of a plain loop.
+Decoding and waiting for the disk need no encoder. So a thread reads ahead, in bounded memory. It
+takes one item after the other: order and results are those of a plain loop.
 """
 
 import glob
@@ -13,7 +12,7 @@ import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeGuard, TypeVar
+from typing import TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -158,8 +157,6 @@ Images: TypeAlias = ImageSource | LoadedImage | Iterable[ImageSource | LoadedIma
 
 READ_AHEAD = 2
 """Items that are read before they are asked for: one is ready while the next is being made."""
-WRITE_BEHIND = 2
-"""Items that wait to be written: a picture of 12 million pixels takes 48 MB."""
 CLOSE_TIMEOUT = 5.0
 """Seconds that closing waits for a silent source, such as a camera without a part."""
 
@@ -285,50 +282,3 @@ def read_ahead(
         closed.set()
         room.release()
         thread.join(CLOSE_TIMEOUT)
-
-
-class BackgroundWriter(Generic[Item]):
-    """Does `work` on items in a thread of its own, in their order, while the caller goes on.
-
-    Leaving the `with` block waits until all is done, also after an interruption. An error of the
-    work is raised by the next `put` or on leaving; items after it are skipped.
-    """
-
-    def __init__(self, work: Callable[[Item], None], count: int = WRITE_BEHIND) -> None:
-        self._work = work
-        self._waiting: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
-        self._room = threading.Semaphore(count)
-        self._error: BaseException | None = None
-        self._hurry = False
-        self._thread = threading.Thread(target=self._run, name="hyperfsad-writer", daemon=True)
-
-    def put(self, item: Item) -> None:
-        """Hands an item over; waits while too many are waiting already."""
-        self._room.acquire()
-        if self._error is not None:
-            raise self._error
-        self._waiting.put(item)
-
-    def __enter__(self) -> "BackgroundWriter[Item]":
-        self._thread.start()
-        return self
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        self._waiting.put(None)
-        try:
-            self._thread.join()
-        except KeyboardInterrupt:  # the second: only what is half written is finished
-            self._hurry = True
-            self._thread.join()
-            raise
-        if self._error is not None and self._error is not error:
-            raise self._error
-
-    def _run(self) -> None:
-        while (item := self._waiting.get()) is not None:
-            self._room.release()
-            if self._error is None and not self._hurry:
-                try:
-                    self._work(item)
-                except BaseException as error:
-                    self._error = error

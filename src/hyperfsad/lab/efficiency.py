@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..detector.recipes import PAPER_OFFLINE, find_recipe
+from ..detector.settings import PAPER_OFFLINE, find_recipe
 from ..encoders.encoder import load_encoder
 from ..errors import UsageError
 from ..messages import Notify, silent

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ..detector.recipes import PAPER, PAPER_OFFLINE, find_recipe
+from ..detector.settings import PAPER, PAPER_OFFLINE, find_recipe
 from ..encoders import EncoderSettings
 from ..errors import UsageError
 from ..method.lookups import LOOKUPS
@@ -116,7 +116,7 @@ def passes(name: str, backbone: str, resolution: int | None, recipe: str) -> lis
         kind = PEERS[peer]
         assert issubclass(kind, OwnTokens)
         for label, options in kind.rows(backbone).items():
-            settings = kind(backbone).settings
+            settings = kind(backbone).encoding_
             variant = Variant(label, peer=peer, options=tuple(options.items()))
             apart[settings] = (*apart.get(settings, ()), variant)
     return [(shared, variants), *apart.items()]

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..detector.recipes import PAPER_OFFLINE
+from ..detector.settings import PAPER_OFFLINE
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
 from ..report.canvas import footnote

@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..detector.base import FewShotDetector
-from ..detector.hyperfsad import HyperFSAD
-from ..detector.recipes import PAPER_OFFLINE
+from ..detector.detector import HyperFSAD
+from ..detector.settings import PAPER_OFFLINE
 from ..disk.files import atomic_path
 from ..encoders import EncoderSettings
 from ..encoders.encoder import ImageTokens, Tokens
@@ -27,7 +26,7 @@ from ..method.memory import MemoryBank
 from ..method.scoring import BranchScores, Pooling, branch_weights
 from ..version import __version__
 from .peers import PEERS
-from .peers.peer import OwnTokens
+from .peers.peer import FewShotDetector, OwnTokens
 from .sharing import SharedMatcher
 from .token_cache import TokenCache
 

@@ -14,14 +14,14 @@ from PIL import Image
 from torch import Tensor
 
 from ..demo.drawing import draw
-from ..detector.base import FewShotDetector
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
 from ..encoders.encoder import Encoder, Tokens, prepare
 from ..errors import UsageError
 from ..images.loading import NormalImage, load_image
 from ..method.memory import MemoryBank
 from .meters import Meter
 from .peers import SAME_TOKENS, make_peer
+from .peers.peer import FewShotDetector
 
 _Item = TypeVar("_Item")
 
@@ -139,7 +139,7 @@ def measure_speed(
     for name in peers:
         if name not in SAME_TOKENS:
             raise UsageError("speed-peer", given=name, known=", ".join(SAME_TOKENS))
-    encoder, settings = detector.encoder_, detector.settings
+    encoder, settings = detector.encoder_, detector.encoding_
     meter = Meter(encoder.device)
     with tempfile.TemporaryDirectory(prefix="hyperfsad-speed-") as folder:
         paths = [_part(Path(folder), seed) for seed in range(INSPECTED_PARTS)]
@@ -204,7 +204,7 @@ def _peer_costs(
     meter: Meter,
 ) -> tuple[PeerCost, ...]:
     """Ours and the peers on the same memory, in turns; empty where it is too large for them."""
-    bank, settings = ours.memory_, ours.settings
+    bank, settings = ours.memory_, ours.encoding_
     if not names or len(bank.patches[0]) > PEER_ROWS:
         return ()
     methods: dict[str, FewShotDetector] = {"ours": ours.unfitted()}

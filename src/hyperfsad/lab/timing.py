@@ -8,14 +8,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-from ..detector.base import FewShotDetector
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
 from ..disk.files import encoded, write_file
 from ..encoders.encoder import Encoder
 from ..images.loading import load_image
 from ..version import __version__
 from .datasets import Category
 from .meters import Meter
+from .peers.peer import FewShotDetector
 from .scorer import Variant
 
 FEW_IMAGES = 8
@@ -153,6 +153,7 @@ def _maker(
         detector.use_encoder(encoder)
         if isinstance(detector, HyperFSAD):
             return detector.fit(list(normal), threshold=False)
-        return detector.fit(list(normal))
+        detector.fit(list(normal))
+        return detector
 
     return make

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
 from ..errors import HyperfsadError, HyperfsadWarning, UsageError
 from ..images.loading import load_image
 from ..messages import Progress, no_progress
@@ -126,7 +126,7 @@ def _fitted(
 ) -> HyperFSAD:
     """A detector with a setting; one with the same encoder shares it."""
     detector = make(**setting.options, **setting.shared)
-    if detector.settings == usual.settings:
+    if detector.encoding_ == usual.encoding_:
         detector.use_encoder(usual.encoder_)
     detector.fit(parts, threshold=False)
     if setting.options.get("roi") and detector.view_.region.note:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
 from ..errors import UsageError
 from ..images.loading import NormalImage
 from ..images.reading import Images
@@ -274,17 +274,18 @@ def cover_normal(
         if threshold is not None and len(banks) < MAP_LEVEL_IMAGES:
             # the level needs no hashes
             banks.append(MemoryBank(image.patches, image.cls[None], (NormalImage(name, ""),)))
-    blocks = detector.settings.layers
+    blocks = detector.encoding_.layers
     cls = np.stack(tokens) if tokens else np.empty((0, len(blocks), 0))
     radii, origin = None, "as given"
     if radius is not None:
         radii = np.full(len(blocks), radius)
     elif threshold is not None and len(cls) > 1:
         refuse_departures(detector)
-        level = map_level(MemoryBank.joined(banks), detector.lookup)
-        budget = rates.budget_of_threshold(threshold, detector.lam, level)
+        level = map_level(MemoryBank.joined(banks), detector.settings.lookup)
+        budget = rates.budget_of_threshold(threshold, detector.settings.lam, level)
         radii = rates.radii_for_budget(rates.token_distances(cls), budget)
-        origin = f"from the threshold {threshold:.4f}, usual map {level:.4f}, λ {detector.lam}"
+        lam = detector.settings.lam
+        origin = f"from the threshold {threshold:.4f}, usual map {level:.4f}, λ {lam}"
     return cover_tokens(cls, names=names, blocks=blocks, radii=radii, chance=chance, origin=origin)
 
 
@@ -297,5 +298,5 @@ def cover_learnt(detector: HyperFSAD, *, chance: float = 0.95) -> Coverage:
     bank = fitted_bank(detector)
     upright = [entries[0] for entries in bank.entries]
     names = [image.name for image in bank.normal_images]
-    blocks = detector.settings.layers
+    blocks = detector.encoding_.layers
     return cover_tokens(numbers(bank.cls[upright]), names=names, blocks=blocks, chance=chance)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
 from ..errors import UsageError, reason
 from ..images.reading import Images
 from ..method.scoring import cls_score

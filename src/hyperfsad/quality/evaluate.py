@@ -9,9 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..detector.cascade import CascadeDetector
-from ..detector.hyperfsad import HyperFSAD
-from ..detector.products import ProductDetector
+from ..detector.protocols import Detector
 from ..errors import ImageError, UsageError
 from ..images.loading import NormalImage
 from ..messages import Progress, no_progress
@@ -22,7 +20,7 @@ from .test_set import PathLike, Places, TestSet
 
 
 def evaluate(
-    detector: HyperFSAD | ProductDetector | CascadeDetector,
+    detector: Detector,
     tree: PathLike | None = None,
     *,
     good: Places = (),
@@ -87,14 +85,12 @@ def _is_learnt(result: AnomalyResult, support: Sequence[NormalImage]) -> bool:
         return False
 
 
-def _describe(
-    detector: HyperFSAD | ProductDetector | CascadeDetector, file: str
-) -> EvaluatedDetector:
-    products = detector.products_ if isinstance(detector, ProductDetector) else {"": detector}
+def _describe(detector: Detector, file: str) -> EvaluatedDetector:
+    products = detector.products_
     for name, one in products.items():
         if one.threshold_ is not None and one.threshold_ <= 0:
             raise UsageError("threshold-not-positive", given=one.threshold_, product=name)
-    if isinstance(detector, ProductDetector):
+    if "" not in products:
         return EvaluatedDetector(file, None, products=tuple(products))
     map_threshold = detector.map_threshold_ if detector.threshold_ is not None else None
     return EvaluatedDetector(

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
 from ..encoders.encoder import ImageTokens, prepare
-from ..errors import UsageError
 from ..images.loading import NormalImage
 from ..images.reading import Images, distinct_images
 from ..method.memory import MemoryBank
@@ -32,7 +31,7 @@ def encode_images(
     learnt = {image.sha256: image.name for image in known}
     found = distinct_images(
         images,
-        lambda image: prepare(image, detector.settings),
+        lambda image: prepare(image, detector.encoding_),
         detector.skipped_,
         learnt,
         copies=not distinct,
@@ -55,12 +54,4 @@ def fitted_bank(detector: HyperFSAD) -> MemoryBank:
 
 def refuse_departures(detector: HyperFSAD, *, patches: bool = True) -> None:
     """The theory holds for the paper's algorithm; `patches=False`: only the CLS token counts."""
-    if patches:
-        if detector.sharpness != 1 or detector.smooth or detector.missing:
-            raise UsageError("theory-needs-paper", recipe=detector.recipe)
-        if detector.view_.needs_pictures:
-            raise UsageError("theory-needs-whole-images")
-        if detector.core_ is not None:
-            raise UsageError("theory-needs-full-memory")
-    if detector.roi is not None:
-        raise UsageError("theory-without-roi")
+    detector.check("theory" if patches else "theory of the CLS token")

@@ -7,9 +7,8 @@ from typing import Any
 from PIL import Image
 
 from ..decisions.thresholds import FALSE_ALARM_RATE, good_part_level
-from ..detector.closer import MIN_PRUNED_ROWS, TURNING, cost
-from ..detector.hyperfsad import HyperFSAD
-from ..detector.orientation import AUTO_ROTATIONS
+from ..detector.detector import HyperFSAD
+from ..detector.fit import ROTATED_COPIES, ROTATIONS_COST, WORTHWHILE, resolution_cost
 from ..images.loading import load_image
 from ..views import count_tiles
 from .drawn_defects import DrawnDefect, draw_defect
@@ -54,19 +53,21 @@ def candidate_settings(
     The first setting is what `fit` does by itself. `usual` is a detector that was fitted on the
     good parts, so that it has chosen its view.
     """
-    rotations, encoder = usual.rotations_, usual.settings
+    rotations, encoder = usual.rotations_, usual.encoding_
     # What the good parts asked for holds for the others too, and need not be found out again.
     shared = {} if usual.tentative_ else {"rotations": rotations}
-    plain = TURNING if rotations > 1 else 1.0
+    plain = ROTATIONS_COST if rotations > 1 else 1.0
     if rotations > 1:
         turned = CandidateSetting("as they lie", {"rotations": 1})
     else:
-        options = {"rotations": AUTO_ROTATIONS}
-        turned = CandidateSetting("in eight orientations", options, TURNING)
+        options = {"rotations": ROTATED_COPIES}
+        turned = CandidateSetting("in eight orientations", options, ROTATIONS_COST)
     side = encoder.resolution
     larger = round(LARGER_INPUT * encoder.grid) * encoder.patch
     options = {"resolution": larger}
-    closer = CandidateSetting(f"at {larger} pixels", options, cost(larger / side), shared)
+    closer = CandidateSetting(
+        f"at {larger} pixels", options, resolution_cost(larger / side), shared
+    )
     tiles = 1 + count_tiles(size, side, encoder.grid)
     tiled = CandidateSetting(f"in tiles of {side} pixels", {"tiles": side}, float(tiles))
     found = [
@@ -80,7 +81,7 @@ def candidate_settings(
         found.append(closer)
     else:
         small.append((closer, f"The encoder sees all of {pictures} already."))
-    if max(size) >= MIN_PRUNED_ROWS * side:
+    if max(size) >= WORTHWHILE * side:
         found.append(tiled)
     else:
         small.append((tiled, f"It shows little more of {pictures}."))

@@ -36,9 +36,7 @@ class Levels:
         """Refuses thresholds that were set to what nothing lies above."""
         for level in (self.threshold, self.map_threshold):
             if level is not None and not math.isfinite(level):
-                raise UsageError(
-                    f"The detector has the threshold {level}, which judges nothing; calibrate it."
-                )
+                raise UsageError("threshold-not-finite", given=level)
 
     def result(
         self,

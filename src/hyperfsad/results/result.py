@@ -26,7 +26,7 @@ BRANCH_FIELDS = {name: f"score_{name}" for name in BRANCHES}
 """What records call the scores of the branches."""
 
 FAST, FULL = "fast", "full"
-"""Who judged an image, where a fast detector looks before the full one."""
+"""Which detector judged an image, where 8-bit pre-screening comes before the full one."""
 
 SAME = 1e-3
 """An image or a detector has changed when the map now differs by more than rounding explains."""
@@ -35,7 +35,7 @@ SAME = 1e-3
 class Explainer(Protocol):
     """What a result asks for its evidence: the detector that made it."""
 
-    def evidence(self, image: LoadedImage, x: float | None, y: float | None) -> Evidence:
+    def explain(self, image: LoadedImage, x: float | None, y: float | None) -> Evidence:
         """The evidence at x, y of an image."""
         ...
 
@@ -82,7 +82,7 @@ class AnomalyResult:
     route: Route | None = None
     """Which product the image shows, where the detector knows several."""
 
-    looked: str | None = None
+    judged_by: str | None = None
     """Which detector judged it, `fast` or `full`; None where there is only one."""
 
     @classmethod
@@ -224,7 +224,7 @@ class AnomalyResult:
     def loaded(self) -> LoadedImage:
         """The image as it was judged; read again where it was not kept."""
         if self.error is not None or self.source is None:
-            raise ValueError(f"There is nothing to draw for {self.image}: {self.error}")
+            raise UsageError("result-without-picture", image=self.image, cause=self.error)
         if self.picture is not None and self.picture.size == self.size:
             return self.picture
         return load_image(self.source, self.image)
@@ -236,22 +236,16 @@ class AnomalyResult:
         tokens; that needs the image and the detector as they were.
         """
         if self.error is not None or self.source is None:
-            raise UsageError(f"There is nothing to explain for {self.image}: {self.error}")
+            raise UsageError("result-without-picture", image=self.image, cause=self.error)
         detector = self.detector() if self.detector is not None else None
         if detector is None:
-            raise UsageError(
-                f"The detector that judged {self.image} is gone; keep it while you ask its results,"
-                " or call the evidence method of a loaded one with the image."
-            )
+            raise UsageError("detector-gone", image=self.image)
         if x is None and y is None:
             row, column = divmod(int(self.anomaly_map.argmax()), self.anomaly_map.shape[1])
             x, y = PatchGrid.of(self.anomaly_map, self.size).centre(row, column)
-        found = detector.evidence(self.loaded(), x, y)
+        found = detector.explain(self.loaded(), x, y)
         if abs(found.shown - float(self.anomaly_map[found.row, found.column])) > SAME:
-            raise UsageError(
-                f"{self.image} or the detector has changed since the result was made;"
-                " predict again."
-            )
+            raise UsageError("result-outdated", image=self.image)
         return self.judging(found)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -275,7 +269,7 @@ class AnomalyResult:
             "regions": [region.to_dict() for region in self.regions],
             **route_fields(self.route),
             "foreign": self.foreign,
-            "looked": self.looked,
+            "judged_by": self.judged_by,
             "error": self.error,
         }
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import select
 
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
 from ..errors import UsageError
 from ..quality.coverage import Coverage, cover_learnt
 from ..quality.miss_rates import held_out_scores, token_distances

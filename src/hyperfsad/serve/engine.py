@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
 from ..encoders import REGISTRY, EncoderSettings, find_spec
 from ..encoders.encoder import Encoder
 from ..encoders.runtime import engine_in, named_engine, precision_in, precision_of
@@ -103,11 +103,12 @@ class Detectors:
         The place of an encoder that a file names is never looked at: a file may come from a
         stranger. It is one that this machine has, or the station's own.
         """
-        from ..detector.storage import read_header
+        from ..detector.file import open_file
 
-        encoder = read_header(path).get("encoder", {})
-        name, own = encoder.get("name"), self.plain.settings.name
-        made, here = precision_in(str(encoder.get("fingerprint"))), self._precision()
+        opened = open_file(path)
+        encoder = opened.first["encoder"]
+        name, own = encoder["name"], self.plain.encoding_.name
+        made, here = precision_in(encoder["fingerprint"]), self._precision()
         if made != here:  # one encoder serves all, and a graph of 8 bits is a stranger's
             raise UsageError(
                 f"The detector computes in {made}, and this station in {here}; fit it with"
@@ -119,14 +120,14 @@ class Detectors:
                     f"The detector needs the encoder {name}, which this station does not have;"
                     f" bring it with `hyperfsad encoders fetch {name}`."
                 )
-            found = HyperFSAD.load(path, **self._machine)
+            found = HyperFSAD.load(opened, **self._machine)
         elif own in REGISTRY:
             raise UsageError(
                 "The detector was made with an encoder of another machine's folder, and this"
                 f" station works with {own}; fit it with {own}."
             )
         else:
-            found = HyperFSAD.load(path, **{**self._machine, "backbone": own})
+            found = HyperFSAD.load(opened, **{**self._machine, "backbone": own})
         self._share(found)
         return found
 
@@ -136,10 +137,10 @@ class Detectors:
     def _share(self, detector: HyperFSAD) -> None:
         """One encoder for all detectors of the same settings."""
         for settings, encoder in self._encoders:
-            if settings == detector.settings and not encoder.is_broken:
+            if settings == detector.encoding_ and not encoder.is_broken:
                 detector.use_encoder(encoder)
                 return
-        self._encoders.append((detector.settings, detector.encoder_))
+        self._encoders.append((detector.encoding_, detector.encoder_))
 
 
 @dataclass

@@ -155,14 +155,14 @@ class Inspections:
         """Why the map has its value at a place, by the product's detector as it is now."""
         found, name, detector = self._explained(inspection_id)
         image = load_image(found, name)
-        return detectors.get(detector).evidence(image, x, y).to_dict()
+        return detectors.get(detector).explain(image, x, y).to_dict()
 
     def evidence_picture(
         self, detectors: Detectors, inspection_id: str, x: float | None, y: float | None
     ) -> bytes:
         """The same as a picture, with the good parts that the station has."""
         path, name, detector = self._explained(inspection_id)
-        evidence = detectors.get(detector).evidence(load_image(path, name), x, y)
+        evidence = detectors.get(detector).explain(load_image(path, name), x, y)
         with self.store.database.reading() as session:
             found, _, _ = inspection_of(session, inspection_id)
             question = select(Image).join(Support, Support.image == Image.sha256)

@@ -9,7 +9,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
 from ..errors import DetectorFileError, UsageError
 from ..images.loading import LoadedImage
 from ..messages import silent
@@ -109,14 +109,14 @@ class Products:
         *,
         rate: float,
         threshold: float | None = None,
-        keep_odd: bool = False,
+        keep_outliers: bool = False,
     ) -> dict[str, Any]:
         """New thresholds: from further good parts, from those that were learnt, or by hand."""
         with self.changing(detectors, product_id) as (before, detector):
             with told(detector) as notes:
                 if threshold is None:
                     images = loaded(pictures) if pictures else None
-                    detector.calibrate(images, false_alarm_rate=rate, keep_odd=keep_odd)
+                    detector.calibrate(images, false_alarm_rate=rate, keep_outliers=keep_outliers)
                 else:
                     detector.move_threshold(threshold)
             after = self.saved(detector)

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
 from ..encoders.runtime import INT8, named_engine, precision_of
 from ..errors import UsageError
 from ..messages import Notify, silent

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..detector.hyperfsad import HyperFSAD
+from ..detector.detector import HyperFSAD
 
 LISTED = 1000
 """Names of good parts that a product's summary holds."""
@@ -20,11 +20,11 @@ def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
         "threshold_from": detector.threshold_from_,
         **threshold_kind(detector),
         "false_alarm_rate": None if calibration is None else calibration.rate,
-        "recipe": detector.recipe,
-        "encoder": _shown_encoder(detector.settings.name),
-        "resolution": detector.settings.resolution,
+        "recipe": detector.settings.recipe,
+        "encoder": _shown_encoder(detector.encoding_.name),
+        "resolution": detector.encoding_.resolution,
         "rotations": detector.rotations_,
-        "tiles": detector.tile_side,
+        "tiles": detector.tile_side_,
         "notes": list(notes),
         "images": [image.name for image in detector.support_[:LISTED]],
     }

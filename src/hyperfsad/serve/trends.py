@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from ..decisions.thresholds import Calibration
-from ..detector.storage import read_header
+from ..detector.file import open_file
 from ..errors import UsageError
 from ..quality.drift import MIN_CALIBRATION, DriftReport, monitor_scores
 from .store.history import iso
@@ -85,7 +85,7 @@ def _point(row: Any) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def _calibration(detector: Path) -> Calibration | None:
     """How the thresholds came about; a detector file never changes under its name."""
-    stored = read_header(detector).get("calibration")
+    stored = open_file(detector).first["calibration"]
     return None if stored is None else Calibration.from_dict(stored)
 
 

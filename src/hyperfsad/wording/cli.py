@@ -30,10 +30,6 @@ CLI_SENTENCES: Sentences = {
     "categories-calibrate-one-folder": (
         "With {option[categories]}, {option[calibrate]} takes one folder of folders as well."
     ),
-    "categories-with-fast": (
-        "8-bit pre-screening is for a detector of one product; leave {option[categories]} or"
-        " {option[fast]} out."
-    ),
     "categories-differ": (
         "{folder} holds good parts of {products}, and {categories} does not; the folders' names"
         " must be the same."
@@ -76,5 +72,4 @@ CLI_SENTENCES: Sentences = {
         "On Ray, every worker loads a saved detector: make one with `hyperfsad fit` and give it"
         " with {option[detector]}."
     ),
-    "info-damaged": "{path} is damaged: {cause}.",
 }

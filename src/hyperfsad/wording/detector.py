@@ -32,7 +32,187 @@ def _setting_invalid(
     return f"{option[name]} must be {expected}, not {given}."
 
 
+LISTED = 5
+"""Names that a sentence lists."""
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
+
+
+def _caused(lead: str, cause: object) -> str:
+    return f"{lead}: {str(cause).removesuffix('.')}."
+
+
+def _outliers(names: Sequence[str], times: float) -> str:
+    verb = "scores" if len(names) == 1 else "score"
+    return f"{_names(names)} {verb} {times:.1f} times as high as any other good part, "
+
+
+def _outliers_left_out(names: Sequence[str], times: float, option: Options) -> str:
+    them = "it" if len(names) == 1 else "them"
+    return (
+        f"{_outliers(names, times)}so the threshold leaves {them} out: check {them} with"
+        f" `hyperfsad explain`, or use {option['keep_outliers']}."
+    )
+
+
+def _outliers_kept(names: Sequence[str], times: float, **_: object) -> str:
+    have = "has" if len(names) == 1 else "have"
+    return f"{_outliers(names, times)}and {have} a say in the threshold."
+
+
+def _above(names: Sequence[str], **_: object) -> str:
+    what = "this part is" if len(names) == 1 else "these parts are"
+    return (
+        f"Above the threshold that was estimated from the learnt parts: {_names(names)}. Make sure"
+        f" that {what} good."
+    )
+
+
+def _foreign(names: Sequence[str], **_: object) -> str:
+    look, them = ("looks", "it") if len(names) == 1 else ("look", "them")
+    return (
+        f"{', '.join(names)} {look} like another product than the good parts that were learnt; if"
+        f" so, leave {them} out."
+    )
+
+
+def _were_anomalous(parts: Sequence[tuple[str, float]], **_: object) -> str:
+    listed = _names([f"{name} ({level:.2f} times the threshold)" for name, level in parts])
+    them = "it is" if len(parts) == 1 else "they are"
+    return f"Anomalous until now: {listed}. Learnt as asked; make sure that {them} good."
+
+
+def _no_good_part(unreadable: int, **_: object) -> str:
+    reason = "none could be read" if unreadable else "none was given"
+    return f"There is no normal image to learn from: {reason}."
+
+
 DETECTOR_SENTENCES: Sentences = {
+    "detector-not-fitted": "This detector has not learnt any good part yet; call fit first.",
+    "notify-not-callable": "{option[notify]} must be a function, not {given}.",
+    "token-width-differs": (
+        "This detector remembers tokens of {width} numbers, and those of {encoder} have {expected};"
+        " fit it again."
+    ),
+    "encoder-fixed": (
+        "{path} was made with {encoder} and works with no other encoder; {option[backbone]} only"
+        " names the place of a folder that has moved."
+    ),
+    "encoder-folder-missing": (
+        "{path} needs the encoder folder {folder}, which does not exist; give its place with"
+        " {option[backbone]}."
+    ),
+    "nncf-missing": (
+        "8-bit pre-screening needs NNCF, which is not installed; install it with"
+        " `pip install 'hyperfsad[int8]'`."
+    ),
+    "no-good-part": _no_good_part,
+    "good-part-not-finite": lambda names, cause, **_: _caused(
+        f"{', '.join(names)} cannot be learnt", cause
+    ),
+    "result-not-finite": lambda name, cause, **_: _caused(f"{name} cannot be judged", cause),
+    "forget-unknown": "The detector has learnt none of these pictures.",
+    "forget-all": "A detector keeps at least one good part; learn another one first.",
+    "threshold-invalid": "The threshold must be above 0 and finite, not {given:g}.",
+    "one-product-only": "The detector knows one product only; leave {option[product]} out.",
+    "no-product": "There is no product to learn.",
+    "product-unnamed": (
+        "The detector knows several products ({products}); name one of them with {option[product]}."
+    ),
+    "product-without-name": "A product needs a name.",
+    "product-not-learnt": lambda product, cause, **_: _caused(
+        f"The product {product} cannot be learnt", cause
+    ),
+    "products-alike": (
+        "{product} looks like {other}: {nearer} of its {count} good parts could be taken for it,"
+        " and defects will be judged by the wrong one; give more good parts, or make them one"
+        " product."
+    ),
+    "rotations-one-part": (
+        "One good part cannot tell whether parts lie at any angle: its rotated copies count only"
+        " for images that they fit clearly better ({option[rotations]} 1 leaves them out)."
+    ),
+    "rotations-two-parts": (
+        "The good parts lie alike (rotated, they are {closer:.0f} % closer), but two are few:"
+        " rotated copies count only for images that they fit clearly better ({option[rotations]} 1"
+        " leaves them out)."
+    ),
+    "rotations-useless": (
+        "The good parts lie alike (rotated, they are {closer:.0f} % closer), so they are remembered"
+        " without rotated copies."
+    ),
+    "rotations-help": (
+        "The good parts lie at different angles (rotated, they are {closer:.0f} % closer): each is"
+        " remembered in {rotations} orientations ({option[rotations]} 1 leaves them as they are)."
+    ),
+    "view-tiles": (
+        "Pictures of {width}×{height} pixels are cut into {tiles} tiles, about {cost} times the"
+        " plain cost ({option[tiles]} no keeps them whole)."
+    ),
+    "view-larger": (
+        "Pictures of {width}×{height} pixels are encoded with {resolution} instead of {usual}"
+        " pixels a side, about {cost:.1f} times the plain cost ({option[resolution]} {usual}"
+        " prevents it)."
+    ),
+    "view-reduced": (
+        "Pictures of {width}×{height} pixels are reduced to {usual}×{usual}; one patch covers"
+        " {across}×{down} of their pixels. To find smaller defects, use {option[max_cost]} {cost}:"
+        " it cuts them into tiles."
+    ),
+    "good-parts-outliers": _outliers_left_out,
+    "good-parts-outliers-kept": _outliers_kept,
+    "good-parts-above": _above,
+    "good-parts-foreign": _foreign,
+    "good-parts-were-anomalous": _were_anomalous,
+    "one-part-decides": (
+        "At a false-alarm rate of {rate:g} with {parts} good parts, one part sets the threshold:"
+        " {name}. With {enough} parts or more, one part no longer decides."
+    ),
+    "learnt-part-outlier": (
+        "{name} stands far apart from the other good parts: compared with them it scores"
+        " {score:.3f}, each of them at most {others:.3f}. If it is a bad part, learn without it,"
+        " since it raises the threshold."
+    ),
+    "one-good-part": (
+        "One good picture says little about how good parts differ, so small defects may be missed;"
+        " two to four pictures of different parts are better."
+    ),
+    "good-parts-alike": (
+        "The {count} good pictures are almost the same, so they say little about how good parts"
+        " differ; take pictures of other parts."
+    ),
+    "inspect-needs-paths": "An inspection that writes results needs the paths of images.",
+    "images-done-before": lambda count, **_: (
+        f"{count} image{'' if count == 1 else 's'} done before."
+    ),
+    "inspection-stopped": (
+        "Stopped after {done} of {total} images; run it again with {option[resume]} to continue."
+    ),
+    "file-not-a-path": "A detector file must be given as a path, not {given}.",
+    "file-missing": "There is no detector file {path}.",
+    "file-is-folder": "{path} is a folder, not a detector file.",
+    "file-unreadable": "{path} cannot be read: {cause}.",
+    "file-damaged": "{path} is damaged, cut short or not a detector file.",
+    "file-not-ours": "{path} is a safetensors file, but not a hyperfsad detector.",
+    "file-other-format": (
+        "{path} has the format {format}, and this hyperfsad reads the format {known}; upgrade"
+        " hyperfsad, or fit the detector again."
+    ),
+    "file-field-invalid": "{path} is damaged: its field {field} holds {given}.",
+    "file-not-written": "{path} is not written, since nobody could read it: {cause}.",
+    "file-holds-products": (
+        "{path} holds several products, and this needs a detector of one; in Python, use"
+        " ProductDetector.load or load_detector."
+    ),
+    "file-not-products": (
+        "{path} holds a detector of one product; in Python, use HyperFSAD.load or load_detector."
+    ),
+    "file-not-cascade": (
+        "{path} holds a detector without 8-bit pre-screening; in Python, use load_detector."
+    ),
     "setting-invalid": _setting_invalid,
     "tiles-with-rotations": (
         "Tiles are compared near their own place, and parts that lie at any angle have none; leave"
@@ -72,6 +252,10 @@ DETECTOR_SENTENCES: Sentences = {
         "The engine openvino-int8 is calibrated on one product; with several products, choose"
         " another {option[engine]}, or fit one detector for each."
     ),
+    "products-with-fast": (
+        "8-bit pre-screening is for a detector of one product; leave {option[categories]} or"
+        " {option[fast]} out."
+    ),
     "cascade-with-tiles": (
         "8-bit pre-screening sees whole pictures, and tiles are there to see more; leave"
         " {option[fast]} out, or {option[tiles]} and {option[max_cost]}."
@@ -87,6 +271,13 @@ DETECTOR_SENTENCES: Sentences = {
     "cascade-with-int8": (
         "8-bit pre-screening needs a full detector of higher precision; leave {option[fast]} out,"
         " or choose another {option[engine]}."
+    ),
+    "export-with-fast": (
+        "A graph holds one detector, and this file holds a fast one and a full one; fit it without"
+        " {option[fast]}."
+    ),
+    "export-with-products": (
+        "A graph holds one product, and this detector knows several; fit a detector of one."
     ),
     "export-with-tiles": (
         "A graph takes whole pictures of a fixed size, and this detector cuts them into tiles; fit"

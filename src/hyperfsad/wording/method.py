@@ -10,6 +10,4 @@ METHOD_SENTENCES: Sentences = {
     "pooling-unknown": "The pooling is max, top-N or top-P% (as top-10, top-1%), not {given!r}.",
     "memory-unknown": "The memory is one of {known}, not {given!r}.",
     "score-not-finite": "The score or the map is not finite (NaN or infinity).",
-    "not-judged": lambda image, error, **_: f"{image} cannot be judged: {error}",
-    "not-learnt": lambda images, error, **_: f"{images} cannot be learnt: {error}",
 }

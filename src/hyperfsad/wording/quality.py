@@ -79,21 +79,6 @@ QUALITY_SENTENCES: Sentences = {
         "{folder} holds no test images; give a folder with test/good and test/<defect>, or name"
         " the parts with {option[good]} and {option[bad]}."
     ),
-    "theory-needs-full-memory": (
-        "The theory holds for the whole memory, and this detector's is compact; fit one without"
-        " {option[memory]} compact."
-    ),
-    "theory-needs-paper": (
-        "The theory holds for the paper's algorithm, not for the recipe {recipe}; use"
-        " {option[recipe]} paper-offline."
-    ),
-    "theory-needs-whole-images": (
-        "The theory holds for whole images; use a detector without tiles."
-    ),
-    "theory-without-roi": (
-        "The theory holds for whole pictures, and this detector has a region of interest; use one"
-        " fitted without {option[roi]}."
-    ),
     "threshold-not-positive": _threshold_not_positive,
     "two-masks": "{image} has two masks, {first} and {second}; keep one of them.",
 }

@@ -43,16 +43,16 @@ def test_the_blocks_are_as_deep_as_theirs() -> None:
 
 def test_their_settings_on_the_substitute() -> None:
     subspace, fastrecon = SubspaceADAuthors(), FastReconAuthors()
-    assert isinstance(subspace.settings, MeanSettings)
-    assert (subspace.settings.layers, subspace.settings.resolution) == ((7, 8, 9), 672)
-    assert len(subspace.settings.planes) == 1
-    assert isinstance(fastrecon.settings, RawSettings)
-    assert (fastrecon.settings.layers, fastrecon.settings.grid) == ((6, 9), 28)
+    assert isinstance(subspace.encoding_, MeanSettings)
+    assert (subspace.encoding_.layers, subspace.encoding_.resolution) == ((7, 8, 9), 672)
+    assert len(subspace.encoding_.planes) == 1
+    assert isinstance(fastrecon.encoding_, RawSettings)
+    assert (fastrecon.encoding_.layers, fastrecon.encoding_.grid) == ((6, 9), 28)
     assert (subspace.variance, fastrecon.fraction, fastrecon.regularisation) == (0.99, 0.15, 2.0)
     assert len(subspace.angles) == 31
     assert subspace.angles[0] == 0
     assert all(0 < angle < 345 for angle in subspace.angles[1:])
-    assert FastReconAuthors("clip-vitb16").settings.resolution == 448
+    assert FastReconAuthors("clip-vitb16").encoding_.resolution == 448
 
 
 def test_a_row_says_that_the_encoder_is_not_theirs() -> None:
@@ -137,7 +137,7 @@ def test_the_blur_is_that_of_their_kernel() -> None:
 
 def test_fastrecon_is_the_closed_form_on_raw_tokens(tiny: str) -> None:
     detector = FastReconAuthors(tiny, resolution=84, fraction=0.2, device="cpu")
-    assert detector.settings.layers == (2, 3)
+    assert detector.encoding_.layers == (2, 3)
     detector.fit([make_picture(1), make_picture(2)])
 
     def features(seed: int) -> Array:

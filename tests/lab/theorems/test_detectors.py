@@ -23,12 +23,20 @@ def test_what_the_theory_does_not_speak_of_is_refused(detector: HyperFSAD, good:
     with pytest.raises(UsageError, match="call fit first"):
         certify(detector, good, good)
     top = HyperFSAD(
-        detector.backbone, recipe="paper-offline", pooling="top-10", resolution=84, device="cpu"
+        detector.settings.backbone,
+        recipe="paper-offline",
+        pooling="top-10",
+        resolution=84,
+        device="cpu",
     )
     with raises(UsageError, "theorem-needs-max-pooling"):
         certify(top.fit(good / "01.png"), good, good)
     dense = HyperFSAD(
-        detector.backbone, recipe="paper-offline", lookup="softmax", resolution=84, device="cpu"
+        detector.settings.backbone,
+        recipe="paper-offline",
+        lookup="softmax",
+        resolution=84,
+        device="cpu",
     )
     dense.fit([good / "01.png", good / "02.png"])
     with raises(UsageError, "theorem-needs-sparsemax"):
@@ -40,9 +48,9 @@ def test_what_the_theory_does_not_speak_of_is_refused(detector: HyperFSAD, good:
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"recipe": "default"}, "theory-needs-paper"),
-        ({"tiles": 84}, "theory-needs-whole-images"),
-        ({"roi": "auto"}, "theory-without-roi"),
+        ({"recipe": "default"}, "theory-with-recipe"),
+        ({"tiles": 84}, "theory-with-tiles"),
+        ({"roi": "auto"}, "theory-with-roi"),
     ],
 )
 def test_departures_from_the_paper_are_refused(

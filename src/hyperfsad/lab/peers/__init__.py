@@ -4,7 +4,6 @@ unless they need their own."""
 from inspect import signature
 from typing import Any
 
-from ...detector.base import FewShotDetector
 from ...encoders import SUBSTITUTE
 from ...errors import UsageError
 from .authors import FastReconAuthors, SubspaceADAuthors
@@ -35,7 +34,7 @@ def make_peer(name: str, backbone: str = SUBSTITUTE, **options: Any) -> Peer:
     if name not in PEERS:
         raise UsageError("peer-unknown", given=name, known=", ".join(PEERS))
     own = {*signature(PEERS[name]).parameters} - {"backbone", "common"}
-    shared = {*signature(FewShotDetector).parameters} - {"backbone"}
+    shared = {*signature(Peer).parameters} - {"backbone"}
     unknown = sorted({*options} - own - shared)
     if unknown:
         known = ", ".join(sorted(own | shared))

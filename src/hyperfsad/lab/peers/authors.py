@@ -46,7 +46,7 @@ def at_same_depth(blocks: tuple[int, ...], of: int, depth: int) -> tuple[int, ..
 class SubspaceADAuthors(OwnTokens, SubspaceAD):
     """SubspaceAD as published, but for the encoder."""
 
-    settings: MeanSettings
+    encoding_: MeanSettings
     smoothing = 0.31
     """The deviation of their 3×3 kernel, 0.81 pixels of 672, in pixels of 256."""
     BLOCKS, DEPTH = tuple(range(23, 30)), 40
@@ -69,8 +69,8 @@ class SubspaceADAuthors(OwnTokens, SubspaceAD):
         SubspaceAD.__init__(
             self, backbone, variance=variance, layers=layers, resolution=size, **common
         )
-        chosen = self.settings
-        self.settings = spec.settings_of(MeanSettings, chosen.layers, chosen.resolution)
+        chosen = self.encoding_
+        self.encoding_ = spec.settings_of(MeanSettings, chosen.layers, chosen.resolution)
 
     @classmethod
     def rows(cls, backbone: str) -> dict[str, dict[str, Any]]:
@@ -81,17 +81,17 @@ class SubspaceADAuthors(OwnTokens, SubspaceAD):
 
     def forget(self) -> None:
         """The memory: 31 views of 48×48 patches are 100 MB for each support image."""
-        del self.memory_
+        self._memory.bank = None
 
     def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
         """The mean of the largest hundredth of the map at the input's size, blurred."""
-        return top_percent(blurred(anomaly_map, self.settings.resolution))
+        return top_percent(blurred(anomaly_map, self.encoding_.resolution))
 
 
 class FastReconAuthors(OwnTokens, FastRecon):
     """FastRecon as published, but for the encoder."""
 
-    settings: RawSettings
+    encoding_: RawSettings
     BLOCKS, DEPTH = (2, 3), 4
     GRID = 28
 
@@ -113,8 +113,8 @@ class FastReconAuthors(OwnTokens, FastRecon):
         FastRecon.__init__(
             self, backbone, fraction=fraction, regularisation=regularisation, **common
         )
-        chosen = self.settings
-        self.settings = spec.settings_of(RawSettings, chosen.layers, chosen.resolution)
+        chosen = self.encoding_
+        self.encoding_ = spec.settings_of(RawSettings, chosen.layers, chosen.resolution)
 
     @classmethod
     def rows(cls, backbone: str) -> dict[str, dict[str, Any]]:
@@ -123,7 +123,7 @@ class FastReconAuthors(OwnTokens, FastRecon):
 
     def features(self, layers: tuple[Tensor, ...]) -> Tensor:
         """Means of 3×3 places with zeros beyond the border, layers side by side."""
-        return local_features(layers, self.settings.grid, zeros=True)
+        return local_features(layers, self.encoding_.grid, zeros=True)
 
 
 def blurred(anomaly_map: Tensor, size: int) -> Tensor:

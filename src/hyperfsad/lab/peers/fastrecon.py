@@ -62,7 +62,7 @@ class FastRecon(Peer):
 
     def features(self, layers: tuple[Tensor, ...]) -> Tensor:
         """Q or S before the coreset: means of 3×3 patches, layers side by side."""
-        return local_features(layers, self.settings.grid)
+        return local_features(layers, self.encoding_.grid)
 
     def learn(self) -> None:
         """Prepares μ and the span of S."""

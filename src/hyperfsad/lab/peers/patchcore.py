@@ -57,17 +57,17 @@ class PatchCore(Peer):
 
     def learn(self) -> None:
         """Keeps the coreset; never fewer members than Equation 7 asks for."""
-        features = local_features(self.memory_.patches, self.settings.grid)
+        features = local_features(self.memory_.patches, self.encoding_.grid)
         count = max(int(self.fraction * len(features)), self.neighbours)
         self.coreset_ = features[greedy_coreset(features, count)]
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """min_m‖q − m‖ over the coreset."""
-        return nearest(local_features(image.patches, self.settings.grid), self.coreset_)[0]
+        return nearest(local_features(image.patches, self.encoding_.grid), self.coreset_)[0]
 
     def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
         """The largest distance, lower where its nearest member has close neighbours."""
-        features = local_features(image.patches, self.settings.grid)
+        features = local_features(image.patches, self.encoding_.grid)
         query = features[anomaly_map.flatten().argmax()]
         distances = torch.linalg.vector_norm(self.coreset_ - query, dim=1)
         closest = distances.argmin()

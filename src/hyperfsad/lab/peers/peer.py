@@ -1,32 +1,193 @@
 """What the peers share besides fitting and predicting."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from ...detector.base import FewShotDetector
-from ...encoders.encoder import ImageTokens, Tokens
-from ...errors import UsageError
+from ...detector import pipeline
+from ...detector.encoding import EncodedMemory
+from ...detector.fit import SupportReader
+from ...encoders import SUBSTITUTE, EncoderSettings, find_spec
+from ...encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens, prepared
+from ...errors import ImageError, UsageError
 from ...images.geometry import rotate, rotated_copies
-from ...images.loading import LoadedImage
+from ...images.loading import ImageSource, LoadedImage, load_image
+from ...images.reading import READ_AHEAD, Images, check_images
+from ...messages import Notify, silent
 from ...method.lookups import in_chunks
 from ...method.memory import MemoryBank
 from ...method.scoring import BranchScores, Pooling, TokenScore
+from ...results.levels import Levels
+from ...results.result import AnomalyResult
+from ...views import Plain
 from ...views.view import LEVEL_IMAGES, scale_of
 
 ROTATIONS = (1, 8)
 """Peers remember a support image as it is, or in steps of 45 degrees, as their authors do."""
 
 
-class Peer(FewShotDetector):
+Self = TypeVar("Self", bound="Peer")
+
+
+class FewShotDetector(Protocol):
+    """What the tables ask of every method, ours and the peers."""
+
+    @property
+    def encoding_(self) -> EncoderSettings:
+        """How images are encoded."""
+        ...
+
+    @property
+    def memory_(self) -> MemoryBank:
+        """The memory bank; there after `fit`."""
+        ...
+
+    def fit(self, images: Images) -> Any:
+        """Remembers good parts."""
+        ...
+
+    def remember(self, bank: MemoryBank) -> Any:
+        """Takes a memory bank that was made elsewhere with the same encoder and settings."""
+        ...
+
+    def use_encoder(self, encoder: Encoder) -> bool:
+        """Takes an encoder that was loaded elsewhere, with the same settings; says if it is new."""
+        ...
+
+    def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
+        """The scores of each image of an encoded batch."""
+        ...
+
+    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
+        """An `AnomalyResult` for one image, an iterator of them for several."""
+        ...
+
+
+class Peer(ABC):
     """Another training-free few-shot detector on the same frozen tokens; none scores the CLS."""
 
     rotations = 1
+    smoothing: float = 0.0
+    """σ in pixels of the Gaussian that the method's authors lay over the upsampled map."""
+    encoding_: EncoderSettings
+    """How images are encoded."""
+
+    def __init__(
+        self,
+        backbone: str = SUBSTITUTE,
+        *,
+        layers: tuple[int, ...] | None = None,
+        resolution: int | None = None,
+        last_norm: bool = False,
+        device: str = "auto",
+        engine: str = "auto",
+        batch_size: int | None = None,
+        notify: Notify = silent,
+    ) -> None:
+        """`last_norm` lets the last block of the model, if it is used, pass the final norm."""
+        spec = find_spec(backbone)
+        self.encoding_ = spec.settings(layers, resolution, last_norm=last_norm)
+        self.batch_size, self.skipped_ = batch_size, list[ImageError]()
+        self._memory = EncodedMemory(self.encoding_, device, engine, notify)
+        self._scale: tuple[float, float] | None = None
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether it has a memory bank."""
+        return self._memory.bank is not None
+
+    @property
+    def memory_(self) -> MemoryBank:
+        """The memory bank; there after `fit`."""
+        return self._memory.known
+
+    @property
+    def encoder_(self) -> Encoder:
+        """The encoder, loaded when it is first needed."""
+        self._memory.see(self.encoding_)
+        return self._memory.encoder
+
+    def use_encoder(self, encoder: Encoder) -> bool:
+        """Takes an encoder that was loaded elsewhere, with the same settings; says if it is new."""
+        return self._memory.use(encoder)
+
+    def fit(self: Self, images: Images) -> Self:
+        """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
+        check_images(images)
+        reader = SupportReader(Plain(), self.encoder_, self.batch, self.read_ahead)
+        self.skipped_ = reader.skipped
+        return self.remember(reader.joined(reader.banks(images, (), self.orientations)))
+
+    def extend(self: Self, images: Images) -> Self:
+        """Remembers more good parts; the same as fitting on all of them at once."""
+        check_images(images)
+        reader = SupportReader(Plain(), self.encoder_, self.batch, self.read_ahead)
+        self.skipped_ = reader.skipped
+        banks = reader.banks(images, self.memory_.images, self.orientations)
+        return self.remember(MemoryBank.joined([self.memory_, *banks])) if banks else self
+
+    def remember(self: Self, bank: MemoryBank) -> Self:
+        """Takes a memory bank that was made elsewhere with the same encoder and settings."""
+        self._memory.keep(bank)
+        self._scale = None
+        self.learn()
+        return self
+
+    def learn(self) -> None:  # noqa: B027 (most methods derive nothing)
+        """Whatever a method derives from the memory bank before the first question."""
+
+    def leaving_out(self: Self, entries: Sequence[int]) -> Self:
+        """A copy that has never seen a normal image, given by its entries in the memory bank."""
+        return copy(self).remember(self.memory_.without(*entries))
+
+    def __copy__(self: Self) -> Self:
+        """Another one of the same encoder and tokens."""
+        fresh = object.__new__(type(self))
+        fresh.__dict__.update(self.__dict__)
+        fresh._memory = copy(self._memory)
+        return fresh
+
+    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
+        """Scores one image, or lazily each of several, as `HyperFSAD.predict` does; there is no
+        threshold, so no verdict."""
+        self.memory_  # noqa: B018 (which refuses where there is none)
+        return pipeline.predict(self, images, keep_pictures)
+
+    @property
+    def batch(self) -> int:
+        """Images that are encoded at once."""
+        return self.batch_size or self.encoder_.usual_batch
+
+    @property
+    def read_ahead(self) -> int:
+        """Images that are read before they are asked for."""
+        return READ_AHEAD
+
+    def prepare(self, source: ImageSource | LoadedImage, keep_picture: bool) -> PreparedImage:
+        """Reads an image as the encoder takes it."""
+        loaded = load_image(source)
+        return prepared(source, loaded, loaded, self.encoding_, keep_picture=keep_picture)
+
+    def judge(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
+        """The results of a few images, as one batch."""
+        levels = Levels(None, None, None, None, None, self.scale_)
+        scores = self.score_tokens(self.encoder_.encode_prepared([one.pixels for one in images]))
+        return [
+            levels.result(image.name, image.size, image.source, image.picture, scored)
+            for image, scored in zip(images, scores, strict=True)
+        ]
+
+    @property
+    def scale_(self) -> tuple[float, float]:
+        """The colour scale of pictures, from the normal images alone."""
+        if self._scale is None:
+            self._scale = self.colour_scale()
+        return self._scale
 
     @abstractmethod
     def patch_scores(self, image: ImageTokens) -> Tensor:
@@ -42,7 +203,7 @@ class Peer(FewShotDetector):
 
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
         """The map and the score of each image; all of the score is the map's."""
-        grid, scores = self.settings.grid, []
+        grid, scores = self.encoding_.grid, []
         for image in tokens.images():
             anomaly_map = self.patch_scores(image).reshape(grid, grid)
             branches = BranchScores.of_map(self.image_score(anomaly_map, image))
@@ -150,7 +311,7 @@ def _half_by_half(detector: Peer) -> Tensor:
     Methods may expect whole grids, so each half fills the places of the other with the patch next
     to them.
     """
-    bank, grid = detector.memory_, detector.settings.grid
+    bank, grid = detector.memory_, detector.encoding_.grid
     if grid == 1:
         return torch.zeros(1)
     places = torch.arange(grid * grid, device=bank.cls.device).reshape(grid, grid)

@@ -58,7 +58,7 @@ class RAD(Peer):
                 best.append(best_similarity(query, normal[chosen].flatten(0, 1)))
             else:
                 images = (normal[index] for index in chosen.tolist())
-                best.append(best_nearby(query, images, self.settings.grid, self.radius))
+                best.append(best_nearby(query, images, self.encoding_.grid, self.radius))
         return (1 - torch.stack(best).mean(dim=0)).clamp(min=0)
 
 

@@ -51,7 +51,7 @@ class WinCLIP(OwnTokens):
     Before `fit` it answers too: zero-shot.
     """
 
-    settings: WindowSettings
+    encoding_: WindowSettings
     smoothing = 0.0
     ZERO_SHOT_SCALE: ClassVar[tuple[float, float]] = (0.5, 1.0)
     """Colours of a zero-shot map: from where the anomalous prompts fit better."""
@@ -69,10 +69,10 @@ class WinCLIP(OwnTokens):
         require_text(spec)
         super().__init__(backbone, **common)
         layers = (spec.depth,)  # the windows pass all blocks
-        self.settings = spec.settings_of(WindowSettings, layers, self.settings.resolution)
-        if self.settings.grid < max(self.settings.scales):
-            least = max(self.settings.scales) * self.settings.patch
-            facts = {"encoder": spec.name, "least": least, "given": self.settings.resolution}
+        self.encoding_ = spec.settings_of(WindowSettings, layers, self.encoding_.resolution)
+        if self.encoding_.grid < max(self.encoding_.scales):
+            least = max(self.encoding_.scales) * self.encoding_.patch
+            facts = {"encoder": spec.name, "least": least, "given": self.encoding_.resolution}
             raise UsageError("winclip-resolution", **facts)
         if not class_name.strip():
             raise UsageError("class-name-empty")
@@ -109,7 +109,7 @@ class WinCLIP(OwnTokens):
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """The zero-shot map, or its mean with the reference association."""
-        grid, scales = self.settings.grid, self.settings.scales
+        grid, scales = self.encoding_.grid, self.encoding_.scales
         maps = [self.text_scores(image.cls[:1]).expand(grid * grid)]
         for scale, plane in zip(scales, image.patches[1:], strict=True):
             maps.append(covering_mean(self.text_scores(plane), there(plane), grid, scale))
@@ -132,8 +132,8 @@ class WinCLIP(OwnTokens):
 
         A plane holds zeros where no window fits; those are no references.
         """
-        grid = self.settings.grid
-        planes = zip((1, *self.settings.scales), image.patches, self.memory_.patches, strict=True)
+        grid = self.encoding_.grid
+        planes = zip((1, *self.encoding_.scales), image.patches, self.memory_.patches, strict=True)
         maps = []
         for scale, query, known in planes:
             distances = ((1 - best_similarity(query, known[there(known)])) / 2).clamp(min=0)
@@ -146,7 +146,7 @@ class WinCLIP(OwnTokens):
 
     @property
     def _knows(self) -> bool:
-        return self.references and hasattr(self, "memory_")
+        return self.references and self.is_fitted
 
 
 def there(plane: Tensor) -> Tensor:

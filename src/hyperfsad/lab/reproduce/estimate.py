@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...detector.recipes import find_recipe
+from ...detector.settings import find_recipe
 from ...images.loading import load_image
 from ...messages import Notice
 from ...quality.metrics import pixel_metrics, upsampled

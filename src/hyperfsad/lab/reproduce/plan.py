@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...detector.recipes import find_recipe
+from ...detector.settings import find_recipe
 from ...errors import HyperfsadError, UsageError
 from ...messages import Notice
 from ...wording import COMMAND_LINE, worded

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...detector.hyperfsad import HyperFSAD
+from ...detector.detector import HyperFSAD
 from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
 from ...images.reading import Images
@@ -183,14 +183,14 @@ def certify(detector: HyperFSAD, good: Images, bad: Images) -> Certificates:
     Good images that it has learnt are left out: they score next to nothing and would flatter it.
     """
     refuse_departures(detector)
-    if detector.pooling != "max":
-        raise UsageError("theorem-needs-max-pooling", pooling=detector.pooling)
+    if detector.settings.pooling != "max":
+        raise UsageError("theorem-needs-max-pooling", pooling=detector.settings.pooling)
     return certify_tokens(
         fitted_bank(detector),
         encode_images(detector, good, known=detector.memory_.images),
         encode_images(detector, bad),
-        detector.lam,
-        detector.lookup,
+        detector.settings.lam,
+        detector.settings.lookup,
     )
 
 

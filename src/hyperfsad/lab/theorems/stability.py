@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...detector.hyperfsad import HyperFSAD
+from ...detector.detector import HyperFSAD
 from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
 from ...images.reading import Images
@@ -191,12 +191,12 @@ def check_stability(
 ) -> StabilityReport:
     """Whether a fitted detector's matching and CLS score keep their limits on some images."""
     refuse_departures(detector)
-    if detector.lookup != "sparsemax":
-        raise UsageError("theorem-needs-sparsemax", lookup=detector.lookup)
+    if detector.settings.lookup != "sparsemax":
+        raise UsageError("theorem-needs-sparsemax", lookup=detector.settings.lookup)
     if not 0 < noise <= 1:
         raise UsageError("noise-range", given=noise)
     queries = encode_images(detector, images)
-    return check_tokens(fitted_bank(detector), queries, detector.settings.layers, noise, seed)
+    return check_tokens(fitted_bank(detector), queries, detector.encoding_.layers, noise, seed)
 
 
 def unaffected_patches(queries: Tensor, memory: Tensor, new: Tensor) -> NDArray[np.bool_]:

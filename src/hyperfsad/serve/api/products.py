@@ -122,7 +122,7 @@ async def extend_product(product_id: Id, request: Request, here: Here, actor: Ad
         required=False,
         false_alarm_rate=RATE,
         threshold={"type": "number", "exclusiveMinimum": 0},
-        keep_odd={"type": "boolean", "default": False},
+        keep_outliers={"type": "boolean", "default": False},
     ),
 )
 async def calibrate_product(
@@ -132,7 +132,7 @@ async def calibrate_product(
     those that were learnt; or to a score that you give."""
     here.station.engine.check_room()
     await run_in_threadpool(here.station.products.get, product_id)
-    texts = ("false_alarm_rate", "threshold", "keep_odd")
+    texts = ("false_alarm_rate", "threshold", "keep_outliers")
     files, limits = here.station.store.files, here.station.settings.limits
     async with received(request, files, limits, texts=texts) as form:
         threshold = form.number("threshold", 0.0) if form.texts.get("threshold") else None
@@ -146,7 +146,7 @@ async def calibrate_product(
             pictures=pictures,
             rate=_rate(form),
             threshold=threshold,
-            keep_odd=form.flag("keep_odd"),
+            keep_outliers=form.flag("keep_outliers"),
         )
         made = await called(request, here, lambda detectors: change(detectors))
     return ProductOut(**made)

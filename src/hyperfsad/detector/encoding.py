@@ -1,0 +1,114 @@
+"""A memory bank and the encoder that made it: what every few-shot detector on frozen tokens holds.
+
+The encoder is loaded when it is first needed, may be shared by several detectors, and is never
+another one than that which made the bank.
+"""
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..encoders import EncoderSettings
+from ..encoders.encoder import Encoder, load_encoder
+from ..encoders.runtime import require_same_encoder
+from ..errors import DetectorFileError, UsageError
+from ..messages import Notify, silent
+from ..method.memory import MemoryBank
+
+if TYPE_CHECKING:
+    from ..encoders.quantisation import Quantised
+
+
+class EncodedMemory:
+    """The tokens of good parts, and what encodes other images for them."""
+
+    def __init__(
+        self, settings: EncoderSettings, device: str, engine: str, notify: Notify = silent
+    ) -> None:
+        self.settings, self.device, self.engine, self.notify = settings, device, engine, notify
+        self.bank: MemoryBank | None = None
+        self.quantised: Quantised | None = None
+        """The 8-bit encoder, which belongs to one detector."""
+        self.stored_fingerprint: str | None = None
+        """Of the encoder that made the bank, where it came from a file or another process."""
+        self._encoder: Encoder | None = None
+
+    @property
+    def known(self) -> MemoryBank:
+        """The memory bank, which must be there."""
+        if self.bank is None:
+            raise UsageError("detector-not-fitted")
+        return self.bank
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder, loaded when it is first needed, and again where a fork has broken it."""
+        if self._encoder is None or self._encoder.is_broken:
+            where = {"engine": self.engine, "quantised": self.quantised}
+            self.use(load_encoder(self.settings, self.device, self.notify, **where))  # type: ignore[arg-type]
+            assert self._encoder is not None
+        return self._encoder
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the encoder that made the bank."""
+        return self.stored_fingerprint or self.encoder.fingerprint
+
+    def use(self, encoder: Encoder) -> bool:
+        """Takes an encoder that was loaded elsewhere with the same settings; says if it is new."""
+        if self._encoder is encoder:
+            return False
+        expected, bank = self.stored_fingerprint, self.bank
+        if expected is None and self._encoder is not None and bank is not None:
+            expected = self._encoder.fingerprint
+        if expected is not None:
+            require_same_encoder(self.settings.name, expected, encoder.fingerprint)
+        if bank is not None and bank.cls.shape[-1] != encoder.width:
+            width, name = bank.cls.shape[-1], self.settings.name
+            raise DetectorFileError(
+                "token-width-differs", width=width, encoder=name, expected=encoder.width
+            )
+        self._encoder = encoder
+        if bank is not None and bank.cls.device != encoder.device:
+            self.bank = bank.to(encoder.device)
+        return True
+
+    def keep(self, bank: MemoryBank) -> None:
+        """Takes a memory bank that was made elsewhere with the same encoder and settings."""
+        self.bank = bank if self._encoder is None else bank.to(self._encoder.device)
+
+    def see(self, settings: EncoderSettings) -> None:
+        """Encodes with other settings from here on; tokens of another grid are dropped."""
+        if self._encoder is not None and self._encoder.settings.grid != settings.grid:
+            self._encoder, self.bank = None, None
+        self.settings = settings
+
+    def quantise(self, quantised: "Quantised") -> None:
+        """Encodes with this 8-bit encoder from here on; tokens of another one are dropped."""
+        self._encoder = self.stored_fingerprint = self.bank = None
+        self.quantised = quantised
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: tokens and settings. Where it arrives, the encoder is loaded again, and
+        must have the same weights; messages go nowhere until `notify` is set."""
+        state = {**self.__dict__, "notify": silent, "_encoder": None}
+        if self._encoder is not None:
+            state["stored_fingerprint"] = self._encoder.fingerprint
+        if self.bank is not None:
+            state["bank"] = self.bank.to(torch.device("cpu"))
+        return state
+
+    def __copy__(self) -> "EncodedMemory":
+        fresh = object.__new__(type(self))
+        fresh.__dict__.update(self.__dict__)
+        return fresh
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "EncodedMemory":
+        """Tokens of its own; the encoder, which never changes, is shared."""
+        fresh = object.__new__(type(self))
+        fresh.__dict__.update(deepcopy(self.__getstate__(), memo))
+        fresh.notify = self.notify
+        if self._encoder is not None:
+            fresh.use(self._encoder)
+        return fresh
