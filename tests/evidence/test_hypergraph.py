@@ -11,8 +11,8 @@ from PIL import Image
 from hyperfsad import HyperFSAD, Hypergraph, ProductDetector, UsageError
 from hyperfsad.cli.main import main
 from hyperfsad.errors import HyperfsadWarning
-from hyperfsad.evidence import hypergraph_picture
-from hyperfsad.evidence.hypergraph_picture import coloured
+from hyperfsad.evidence import hypergraph
+from hyperfsad.evidence.hypergraph import coloured
 from hyperfsad.images.loading import load_image
 from tests.codes import raises
 from tests.conftest import make_picture
@@ -203,6 +203,6 @@ def test_only_the_heaviest_views_are_drawn(tiny: str, photos: Path, tmp_path: Pa
     assert np.count_nonzero([graph.over(graph.degrees, n).any() for n in range(16)]) == 4
     path = tmp_path / "graph.png"
     graph.save(path)
-    most = hypergraph_picture._MOST_VIEWS // 2 * (hypergraph_picture._VIEW_SIDE + 26)
+    most = hypergraph._MOST_VIEWS // 2 * (hypergraph._VIEW_SIDE + 26)
     with Image.open(path) as picture:
-        assert picture.height < hypergraph_picture._SIDE + most + 400
+        assert picture.height < hypergraph._SIDE + most + 400

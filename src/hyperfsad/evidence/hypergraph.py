@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,26 @@ from ..decisions.route import Route
 from ..disk.files import write_file
 from ..errors import UsageError
 from ..images.loading import LoadedImage, save_picture
-from .hypergraph_picture import DegreePanel, Panel, draw_hypergraphs
+from .page import LINE, NOTHING, PAGE_MARGIN, PALE, PAPER, Page, fitted
 from .patch import NormalPatch, NormalView, as_it_is
+from .support import SupportPictures
 
 if TYPE_CHECKING:  # scipy takes a while to load, and few ask for a hypergraph
     from scipy.sparse import csr_array
 
 Counts = NDArray[np.int64]
+
+_SIDE, _GAP = 440, 32
+_VIEW_SIDE = (_SIDE - 16) // 2
+"""Two good parts stand side by side below an image."""
+_MOST_VIEWS = 6
+_HEAD_HEIGHT, _BAR = 76, 14
+# From pale to dark, one hue after the other: legible for the colour-blind and in grey.
+_RAMP = np.array(((255, 247, 188), (254, 196, 79), (217, 95, 14), (140, 20, 60), (60, 0, 70)))
+_PATCH_OPACITY = 190
+"""Of 255, the same for all values, so that colours can be compared with the scale."""
+_PALEST = 110
+"""What black becomes below them."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,17 @@ class Hypergraph:
         """The weight that each normal patch carries of the whole image, (M,): a column's sum."""
         return np.asarray(self.incidence.sum(axis=0, dtype=np.float64))
 
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The share of the image's weight that each normal view carries."""
+        by_view = self.carried.reshape(len(self.normal), -1).sum(axis=1)
+        return np.asarray(by_view / max(float(by_view.sum()), 1e-12))
+
+    def heaviest(self, count: int) -> list[int]:
+        """The normal views that carry most of the image, in their own order."""
+        order = np.argsort(-self.shares, kind="stable")[:count]
+        return sorted(order.tolist())
+
     def place(self, column: int) -> NormalPatch:
         """The normal patch of a column: its image, and where it is in it."""
         if not 0 <= column < self.incidence.shape[1]:
@@ -103,7 +127,7 @@ class Hypergraph:
         `others` stand beside it on the same colour scales, such as a bad part beside a good one.
         Support images are looked for as in `Evidence.plot`.
         """
-        return draw_hypergraphs([graph._panel() for graph in (self, *others)], normal)
+        return _drawn([self, *others], normal)
 
     def save(
         self, path: str | os.PathLike[str], normal: Sequence[str | os.PathLike[str]] = ()
@@ -121,24 +145,6 @@ class Hypergraph:
         arrays: Any = self._arrays()
         np.savez_compressed(content, **arrays)
         write_file(target, content.getbuffer())
-
-    def _panel(self) -> Panel:
-        degrees, carried = self.degrees, self.carried
-        total = max(float(carried.sum()), 1e-12)
-        views = [
-            DegreePanel(
-                view.name,
-                view.image.name,
-                view.image.sha256,
-                view.view,
-                self.over(degrees, entry).astype(np.float64),
-                float(self.over(carried, entry).sum()) / total,
-            )
-            for entry, view in enumerate(self.normal)
-        ]
-        sizes = self.over(self.sizes).astype(np.float64)
-        picture = self.picture.rgb()
-        return Panel(self.image, self.words, picture, sizes, tuple(views), self.orientations)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """The members of the file: those of `scipy.sparse.save_npz`, then ours."""
@@ -164,3 +170,92 @@ class Hypergraph:
             "normal_views": np.array([each.view for each in views]),
             "normal_angles": np.array([each.angle for each in views]),
         }
+
+
+def _drawn(graphs: Sequence[Hypergraph], normal: Sequence[str | os.PathLike[str]]) -> Image.Image:
+    """Sizes of hyperedges over the images, degrees over the good parts: side by side, on the same
+    two colour scales."""
+    support = [SupportPictures(graph.orientations, normal) for graph in graphs]
+    shown = [fitted(graph.picture.rgb(), _SIDE) for graph in graphs]
+    views = [
+        [_normal_view(graph, entry, found) for entry in graph.heaviest(_MOST_VIEWS)]
+        for graph, found in zip(graphs, support, strict=True)
+    ]
+    top = PAGE_MARGIN + _HEAD_HEIGHT
+    middle = top + max(picture.height for picture in shown) + 60
+    rows = max(-(-len(pictures) // 2) for pictures in views)
+    step = max((view.picture.height for own in views for view in own), default=0) + 26
+    below = middle + rows * step + 12
+    page = Page(2 * PAGE_MARGIN + len(graphs) * (_SIDE + _GAP) - _GAP, below + 70 + PAGE_MARGIN)
+    sizes = max(1.0, *(float(graph.sizes.max()) for graph in graphs))
+    degrees = max(1.0, *(float(graph.degrees.max()) for graph in graphs))
+    for place, graph in enumerate(graphs):
+        x = PAGE_MARGIN + place * (_SIDE + _GAP)
+        page.text(x, PAGE_MARGIN, graph.image, 18, width=_SIDE)
+        for line, words in enumerate(graph.words):
+            page.text(x, PAGE_MARGIN + 26 + 18 * line, words, 13, PALE, _SIDE)
+        page.canvas.paste(coloured(shown[place], graph.over(graph.sizes), sizes), (x, top))
+        words = "size: normal patches that rebuild each patch"
+        page.text(x, top + shown[place].height + 5, words, 13, width=_SIDE)
+        words = "degree: patches that draw on each normal patch (percent: weight carried)"
+        page.text(x, middle - 20, words, 13, width=_SIDE)
+        for number, view in enumerate(views[place]):
+            left, upper = x + (number % 2) * (_VIEW_SIDE + 16), middle + (number // 2) * step
+            page.canvas.paste(coloured(view.picture, view.degrees, degrees), (left, upper))
+            page.text(left, upper + view.picture.height + 3, view.words, 12, PALE, _VIEW_SIDE)
+    page.draw.line((PAGE_MARGIN, below, page.canvas.width - PAGE_MARGIN, below), fill=LINE)
+    _scale(page, PAGE_MARGIN, below + 12, "size", sizes)
+    _scale(page, PAGE_MARGIN + _SIDE // 2 + 10, below + 12, "degree", degrees)
+    missing = [found for found in support if found.missing]
+    if missing:
+        names = missing[0].warn_missing()
+        page.text(PAGE_MARGIN, below + 70, f"No longer on disk, or changed: {names}", 13)
+    return page.canvas
+
+
+class _NormalView(NamedTuple):
+    """A good part below an image: its picture, or an empty one, and the degrees of its patches."""
+
+    picture: Image.Image
+    degrees: NDArray[Any]
+    words: str
+
+
+def _normal_view(graph: Hypergraph, entry: int, support: SupportPictures) -> _NormalView:
+    view, share = graph.normal[entry], graph.shares[entry]
+    found = support.get(view.image.name, view.image.sha256, view.view)
+    empty = Image.new("RGB", (_VIEW_SIDE, _VIEW_SIDE), NOTHING)
+    picture = empty if found is None else fitted(found, _VIEW_SIDE)
+    degrees = graph.over(graph.degrees, entry)
+    return _NormalView(picture, degrees, f"{view.name}: {100 * share:.0f} %")
+
+
+def coloured(picture: Image.Image, values: NDArray[Any], most: float) -> Image.Image:
+    """A pale picture under its patches, the darker the larger their values; 0 shows nothing.
+
+    Patches are drawn as they are: between them there is nothing to show.
+    """
+    share = np.clip(values / most, 0, 1)
+    place = np.linspace(0, 1, len(_RAMP))
+    colours = np.stack([np.interp(share, place, channel) for channel in _RAMP.T], axis=-1)
+    glow = Image.fromarray(np.rint(colours).astype(np.uint8))
+    mask = Image.fromarray(np.where(share > 0, _PATCH_OPACITY, 0).astype(np.uint8))
+    pale = picture.convert("L").point(
+        [round(_PALEST + (255 - _PALEST) * n / 255) for n in range(256)]
+    )
+    size, nearest = picture.size, Image.Resampling.NEAREST
+    shown = glow.resize(size, nearest), pale.convert("RGB"), mask.resize(size, nearest)
+    return Image.composite(*shown)
+
+
+def _scale(page: Page, left: int, top: int, name: str, most: float) -> None:
+    """A bar of colours with the values at its ends and in the middle."""
+    width = _SIDE // 2 - 20
+    values = np.linspace(0, most, width)[None]
+    bar = coloured(Image.new("RGB", (width, _BAR), PAPER), values, most)
+    page.text(left, top, name, 13)
+    page.canvas.paste(bar, (left, top + 20))
+    for share in (0.0, 0.5, 1.0):
+        text = f"{most * share:g}"
+        x = left + share * width - (0 if share == 0 else page.draw.textlength(text) / 2)
+        page.text(min(x, left + width - 16), top + 37, text, 12, PALE)
