@@ -14,7 +14,7 @@ from hyperfsad.images.loading import NormalImage
 from hyperfsad.method.matching import MIN_PRUNED_ROWS, Comparison, Matcher
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.views import tile_memory
-from hyperfsad.views.tile_files import NormalTiles, SavedFile, Spool, TileWriter
+from hyperfsad.views.tile_files import NormalTiles, SavedFile, Spool, write_tiles
 from hyperfsad.views.tile_memory import TileMemory
 from hyperfsad.views.tiling import Tiling
 from tests.codes import raises
@@ -27,10 +27,8 @@ HOW = Comparison(GRID, sharpness=16.0)
 def random_tiles(seed: int, size: tuple[int, int], spool: Spool | None = None) -> NormalTiles:
     """The tiles of an image of unit tokens that resemble each other."""
     tiling = Tiling.of(size, 160, GRID)
-    writer = TileWriter(spool or Spool(), tiling)
-    for number in range(len(tiling)):
-        writer.add(random_tokens(1000 * seed + number))
-    return writer.finish()
+    tiles = (random_tokens(1000 * seed + number) for number in range(len(tiling)))
+    return write_tiles(spool or Spool(), tiling, tiles)
 
 
 def random_tokens(seed: int) -> Tensor:
@@ -127,12 +125,12 @@ def test_a_lone_image_against_itself_leaves_out_what_shares_pixels() -> None:
     field = torch.randn(
         LAYERS, tiling.rows, tiling.columns, WIDTH, generator=torch.Generator().manual_seed(3)
     )
-    writer = TileWriter(Spool(), tiling)
+    tiles = []
     for number in range(len(tiling)):  # neighbouring tiles have the same tokens where they overlap
         tile = tiling[number]
         cut = field[:, tile.row : tile.row + GRID, tile.column : tile.column + GRID]
-        writer.add(torch.nn.functional.normalize(cut, dim=-1).reshape(LAYERS, -1, WIDTH))
-    image = writer.finish()
+        tiles.append(torch.nn.functional.normalize(cut, dim=-1).reshape(LAYERS, -1, WIDTH))
+    image = write_tiles(Spool(), tiling, tiles)
     memory = TileMemory([image], HOW, CPU)
     itself = memory.distances(tuple(image.tokens(1)), *tiling.centre(1))
     assert float(itself.amax()) < 0.01
@@ -188,12 +186,10 @@ def test_a_file_that_changed_or_went_is_noticed_when_it_is_read(tmp_path: Path) 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_numbers_that_are_none_are_refused(value: float) -> None:
     tiling = Tiling.of((100, 100), 160, GRID)
-    writer = TileWriter(Spool(), tiling)
     tokens = random_tokens(1)
     tokens[1, 2, 3] = value
-    writer.add(tokens)
     with raises(DetectorFileError, "tile-damaged"):
-        writer.finish().tokens(0)
+        write_tiles(Spool(), tiling, [tokens]).tokens(0)
 
 
 def test_temporary_files_go_to_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:

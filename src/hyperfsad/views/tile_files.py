@@ -11,7 +11,7 @@ import os
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,7 +38,7 @@ class TileFile(Protocol):
         ...
 
     def read(self, start: int, length: int) -> bytes:
-        """So many bytes from a place on."""
+        """`length` bytes from a place on."""
         ...
 
 
@@ -49,7 +49,7 @@ class Spool:
     def __init__(self) -> None:
         self.process = os.getpid()
         """Only it may append: a forked one would write to the same places."""
-        self._folder = os.environ.get("TMPDIR") or _roomy() or tempfile.gettempdir()
+        self._folder = os.environ.get("TMPDIR") or _disk_folder()
         self._lock = threading.Lock()
         self._size = 0
         try:
@@ -194,28 +194,20 @@ class NormalTiles:
         return DetectorFileError("tile-damaged", file=self.file.name)
 
 
-class TileWriter:
-    """Takes the tiles of one normal image in their order."""
+def write_tiles(spool: Spool, tiling: Tiling, tiles: Iterable[Tensor]) -> NormalTiles:
+    """Writes the tokens (layers, patches, D) of all tiles of an image, in their order.
 
-    def __init__(self, spool: Spool, tiling: Tiling) -> None:
-        self._spool, self._tiling = spool, tiling
-        self._starts: list[int] = []
-        self._crc32: list[int] = []
-        self._shape = (0, 0, 0)
-
-    def add(self, tokens: Tensor) -> None:
-        """The next tile's tokens, (layers, patches, D)."""
+    Nothing else must be written to the spool in between.
+    """
+    starts, crc32, shape = [], [], (0, 0, 0)
+    for tokens in tiles:
         layers, patches, width = tokens.shape
-        self._shape = (layers, patches, width)
+        shape = (layers, patches, width)
         content = tokens.cpu().numpy().astype("<f2").tobytes()
-        self._starts.append(self._spool.append(content))
-        self._crc32.append(zlib.crc32(content))
-
-    def finish(self) -> NormalTiles:
-        """All of them; nothing else must have been written to the spool in between."""
-        assert len(self._starts) == len(self._tiling)
-        crc32 = tuple(self._crc32)
-        return NormalTiles(self._tiling, self._spool, self._starts[0], self._shape, crc32)
+        starts.append(spool.append(content))
+        crc32.append(zlib.crc32(content))
+    assert len(starts) == len(tiling)
+    return NormalTiles(tiling, spool, starts[0], shape, tuple(crc32))
 
 
 def tile_streams(images: Sequence[NormalTiles]) -> dict[str, StreamedTensor]:
@@ -273,6 +265,7 @@ def _read_at(file: int, start: int, length: int) -> bytes:
     return b"".join(parts)
 
 
-def _roomy() -> str | None:
+def _disk_folder() -> str:
     """A folder for temporary files on disk: where /tmp is memory, /var/tmp is not."""
-    return "/var/tmp" if os.access("/var/tmp", os.W_OK | os.X_OK) else None
+    writable = os.access("/var/tmp", os.W_OK | os.X_OK)
+    return "/var/tmp" if writable else tempfile.gettempdir()

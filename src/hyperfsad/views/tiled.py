@@ -28,7 +28,7 @@ from ..images.loading import LoadedImage, batched, load_image
 from ..messages import Notice, Progress, no_progress
 from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore
-from .tile_files import NormalTiles, Spool, TileWriter, replaced_files, tile_streams
+from .tile_files import NormalTiles, Spool, replaced_files, tile_streams, write_tiles
 from .tile_memory import TileMemory
 from .tiling import Maps, Tiling, beyond, decided, evenly, sample
 from .view import LEVEL_IMAGES, SELF_DISTANCE, ExplainedPatch, Rules, ScoreAndPeak, View
@@ -82,10 +82,7 @@ class TiledView(View):
 
     def _written(self, picture: LoadedImage, spool: Spool, encoder: Encoder) -> NormalTiles:
         tiling = self.tiling(picture.size)
-        writer = TileWriter(spool, tiling)
-        for tokens in self._encoded(picture, tiling, encoder):
-            writer.add(tokens)
-        return writer.finish()
+        return write_tiles(spool, tiling, self._encoded(picture, tiling, encoder))
 
     def _encoded(self, picture: LoadedImage, tiling: Tiling, encoder: Encoder) -> Iterator[Tensor]:
         """The patch tokens of each tile, (layers, N, D), a few tiles at a time.
