@@ -1,4 +1,4 @@
-"""What work tells whoever started it: notices, progress, and text that is safe to print."""
+"""What work reports while it goes on: notices, progress, and text that is safe to print."""
 
 import json
 import unicodedata
@@ -9,7 +9,7 @@ from .wording import Worded, worded
 
 
 class Notice(Worded, str):
-    """Something worth telling while work goes on: a sentence that keeps its code and facts."""
+    """Something to report while work goes on: a sentence that keeps its code and facts."""
 
     def __new__(cls, code: str, /, **facts: Any) -> "Notice":
         made = super().__new__(cls, worded(code, facts))
@@ -24,17 +24,17 @@ Progress: TypeAlias = Callable[[Sequence[Any], str], Iterable[Any]]
 """Passes items on, and may show how far it is; the text says what is being done."""
 
 
-_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_CONTROL = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode's classes of characters that steer a terminal, turn the direction of text or end rows."""
 
 _JOINERS = "\u200c\u200d"
-"""Unseen as well, but harmless, and part of words in some scripts and of emoji."""
+"""Invisible as well, but harmless, and part of words in some scripts and of emoji."""
 
 
 def visible(text: str) -> str:
     """Text for one row of a terminal: a file's name must not move the cursor or forge a row.
 
-    Characters that steer become what JSON writes for them, so that JSON stays the same.
+    Control characters become what JSON writes for them, so that JSON stays the same.
     """
     if text.isprintable():
         return text
@@ -42,12 +42,12 @@ def visible(text: str) -> str:
 
 
 def as_rows(rows: Iterable[str]) -> str:
-    """Several rows for a terminal; whatever names are in them, there are no more rows."""
+    """Several rows for a terminal; no name in them can add a row."""
     return "\n".join(map(visible, rows))
 
 
 def _shown(character: str) -> str:
-    if unicodedata.category(character) not in _UNSEEN or character in _JOINERS:
+    if unicodedata.category(character) not in _CONTROL or character in _JOINERS:
         return character
     return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
 

@@ -14,9 +14,9 @@ from hyperfsad.disk.files import file_sha256
 from hyperfsad.encoders import REGISTRY, EncoderSpec, weights
 from hyperfsad.encoders import verify as verifying
 from hyperfsad.encoders.encoder import load_encoder
-from hyperfsad.encoders.folders import weight_files
 from hyperfsad.encoders.specs import Wheel
-from hyperfsad.encoders.verify import canonical, require_intact, verify, weights_checksum
+from hyperfsad.encoders.verify import require_intact, verify, weights_checksum
+from hyperfsad.encoders.weights import weight_files
 from hyperfsad.errors import EncoderError, UnreachableError
 from hyperfsad.images.loading import load_image
 from tests.codes import raises
@@ -150,12 +150,6 @@ def test_copies_without_a_known_checksum_are_compared_with_each_other(
     assert len(verify(spec).suspects) == 2
     (supplied / "model.safetensors").write_bytes(b"")
     assert [copy.folder for copy in verify(spec).suspects] == [supplied]
-
-
-def test_names_of_other_versions_of_transformers_are_known() -> None:
-    older = "encoder.layer.3.attention.output.dense.weight"
-    assert canonical(older) == "encoder.layer.3.attention.o_proj.weight"
-    assert canonical("vision_model.pre_layrnorm.bias") == "pre_layrnorm.bias"
 
 
 SUPPLIED = REGISTRY["dinov2-vitb14"]

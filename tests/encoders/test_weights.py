@@ -17,8 +17,8 @@ import transformers
 
 from hyperfsad.encoders import REGISTRY, SUBSTITUTE, EncoderSpec, find_spec, folders, weights
 from hyperfsad.encoders.encoder import Encoder, load_encoder
-from hyperfsad.encoders.folders import weight_files
 from hyperfsad.encoders.specs import Hub, Wheel
+from hyperfsad.encoders.weights import weight_files
 from hyperfsad.errors import EncoderError, HyperfsadError
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.peers import WinCLIP
@@ -156,13 +156,15 @@ def test_a_folder_of_another_encoder_is_refused(cache: Path, tmp_path: Path) -> 
         weights.fetch(SPEC, tmp_path / "nothing")
 
 
-def test_the_hub_s_cache_is_used(cache: Path, tmp_path: Path) -> None:
+def test_the_hub_s_cache_is_used_whatever_its_revision(cache: Path, tmp_path: Path) -> None:
     saved_model("dinov2", tmp_path / "model", depth=12)
     assert weights.cached_folder(SPEC) is None
     folder = hub_snapshot(tmp_path / "hub", "facebook/dinov2-small", tmp_path / "model")
     assert weights.cached_folder(SPEC) == folder
-    tokens = load_encoder(SPEC.settings(), device="cpu").encode([load_image(make_picture(1))])
-    assert tokens.patches.shape == (1, 4, 1024, 48)
+    said: list[str] = []
+    encoder = load_encoder(SPEC.settings(), device="cpu", notify=said.append)
+    assert encoder.encode([load_image(make_picture(1))]).patches.shape == (1, 4, 1024, 48)
+    assert "at revision aaaaaaaaaaaa; hyperfsad knows ed25f3a31f01." in said[0]
 
 
 def test_offline_the_error_names_the_three_ways(
@@ -287,14 +289,6 @@ def test_a_file_of_the_known_revision_has_the_known_hash(
     assert isinstance(source, Hub)
     with raises(EncoderError, "weights-unexpected", expected=source.sha256):
         load_encoder(SPEC.settings(resolution=56), device="cpu")
-
-
-def test_another_revision_in_the_hub_s_cache_is_told(cache: Path, tmp_path: Path) -> None:
-    saved_model("dinov2", tmp_path / "model", depth=12)
-    hub_snapshot(tmp_path / "hub", "facebook/dinov2-small", tmp_path / "model")
-    said: list[str] = []
-    load_encoder(SPEC.settings(resolution=56), device="cpu", notify=said.append)
-    assert "at revision aaaaaaaaaaaa; hyperfsad knows ed25f3a31f01." in said[0]
 
 
 @pytest.fixture

@@ -40,11 +40,6 @@ def read_spec(folder: str) -> EncoderSpec:
     )
 
 
-def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a folder."""
-    return sorted(folder.glob("*.safetensors"))
-
-
 @contextlib.contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Keeps `transformers` from reporting what is meant to be: blocks left out, no training."""
@@ -126,7 +121,7 @@ def _timm_weights(folder: Path, device: str = "cpu") -> "dict[str, torch.Tensor]
     import torch
     from safetensors import safe_open
 
-    files = weight_files(folder)
+    files = list(folder.glob("*.safetensors"))
     if len(files) != 1:
         raise EncoderError("weights-files", folder=folder, count=len(files))
     with explained_weights(files[0]), safe_open(files[0], framework="pt") as file:

@@ -1,7 +1,7 @@
 """An encoder in 8 bits: activations and weights, quantised after training with NNCF.
 
 The ranges of the activations come from pictures of good parts. The graph is kept with the detector
-that it was made for, so it runs wherever OpenVINO runs, with neither NNCF nor the weights at hand.
+that it was made for, so it runs wherever OpenVINO runs, without NNCF and without the weights.
 """
 
 import contextlib

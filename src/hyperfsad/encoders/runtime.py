@@ -30,7 +30,6 @@ from ..errors import (
 )
 from ..version import __version__
 from . import weights
-from .folders import weight_files
 from .specs import ENGINES, EncoderSettings
 
 FULL, HALF, INT8 = "f32", "bf16", "int8"
@@ -189,7 +188,7 @@ def model_home(settings: EncoderSettings, folder: Path, core: Any) -> Path:
     """The folder of a model, named after all that it depends on; a changed file gives another."""
     libraries = [importlib.metadata.version(name) for name in ("torch", "transformers")]
     depends_on = [
-        [_stamp(path) for path in (folder / "config.json", *weight_files(folder))],
+        [_stamp(path) for path in (folder / "config.json", *weights.weight_files(folder))],
         [settings.layers, settings.resolution, settings.final_norm, settings.last_norm],
         [__version__, import_openvino().get_version(), *libraries],
         [core.get_property("CPU", "FULL_DEVICE_NAME")],

@@ -29,7 +29,7 @@ class Family:
     final_norm: bool = False
     """Whether inner layers pass the final norm. DINOv2 and CLIP no: raw was better on real parts.
     DINOv3 yes, as its authors' `get_intermediate_layers` does by default; never measured here, its
-    weights were not at hand."""
+    weights were not available."""
     positions: str = "embeddings.interpolate_pos_encoding"
     """The method of the model that gives the positions of its patches."""
     mean: Channels = (0.485, 0.456, 0.406)

@@ -23,7 +23,6 @@ from ..disk.files import atomic_path, file_sha256
 from ..errors import EncoderError, HyperfsadError, UnreachableError, reason
 from ..messages import Notice, Notify, silent
 from . import folders, weights
-from .folders import weight_files
 from .specs import FAMILIES, EncoderSpec, Hub
 
 _Noted: TypeAlias = dict[str, list[int | str | None]]
@@ -54,7 +53,7 @@ def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> 
             notify(Notice("hub-unpinned", encoder=spec.name, revision=folder.name, **facts))
     noted = _read_note(folder)
     found: _Noted = {}
-    for path in (folder / "config.json", *weight_files(folder)):
+    for path in (folder / "config.json", *weights.weight_files(folder)):
         known = noted.get(path.name, ["", "", None])
         try:
             status = path.stat()
@@ -63,8 +62,7 @@ def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> 
                 found[path.name] = known
                 continue
             digest = file_sha256(path)
-            expected = _hash_in_hub(path)
-            intact = expected in (None, digest, _git_hash(path)) and known[2] in (None, digest)
+            intact = known[2] in (None, digest) and _has_hub_name(path, digest)
         except OSError as error:
             raise EncoderError("weights-unreadable", path=path, reason=reason(error)) from error
         if not intact:
@@ -133,19 +131,14 @@ def _read_note(folder: Path) -> _Noted:
     return content if sound else {}
 
 
-def _hash_in_hub(path: Path) -> str | None:
-    """The hub's cache names a file by the hash of its content; None elsewhere."""
+def _has_hub_name(path: Path, sha256: str) -> bool:
+    """The hub's cache names a file by its sha256, or a small one by its hash in Git."""
     real = path.resolve()
-    named = real.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", real.name)
-    return real.name if named else None
-
-
-def _git_hash(path: Path) -> str | None:
-    """What Git calls a small file, of which the hub knows no other hash."""
-    if path.suffix != ".json":
-        return None
-    content = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    if real.parent.name != "blobs" or not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", real.name):
+        return True
+    content = path.read_bytes() if path.suffix == ".json" else b""
+    blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
+    return real.name in (sha256, blob.hexdigest())
 
 
 @dataclass(frozen=True)

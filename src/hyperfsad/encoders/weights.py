@@ -23,7 +23,6 @@ from ..disk.files import atomic_folder, file_sha256
 from ..errors import EncoderError, UnreachableError, UsageError, first_line
 from ..messages import Notice, Notify, silent
 from . import folders
-from .folders import weight_files
 from .specs import FAMILIES, REGISTRY, EncoderSpec, Hub, Source, Wheel
 
 HUB_TIMEOUT = 4.0
@@ -45,6 +44,11 @@ def cache_root() -> Path:
     """The user's cache folder; the variable HYPERFSAD_CACHE moves it."""
     chosen = os.environ.get("HYPERFSAD_CACHE")
     return Path(chosen) if chosen else platformdirs.user_cache_path("hyperfsad", appauthor=False)
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a folder."""
+    return sorted(folder.glob("*.safetensors"))
 
 
 def find_spec(backbone: str) -> EncoderSpec:

@@ -112,26 +112,21 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
     [0, 1]; of a tensor the channels may come first)."""
     if isinstance(source, LoadedImage):
         return source
-    if is_tensor(source):
-        name = name or "tensor"
-        with picture_errors(name):
-            pixels = _from_array(array_of(source, name), name)
-    elif isinstance(source, np.ndarray):
-        name = name or "array"
-        with picture_errors(name):
-            pixels = _from_array(source, name)
-    elif isinstance(source, Image.Image):
-        name = name or str(getattr(source, "filename", "") or "image")
-        with picture_errors(name):
-            pixels = _decoded(source, name)
-    elif isinstance(source, str | os.PathLike):
+    if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         name = name or path
         with opened_picture(path, name) as image:
-            pixels = _decoded(image, name, ours=True)
-    else:
+            return _large_enough(LoadedImage(name, _decoded(image, name, ours=True)))
+    if isinstance(source, Image.Image):
+        name = name or str(getattr(source, "filename", "") or "image")
+        with picture_errors(name):
+            return _large_enough(LoadedImage(name, _decoded(source, name)))
+    if not isinstance(source, np.ndarray) and not is_tensor(source):
         raise UsageError("image-type", given=brief(source))
-    return _large_enough(LoadedImage(name, pixels))
+    name = name or ("array" if isinstance(source, np.ndarray) else "tensor")
+    with picture_errors(name):
+        array = source if isinstance(source, np.ndarray) else array_of(source, name)
+        return _large_enough(LoadedImage(name, _from_array(array, name)))
 
 
 def read_image(content: bytes, name: str) -> LoadedImage:

@@ -30,7 +30,6 @@ from ...encoders.folders import (
     explained_weights,
     load_pretrained,
     quiet_transformers,
-    weight_files,
 )
 from ...encoders.specs import EncoderSettings, EncoderSpec, Hub
 from ...errors import EncoderError, UnreachableError, UsageError, first_line
@@ -234,7 +233,7 @@ def _load_tokenizer(spec: EncoderSpec, folder: Path) -> "CLIPTokenizer":
 def _has_text_tower(folder: Path) -> bool:
     from safetensors import safe_open
 
-    for path in weight_files(folder):
+    for path in weights.weight_files(folder):
         with explained_weights(path), safe_open(path, framework="pt") as file:
             if any(name.startswith("text_model.") for name in file.keys()):  # noqa: SIM118
                 return True
