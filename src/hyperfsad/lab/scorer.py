@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from inspect import signature
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from zipfile import BadZipFile
@@ -67,7 +66,7 @@ class Variant:
 
     def named(self, category: str) -> "Variant":
         """The variant for a category, where a peer asks what the part is called."""
-        if self.peer is None or "class_name" not in signature(PEERS[self.peer]).parameters:
+        if self.peer is None or "class_name" not in PEERS[self.peer].OPTIONS:
             return self
         return replace(self, options=(*self.options, ("class_name", category)))
 

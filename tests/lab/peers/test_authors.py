@@ -14,9 +14,9 @@ from hyperfsad.encoders.specs import MeanSettings, RawSettings
 from hyperfsad.encoders.weights import weights_folder
 from hyperfsad.images.geometry import rotate
 from hyperfsad.images.loading import load_image
-from hyperfsad.lab.peers import PEERS, FastReconAuthors, SubspaceADAuthors, make_peer
+from hyperfsad.lab.peers import FastReconAuthors, SubspaceADAuthors
 from hyperfsad.lab.peers.authors import at_same_depth, blurred
-from hyperfsad.lab.peers.coreset import greedy_coreset
+from hyperfsad.lab.peers.features import greedy_coreset
 from tests.conftest import make_picture
 
 Array = NDArray[np.float64]
@@ -159,17 +159,3 @@ def test_fastrecon_is_the_closed_form_on_raw_tokens(tiny: str) -> None:
     result = detector.predict(make_picture(9))
     assert np.allclose(result.anomaly_map.ravel(), expected, rtol=1e-3)
     assert result.score == pytest.approx(expected.max(), rel=1e-3)
-
-
-@pytest.mark.parametrize("name", ["subspace-authors", "fastrecon-authors"])
-def test_through_the_public_door(name: str, tiny: str) -> None:
-    pictures = [make_picture(seed) for seed in range(2)]
-    first, second = (
-        make_peer(name, tiny, resolution=56, device="cpu").fit(pictures) for _ in range(2)
-    )
-    assert isinstance(first, PEERS[name])
-    results = [each.predict(make_picture(9)) for each in (first, second)]
-    assert np.array_equal(results[0].anomaly_map, results[1].anomaly_map)
-    assert results[0].score == results[1].score > 0
-    low, high = first.scale_
-    assert 0 < low < high < np.inf

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hyperfsad.lab.peers.coreset import greedy_coreset
+from hyperfsad.lab.peers.features import greedy_coreset
 from tests.lab.peers.samples import unit
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from hyperfsad.lab.peers import FastRecon
-from hyperfsad.lab.peers.coreset import greedy_coreset
 from hyperfsad.lab.peers.fastrecon import span
+from hyperfsad.lab.peers.features import greedy_coreset
 from tests.lab.peers.samples import GRID, PATCHES, pooled_by_hand, random_bank, random_image, unit
 
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from hyperfsad.lab.peers import PatchCore
-from hyperfsad.lab.peers.coreset import greedy_coreset
-from hyperfsad.lab.peers.peer import local_features
+from hyperfsad.lab.peers.features import greedy_coreset, local_features
 from tests.lab.peers.samples import GRID, PATCHES, pooled_by_hand, random_bank, random_image
 
 

@@ -1,7 +1,6 @@
 """Other training-free few-shot detectors, behind the same fit and predict, on the same tokens
 unless they need their own."""
 
-from inspect import signature
 from typing import Any
 
 from ...encoders import SUBSTITUTE
@@ -33,12 +32,6 @@ def make_peer(name: str, backbone: str = SUBSTITUTE, **options: Any) -> Peer:
     """The peer of that name; the options are its own and those of every detector."""
     if name not in PEERS:
         raise UsageError("peer-unknown", given=name, known=", ".join(PEERS))
-    own = {*signature(PEERS[name]).parameters} - {"backbone", "common"}
-    shared = {*signature(Peer).parameters} - {"backbone"}
-    unknown = sorted({*options} - own - shared)
-    if unknown:
-        known = ", ".join(sorted(own | shared))
-        raise UsageError("peer-option-unknown", peer=name, given=unknown[0], known=known)
     return PEERS[name](backbone, **options)
 
 

@@ -22,17 +22,18 @@ quarters of the depth, and the resolution that makes 28×28 patches, whole image
 """
 
 import random
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, interpolate, pad
 
-from ...encoders import SUBSTITUTE, EncoderSpec, find_spec
+from ...encoders import EncoderSpec, find_spec
 from ...encoders.encoder import ImageTokens
 from ...encoders.specs import MeanSettings, RawSettings
 from .fastrecon import FastRecon
-from .peer import OwnTokens, local_features, top_percent
+from .features import local_features, top_percent
+from .peer import Layers, MethodOptions, OwnTokens
 from .subspace import SubspaceAD
 
 _random = random.Random(0)
@@ -46,31 +47,18 @@ def at_same_depth(blocks: tuple[int, ...], of: int, depth: int) -> tuple[int, ..
 class SubspaceADAuthors(OwnTokens, SubspaceAD):
     """SubspaceAD as published, but for the encoder."""
 
-    encoding_: MeanSettings
     smoothing = 0.31
     """The deviation of their 3×3 kernel, 0.81 pixels of 672, in pixels of 256."""
+    OPTIONS: ClassVar[MethodOptions] = {"variance": SubspaceAD.OPTIONS["variance"]}
     BLOCKS, DEPTH = tuple(range(23, 30)), 40
     RESOLUTION = 672
     angles = (0.0, *(_random.uniform(0, 345) for _ in range(30)))
 
-    def __init__(
-        self,
-        backbone: str = SUBSTITUTE,
-        *,
-        variance: float = 0.99,
-        layers: tuple[int, ...] | None = None,
-        resolution: int | None = None,
-        **common: Any,
-    ) -> None:
+    def encoding(self, spec: EncoderSpec, layers: Layers, resolution: int | None) -> MeanSettings:
         """Layers and resolution are the authors' unless they are given."""
-        spec = find_spec(backbone)
-        layers = at_same_depth(self.BLOCKS, self.DEPTH, spec.depth) if layers is None else layers
-        size = _whole_patches(self.RESOLUTION, spec) if resolution is None else resolution
-        SubspaceAD.__init__(
-            self, backbone, variance=variance, layers=layers, resolution=size, **common
-        )
-        chosen = self.encoding_
-        self.encoding_ = spec.settings_of(MeanSettings, chosen.layers, chosen.resolution)
+        blocks = layers or at_same_depth(self.BLOCKS, self.DEPTH, spec.depth)
+        size = resolution or max(1, round(self.RESOLUTION / spec.patch)) * spec.patch
+        return spec.settings_of(MeanSettings, blocks, size)
 
     @classmethod
     def rows(cls, backbone: str) -> dict[str, dict[str, Any]]:
@@ -91,34 +79,17 @@ class SubspaceADAuthors(OwnTokens, SubspaceAD):
 class FastReconAuthors(OwnTokens, FastRecon):
     """FastRecon as published, but for the encoder."""
 
-    encoding_: RawSettings
     BLOCKS, DEPTH = (2, 3), 4
     GRID = 28
 
-    def __init__(
-        self,
-        backbone: str = SUBSTITUTE,
-        *,
-        fraction: float = 0.15,
-        regularisation: float = 2.0,
-        layers: tuple[int, ...] | None = None,
-        resolution: int | None = None,
-        **common: Any,
-    ) -> None:
+    def encoding(self, spec: EncoderSpec, layers: Layers, resolution: int | None) -> RawSettings:
         """Layers and resolution are the authors' unless they are given."""
-        spec = find_spec(backbone)
-        layers = at_same_depth(self.BLOCKS, self.DEPTH, spec.depth) if layers is None else layers
-        size = self.GRID * spec.patch if resolution is None else resolution
-        common |= {"layers": layers, "resolution": size}
-        FastRecon.__init__(
-            self, backbone, fraction=fraction, regularisation=regularisation, **common
-        )
-        chosen = self.encoding_
-        self.encoding_ = spec.settings_of(RawSettings, chosen.layers, chosen.resolution)
+        blocks = layers or at_same_depth(self.BLOCKS, self.DEPTH, spec.depth)
+        return spec.settings_of(RawSettings, blocks, resolution or self.GRID * spec.patch)
 
     @classmethod
     def rows(cls, backbone: str) -> dict[str, dict[str, Any]]:
-        """One row; their encoder is no vision transformer, so it is always another."""
+        """One row; their encoder is not a vision transformer, so it is always another."""
         return {"fastrecon, authors' settings on another encoder": {}}
 
     def features(self, layers: tuple[Tensor, ...]) -> Tensor:
@@ -133,8 +104,3 @@ def blurred(anomaly_map: Tensor, size: int) -> Tensor:
     line /= line.sum()
     kernel = torch.outer(line, line)[None, None].to(large)
     return conv2d(pad(large, (1, 1, 1, 1), mode="reflect"), kernel)[0, 0]
-
-
-def _whole_patches(resolution: int, spec: EncoderSpec) -> int:
-    """The nearest resolution that the patches divide."""
-    return max(1, round(resolution / spec.patch)) * spec.patch

@@ -22,43 +22,32 @@ coreset and μ are of all support images (the code keeps those of the last batch
 first pick and projection are fixed. `authors.py` has the method with the authors' own settings.
 """
 
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ...encoders import SUBSTITUTE
 from ...encoders.encoder import ImageTokens
-from ...errors import UsageError
-from .coreset import greedy_coreset
-from .peer import Peer, check_fraction, local_features
+from .features import greedy_coreset, local_features
+from .peer import MethodOptions, Peer
 
 
 class FastRecon(Peer):
     """Distance to a regularised reconstruction from the support."""
 
+    OPTIONS: ClassVar[MethodOptions] = {
+        "fraction": ("0 < fraction ≤ 1", lambda fraction: 0 < fraction <= 1),
+        "regularisation": ("regularisation ≥ 0", lambda weight: weight >= 0),
+    }
     smoothing = 4.0
-
+    fraction: float = 0.15
+    """The part of the normal patches that makes the coreset."""
+    regularisation: float = 2.0
+    """λ."""
     mean_: Tensor
     """μ, (N, layers·D)."""
     basis_: Tensor
     """Orthonormal rows that span the coreset S, (rank, layers·D)."""
-
-    def __init__(
-        self,
-        backbone: str = SUBSTITUTE,
-        *,
-        fraction: float = 0.15,
-        regularisation: float = 2.0,
-        **common: Any,
-    ) -> None:
-        """`fraction` of the normal patches makes the coreset; `regularisation` is λ."""
-        super().__init__(backbone, **common)
-        check_fraction(fraction)
-        if not regularisation >= 0:
-            raise UsageError("regularisation-range", given=regularisation)
-        self.fraction = fraction
-        self.regularisation = regularisation
 
     def features(self, layers: tuple[Tensor, ...]) -> Tensor:
         """Q or S before the coreset: means of 3×3 patches, layers side by side."""

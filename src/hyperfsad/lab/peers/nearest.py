@@ -11,26 +11,21 @@ of DINOv2; no foreground mask; the encoder's square input; bicubic instead of bi
 rotations are chosen by the caller, never by the category.
 """
 
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ...encoders import SUBSTITUTE
 from ...encoders.encoder import ImageTokens
-from .peer import Peer, best_similarity, check_peer_rotations
+from .features import best_similarity
+from .peer import ROTATIONS_OPTION, MethodOptions, Peer
 
 
 class NearestNeighbour(Peer):
     """Cosine distance to the nearest normal patch, mean over the layers."""
 
+    OPTIONS: ClassVar[MethodOptions] = {"rotations": ROTATIONS_OPTION}
     smoothing = 4.0
-
-    def __init__(self, backbone: str = SUBSTITUTE, *, rotations: int = 1, **common: Any) -> None:
-        """`rotations` is 1, or 8 to remember each support image every 45 degrees."""
-        super().__init__(backbone, **common)
-        check_peer_rotations(rotations)
-        self.rotations = rotations
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """1 − max_m⟨q, m⟩, mean over the layers."""

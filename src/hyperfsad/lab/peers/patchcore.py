@@ -19,41 +19,30 @@ on one grid, so that no layer is resized; features are not reduced to a fixed si
 only patches that exist are averaged; the first pick and the projection are fixed, never random.
 """
 
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ...encoders import SUBSTITUTE
 from ...encoders.encoder import ImageTokens
-from ...errors import UsageError
-from .coreset import greedy_coreset
-from .peer import Peer, check_fraction, local_features, nearest
+from .features import greedy_coreset, local_features, nearest_distance
+from .peer import MethodOptions, Peer
 
 
 class PatchCore(Peer):
     """Distance to a coreset of locally aware patch features."""
 
+    OPTIONS: ClassVar[MethodOptions] = {
+        "fraction": ("0 < fraction ≤ 1", lambda fraction: 0 < fraction <= 1),
+        "neighbours": ("neighbours ≥ 2", lambda count: count >= 2),
+    }
     smoothing = 4.0
-
+    fraction: float = 0.25
+    """The part of the patches that makes the coreset."""
+    neighbours: int = 9
+    """b of Equation 7."""
     coreset_: Tensor
     """M_C, (members, layers·D)."""
-
-    def __init__(
-        self,
-        backbone: str = SUBSTITUTE,
-        *,
-        fraction: float = 0.25,
-        neighbours: int = 9,
-        **common: Any,
-    ) -> None:
-        """`fraction` of the patches is kept; `neighbours` is b of Equation 7."""
-        super().__init__(backbone, **common)
-        check_fraction(fraction)
-        if neighbours < 2:
-            raise UsageError("neighbours-range", given=neighbours)
-        self.fraction = fraction
-        self.neighbours = neighbours
 
     def learn(self) -> None:
         """Keeps the coreset; never fewer members than Equation 7 asks for."""
@@ -63,7 +52,7 @@ class PatchCore(Peer):
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """min_m‖q − m‖ over the coreset."""
-        return nearest(local_features(image.patches, self.encoding_.grid), self.coreset_)[0]
+        return nearest_distance(local_features(image.patches, self.encoding_.grid), self.coreset_)
 
     def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
         """The largest distance, lower where its nearest member has close neighbours."""

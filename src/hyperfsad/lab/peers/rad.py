@@ -10,42 +10,31 @@ every image is retrieved anyway. σ = 1 over 5×5 pixels.
 
 Different here: the selected layers of the chosen encoder instead of blocks 4, 7, 10 and 12 of
 DINOv3 ViT-B/16; the encoder's square input without a centre crop; the hundredth is taken on the
-patch grid instead of the smoothed map of 256×256; `radius=None` matches without regard to place.
+patch grid instead of the smoothed map of 256×256.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ...encoders import SUBSTITUTE
 from ...encoders.encoder import ImageTokens
-from ...errors import UsageError
-from .peer import Peer, best_similarity
+from .peer import MethodOptions, Peer
 
 
 class RAD(Peer):
     """Nearest patch near the same place, in the most similar normal images."""
 
+    OPTIONS: ClassVar[MethodOptions] = {
+        "retrieved": ("retrieved ≥ 1", lambda count: count >= 1),
+        "radius": ("radius ≥ 0", lambda radius: radius >= 0),
+    }
     smoothing = 1.0
-
-    def __init__(
-        self,
-        backbone: str = SUBSTITUTE,
-        *,
-        retrieved: int = 150,
-        radius: int | None = 1,
-        **common: Any,
-    ) -> None:
-        """`retrieved` images at most are compared, each patch within `radius` places of its own."""
-        super().__init__(backbone, **common)
-        if retrieved < 1:
-            raise UsageError("retrieved-range", given=retrieved)
-        if radius is not None and radius < 0:
-            raise UsageError("rad-radius-range", given=radius)
-        self.retrieved = retrieved
-        self.radius = radius
+    retrieved: int = 150
+    """Images that are compared, at most."""
+    radius: int = 1
+    """How many places away a patch may be compared with."""
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """1 − the best similarity, mean over the layers."""
@@ -54,11 +43,8 @@ class RAD(Peer):
         best = []
         for query, layer in zip(image.patches, self.memory_.patches, strict=True):
             normal = layer.reshape(len(alike), *query.shape)
-            if self.radius is None:
-                best.append(best_similarity(query, normal[chosen].flatten(0, 1)))
-            else:
-                images = (normal[index] for index in chosen.tolist())
-                best.append(best_nearby(query, images, self.encoding_.grid, self.radius))
+            images = (normal[index] for index in chosen.tolist())
+            best.append(best_nearby(query, images, self.encoding_.grid, self.radius))
         return (1 - torch.stack(best).mean(dim=0)).clamp(min=0)
 
 

@@ -16,43 +16,30 @@ grid instead of the smoothed map; and instead of 30 random rotations of each sup
 eight fixed ones. `authors.py` has the method with the authors' own settings.
 """
 
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ...encoders import SUBSTITUTE
 from ...encoders.encoder import ImageTokens
-from ...errors import UsageError
 from ...method.lookups import SIMILARITIES_AT_ONCE
-from .peer import Peer, check_peer_rotations
+from .peer import ROTATIONS_OPTION, MethodOptions, Peer
 
 
 class SubspaceAD(Peer):
     """Squared distance to the principal subspace of the normal patches."""
 
+    OPTIONS: ClassVar[MethodOptions] = {
+        "rotations": ROTATIONS_OPTION,
+        "variance": ("0 < variance < 1", lambda share: 0 < share < 1),
+    }
     smoothing = 4.0
-
+    variance: float = 0.99
+    """τ."""
     mean_: Tensor
     """μ, (D,)."""
     components_: Tensor
     """C, (D, r), orthonormal columns."""
-
-    def __init__(
-        self,
-        backbone: str = SUBSTITUTE,
-        *,
-        variance: float = 0.99,
-        rotations: int = 1,
-        **common: Any,
-    ) -> None:
-        """`variance` is τ; `rotations` is 1, or 8 to learn from each image every 45 degrees."""
-        super().__init__(backbone, **common)
-        if not 0 < variance < 1:
-            raise UsageError("variance-range", given=variance)
-        check_peer_rotations(rotations)
-        self.variance = variance
-        self.rotations = rotations
 
     def learn(self) -> None:
         """Fits the subspace."""

@@ -7,7 +7,7 @@ prompts say of it,
     t(x) = exp(⟨x, a⟩/τ) / (exp(⟨x, n⟩/τ) + exp(⟨x, a⟩/τ)),
 
 with n and a the mean embeddings of the normal and the anomalous prompts (`prompts.py`). Windows of
-2×2 and 3×3 patches are embedded one at a time (`clip_windows.py`). A patch gets the harmonic
+2×2 and 3×3 patches are embedded one at a time (`encoders/windows.py`). A patch gets the harmonic
 mean of the scores of all windows that cover it; the map is the harmonic mean of both scales and of
 the whole image's score, which is also the score of the image.
 
@@ -25,13 +25,15 @@ Different here: any CLIP in Hugging Face's format instead of ViT-B/16+ of LAION-
 encoder's square input; a category is called by its own name, never by a better one.
 """
 
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ...encoders import SUBSTITUTE, find_spec
+from ...detector import pipeline
+from ...encoders import EncoderSpec, find_spec
 from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
 from .clip_windows import (
@@ -41,7 +43,8 @@ from .clip_windows import (
     require_text,
     window_patches,
 )
-from .peer import OwnTokens, best_similarity
+from .features import best_similarity
+from .peer import Layers, MethodOptions, OwnTokens
 from .prompts import ANOMALOUS, NORMAL, class_words, prompts
 
 
@@ -51,34 +54,25 @@ class WinCLIP(OwnTokens):
     Before `fit` it answers too: zero-shot.
     """
 
+    OPTIONS: ClassVar[MethodOptions] = {
+        "class_name": ("a class_name that is not empty", lambda name: bool(name.strip())),
+        "references": ("references = True or False", lambda use: isinstance(use, bool)),
+    }
     encoding_: WindowSettings
-    smoothing = 0.0
-    ZERO_SHOT_SCALE: ClassVar[tuple[float, float]] = (0.5, 1.0)
-    """Colours of a zero-shot map: from where the anomalous prompts fit better."""
+    class_name: str = "object"
+    """What prompts call the part."""
+    references: bool = True
+    """Without them it stays zero-shot."""
 
-    def __init__(
-        self,
-        backbone: str = SUBSTITUTE,
-        *,
-        class_name: str = "object",
-        references: bool = True,
-        **common: Any,
-    ) -> None:
-        """`class_name` is what prompts call the part; without `references` it stays zero-shot."""
-        spec = find_spec(backbone)
+    def encoding(self, spec: EncoderSpec, layers: Layers, resolution: int | None) -> WindowSettings:
+        """Windows pass all blocks."""
         require_text(spec)
-        super().__init__(backbone, **common)
-        layers = (spec.depth,)  # the windows pass all blocks
-        self.encoding_ = spec.settings_of(WindowSettings, layers, self.encoding_.resolution)
-        if self.encoding_.grid < max(self.encoding_.scales):
-            least = max(self.encoding_.scales) * self.encoding_.patch
-            facts = {"encoder": spec.name, "least": least, "given": self.encoding_.resolution}
+        found = spec.settings_of(WindowSettings, (spec.depth,), resolution)
+        if found.grid < max(found.scales):
+            least = max(found.scales) * found.patch
+            facts = {"encoder": spec.name, "least": least, "given": found.resolution}
             raise UsageError("winclip-resolution", **facts)
-        if not class_name.strip():
-            raise UsageError("class-name-empty")
-        self.class_name = class_words(class_name)
-        self.references = references
-        self._text: tuple[Tensor, float] | None = None
+        return found
 
     @classmethod
     def rows(cls, backbone: str) -> dict[str, dict[str, Any]]:
@@ -91,21 +85,18 @@ class WinCLIP(OwnTokens):
         """Reads the prompts, so that nothing is left to do for the first image."""
         self.text_  # noqa: B018
 
-    def require_fitted(self) -> None:
-        """It answers before it has seen a normal image."""
+    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
+        """As every peer, and before it has seen a normal image, too."""
+        return pipeline.predict(self, images, keep_pictures)
 
-    @property
+    @cached_property
     def text_(self) -> tuple[Tensor, float]:
         """The normal and the anomalous embedding, (2, D), and 1/τ."""
-        if self._text is None:
-            encoder = self.encoder_
-            assert isinstance(encoder, WindowEncoder)
-            means = [
-                encoder.text(prompts(states, self.class_name)).mean(dim=0)
-                for states in (NORMAL, ANOMALOUS)
-            ]
-            self._text = normalize(torch.stack(means), dim=-1), encoder.sharpness
-        return self._text
+        encoder = self.encoder_
+        assert isinstance(encoder, WindowEncoder)
+        name = class_words(self.class_name)
+        means = [encoder.text(prompts(states, name)).mean(dim=0) for states in (NORMAL, ANOMALOUS)]
+        return normalize(torch.stack(means), dim=-1), encoder.sharpness
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """The zero-shot map, or its mean with the reference association."""
@@ -130,7 +121,7 @@ class WinCLIP(OwnTokens):
     def association(self, image: ImageTokens) -> Tensor:
         """M: the distance to the normal images of each patch, (N,), mean over patches and scales.
 
-        A plane holds zeros where no window fits; those are no references.
+        A plane holds zeros where no window fits; those are not references.
         """
         grid = self.encoding_.grid
         planes = zip((1, *self.encoding_.scales), image.patches, self.memory_.patches, strict=True)
@@ -139,10 +130,6 @@ class WinCLIP(OwnTokens):
             distances = ((1 - best_similarity(query, known[there(known)])) / 2).clamp(min=0)
             maps.append(covering_mean(distances, there(query), grid, scale))
         return torch.stack(maps).mean(dim=0)
-
-    def colour_scale(self) -> tuple[float, float]:
-        """As for every peer, once it has seen normal images."""
-        return super().colour_scale() if self._knows else self.ZERO_SHOT_SCALE
 
     @property
     def _knows(self) -> bool:
