@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.main import main
-from hyperfsad.detector.file import FORMAT, KEY, open_file
+from hyperfsad.detector.file import DETECTOR_FORMAT, KEY, open_file
 from hyperfsad.detector.header import check_header
 from hyperfsad.disk.tensors import read_head, sealed
 from hyperfsad.errors import DetectorFileError, UsageError
@@ -167,9 +167,9 @@ def test_a_header_that_claims_gigabytes_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_format_asks_for_an_upgrade(saved: Path) -> None:
-    for other in (FORMAT + 1, 0):
+    for other in (DETECTOR_FORMAT + 1, 0):
         rewritten(saved, format=other)
-        with raises(DetectorFileError, "file-other-format", format=other, known=FORMAT):
+        with raises(DetectorFileError, "file-other-format", format=other, known=DETECTOR_FORMAT):
             HyperFSAD.load(saved)
 
 

@@ -22,7 +22,7 @@ from hyperfsad import (
 )
 from hyperfsad.decisions.routing import Router, least_similarities, look_alikes
 from hyperfsad.demo.drawing import PRODUCTS, draw
-from hyperfsad.detector.file import FORMAT, KEY, open_file
+from hyperfsad.detector.file import DETECTOR_FORMAT, KEY, open_file
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.images.loading import NormalImage
@@ -323,7 +323,7 @@ def test_every_part_of_a_file_is_checked(saved: Path, change: Any) -> None:
 
 
 def test_a_newer_file_of_products_asks_for_an_upgrade(saved: Path) -> None:
-    changed_file(saved, lambda header, _: header.update(format=FORMAT + 1))
+    changed_file(saved, lambda header, _: header.update(format=DETECTOR_FORMAT + 1))
     with raises(DetectorFileError, "file-other-format"):
         load_detector(saved)
 

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hyperfsad.results.heatmap import LARGEST, LONGEST, MAP_SIDE, PIXELS, map_overlay, thumbnail
+from hyperfsad.results.heatmap import (
+    MAP_SIDE,
+    THUMBNAIL_BYTES,
+    THUMBNAIL_PIXELS,
+    THUMBNAIL_SIDE,
+    map_overlay,
+    thumbnail,
+)
 from tests.conftest import make_picture
 
 
@@ -18,8 +25,8 @@ def opened(text: str) -> Image.Image:
 @pytest.mark.parametrize("size", [(4000, 3000), (8000, 200), (90, 2000), (8, 8)])
 def test_a_thumbnail_is_small_and_keeps_its_shape(size: tuple[int, int]) -> None:
     small = opened(thumbnail(make_picture(1, size)))
-    assert small.width * small.height <= PIXELS * 1.02
-    assert max(small.size) <= LONGEST
+    assert small.width * small.height <= THUMBNAIL_PIXELS * 1.02
+    assert max(small.size) <= THUMBNAIL_SIDE
     assert small.width <= size[0]
     assert small.width / small.height == pytest.approx(size[0] / size[1], rel=0.15)
 
@@ -27,7 +34,7 @@ def test_a_thumbnail_is_small_and_keeps_its_shape(size: tuple[int, int]) -> None
 def test_even_noise_fits() -> None:
     noise = np.random.default_rng(0).integers(0, 256, (1500, 2000, 3), dtype=np.uint8)
     text = thumbnail(Image.fromarray(noise))
-    assert len(base64.b64decode(text)) <= LARGEST
+    assert len(base64.b64decode(text)) <= THUMBNAIL_BYTES
     assert opened(text).width >= 100
 
 

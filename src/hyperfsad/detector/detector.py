@@ -573,7 +573,7 @@ class HyperFSAD:
         found = self.view_.hypergraph(load_image(image), layer, self.encoder_)
         return replace(found, orientations=self._orientations)
 
-    def part(self) -> file.Part:
+    def part(self) -> file.StoredPart:
         """All that a file holds of it."""
         calibration, core, interest = self.calibration_, self.core_, self.view_.region
         header = {
@@ -593,7 +593,7 @@ class HyperFSAD:
         tensors = dict(interest.tensors())
         if core is not None:
             tensors["core"] = core.kept.cpu().to(torch.uint8)
-        return file.Part(
+        return file.StoredPart(
             header, self.memory_, {**tensors, **file.quantised_tensors(self.quantised_)}
         )
 
@@ -626,7 +626,7 @@ class HyperFSAD:
     @classmethod
     def restored(
         cls,
-        part: file.Part,
+        part: file.StoredPart,
         path: os.PathLike[str],
         *,
         backbone: str | None = None,

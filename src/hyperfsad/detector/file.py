@@ -55,19 +55,19 @@ if TYPE_CHECKING:
     from ..method.memory import MemoryBank
     from ..views import View
 
-FORMAT = 1
+DETECTOR_FORMAT = 1
 KEY = "hyperfsad"
 """Of the header in the file's metadata."""
 ONE, PRODUCTS, CASCADE = "one product", "several products", "8-bit pre-screening"
 """What a file may hold."""
 FAST_PREFIX = "fast."
 QUANTISED = ("quantised.graph", "quantised.constants")
-UNIT_TOLERANCE = 0.01
+TOKEN_TOLERANCE = 0.01
 """How far the length of a token may be from 1."""
 
 
 @dataclass(frozen=True)
-class Part:
+class StoredPart:
     """One detector of a file: what its header says, and its tensors."""
 
     header: dict[str, Any]
@@ -97,7 +97,7 @@ class DetectorFile:
         """The header of the detector, or of its first product."""
         return self.header["products"][0] if self.holds == PRODUCTS else self.header
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[StoredPart]:
         """The detectors of the file, every part of them checked: the products, or the full one and
         the fast one.
 
@@ -158,9 +158,9 @@ def open_file(path: "str | os.PathLike[str] | DetectorFile") -> DetectorFile:
         raise DetectorFileError("file-damaged", path=path) from error
     if not isinstance(header, dict) or type(header.get("format")) is not int:
         raise DetectorFileError("file-not-ours", path=path)
-    if header["format"] != FORMAT:
+    if header["format"] != DETECTOR_FORMAT:
         raise DetectorFileError(
-            "file-other-format", path=path, format=header["format"], known=FORMAT
+            "file-other-format", path=path, format=header["format"], known=DETECTOR_FORMAT
         )
     try:
         check_header(header)
@@ -191,7 +191,7 @@ def encoder_of(header: Mapping[str, Any]) -> EncoderSettings:
     return EncoderSettings(**stored)
 
 
-def write_detector(path: Path, part: Part, view: "View") -> None:
+def write_detector(path: Path, part: StoredPart, view: "View") -> None:
     """Writes the file at once or not at all; the same detector always gives the same bytes.
 
     The view adds what it keeps beside the memory bank.
@@ -201,7 +201,7 @@ def write_detector(path: Path, part: Part, view: "View") -> None:
     _write(path, {**tensors, **view.tensors()}, header, lambda: view.release(path))
 
 
-def write_products(path: Path, products: Mapping[str, Part]) -> None:
+def write_products(path: Path, products: Mapping[str, StoredPart]) -> None:
     """Writes the detectors of several products."""
     tensors: dict[str, StreamedTensor] = {}
     headers = []
@@ -212,14 +212,16 @@ def write_products(path: Path, products: Mapping[str, Part]) -> None:
     _write(path, tensors, {"products": headers})
 
 
-def write_cascade(path: Path, full: Part, fast: Part) -> None:
+def write_cascade(path: Path, full: StoredPart, fast: StoredPart) -> None:
     """Writes a detector, and the fast one that judges before it."""
     tensors, header = _described(full)
     own, described = _described(fast, FAST_PREFIX)
     _write(path, {**tensors, **own}, {**header, "fast": described})
 
 
-def _described(part: Part, prefix: str = "") -> tuple[dict[str, StreamedTensor], dict[str, Any]]:
+def _described(
+    part: StoredPart, prefix: str = ""
+) -> tuple[dict[str, StreamedTensor], dict[str, Any]]:
     tensors = {**part.tensors, **_tensors(part.bank, part.header["encoder"]["layers"])}
     streams = {f"{prefix}{name}": StreamedTensor.of(tensor) for name, tensor in tensors.items()}
     return streams, {
@@ -237,7 +239,7 @@ def _write(
 ) -> None:
     """`release` lets the file at the path be replaced."""
     try:
-        text = json.dumps({"format": FORMAT, **header}, allow_nan=False)
+        text = json.dumps({"format": DETECTOR_FORMAT, **header}, allow_nan=False)
         check_header(json.loads(text))
     except ValueError as error:  # set by hand: nobody could read it again
         raise UsageError("file-not-written", path=path, cause=first_line(error)) from error
@@ -254,7 +256,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _read_parts(opened: DetectorFile) -> list[Part]:
+def _read_parts(opened: DetectorFile) -> list[StoredPart]:
     from safetensors import SafetensorError, safe_open
 
     header = opened.header
@@ -272,7 +274,7 @@ def _read_parts(opened: DetectorFile) -> list[Part]:
     return found
 
 
-def _check_together(holds: str, parts: list[Part]) -> None:
+def _check_together(holds: str, parts: list[StoredPart]) -> None:
     """Refuses detectors in one file that were not fitted together."""
     headers = [part.header for part in parts]
     encoders = [
@@ -293,7 +295,7 @@ def _check_together(holds: str, parts: list[Part]) -> None:
             raise ValueError("good parts differ")
 
 
-def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: str) -> Part:
+def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: str) -> StoredPart:
     from ..views import stored_extras
 
     bank = _read_bank(file, opened.head, header, prefix)
@@ -311,7 +313,7 @@ def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: 
     if "core" in tensors:
         _check_core(tensors["core"], header["compact"]["kept"], len(bank.patches[0]))
     extras = stored_extras(opened.path, file, bank, header)
-    return Part(header, replace(bank, extras=extras), tensors)
+    return StoredPart(header, replace(bank, extras=extras), tensors)
 
 
 def _read_bank(file: Any, head: Head, header: dict[str, Any], prefix: str) -> "MemoryBank":
@@ -374,7 +376,7 @@ def _crc32(tensor: "Tensor") -> int:
 
 def _unit(tensor: "Tensor") -> bool:
     """Whether all tokens have the length 1; zeros would match nothing, and NaN everything."""
-    return bool(((tensor.norm(dim=-1) - 1).abs() < UNIT_TOLERANCE).all())
+    return bool(((tensor.norm(dim=-1) - 1).abs() < TOKEN_TOLERANCE).all())
 
 
 def quantised_tensors(quantised: "Quantised | None") -> "dict[str, Tensor]":
@@ -388,7 +390,7 @@ def quantised_tensors(quantised: "Quantised | None") -> "dict[str, Tensor]":
     return {name: torch.tensor(np.frombuffer(part, np.uint8)) for name, part in content}
 
 
-def read_quantised(part: Part, path: "os.PathLike[str]") -> "Quantised | None":
+def read_quantised(part: StoredPart, path: "os.PathLike[str]") -> "Quantised | None":
     """The 8-bit encoder of a detector; None where it has none of its own."""
     from ..encoders.quantisation import Quantised
 

@@ -35,7 +35,6 @@ class Named(Protocol):
     @property
     def name(self) -> str:
         """What errors call it."""
-        ...
 
 
 Prepared = TypeVar("Prepared", bound=Named)
@@ -47,20 +46,16 @@ class Steps(Protocol[Prepared]):
     @property
     def batch(self) -> int:
         """Images that are judged at once."""
-        ...
 
     @property
     def read_ahead(self) -> int:
         """Images that are prepared before they are needed."""
-        ...
 
     def prepare(self, source: ImageSource | LoadedImage, keep_picture: bool) -> Prepared:
         """Reads an image and prepares it for the encoder; may run in another thread."""
-        ...
 
     def judge(self, images: Sequence[Prepared]) -> list[AnomalyResult]:
         """Encodes, scores and decides: the results of a few images, as one batch."""
-        ...
 
 
 def inspect(

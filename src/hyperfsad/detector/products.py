@@ -325,15 +325,12 @@ class ProductDetector:
         return [self._router.route(cls) for cls in tokens.cls]
 
 
-KINDS: "dict[str, Any]" = {
-    file.ONE: HyperFSAD,
-    file.PRODUCTS: ProductDetector,
-    file.CASCADE: CascadeDetector,
-}
-
-
 def load_detector(path: "str | os.PathLike[str] | file.DetectorFile", **machine: Any) -> Detector:
     """Reads a detector file, whatever it holds; see `HyperFSAD.load`."""
     opened = file.open_file(path)
-    detector: Detector = KINDS[opened.holds].load(opened, **machine)
-    return detector
+    if opened.holds == file.PRODUCTS:
+        return ProductDetector.load(opened, **machine)
+    kind: type[HyperFSAD | CascadeDetector] = HyperFSAD
+    if opened.holds == file.CASCADE:
+        kind = CascadeDetector
+    return kind.load(opened, **machine)

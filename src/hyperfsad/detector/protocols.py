@@ -22,42 +22,36 @@ class Predictor(Protocol):
 
     def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
         """An `AnomalyResult` for one image, an iterator of them for several."""
-        ...
 
 
-class Product(Protocol):
+class KnownProduct(Protocol):
     """What a report says of one product that a detector knows."""
 
     @property
     def support_(self) -> tuple[NormalImage, ...]:
         """The normal images."""
-        ...
 
     @property
     def threshold_(self) -> float | None:
         """Above it an image is anomalous; of several products the lowest."""
-        ...
 
     @property
     def threshold_from_(self) -> str | None:
         """How the threshold came about, in a few words."""
-        ...
 
 
-class Inspecting(Predictor, Product, Protocol):
+class Inspecting(Predictor, KnownProduct, Protocol):
     """What `inspect` needs: a detector, or an exported model."""
 
     min_area: float
     """Regions of fewer pixels of the image are left out."""
 
     @property
-    def products_(self) -> "Mapping[str, Product]":
+    def products_(self) -> "Mapping[str, KnownProduct]":
         """What is known of each product by its name; "" is that of a detector of one product."""
-        ...
 
     def identity(self) -> str:
         """A hash of all that results depend on: equal detectors, equal results."""
-        ...
 
 
 class Detector(Inspecting, Protocol):
@@ -70,42 +64,34 @@ class Detector(Inspecting, Protocol):
     @property
     def products_(self) -> "Mapping[str, Detector]":
         """The detector of each product by its name; "" is that of a detector of one product."""
-        ...
 
     @property
     def map_threshold_(self) -> float | None:
         """Above it a place of the map counts as a defect."""
-        ...
 
     @property
     def calibration_(self) -> "Calibration | None":
         """How the thresholds came about; None where they were set by hand."""
-        ...
 
     @property
     def skipped_(self) -> "list[ImageError]":
         """Normal images of the last `fit`, `extend` or `calibrate` that could not be read."""
-        ...
 
     @property
     def encoder_(self) -> "Encoder":
         """The encoder, loaded when it is first needed."""
-        ...
 
     @property
     def described(self) -> list[str]:
         """What it holds beside good parts and thresholds, in a few words each."""
-        ...
 
     def fit(
         self, images: Any, *, threshold: bool = True, false_alarm_rate: float = 0.05
     ) -> "Detector":
         """Learns good parts; of several products, by their names."""
-        ...
 
     def extend(self, images: "Images", *, product: str | None = None) -> "Detector":
         """Learns more good parts, of one of several products."""
-        ...
 
     def calibrate(
         self,
@@ -115,32 +101,25 @@ class Detector(Inspecting, Protocol):
         keep_outliers: bool = False,
     ) -> "Detector":
         """Sets the thresholds, from further good parts or from the normal images."""
-        ...
 
     def move_threshold(self, threshold: float) -> None:
         """Sets the threshold by hand."""
-        ...
 
     def explain(
         self, image: ImageSource | LoadedImage, x: float | None = None, y: float | None = None
     ) -> "Evidence":
         """Which normal patches rebuilt the patch at x, y of an image."""
-        ...
 
     def hypergraph(
         self, image: ImageSource | LoadedImage, layer: int | None = None
     ) -> "Hypergraph":
         """Which normal patches rebuild which patches of an image."""
-        ...
 
     def check(self, use: str) -> None:
         """Refuses a use that does not go with its settings, or with what `fit` chose."""
-        ...
 
     def require_fitted(self) -> None:
         """Refuses to answer before it has learnt a good part."""
-        ...
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""
-        ...

@@ -14,7 +14,7 @@ import math
 import numbers
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
@@ -424,8 +424,3 @@ CONFLICTS = (
     Conflict("theory-with-roi", "theory of the CLS token", lambda s: s.roi is not None),
 )
 """Which choices do not go together: the one place that knows."""
-
-
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings among options of other kinds, such as those of a command line."""
-    return {name: options[name] for name in SETTINGS if options.get(name) is not None}

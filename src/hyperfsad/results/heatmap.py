@@ -130,25 +130,27 @@ def _bar(width: int, height: int) -> Image.Image:
     return Image.fromarray(np.repeat(row[None].astype(np.uint8), height, axis=0))
 
 
-LARGEST = 8_000
+THUMBNAIL_BYTES = 8_000
 """Bytes of a JPEG; with its map and contours an image then takes about 15 kB of the report."""
-PIXELS = 320 * 240
-LONGEST = 640
+THUMBNAIL_PIXELS = 320 * 240
+THUMBNAIL_SIDE = 640
 MAP_SIDE = 40
 """Cells along a side of the map; larger maps are reduced, each cell to its highest value."""
-QUALITIES = (75, 62, 48, 34)
+JPEG_QUALITIES = (75, 62, 48, 34)
 
 
 def thumbnail(picture: Image.Image) -> str:
     """A small JPEG, as base64; never larger than the picture."""
     width, height = picture.size
-    scale = min((PIXELS / (width * height)) ** 0.5, LONGEST / max(width, height), 1.0)
+    scale = min(
+        (THUMBNAIL_PIXELS / (width * height)) ** 0.5, THUMBNAIL_SIDE / max(width, height), 1.0
+    )
     while True:
         size = (max(1, round(width * scale)), max(1, round(height * scale)))
         small = picture.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)
-        for quality in QUALITIES:
+        for quality in JPEG_QUALITIES:
             jpeg = _compressed(small, "JPEG", quality=quality)
-            if len(jpeg) <= LARGEST:
+            if len(jpeg) <= THUMBNAIL_BYTES:
                 return base64.b64encode(jpeg).decode()
         scale *= 0.75
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from . import Options, Sentences
 
-KINDS = {
+_KINDS = {
     "text": "a text",
     "whole": "a whole number",
     "number": "a number",
@@ -23,7 +23,7 @@ def _setting_invalid(
     high: float | None = None,
     choices: Sequence[str] = (),
 ) -> str:
-    expected = KINDS[kind]
+    expected = _KINDS[kind]
     if low is not None:
         expected += f" of at least {low:g}" if high is None else f" from {low:g} to {high:g}"
     if choices:
@@ -32,13 +32,13 @@ def _setting_invalid(
     return f"{option[name]} must be {expected}, not {given}."
 
 
-LISTED = 5
+_LISTED = 5
 """Names that a sentence lists."""
 
 
 def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
 
 
 def _caused(lead: str, cause: object) -> str:
