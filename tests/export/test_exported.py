@@ -134,4 +134,4 @@ def test_what_is_settled_in_a_model_cannot_be_asked_for(
     (tmp_path / "empty").mkdir()
     inspect[3] = str(tmp_path / "empty")
     assert main(inspect) == NOTHING
-    assert "holds no exported model" in capsys.readouterr().err
+    assert "is not an exported model" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import pytest
 from hyperfsad import DetectorFileError, HyperFSAD, ProductDetector, UsageError, __version__
 from hyperfsad.export.runtime import ExportedModel
 from hyperfsad.export.writing import ROUGH, export
+from tests.codes import raises
 from tests.conftest import make_picture
 from tests.export.exporting import KINDS, differences, exported, fitted, pixels_of
 
@@ -113,7 +114,7 @@ def test_another_file_than_the_exported_one_is_refused(name: str, model: Path) -
     content = bytearray((model / name).read_bytes())
     content[len(content) // 2] ^= 1
     (model / name).write_bytes(content)
-    with pytest.raises(DetectorFileError, match=f"{name} is not the file that was exported"):
+    with raises(DetectorFileError, "export-changed", file=model / name):
         ExportedModel(model)
 
 
@@ -123,27 +124,27 @@ def test_a_damaged_card_is_one_sentence(model: Path) -> None:
     for key in whole.keys() - not_needed:
         broken = {name: value for name, value in whole.items() if name != key}
         (model / "model.json").write_text(json.dumps(broken))
-        with pytest.raises(DetectorFileError, match=r"model\.json is damaged"):
+        with raises(DetectorFileError, "card-damaged"):
             ExportedModel(model)
     (model / "model.json").write_text("{")
-    with pytest.raises(DetectorFileError, match=r"model\.json is damaged"):
+    with raises(DetectorFileError, "card-damaged"):
         ExportedModel(model)
     (model / "model.json").unlink()
-    with pytest.raises(DetectorFileError, match="holds no exported model"):
+    with raises(DetectorFileError, "card-unreadable"):
         ExportedModel(model)
 
 
 def test_a_later_format_is_refused(model: Path) -> None:
     (model / "model.json").write_text(json.dumps({**card_of(model), "format": 2}))
-    with pytest.raises(DetectorFileError, match="update hyperfsad"):
+    with raises(DetectorFileError, "card-newer"):
         ExportedModel(model)
 
 
 def test_pixels_of_another_shape_are_refused(model: Path) -> None:
     found = ExportedModel(model)
-    with pytest.raises(UsageError, match="uint8 of the shape"):
+    with raises(UsageError, "pixels-shape"):
         found(np.zeros((1, 83, 84, 3), dtype=np.uint8))
-    with pytest.raises(UsageError, match="uint8 of the shape"):
+    with raises(UsageError, "pixels-shape"):
         found(np.zeros((1, 84, 84, 3), dtype=np.float32))
 
 

@@ -59,22 +59,17 @@ def read_card(folder: Path) -> Card:
         with open_regular(path) as file:
             found = json.loads(file.read(MAX_CARD_BYTES))
     except OSError as error:
-        raise DetectorFileError(
-            f"{folder} holds no exported model: {CARD} cannot be read, {reason(error).lower()}."
-        ) from error
+        raise DetectorFileError("card-unreadable", file=path, reason=reason(error)) from error
     except ValueError as error:
-        raise DetectorFileError(f"{path} is damaged: {first_line(error)}.") from error
+        raise DetectorFileError("card-damaged", file=path, reason=first_line(error)) from error
     try:
         if found["format"] > FORMAT:
-            raise DetectorFileError(
-                f"{path} has the format {found['format']}, this version reads {FORMAT}; update"
-                " hyperfsad."
-            )
+            raise DetectorFileError("card-newer", file=path, given=found["format"], known=FORMAT)
         card = _checked(folder, found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, DetectorFileError):
             raise
-        raise DetectorFileError(f"{path} is damaged: {error!r}.") from error
+        raise DetectorFileError("card-damaged", file=path, reason=repr(error)) from error
     for name, entry in found["files"].items():
         _require_same(folder / Path(name).name, entry["sha256"])
     return card
@@ -88,12 +83,12 @@ def _checked(folder: Path, found: Mapping[str, Any]) -> Card:
     outputs = tuple(str(name) for name in found["outputs"])
     numbers = [*weights.values(), *low_high]
     if kind not in GRAPHS or GRAPHS[kind] not in found["files"] or not 1 <= grid <= side:
-        raise ValueError("its graph is none that hyperfsad writes")
+        raise ValueError("its graph is not one that hyperfsad writes")
     scores = {f"score_{name}" for name in weights} | {"score", "map"}
     if not scores <= set(outputs):
-        raise ValueError("its outputs are none that hyperfsad writes")
+        raise ValueError("its outputs are not those that hyperfsad writes")
     if not {"map", "cls"} <= weights.keys() or not all(map(math.isfinite, numbers)):
-        raise ValueError("its branches are none that hyperfsad writes")
+        raise ValueError("its branches are not those that hyperfsad writes")
     return Card(
         folder,
         kind,
@@ -126,9 +121,6 @@ def _require_same(path: Path, sha256: str) -> None:
     try:
         found = file_sha256(path)
     except OSError as error:
-        raise DetectorFileError(f"{path} cannot be read: {reason(error).lower()}.") from error
+        raise DetectorFileError("export-unreadable", file=path, reason=reason(error)) from error
     if found != sha256:
-        raise DetectorFileError(
-            f"{path} is not the file that was exported: its sha256 differs from that in {CARD};"
-            " export the detector again."
-        )
+        raise DetectorFileError("export-changed", file=path, card=CARD)

@@ -31,21 +31,17 @@ class ExportedModel:
             self._run = start(self.card, threads)
         except ImportError as error:
             name = {"onnx": "onnxruntime", "openvino": "openvino"}[self.card.kind]
-            raise UsageError(
-                f"{folder} runs with {name}, which is not installed; install it with `pip install"
-                f" {name}`."
-            ) from error
+            raise UsageError("runtime-missing", folder=folder, package=name) from error
         except RuntimeError as error:
-            raise DetectorFileError(f"{folder} cannot be run: {last_line(error)}.") from error
+            raise DetectorFileError(
+                "export-not-runnable", folder=folder, reason=last_line(error)
+            ) from error
 
     def __call__(self, pixels: NDArray[np.uint8]) -> Outputs:
         """What the graph says of images (images, side, side, 3), by the names of its outputs."""
         side = self.card.side
         if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[1:] != (side, side, 3):
-            raise UsageError(
-                f"The model takes uint8 of the shape (images, {side}, {side}, 3), not"
-                f" {pixels.dtype} of {pixels.shape}."
-            )
+            raise UsageError("pixels-shape", side=side, type=pixels.dtype, shape=pixels.shape)
         return self._run(np.ascontiguousarray(pixels))
 
 
