@@ -127,7 +127,7 @@ def test_what_is_settled_in_a_model_cannot_be_asked_for(
     assert json.loads((model / "model.json").read_text())["checked"]["score"] < 1e-5
     capsys.readouterr()
     assert main(command) == NOTHING
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     inspect = ["detect", str(asked), "--detector", str(model), "-o", str(tmp_path / "out")]
     assert main([*inspect, "--engine", "torch"]) == NOTHING
     assert "settled" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.matching import Comparison, MemoryLayer
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.method.scoring import ImageScoring, Pooling, branch_weights
-from hyperfsad.views import Rules
+from hyperfsad.views import ViewSettings
 from hyperfsad.views.view import SPAN
 from hyperfsad.views.whole import CLEARLY_BETTER, WholeView
 
@@ -35,7 +35,7 @@ def bank(images: int, noise: float, calm: float = 0.0) -> MemoryBank:
 
 
 def colour_scale(memory: MemoryBank, how: Comparison) -> tuple[float, float]:
-    rules = Rules(SETTINGS, how, ImageScoring(Pooling.parse("max"), branch_weights(0.5)))
+    rules = ViewSettings(SETTINGS, how, ImageScoring(Pooling.parse("max"), branch_weights(0.5)))
     return WholeView(rules, RegionOfInterest()).fitted(memory).colour_scale()
 
 
@@ -80,7 +80,7 @@ def whole(
         Pooling.parse("max"), branch_weights(more.pop("lam", 0.5), more.pop("missing", 0.0))
     )
     how = Comparison(6, sharpness=16)
-    rules = Rules(SETTINGS, how, scoring, rotations, **more)
+    rules = ViewSettings(SETTINGS, how, scoring, rotations, **more)
     return WholeView(rules, region or RegionOfInterest()).fitted(memory)
 
 

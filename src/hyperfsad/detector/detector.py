@@ -42,7 +42,7 @@ from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling, TokenScore, branch_weights
 from ..results.levels import Levels
 from ..results.result import AnomalyResult
-from ..views import Rules, View, make_view
+from ..views import View, ViewSettings, make_view
 from . import file, pipeline
 from .calibration import (
     anomalous_before,
@@ -356,9 +356,9 @@ class HyperFSAD:
         self._seen = None
         return make_view(self._rules(), make_region(self.settings.roi), self.tile_side_)
 
-    def _rules(self) -> Rules:
+    def _rules(self) -> ViewSettings:
         chosen, grid = self.settings, self.encoding_.grid
-        return Rules(
+        return ViewSettings(
             self.encoding_,
             Comparison(grid, chosen.lookup, chosen.sharpness, chosen.smooth),
             ImageScoring(Pooling.parse(chosen.pooling), branch_weights(chosen.lam, chosen.missing)),

@@ -17,7 +17,7 @@ from ..images.loading import ImageSource, LoadedImage, NormalImage, batched, loa
 from ..images.reading import Images, distinct_images, single_images
 from ..messages import Notice, Notify
 from ..method.memory import MemoryBank
-from ..views import Plain, count_tiles
+from ..views import PlainView, count_tiles
 
 if TYPE_CHECKING:
     from ..encoders.quantisation import Quantised
@@ -62,7 +62,7 @@ WORTHWHILE = 1.5
 class SupportReader:
     """Makes memory banks of good parts, as a view sees them."""
 
-    def __init__(self, view: Plain, encoder: Encoder, batch_size: int, read_ahead: int) -> None:
+    def __init__(self, view: PlainView, encoder: Encoder, batch_size: int, read_ahead: int) -> None:
         self._view, self._encoder = view, encoder
         self._batch_size, self._read_ahead = batch_size, read_ahead
         self.skipped: list[ImageError] = []
@@ -245,7 +245,7 @@ def first_size(sources: Sources) -> tuple[int, int] | None:
 
 
 def quantise_by(
-    images: Sources, view: Plain, settings: EncoderSettings, notify: Notify
+    images: Sources, view: PlainView, settings: EncoderSettings, notify: Notify
 ) -> "Quantised":
     """The encoder, quantised by a few good parts as a view sees them."""
     from ..encoders.quantisation import quantise

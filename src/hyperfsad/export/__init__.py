@@ -2,7 +2,6 @@
 
 matching    sparsemax (Equation 1) and missing pieces for a graph, exact for any active set
 graph       all of a detector as one module of torch: pixels in, scores and map out
-joining     an encoder of 8 bits and the rest of a detector as one graph
 writing     the module as ONNX or OpenVINO, with its card and `preprocess.py` beside it
 card        what `model.json` holds
 preprocess  from a file to the graph's input; copied beside the model, it imports nothing of us

@@ -14,7 +14,7 @@ from ..images.loading import NormalImage
 from ..results.levels import Levels
 
 CARD = "model.json"
-FORMAT = 1
+CARD_FORMAT = 1
 MAX_CARD_BYTES = 64 << 20
 """Bytes of a card: no list of good parts is longer."""
 GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}
@@ -63,8 +63,10 @@ def read_card(folder: Path) -> Card:
     except ValueError as error:
         raise DetectorFileError("card-damaged", file=path, reason=first_line(error)) from error
     try:
-        if found["format"] > FORMAT:
-            raise DetectorFileError("card-newer", file=path, given=found["format"], known=FORMAT)
+        if found["format"] > CARD_FORMAT:
+            raise DetectorFileError(
+                "card-newer", file=path, given=found["format"], known=CARD_FORMAT
+            )
         card = _checked(folder, found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, DetectorFileError):

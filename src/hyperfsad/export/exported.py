@@ -54,7 +54,7 @@ class ExportedDetector:
         batch_size: int | None = None,
     ) -> None:
         if batch_size is not None and batch_size < 1:
-            raise UsageError(f"The batch size is at least 1, not {batch_size}.")
+            raise UsageError("batch-range", given=batch_size)
         self.model = ExportedModel(folder, threads=threads)
         self.batch_size = batch_size or 1
         self.min_area = 0.0

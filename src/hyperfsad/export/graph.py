@@ -23,21 +23,21 @@ class Graph(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, model: TokenModel, judge: "Judge") -> None:
+    def __init__(self, model: TokenModel, scoring: "ScoringGraph") -> None:
         super().__init__()
-        self.model, self.judge = model, judge
+        self.model, self.scoring = model, scoring
         self.register_buffer("mean", torch.tensor(model.settings.mean))
         self.register_buffer("std", torch.tensor(model.settings.std))
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
-        """From (images, side, side, 3), uint8, to what `Judge.outputs` names."""
+        """From (images, side, side, 3), uint8, to what `ScoringGraph.outputs` names."""
         values = (pixels.float() / 255 - self.mean) / self.std
         patches, cls = self.model(values.permute(0, 3, 1, 2))
-        found: tuple[Tensor, ...] = self.judge(patches, cls)
+        found: tuple[Tensor, ...] = self.scoring(patches, cls)
         return found
 
 
-class Judge(nn.Module):
+class ScoringGraph(nn.Module):
     """All of a detector that follows its encoder."""
 
     threshold: Tensor

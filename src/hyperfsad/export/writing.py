@@ -27,18 +27,17 @@ from ..messages import Notify, silent
 from ..version import __version__
 from ..views.whole import WholeView
 from . import preprocess
-from .card import CARD, FORMAT, GRAPHS
-from .graph import Graph, Judge
-from .joining import joined
+from .card import CARD, CARD_FORMAT, GRAPHS
+from .graph import Graph, ScoringGraph
 from .runtime import ExportedModel
 
 OPSET = 18
-TOLERANCE = 1e-4
+GRAPH_TOLERANCE = 1e-4
 """How far scores and maps may be from the detector's."""
-ROUGH = 0.1
+INT8_TOLERANCE = 0.1
 """The same for an encoder of 8 bits, where the last bit of a float decides between two steps; on
 real parts 0.026 was seen (docs/export.md)."""
-LARGEST = 1_900_000_000
+MAX_GRAPH_BYTES = 1_900_000_000
 """Bytes of constants: a file of ONNX holds 2 GB."""
 
 
@@ -55,37 +54,34 @@ def export(
     A precision that is not the detector's own is refused.
     """
     if kind not in GRAPHS:
-        raise UsageError(f"A detector is exported to {' or '.join(GRAPHS)}, not to {kind!r}.")
+        raise UsageError("export-kind", given=kind, known=" or ".join(GRAPHS))
     if target.exists():
-        raise UsageError(f"{target} is there already; remove it or give another name.")
+        raise UsageError("export-exists", folder=target)
     single, view = require_exportable(detector)
     settings, header = single.encoding_, single.part().header
     own = precision_in(header["encoder"]["fingerprint"])
     _require_precision(own, precision, kind)
-    judge = Judge(view, single.levels()).eval()
+    scoring = ScoringGraph(view, single.levels()).eval()
     engine: TokenEngine
     if single.quantised_ is None:
         exact = engine = torch_engine(settings, torch.device("cpu"), notify)
         if engine.fingerprint != header["encoder"]["fingerprint"]:
-            raise DetectorFileError(
-                f"This detector was made with other weights of {settings.name} than those on this"
-                " machine; its scores would be wrong. Fit it again."
-            )
-        graph = Graph(exact.model, judge).eval()
+            raise DetectorFileError("export-other-weights", encoder=settings.name)
+        graph = Graph(exact.model, scoring).eval()
         _require_room(graph)
         write = partial(_write_graph, graph, kind)
     else:
         quantised = single.quantised_
         engine = load_quantised(quantised, settings.resolution, False)
-        _require_room(judge)
-        write = partial(_write_joined, judge, quantised, settings, engine.width)
+        _require_room(scoring)
+        write = partial(_write_joined, scoring, quantised, settings, engine.width)
     with atomic_folder(target) as folder:
         write(folder)
         code = Path(preprocess.__file__).read_text(encoding="utf-8")
         (folder / "preprocess.py").write_text(code, encoding="utf-8")
-        card = _card(single, judge, header, folder, kind)
+        card = _card(single, scoring, header, folder, kind)
         _write_card(folder, card)
-        tolerance = TOLERANCE if own == FULL else ROUGH
+        tolerance = GRAPH_TOLERANCE if own == FULL else INT8_TOLERANCE
         card["checked"] = _checked(ExportedModel(folder), engine, view, tolerance)
         _write_card(folder, card)
     return card
@@ -94,17 +90,11 @@ def export(
 def _require_precision(own: str, asked: str | None, kind: str) -> None:
     """Refuses what would not be the detector that was fitted."""
     if asked not in (None, own):
-        raise UsageError(
-            f"This detector was fitted in {own}, and its memory and thresholds hold for that alone;"
-            f" fit it with --engine {engine_in(asked)}, then export it."
-        )
+        raise UsageError("export-precision", own=own, engine=engine_in(asked))
     if own not in (FULL, INT8):
-        raise UsageError(
-            f"A graph computes in one kind of floating number, and matching needs float32: {own} is"
-            " for engines alone; export a detector that was fitted with openvino or openvino-int8."
-        )
+        raise UsageError("export-half-precision", own=own)
     if own == INT8 and kind != "openvino":
-        raise UsageError(f"An encoder in int8 runs with OpenVINO, not with {kind}; take openvino.")
+        raise UsageError("export-int8-kind", kind=kind)
 
 
 def require_exportable(detector: Detector) -> tuple[HyperFSAD, WholeView]:
@@ -116,22 +106,16 @@ def require_exportable(detector: Detector) -> tuple[HyperFSAD, WholeView]:
     view = single.view_
     assert isinstance(view, WholeView)
     if len({len(entries) for entries in view.bank.entries}) != 1:
-        raise UsageError(
-            "The good parts of this detector are remembered in different numbers of orientations;"
-            " fit it again."
-        )
+        raise UsageError("export-uneven-orientations")
     cpu = torch.device("cpu")
     return single, view if view.bank.cls.device == cpu else view.fitted(view.bank.to(cpu))
 
 
-def _require_room(graph: "Graph | Judge") -> None:
+def _require_room(graph: "Graph | ScoringGraph") -> None:
     tensors = [*graph.parameters(), *graph.buffers()]
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    if size > LARGEST:
-        raise UsageError(
-            f"The model would have {size / 1e9:.1f} GB, and a graph holds"
-            f" {LARGEST / 1e9:.1f}; fit a detector on fewer good parts or orientations."
-        )
+    if size > MAX_GRAPH_BYTES:
+        raise UsageError("export-too-large", gigabytes=size / 1e9, most=MAX_GRAPH_BYTES / 1e9)
 
 
 def _write_graph(graph: Graph, kind: str, folder: Path) -> None:
@@ -140,7 +124,7 @@ def _write_graph(graph: Graph, kind: str, folder: Path) -> None:
     onnx = folder / GRAPHS["onnx"]
     with _exporting(), constant_positions(graph.model):
         graph.model(torch.zeros(1, 3, side, side))  # from here on, positions are constants
-        _write_onnx(graph, {"pixels": pixels}, graph.judge.outputs, onnx)
+        _write_onnx(graph, {"pixels": pixels}, graph.scoring.outputs, onnx)
         if kind == "openvino":
             # what `openvino.convert_model` does too; but that one sends telemetry
             _save(_core().read_model(onnx), folder)
@@ -148,7 +132,7 @@ def _write_graph(graph: Graph, kind: str, folder: Path) -> None:
 
 
 def _write_joined(
-    judge: Judge, quantised: Quantised, settings: EncoderSettings, width: int, folder: Path
+    scoring: ScoringGraph, quantised: Quantised, settings: EncoderSettings, width: int, folder: Path
 ) -> None:
     """The quantised encoder of a detector, and all that follows it in float32."""
     onnx, layers = folder / GRAPHS["onnx"], len(settings.layers)
@@ -157,10 +141,33 @@ def _write_joined(
         "cls": torch.nn.functional.normalize(torch.ones(2, layers, width)),
     }
     with _exporting():
-        _write_onnx(judge, tokens, judge.outputs, onnx)
+        _write_onnx(scoring, tokens, scoring.outputs, onnx)
         core = _core()
-        _save(joined(quantised.model(core), core.read_model(onnx), settings), folder)
+        _save(_joined(quantised.model(core), core.read_model(onnx), settings), folder)
         onnx.unlink()
+
+
+def _joined(encoder: Any, scoring: Any, settings: EncoderSettings) -> Any:
+    """The graph of a whole detector, in place of both.
+
+    The encoder goes from (images, 3, side, side) to patch and CLS tokens, and `scoring` goes on
+    from inputs of these names.
+    """
+    openvino = import_openvino()
+    from openvino import opset13 as ops
+
+    pixels = ops.parameter([-1, settings.resolution, settings.resolution, 3], np.uint8, "pixels")
+    pixels.output(0).set_names({"pixels"})
+    values = ops.divide(ops.convert(pixels, "f32"), np.float32(255))
+    values = ops.subtract(values, np.asarray(settings.mean, dtype=np.float32))
+    values = ops.divide(values, np.asarray(settings.std, dtype=np.float32))
+    values = ops.transpose(values, np.array([0, 3, 1, 2]))
+    encoder.get_parameters()[0].output(0).replace(values.output(0))
+    places = {"patches": 0, "cls": 1}
+    for parameter in scoring.get_parameters():
+        tokens = encoder.get_results()[places[parameter.get_friendly_name()]]
+        parameter.output(0).replace(tokens.input_value(0))
+    return openvino.Model(scoring.get_results(), [pixels], "hyperfsad")
 
 
 @contextlib.contextmanager
@@ -170,7 +177,7 @@ def _exporting() -> Iterator[None]:
             warnings.simplefilter("ignore")  # of branches on shapes, which are fixed here
             yield
     except (RuntimeError, torch.onnx.OnnxExporterError) as error:
-        raise HyperfsadError(f"The detector cannot be exported: {last_line(error)}.") from error
+        raise HyperfsadError("export-failed", reason=last_line(error)) from error
 
 
 def _write_onnx(
@@ -201,12 +208,12 @@ def _save(model: Any, folder: Path) -> None:
 
 
 def _card(
-    detector: HyperFSAD, judge: Judge, header: dict[str, Any], folder: Path, kind: str
+    detector: HyperFSAD, scoring: ScoringGraph, header: dict[str, Any], folder: Path, kind: str
 ) -> dict[str, Any]:
     settings, levels, view = detector.encoding_, detector.levels(), detector.view_
     assert isinstance(view, WholeView)
     return {
-        "format": FORMAT,
+        "format": CARD_FORMAT,
         "hyperfsad": __version__,
         "kind": kind,
         "files": {
@@ -221,7 +228,7 @@ def _card(
             "resize": "upright (EXIF), RGB, squashed to the square by Pillow's bicubic filter;"
             " preprocess.py does it",
         },
-        "outputs": judge.outputs,
+        "outputs": scoring.outputs,
         "grid": settings.grid,
         "branches": dict(view.scoring.weights),
         "levels": {
@@ -263,10 +270,7 @@ def _checked(
         "map": float(np.abs(found["map"][0] - expected.anomaly_map).max()),
     }
     if not max(off.values()) <= tolerance:
-        raise HyperfsadError(
-            f"The exported model is off by {max(off.values()):.1g} on this machine, where at most"
-            f" {tolerance:g} is rounding; nothing was written."
-        )
+        raise HyperfsadError("export-differs", by=max(off.values()), most=tolerance)
     return off
 
 

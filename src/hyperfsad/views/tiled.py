@@ -31,7 +31,7 @@ from ..method.scoring import TokenScore
 from .tile_files import NormalTiles, Spool, replaced_files, tile_streams, write_tiles
 from .tile_memory import TileMemory
 from .tiling import Maps, Tiling, beyond, decided, evenly, sample
-from .view import LEVEL_IMAGES, SELF_DISTANCE, ExplainedPatch, Rules, ScoreAndPeak, View
+from .view import LEVEL_IMAGES, SELF_DISTANCE, ExplainedPatch, ScoreAndPeak, View, ViewSettings
 from .whole import SCALE_BANK, WholeView
 
 NOTIFY_AFTER = 60.0
@@ -49,7 +49,7 @@ class TiledView(View):
 
     needs_pictures = True
 
-    def __init__(self, rules: Rules, side: int) -> None:
+    def __init__(self, rules: ViewSettings, side: int) -> None:
         super().__init__(rules)
         self.side = side
         self.region = RegionOfInterest()

@@ -43,7 +43,7 @@ SELF_DISTANCE = Pooling.parse("top-2%")
 
 
 @dataclass(frozen=True)
-class Rules:
+class ViewSettings:
     """All that a view needs to know of its detector."""
 
     settings: EncoderSettings
@@ -81,7 +81,7 @@ class ExplainedPatch:
     """The piece of a good part that should be there."""
 
 
-class Plain:
+class PlainView:
     """Images as they are: nothing is hidden, nothing is kept beside their tokens."""
 
     needs_pictures = False
@@ -98,7 +98,7 @@ class Plain:
         return bank
 
 
-class View(Plain, ABC):
+class View(PlainView, ABC):
     """Remembers good parts, and says of other images how far they are from them."""
 
     region: RegionOfInterest
@@ -107,7 +107,7 @@ class View(Plain, ABC):
     core: Tensor | None = None
     """The rows of the bank that a compact memory keeps, as a mask; None means all."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: ViewSettings) -> None:
         self.rules = rules
 
     @abstractmethod

@@ -21,7 +21,15 @@ from ..method.matching import Matcher, distances_apart, masked
 from ..method.memory import MemoryBank
 from ..method.missing import Missing, MissingPieces, missing_weight
 from ..method.scoring import ImageScoring, TokenScore, cls_similarities
-from .view import LEVEL_IMAGES, SELF_DISTANCE, ExplainedPatch, Rules, View, cells, grid_distance
+from .view import (
+    LEVEL_IMAGES,
+    SELF_DISTANCE,
+    ExplainedPatch,
+    View,
+    ViewSettings,
+    cells,
+    grid_distance,
+)
 
 SCALE_BANK = 16
 """Normal images that those of the colour scale are compared with; hundreds would cost minutes and
@@ -76,7 +84,7 @@ class WholeView(View):
     scoring: ImageScoring
     """How an image score comes about, with the weights that a bank of this size has."""
 
-    def __init__(self, rules: Rules, region: RegionOfInterest) -> None:
+    def __init__(self, rules: ViewSettings, region: RegionOfInterest) -> None:
         super().__init__(rules)
         self.region = region
         self._grid = rules.comparison.grid

@@ -3,6 +3,35 @@
 from . import Sentences
 
 EXPORT_SENTENCES: Sentences = {
+    "batch-range": "{option[batch_size]} is at least 1, not {given}.",
+    "export-kind": "A detector is exported to {known}, not to {given!r}.",
+    "export-exists": "{folder} exists already; remove it or give another name.",
+    "export-other-weights": (
+        "This detector was made with other weights of {encoder} than those on this machine, so its"
+        " scores would be wrong; fit it again."
+    ),
+    "export-precision": (
+        "This detector was fitted in {own}, and its memory and thresholds hold for that alone; fit"
+        " it with {option[engine]} {engine}, then export it."
+    ),
+    "export-half-precision": (
+        "A graph computes in one kind of floating number, and matching needs float32; export a"
+        " detector that was fitted with openvino or openvino-int8, not in {own}."
+    ),
+    "export-int8-kind": "An encoder in int8 runs with OpenVINO, not with {kind}; choose openvino.",
+    "export-uneven-orientations": (
+        "The good parts of this detector are remembered in different numbers of orientations; fit"
+        " it again."
+    ),
+    "export-too-large": (
+        "The model would have {gigabytes:.1f} GB, and a graph holds {most:.1f}; fit a detector on"
+        " fewer good parts or orientations."
+    ),
+    "export-failed": "The detector cannot be exported: {reason}.",
+    "export-differs": (
+        "The exported model is off by {by:.1g} on this machine, where at most {most:g} is rounding;"
+        " nothing was written."
+    ),
     "card-unreadable": "{file} cannot be read ({reason}), so its folder is not an exported model.",
     "card-damaged": "{file} is damaged: {reason}.",
     "card-newer": "{file} has the format {given}, this version reads {known}; update hyperfsad.",

@@ -20,7 +20,7 @@ from ...method.memory import MemoryBank
 from ...method.scoring import BranchScores, TokenScore
 from ...results.levels import Levels
 from ...results.result import AnomalyResult
-from ...views import Plain
+from ...views import PlainView
 from .features import top_percent
 
 Option: TypeAlias = tuple[str, Callable[[Any], bool]]
@@ -138,7 +138,7 @@ class Peer(ABC):
     def fit(self: Self, images: Images) -> Self:
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
         check_images(images)
-        reader = SupportReader(Plain(), self.encoder_, self.batch, self.read_ahead)
+        reader = SupportReader(PlainView(), self.encoder_, self.batch, self.read_ahead)
         self.skipped_ = reader.skipped
         return self.remember(reader.joined(reader.banks(images, (), self.orientations)))
 
