@@ -19,7 +19,7 @@ from hyperfsad import AnomalyResult
 from hyperfsad.images.loading import NormalImage, load_image
 from hyperfsad.method.scoring import BranchScores
 from hyperfsad.report.folder import OutputFolder
-from hyperfsad.report.page import MAX_OUTLINE_POINTS, report_html
+from hyperfsad.report.page import MAX_OUTLINE_POINTS, ProductSummary, report_html
 from hyperfsad.results.heatmap import thumbnail
 from tests.browser import until
 from tests.conftest import make_picture
@@ -41,8 +41,9 @@ def write(tmp_path: Path) -> Write:
             names[4] = str(folder / HOSTILE)
         make_picture(99).save(tmp_path / "good <1>.png")
         good = load_image(str(tmp_path / "good <1>.png"))
-        support = [NormalImage(good.name, good.sha256()), NormalImage("gone.png", "0" * 64)]
-        with OutputFolder(tmp_path / "out", run="r", support=support).open() as output:
+        images = (NormalImage(good.name, good.sha256()), NormalImage("gone.png", "0" * 64))
+        products = [ProductSummary(images)]
+        with OutputFolder(tmp_path / "out", run="r", products=products).open() as output:
             for index, name in enumerate(names):
                 output.add(result(name, index, threshold))
             output.finish(names)
@@ -268,7 +269,7 @@ def test_the_page_says_where_something_is_missing(
         ),
         regions=tuple(replace(region, kind="missing") for region in plain.regions),
     )
-    with OutputFolder(tmp_path / "out", run="r", support=[]).open() as output:
+    with OutputFolder(tmp_path / "out", run="r").open() as output:
         output.add(lacking)
         output.finish([name])
     page = opened(tmp_path / "out" / "report.html")

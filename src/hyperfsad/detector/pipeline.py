@@ -78,18 +78,14 @@ def inspect(
     """
     folder = Path(out)
     paths = _paths(images, folder)
-    products = detector.products_
-    several = len(products) > 1 or "" not in products
     output = OutputFolder(
         folder,
         run=f"{detector.identity()} {detector.min_area:g}",
         heatmaps=heatmaps,
         maps=maps,
-        support=detector.support_,
         products=[
             ProductSummary(one.support_, name, one.threshold_, one.threshold_from_)
-            for name, one in products.items()
-            if several
+            for name, one in detector.products_.items()
         ],
     )
     with output.open(resume=resume, wait=wait, notify=notify):

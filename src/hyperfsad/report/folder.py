@@ -26,7 +26,7 @@ from ..disk.files import (
 )
 from ..disk.locks import folder_lock
 from ..errors import UsageError
-from ..images.loading import NormalImage, picture_file
+from ..images.loading import picture_file
 from ..messages import Notice, Notify, silent
 from ..results.heatmap import map_overlay, thumbnail
 from ..results.result import AnomalyResult
@@ -56,16 +56,15 @@ class OutputFolder:
         run: str,
         heatmaps: bool = True,
         maps: bool = False,
-        support: Sequence[NormalImage] = (),
         products: Sequence[ProductSummary] = (),
     ) -> None:
         """`run` identifies the detector and the options; a journal of another run is not resumed.
 
-        The report shows the normal images: `support`, or those of each of several `products`.
+        The report shows the normal images and the threshold of each of the `products`.
         """
         self.folder = folder
         self._heatmaps, self._maps = heatmaps, maps
-        self._products = tuple(products) or (ProductSummary(tuple(support)),)
+        self._products = products
         self._journal = Journal(folder / JOURNAL, {"run": run, "heatmaps": heatmaps, "maps": maps})
         self._stale: set[str] = set()
         self._lock = folder_lock(folder)

@@ -45,8 +45,8 @@ class ProductSummary:
     """What the report says about one product of the detector."""
 
     images: tuple[NormalImage, ...]
-    name: str | None = None
-    """None if the detector knows one product only and has no name for it."""
+    name: str = ""
+    """Empty if the detector knows one product only."""
     threshold: float | None = None
     threshold_from: str | None = None
 
