@@ -10,7 +10,7 @@ from hyperfsad import HyperFSAD, HyperfsadError
 from hyperfsad.cli.console import DONE, NOTHING
 from hyperfsad.cli.main import main
 from tests.conftest import make_picture, read_results
-from tests.disk.holding import FILE, FOLDER, held_elsewhere
+from tests.disk.holding import FILE, FOLDER, held_elsewhere, run_behind
 
 
 def test_two_detects_or_a_watch_in_one_folder(
@@ -32,9 +32,8 @@ def test_two_detects_or_a_watch_in_one_folder(
             assert "--wait" in said
         inside = {path.name: path.read_bytes() for path in out.iterdir()}
     assert {name: inside[name] for name in before} == before
-    with held_elsewhere(FOLDER, out, 1):
-        assert main([*detect, "--wait"]) == DONE
-    assert "waiting until it is done" in capsys.readouterr().err
+    with held_elsewhere(FOLDER, out) as holder:
+        assert run_behind(holder, detect) == DONE
     assert len(read_results(out)) == 5
     assert {path.name for path in out.iterdir()} == set(before)
 
@@ -57,8 +56,8 @@ def test_changing_a_detector_that_another_changes(
             detector.save(fitted)
         HyperFSAD.load(fitted)  # reading is always allowed
     assert fitted.read_bytes() == before
-    with held_elsewhere(FILE, fitted, 1):
-        assert main([*commands[1], "--wait"]) == DONE
+    with held_elsewhere(FILE, fitted) as holder:
+        assert run_behind(holder, commands[1]) == DONE
     assert HyperFSAD.load(fitted).threshold_ == 0.5
 
 

@@ -1,8 +1,8 @@
-"""Another process that holds a lock."""
+"""Another process that holds a lock, and commands that wait for it."""
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,22 +11,21 @@ FILE = "locked_file(Path(sys.argv[1]))"
 
 
 @contextmanager
-def held_elsewhere(
-    what: str, path: Path, seconds: float | None = None
-) -> Iterator["subprocess.Popen[str]"]:
-    """A lock is held until its process's input is closed, for some seconds, or until the end of
-    the block."""
+def held_elsewhere(what: str, path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A lock is held until the input of its process is closed, or until the end of the block."""
     code = (
-        "import sys, time\n"
+        "import sys\n"
         "from pathlib import Path\n"
         "from hyperfsad.disk.locks import folder_lock, locked_file\n"
         f"with {what}:\n"
         "    print('held', flush=True)\n"
-        f"    {'sys.stdin.read()' if seconds is None else f'time.sleep({seconds})'}\n"
+        "    sys.stdin.read()\n"
     )
-    command = [sys.executable, "-c", code, str(path)]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -34,3 +33,19 @@ def held_elsewhere(
             yield process
         finally:
             process.kill()
+
+
+def run_behind(holder: "subprocess.Popen[str]", command: Sequence[str]) -> int:
+    """The exit code of a command that waits for a lock; it is released once the command says so."""
+    line = [sys.executable, "-m", "hyperfsad", *command, "--wait"]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert holder.stdin is not None
+        for said in process.stderr:
+            if "waiting until it is done" in said:
+                holder.stdin.close()
+                process.stderr.read()
+                break
+        else:
+            raise AssertionError("the command did not wait")
+    return process.returncode

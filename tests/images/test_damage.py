@@ -78,7 +78,7 @@ def test_a_picture_that_memory_cannot_hold_is_named(tmp_path: Path) -> None:
     )
     names = [str(tmp_path / name) for name in ("large.png", "small.png")]
     command = [sys.executable, "-c", program, *names]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.splitlines() == ["image-memory", "(96, 80)"]
 
 
