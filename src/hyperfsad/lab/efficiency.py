@@ -94,12 +94,6 @@ def efficiency_table(
     return Table("Efficiency", columns, (*rows, *(row for _, row in measured)), notes)
 
 
-def encoded_images(shots: Sequence[int]) -> int:
-    """About how many images are encoded for the rows of one encoder."""
-    each = sum(sum(BATCHES) + count for count in set(shots))
-    return (1 + len(SAME_TOKENS)) * each + len(BATCHES) * TIMED_IMAGES
-
-
 def _about_memory(meter: Meter, fresh: bool) -> str:
     if meter.counts_tensors:
         return "Measured memory: tensors on the GPU (torch.cuda.max_memory_allocated)."

@@ -37,12 +37,10 @@ def _absent_dataset(dataset: str, error: object, source: str | None, file: str, 
     return f"The data set {dataset} is not measured: {error} {way} name its folder in {file}."
 
 
-def _estimate(duration: str, gigabytes: float, images: int, **_: object) -> str:
-    disk = f"{gigabytes:.1f} GB" if gigabytes >= 0.1 else f"{1000 * gigabytes:.0f} MB"
-    return (
-        f"About {duration} and {disk} of tokens, for {images:,} images to score (estimated from a"
-        " few)."
-    )
+def _images_to_score(images: int, **_: object) -> str:
+    if images == 0:
+        return "Every image is scored already; tables and page are written again."
+    return f"{images:,} images are left to score."
 
 
 _ENTRY = '{{"dataset": "mvtec", "category": "bottle", "run": 0, "shots": 1, "images": ["003.png"]}}'
@@ -98,8 +96,7 @@ LAB_SENTENCES: Sentences = {
         )
     ),
     "bubble-time": "The time of {method} is {given} ms; a bubble needs more than 0.",
-    "estimate": _estimate,
-    "estimating": "A few images are measured with each encoder, to estimate time and disk.",
+    "images-to-score": _images_to_score,
     "import-ambiguous": (
         "{file}, line {line}: {image} may mean {first} or {second}; write more of the path."
     ),
@@ -129,7 +126,6 @@ LAB_SENTENCES: Sentences = {
     "maps-not-finite": "The maps of {method} hold NaN or infinity.",
     "no-maps-to-draw": "No image has a map of {method}, so there is nothing to draw.",
     "nothing-to-draw": "The figure has nothing to draw.",
-    "nothing-to-score": "Every image is scored already; tables and page are written again.",
     "nothing-to-time": "Timing needs at least one category and one encoder.",
     "preset": "The preset {given!r} is unknown; known are {known}.",
     "preset-recipe": (

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from ...detector.settings import find_recipe
 from ...errors import HyperfsadError, UsageError
@@ -13,6 +14,7 @@ from ...wording import COMMAND_LINE, worded
 from ..datasets import Category
 from ..drawing.figures import ACCURACY_EFFICIENCY, QUALITATIVE, TRUTH_OVER_MAP, TSNE
 from ..presets import PRESETS, Pass, passes
+from ..protocol import missing_images, pass_label, work_folder
 from ..published import source_of
 from ..run import Request, Suite
 from ..supports import SupportSets, draw_category
@@ -142,6 +144,15 @@ def make_plan(
     usable = replace(suite, sources=sources, encoders=tuple(able))
     everything = (*absent, *refused)
     return Plan(request, usable, tuple(categories), sets, encoders, drawable, everything)
+
+
+def images_left(plan: Plan, out: Path) -> int:
+    """How many images are still to be scored, once for each pass over them."""
+    left = 0
+    for preset, (settings, _) in plan.passes:
+        work = work_folder(out / preset, preset, pass_label(settings, plan.encoders[preset]))
+        left += sum(missing_images(category, work) for category in plan.categories)
+    return left
 
 
 def _by_preset(

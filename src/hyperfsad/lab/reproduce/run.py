@@ -8,10 +8,17 @@ from ...messages import Notice, Notify, silent
 from ..efficiency import efficiency_table
 from ..run import Outcome, Request, Suite, run_benchmark
 from ..tables import Table, write_table
-from .estimate import estimate
 from .latex import write_latex
 from .page import write_page
-from .plan import EFFICIENCY, FIGURES, IMPORT_PRESETS, PAPER_PRESETS, command, make_plan
+from .plan import (
+    EFFICIENCY,
+    FIGURES,
+    IMPORT_PRESETS,
+    PAPER_PRESETS,
+    command,
+    images_left,
+    make_plan,
+)
 from .sections import PRESET_TITLES, make_sections
 
 
@@ -44,8 +51,7 @@ def reproduce(
     plan = make_plan(suite, request, presets, caches, file)
     for absent in plan.absent:
         notify(absent)
-    notify(Notice("estimating"))
-    notify(estimate(plan, caches, out, stored=request.cache_limit > 0).notice)
+    notify(Notice("images-to-score", images=images_left(plan, out)))
     advance = progress(len(plan.passes) * sum(len(each.test) for each in plan.categories))
     outcomes: dict[str, Outcome] = {}
     efficiency: Table | None = None
