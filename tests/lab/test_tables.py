@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,40 +75,31 @@ TABLE = Table(
 NASTY = r"50% of_a & #1 {x} $y$ ~ ^ \ <b> | *"
 
 
-def test_the_highest_wins_and_the_next_is_second() -> None:
-    assert marks(one_column(1.0, 3.0, 2.0, 0.5)) == [None, "best", "second", None]
+@pytest.mark.parametrize(
+    ("values", "column", "expected"),
+    [
+        ((1.0, 3.0, 2.0, 0.5), {}, [None, "best", "second", None]),
+        ((38.0, 52.6, 44.2), {"better": "low"}, ["best", None, "second"]),
+        ((3.0, 3.0, 2.0, 2.0, 1.0), {}, ["best", "best", "second", "second", None]),
+        ((3.0, 3.0), {}, ["best", "best"]),
+        ((96.31, 96.29, 96.2), {}, ["best", "best", "second"]),  # what looks equal is equal
+        ((96.31, 96.29), {"digits": 2}, ["best", "second"]),
+        ((-0.01, 0.01), {}, ["best", "best"]),
+        ((None, 1.0, "3.0", 2.0), {}, [None, "second", None, "best"]),
+        ((math.nan, 1.0, math.inf, 2.0), {}, [None, "second", None, "best"]),
+        ((math.nan, 1.0), {}, [None, None]),  # one alone wins nothing
+        ((1.0,), {}, [None]),
+        ((1.0, 2.0), {"better": None}, [None, None]),
+    ],
+)
+def test_the_best_and_the_second_best_are_marked(
+    values: tuple[Any, ...], column: dict[str, Any], expected: list[Mark | None]
+) -> None:
+    assert marks(one_column(*values, column=Column("I", **column))) == expected
 
 
-def test_the_lowest_wins_where_low_is_better() -> None:
-    milliseconds = Column("ms", better="low")
-    assert marks(one_column(38.0, 52.6, 44.2, column=milliseconds)) == ["best", None, "second"]
-
-
-def test_ties_share_their_mark_and_leave_a_second_place() -> None:
-    assert marks(one_column(3.0, 3.0, 2.0, 2.0, 1.0)) == ["best", "best", "second", "second", None]
-    assert marks(one_column(3.0, 3.0)) == ["best", "best"]
-
-
-def test_what_looks_equal_is_equal() -> None:
-    assert marks(one_column(96.31, 96.29, 96.2)) == ["best", "best", "second"]
-    assert marks(one_column(96.31, 96.29, column=Column("I", digits=2))) == ["best", "second"]
-    assert marks(one_column(-0.01, 0.01)) == ["best", "best"]
+def test_no_zero_is_negative() -> None:
     assert "-0.0" not in to_markdown(one_column(-0.01, 0.01))
-
-
-def test_what_is_missing_or_text_takes_no_part() -> None:
-    assert marks(one_column(None, 1.0, "3.0", 2.0)) == [None, "second", None, "best"]
-    assert marks(one_column(math.nan, 1.0, math.inf, 2.0)) == [None, "second", None, "best"]
-    table = Table("One", (Column("I"),), (Row("a", (Cell(math.nan),)), Row("b", (Cell(1.0),))))
-    assert marks(table) == [None, None]
-
-
-def test_one_alone_wins_nothing() -> None:
-    assert marks(one_column(1.0)) == marks(one_column(1.0, None))[:1] == [None]
-
-
-def test_a_column_without_a_better_end_is_not_marked() -> None:
-    assert marks(one_column(1.0, 2.0, column=Column("n", better=None))) == [None, None]
 
 
 def test_rows_compete_within_their_group_wherever_they_stand() -> None:

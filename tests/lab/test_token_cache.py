@@ -96,23 +96,18 @@ def test_a_subset_of_the_layers_is_read_and_a_new_layer_is_encoded(
     assert calls == [path]
 
 
-def test_a_changed_image_is_encoded_again(tiny: str, photos: Path) -> None:
-    path = photos / "0.png"
-    before = cache_of(tiny).tokens(str(path))
-    make_picture(99).save(path)
-    after = cache_of(tiny).tokens(str(path))
-    assert not torch.equal(before.patches[0], after.patches[0])
-
-
-def test_a_copy_under_another_name_is_not_encoded(
+def test_a_changed_image_is_encoded_again_and_a_copy_is_not(
     tiny: str, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache_of(tiny).tokens(str(photos / "0.png"))
-    shutil.copy(photos / "0.png", photos / "copy.png")
+    path = photos / "0.png"
+    before = cache_of(tiny).tokens(str(path))
+    shutil.copy(path, photos / "copy.png")
+    make_picture(99).save(path)
     cache = cache_of(tiny)
     calls = encoded(cache, monkeypatch)
+    assert not torch.equal(before.patches[0], cache.tokens(str(path)).patches[0])
     cache.tokens(str(photos / "copy.png"))
-    assert calls == []
+    assert calls == [str(path)]
 
 
 def test_damage_and_deletion_cost_only_time(tiny: str, photos: Path) -> None:
@@ -140,16 +135,14 @@ def test_the_cache_stays_below_its_limit_and_keeps_what_was_used_last(
                 os.utime(file, (place + 1, place + 1))
     kept = sum(file.stat().st_size for file in bounded.folder.glob("*.safetensors"))
     assert kept <= 3.5 * size
+    shutil.rmtree(cache.folder)
+    cache_of(tiny, limit=0).tokens(paths[0])
+    assert not cache.folder.exists()
+    bounded.tokens(paths[4])
     last = cache_of(tiny)
     calls = encoded(last, monkeypatch)
     last.tokens(paths[4])
     assert calls == []
-
-
-def test_a_limit_of_zero_keeps_nothing(tiny: str, photos: Path) -> None:
-    cache = cache_of(tiny, limit=0)
-    cache.tokens(str(photos / "0.png"))
-    assert not cache.folder.exists()
 
 
 def test_a_cache_that_cannot_be_written_is_told_once(

@@ -85,8 +85,11 @@ def test_files_are_valid_and_the_same_every_time(chart: str, tmp_path: Path) -> 
     assert b"CreationDate" not in pdf
 
 
-def test_the_published_names_cover_nothing() -> None:
+@pytest.mark.parametrize("dpi", [200, 72])
+def test_the_published_names_cover_nothing(dpi: int) -> None:
+    """PDF is laid out at 72 dots an inch, so names must not depend on those of the PNG."""
     figure = accuracy_efficiency(PUBLISHED)
+    figure.set_dpi(dpi)
     names = names_of(figure)
     assert set(names) == {point.name for point in PUBLISHED}
     for a, b in itertools.combinations(names.values(), 2):
@@ -127,14 +130,6 @@ def test_measured_points_are_rings_and_the_figure_says_so() -> None:
     assert accuracy_efficiency(PUBLISHED).axes[0].get_legend() is None
 
 
-def test_the_names_stay_apart_in_the_pdf_too() -> None:
-    """PDF is laid out at 72 dots an inch, so the labels must not hang on those of the PNG."""
-    figure = accuracy_efficiency(PUBLISHED)
-    figure.set_dpi(72)
-    for a, b in itertools.combinations(names_of(figure).values(), 2):
-        assert not a.overlaps(b)
-
-
 def test_a_name_that_had_to_move_is_tied_to_its_bubble() -> None:
     crowd = [Point(f"a long name, {i}", 90 + 0.01 * i, 95, 100) for i in range(6)]
     crowd.append(Point("far away", 80, 90, 100))
@@ -164,13 +159,12 @@ def test_ours_stands_out_by_more_than_colour() -> None:
     assert bold == ["Hyper-FSAD*"]
 
 
-def test_a_single_method() -> None:
+def test_one_method_is_enough_and_none_is_not() -> None:
     assert list(names_of(accuracy_efficiency(PUBLISHED[-1:]))) == ["Hyper-FSAD*"]
-
-
-def test_methods_that_cannot_be_drawn() -> None:
     with raises(UsageError, "nothing-to-draw"):
         accuracy_efficiency([])
+    with raises(UsageError, "nothing-to-draw"):
+        ablation_curves({"empty": []}, "x", "y")
     with raises(UsageError, "bubble-time", method="X", given=0.0):
         accuracy_efficiency([Point("X", 90, 90, 0.0)])
 
@@ -184,15 +178,11 @@ def test_error_bars_are_the_deviations() -> None:
     assert spans == pytest.approx([0.4, 0.2])
     assert not any(np.isfinite(bar).all() for bar in bars[2:])
     assert not second.has_yerr
+    for line in axes.lines:
+        assert (np.diff(np.asarray(line.get_xdata(), dtype=float)) >= 0).all()
     assert axes.get_xlabel() == "shots"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "4"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(CURVES)
-
-
-def test_lines_are_drawn_from_left_to_right() -> None:
-    lines = ablation_curves(CURVES, "shots", "AUROC (%)").axes[0].lines
-    for line in lines:
-        assert (np.diff(np.asarray(line.get_xdata(), dtype=float)) >= 0).all()
 
 
 def test_many_curves_are_told_apart_without_colour_alone() -> None:
@@ -201,11 +191,6 @@ def test_many_curves_are_told_apart_without_colour_alone() -> None:
     looks = {(to_hex(x.get_color()), str(x.get_marker()), x.get_linestyle()) for x in lines}
     assert len(looks) == 20
     assert len({look[1:] for look in looks}) > 10
-
-
-def test_no_curve_is_an_error() -> None:
-    with raises(UsageError, "nothing-to-draw"):
-        ablation_curves({"empty": []}, "x", "y")
 
 
 @pytest.mark.parametrize("categories", [["bottle"], ["bottle", "tile"]])
