@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from hyperfsad.serve.client import StationClient
+import pytest
+
+from hyperfsad.serve.client import StationClient, StationError
 
 SMALL = ("--recipe", "paper-offline", "--resolution", "84", "--device", "cpu", "--engine", "torch")
 PATIENCE = 180.0
@@ -42,6 +44,16 @@ def at_once(*jobs: Callable[[], Found]) -> list[Found]:
     """Runs jobs in threads of their own; what each returned, or the first error."""
     with ThreadPoolExecutor(len(jobs)) as pool:
         return [future.result(PATIENCE) for future in [pool.submit(job) for job in jobs]]
+
+
+@contextmanager
+def refused(status: int, code: str | None = None) -> Iterator[pytest.ExceptionInfo[StationError]]:
+    """Expects that the station refuses, with a status and a code."""
+    with pytest.raises(StationError) as caught:
+        yield caught
+    assert caught.value.status == status, caught.value
+    assert code is None or caught.value.code == code
+    assert str(caught.value)
 
 
 class Answer(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 
 from hyperfsad.cli.main import main
 from hyperfsad.encoders import REGISTRY
-from hyperfsad.serve.server import GRACE
+from hyperfsad.serve.server import SHUTDOWN_TIMEOUT
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 yaml: Any = pytest.importorskip("yaml")
@@ -31,10 +31,10 @@ def test_options_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_stop_has_time_to_finish() -> None:
-    assert int(_start("hyperfsad.service", "TimeoutStopSec=")) > GRACE
+    assert int(_start("hyperfsad.service", "TimeoutStopSec=")) > SHUTDOWN_TIMEOUT
     for name, one in _services().items():
         if name != "database":
-            assert 60 * int(one["stop_grace_period"].removesuffix("m")) > GRACE
+            assert 60 * int(one["stop_grace_period"].removesuffix("m")) > SHUTDOWN_TIMEOUT
 
 
 def test_nothing_runs_with_more_rights_than_it_needs() -> None:

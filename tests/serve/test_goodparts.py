@@ -9,10 +9,7 @@ import pytest
 from PIL import Image
 
 from hyperfsad import HyperFSAD
-from hyperfsad.messages import Notice
 from hyperfsad.serve.client import StationClient
-from hyperfsad.serve.notices import without_options
-from hyperfsad.wording import COMMAND_LINE
 from tests.serve.conftest import png
 from tests.serve.stations import Running, Stations
 
@@ -105,10 +102,3 @@ def test_notes_name_no_options_of_the_command_line(stations: Stations, tmp_path:
         notes = station.client().create_product("lone", [png(0)])["notes"]
     assert any("images that they fit clearly better" in note for note in notes)
     assert not any("--" in note for note in notes)
-    reduced = "One patch covers 9×9 pixels. To find more, use --budget 5: it cuts them into tiles."
-    assert without_options(reduced) == "One patch covers 9×9 pixels."
-    odd = Notice("good-parts-outliers", names=["a.png"], times=3.1).worded(COMMAND_LINE)
-    assert "--keep-outliers" in odd
-    assert without_options(odd).endswith("so the threshold leaves it out.")
-    plain = "The good parts lie alike (turned, they are 3 % closer): they are remembered."
-    assert without_options(plain) == plain

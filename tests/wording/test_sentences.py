@@ -10,15 +10,27 @@ from pathlib import Path
 import pytest
 
 import hyperfsad
-from hyperfsad import errors, wording
+from hyperfsad import wording
 from hyperfsad.wording import COMMAND_LINE, PYTHON, STATION, Options, sentences, worded
 
 SOURCE = Path(hyperfsad.__file__).parent
-KINDS = {
-    name
-    for name, kind in vars(errors).items()
-    if isinstance(kind, type) and issubclass(kind, errors.HyperfsadError)
-} | {"Notice", "Conflict"}
+
+
+def error_kinds() -> set[str]:
+    """All classes of errors, and whatever else takes a code first."""
+    found = {"HyperfsadError", "Notice", "Conflict"}
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py")]
+    classes = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    while more := {
+        node.name
+        for node in classes
+        if node.name not in found and any(ast.unparse(base) in found for base in node.bases)
+    }:
+        found |= more
+    return found
+
+
+KINDS = error_kinds()
 
 
 @dataclass(frozen=True)

@@ -177,15 +177,15 @@ def serve(options: argparse.Namespace) -> int:
     if options.backup:
         return _backup(options)
     detector, machine = new_settings(options)
-    from ..serve.pictures import Limits
+    from ..serve.pictures import UploadLimits
     from ..serve.server import serve as run
-    from ..serve.settings import Settings, watched
+    from ..serve.settings import StationSettings, parse_watch
     from ..serve.store.retention import Keep
 
-    limits = Limits(
+    limits = UploadLimits(
         options.max_images, 10**6 * options.max_megabytes, 10**6 * options.max_megapixels
     )
-    settings = Settings(
+    settings = StationSettings(
         Path(options.store),
         token=_path(options.token),
         tls_cert=_path(options.tls_cert),
@@ -194,7 +194,7 @@ def serve(options: argparse.Namespace) -> int:
         originals=not options.no_originals,
         limits=limits,
         reserve=10**6 * options.reserve_megabytes,
-        watch=tuple(map(watched, options.watch or ())),
+        watch=tuple(map(parse_watch, options.watch or ())),
         **chosen(options, "host", "port", "database", "max_queue"),
     )
     run(settings, detector=detector, machine=machine, wait=options.wait, notify=say)

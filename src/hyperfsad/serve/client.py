@@ -20,11 +20,20 @@ Tls: TypeAlias = ssl.SSLContext | None
 
 
 class StationError(HyperfsadError):
-    """What the station refused: its sentence, the status, and when to try again."""
+    """What the station refused: its code, its facts, and its own sentence as the fact `detail`."""
 
-    def __init__(self, text: str, status: int, after: str | None = None) -> None:
-        super().__init__(text)
-        self.status, self.retry_after = status, int(after) if after else None
+    def __str__(self) -> str:
+        return str(self.facts.get("detail") or super().__str__())
+
+    @property
+    def status(self) -> int:
+        """Of HTTP; 0 where no answer came."""
+        return int(self.facts.get("status", 0))
+
+    @property
+    def retry_after(self) -> int | None:
+        """Seconds after which to try again."""
+        return self.facts.get("retry_after")
 
 
 class StationClient:
@@ -35,7 +44,7 @@ class StationClient:
     ) -> None:
         kinds: Any = {"http": HTTPConnection, "https": partial(HTTPSConnection, context=tls)}
         if (parts := urlsplit(url)).scheme not in kinds or parts.hostname is None:
-            raise UsageError(f"A station's address is as http://127.0.0.1:8000, not {url}.")
+            raise UsageError("station-address-invalid", url=url)
         self._connect = partial(kinds[parts.scheme], parts.hostname, parts.port, timeout=timeout)
         self._headers = {"Content-Type": "application/json"}
         self._headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -130,12 +139,13 @@ class StationClient:
             answer = line.getresponse()
             found: bytes = answer.read()
         except (OSError, HTTPException) as error:
-            raise StationError(f"The station does not answer: {error!r}.", 0) from error
+            raise StationError("station-silent", reason=repr(error)) from error
         finally:
             line.close()
         if answer.status >= 400:
-            text = json.loads(found).get("detail") if found[:1] == b"{" else answer.reason
-            raise StationError(str(text), answer.status, answer.headers.get("retry-after"))
+            said = json.loads(found) if found[:1] == b"{" else {"detail": answer.reason}
+            facts = {**said.get("facts", {}), "detail": said["detail"], "status": answer.status}
+            raise StationError(said.get("code", "station-refused"), **facts)
         return found
 
 

@@ -1,13 +1,12 @@
-"""Watched folders: the pictures that a camera writes are judged as if they had been uploaded.
+"""Watched folders: the pictures that a camera writes are inspected as if they were uploaded.
 
-What is new and complete, and what is done, is known to `watch/`, whose ledger stands in the store.
-A verdict goes into the history before its picture counts as done there, under an id that follows
-from the picture. So a crash in between costs a second look, and leaves neither a gap nor a double.
+`watch/` knows what is new and complete, and what is done; its ledger stands in the store. A verdict
+goes into the history before its picture counts as done there, under an id that follows from the
+picture. So a crash in between costs a second inspection, and leaves neither a gap nor a duplicate.
 """
 
 import contextlib
 import hashlib
-import logging
 import os
 import shutil
 import threading
@@ -19,29 +18,31 @@ from ..disk.files import FileStamp, file_sha256, stamp_of
 from ..errors import HyperfsadError, ImageError
 from ..results.result import AnomalyResult
 from ..watch.watcher import Watcher
-from .engine import Engine
-from .faults import BusyError, FullError, MissingError, TooLargeError, is_full
+from ..wording import STATION
+from .engine import StationEngine
 from .inspections import Inspections
-from .pictures import Limits, Picture, Upload, checked_picture, clean_name
+from .notices import LOG
+from .pictures import Picture, Upload, UploadLimits, checked_picture, clean_name
 from .products import Products
+from .refusals import BusyError, FullError, MissingError, RefusedError, is_full, public
+from .schemas import WatchedFolderOut
 from .store.files import Files
 
-LOG = logging.getLogger("hyperfsad.serve")
-FOLDER = "watched"
-"""Of the store, for the ledgers."""
-AGAIN, LONGEST = 2.0, 60.0
-"""Seconds after which a folder is watched again that could not be: without a product, space or
-database. Nothing is lost meanwhile, as pictures stay where they are."""
+LEDGERS = "watched"
+"""The folder of the ledgers in the store."""
+RETRY, LONGEST_RETRY = 2.0, 60.0
+"""Seconds after which watching is tried again that failed: without a product, space or database.
+Nothing is lost meanwhile, as pictures stay where they are."""
 
 
 @dataclass(frozen=True)
-class Desk:
-    """What it takes to judge a picture and to keep its verdict."""
+class InspectionDesk:
+    """What it takes to inspect a picture and to keep its verdict."""
 
-    engine: Engine
+    engine: StationEngine
     products: Products
     inspections: Inspections
-    limits: Limits
+    limits: UploadLimits
 
     @property
     def files(self) -> Files:
@@ -52,14 +53,16 @@ class Desk:
 class WatchedFolder:
     """A folder and its product; a thread follows it until it is stopped."""
 
-    def __init__(self, desk: Desk, product: str, folder: Path) -> None:
+    def __init__(self, desk: InspectionDesk, product: str, folder: Path) -> None:
         """`product` is a name or an id; it may be made later."""
         self._desk, self._product, self._folder = desk, product, Path(os.path.abspath(folder))
         self._ending = threading.Event()
         self._watcher: Watcher | None = None
         self._thread = threading.Thread(target=self._run, name="hyperfsad-watch", daemon=True)
-        self._state: dict[str, Any] = {"product_id": None, "judged": 0, "failed": 0}
-        self._problem: str | None = None
+        self.state = WatchedFolderOut(
+            product=product, product_id=None, judged=0, failed=0, problem=None
+        )
+        """What it does, without its path, which only those know who started the station."""
 
     def start(self) -> None:
         """Begins."""
@@ -73,13 +76,8 @@ class WatchedFolder:
         if self._thread.ident is not None:
             self._thread.join()
 
-    @property
-    def state(self) -> dict[str, Any]:
-        """What it does; the path is known to who started the station, and to nobody else."""
-        return {"product": self._product, **self._state, "problem": self._problem}
-
     def _run(self) -> None:
-        pause = AGAIN
+        pause = RETRY
         while not self._ending.is_set():
             try:
                 self._follow()
@@ -87,31 +85,32 @@ class WatchedFolder:
                 self._report(error)
             except Exception as error:
                 self._report(error)
-                pause = min(2 * pause, LONGEST)
+                pause = min(2 * pause, LONGEST_RETRY)
             self._ending.wait(pause)
 
     def _report(self, error: Exception) -> None:
         known = isinstance(error, HyperfsadError)
-        text = str(error) if known else "The folder cannot be watched now; see the log."
-        if text != self._problem:  # once, not every two seconds
-            LOG.warning("watching for %s: %s", self._product, text, exc_info=not known)
-        self._problem = text.replace(str(self._folder), "the folder")
+        found = error if isinstance(error, HyperfsadError) else HyperfsadError("watch-failed")
+        told = public(found, {str(self._folder): "the folder"}).worded(STATION)
+        if told != self.state.problem:  # once, not every two seconds
+            LOG.warning("watching for %s: %s", self._product, error, exc_info=not known)
+        self.state.problem = told
 
     def _follow(self) -> None:
         product = self._desk.products.find(self._product)
-        self._state["product_id"] = product
+        self.state.product_id = product
         key = hashlib.sha256(f"{product}\n{self._folder}".encode(errors="surrogateescape"))
-        ledger = self._desk.files.folder / FOLDER / key.hexdigest()[:32]
-        with contextlib.closing(_Judge(self._desk, product, self._ending)) as judge:
+        ledger = self._desk.files.folder / LEDGERS / key.hexdigest()[:32]
+        with contextlib.closing(_QueuedDetector(self._desk, product, self._ending)) as judge:
             self._watcher = Watcher(
                 judge, self._folder, ledger, heatmaps=False, persist=judge.keep, notify=self._tell
             )
             if self._ending.is_set():
                 return
-            self._problem = None
+            self.state.problem = None
             for result in self._watcher.run():
-                self._state["judged"] += 1
-                self._state["failed"] += result.error is not None
+                self.state.judged += 1
+                self.state.failed += result.error is not None
                 if result.error is not None:
                     LOG.warning("watching for %s: %s", self._product, result.error)
 
@@ -119,12 +118,12 @@ class WatchedFolder:
         LOG.info("watching for %s: %s", self._product, text)
 
 
-class _Judge:
+class _QueuedDetector:
     """What the watcher takes for a detector: the product's own, as it is at each picture."""
 
     encoder_ = threshold_ = None  # the engine has its own
 
-    def __init__(self, desk: Desk, product: str, ending: threading.Event) -> None:
+    def __init__(self, desk: InspectionDesk, product: str, ending: threading.Event) -> None:
         self._desk, self._product, self._ending = desk, product, ending
         self._judged: tuple[Picture, int] | None = None
 
@@ -142,8 +141,8 @@ class _Judge:
                 return None
             try:
                 picture = checked_picture(upload, self._desk.limits)
-            except TooLargeError as error:
-                raise ImageError(str(error)) from error
+            except RefusedError as error:
+                raise ImageError(error.code, **error.facts) from error
             _, detector, revision = self._desk.products.detector(self._product)
             result = self._result(detector, picture)
             self._judged = picture, revision
@@ -159,7 +158,7 @@ class _Judge:
         picture, revision = self._judged
         name = f"{self._product} {stamp[0]} {stamp[1]} {result.image}"
         key = hashlib.blake2b(name.encode(errors="surrogateescape"), digest_size=16).hexdigest()
-        self._desk.inspections.add_once(key, self._product, revision, picture, result)
+        self._desk.inspections.add(self._product, revision, [(picture, result)], key)
 
     def close(self) -> None:
         """Removes the last copy, if it has not found its place in the store."""
@@ -170,7 +169,7 @@ class _Judge:
     def _copied(self, path: str) -> Upload:
         size, most = os.path.getsize(path), self._desk.limits.image_bytes
         if size > most:
-            raise ImageError(f"{path} is too large: at most {most / 1e6:g} MB are accepted.")
+            raise ImageError("upload-bytes", name=path, limit=most)
         files = self._desk.files
         files.check_space(size)
         place = files.upload()
@@ -180,16 +179,16 @@ class _Judge:
         except BaseException as error:
             place.unlink(missing_ok=True)
             if is_full(error):  # of ours: the picture is not to blame
-                raise FullError("The station's disk is full; free some space.") from error
+                raise FullError("disk-full") from error
             raise
 
     def _result(self, detector: Path, picture: Picture) -> AnomalyResult:
-        """Waits for a place in the line as long as it takes."""
+        """Waits for a place in the queue as long as it takes."""
         while True:
             try:
-                with self._desk.engine.reserved(1) as places:
-                    (future,) = places.inspect(detector, [picture])
+                with self._desk.engine.reserved(1) as enter:
+                    (future,) = enter(detector, [picture])
                 return future.result()
-            except BusyError as error:
-                if self._ending.wait(min(error.retry_after or 1, AGAIN)):
+            except BusyError:
+                if self._ending.wait(RETRY):
                     raise

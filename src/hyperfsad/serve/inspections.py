@@ -15,23 +15,23 @@ from sqlalchemy import select
 from ..images.loading import LARGEST_DRAWN, load_image
 from ..results.heatmap import HeatMap, map_overlay, thumbnail
 from ..results.result import AnomalyResult
-from .engine import Detectors
-from .faults import GoneError, MissingError
-from .live import Live
+from .detectors import Detectors
+from .live import LiveFeed
 from .pictures import MEDIA_TYPES, Picture
-from .products import image_row
+from .refusals import GoneError, MissingError
+from .schemas import InspectionOut
 from .store.history import row_of
-from .store.models import Detail, Image, Inspection, Label, Support
-from .store.store import Store, inspection_of, new_id, now, product_of, remember_images
-from .store.trends import count_in
+from .store.models import Detail, Image, Inspection, LabelRow, Support, now
+from .store.store import Store, add_images, inspection_of, new_id, product_of
+from .store.trends import count_inspections
 
-VERDICTS = {True: "anomalous", False: "good", None: "unjudged"}
+VERDICT_NAMES = {True: "anomalous", False: "good", None: "unjudged"}
 
 
 class Inspections:
     """The inspections of a store."""
 
-    def __init__(self, store: Store, live: Live, *, originals: bool = True) -> None:
+    def __init__(self, store: Store, live: LiveFeed, *, originals: bool = True) -> None:
         """Without `originals`, only thumbnails and maps are kept."""
         self.store, self._live, self._originals = store, live, originals
         self._latest = 0
@@ -41,67 +41,60 @@ class Inspections:
         product_id: str,
         revision: int,
         judged: Sequence[tuple[Picture, AnomalyResult]],
-    ) -> list[dict[str, Any]]:
-        """Keeps verdicts; when this returns, they are on the disk, all of them."""
+        only_id: str | None = None,
+    ) -> list[InspectionOut]:
+        """Keeps verdicts; when this returns, they are on the disk, all of them.
+
+        A single verdict may have an id of the caller's, and is then not added again.
+        """
+        if only_id is not None:
+            with self.store.database.reading() as session:
+                if session.get(Inspection, only_id) is not None:
+                    return []
         rows = [
-            (picture, *_rows(new_id(), product_id, revision, picture, result))
+            _rows(only_id or new_id(), product_id, revision, picture, result)
             for picture, result in judged
         ]
-        return self._kept(product_id, rows)
-
-    def add_once(
-        self, inspection_id: str, product_id: str, revision: int, judged: Picture, by: AnomalyResult
-    ) -> None:
-        """Keeps a verdict under an id of the caller's; not again if it is there."""
-        with self.store.database.reading() as session:
-            if session.get(Inspection, inspection_id) is not None:
-                return
-        rows = (judged, *_rows(inspection_id, product_id, revision, judged, by))
-        self._kept(product_id, [rows])
-
-    def _kept(
-        self, product_id: str, rows: Sequence[tuple[Picture, Inspection, Detail]]
-    ) -> list[dict[str, Any]]:
+        pictures = [picture for picture, _ in judged]
         if self._originals:
-            for picture, *_ in rows:
+            for picture in pictures:
                 target = self.store.files.image(picture.upload.sha256, picture.suffix)
                 self.store.files.keep(picture.upload.path, target)
         with self.store.database.writing() as session:
             name = product_of(session, product_id).name
-            for _, inspection, _ in rows:
+            for inspection, _ in rows:
                 inspection.time = self._time()
-            remember_images(session, [image_row(picture, self._originals) for picture, *_ in rows])
-            session.add_all([inspection for _, inspection, _ in rows])
+            add_images(session, [picture.row(self._originals) for picture in pictures])
+            session.add_all([inspection for inspection, _ in rows])
             session.flush()
-            session.add_all([detail for *_, detail in rows])
+            session.add_all([detail for _, detail in rows])
             session.flush()
-            kept = [shown(inspection, detail, name, None) for _, inspection, detail in rows]
-            count_in(session, [inspection for _, inspection, _ in rows])
-        self._live.publish([one["verdict"] for one in kept])
-        return kept
+            added = [shown_inspection(inspection, detail, name) for inspection, detail in rows]
+            count_inspections(session, [inspection for inspection, _ in rows])
+        self._live.publish([one.verdict for one in added])
+        return added
 
     def _time(self) -> int:
-        """Later than that of every verdict before: who follows them live must not miss one. It is
-        asked for by the one who writes."""
+        """Later than that of every verdict before, so that a live reader misses none; called
+        while writing."""
         self._latest = max(now(), self._latest + 1)
         return self._latest
 
-    def get(self, inspection_id: str) -> dict[str, Any]:
+    def get(self, inspection_id: str) -> InspectionOut:
         """One inspection with its record."""
         with self.store.database.reading() as session:
             found, detail, product = inspection_of(session, inspection_id)
-            label = session.get(Label, inspection_id)
-            return shown(found, detail, product.name, label)
+            label = session.get(LabelRow, inspection_id)
+            return shown_inspection(found, detail, product.name, label)
 
     def original(self, inspection_id: str) -> tuple[Path, str]:
         """The file of the image, and its type."""
         with self.store.database.reading() as session:
             found, _, _ = inspection_of(session, inspection_id)
-            image = session.get(Image, found.image)
-            assert image is not None  # by its foreign key
+            image = session.get_one(Image, found.image)
             path = self.store.files.image(image.sha256, image.suffix)
         if not image.kept or not path.is_file():
-            raise GoneError("The original of this inspection is not kept any longer.")
+            raise GoneError("original-gone")
         return path, MEDIA_TYPES[image.suffix]
 
     def thumbnail(self, inspection_id: str) -> bytes:
@@ -123,7 +116,7 @@ class Inspections:
             path, _ = self.original(inspection_id)
         except GoneError:
             return self.thumbnail(inspection_id)
-        return encoded(load_image(path).reduced(LARGEST_DRAWN).rgb())
+        return _jpeg(load_image(path).reduced(LARGEST_DRAWN).rgb())
 
     def overlay(self, inspection_id: str) -> bytes:
         """The heat map over the image as `detect` draws it; over the thumbnail where the original
@@ -147,37 +140,38 @@ class Inspections:
             detail.drawing["words"],
             detail.drawing["note"],
         ).draw(picture)
-        return encoded(drawn)
+        return _jpeg(drawn)
 
     def evidence(
         self, detectors: Detectors, inspection_id: str, x: float | None, y: float | None
     ) -> dict[str, Any]:
         """Why the map has its value at a place, by the product's detector as it is now."""
-        found, name, detector = self._explained(inspection_id)
-        image = load_image(found, name)
-        return detectors.get(detector).explain(image, x, y).to_dict()
+        found: dict[str, Any] = self._evidence(detectors, inspection_id, x, y).to_dict()
+        return found
 
     def evidence_picture(
         self, detectors: Detectors, inspection_id: str, x: float | None, y: float | None
     ) -> bytes:
         """The same as a picture, with the good parts that the station has."""
-        path, name, detector = self._explained(inspection_id)
-        evidence = detectors.get(detector).explain(load_image(path, name), x, y)
+        evidence = self._evidence(detectors, inspection_id, x, y)
         with self.store.database.reading() as session:
             found, _, _ = inspection_of(session, inspection_id)
-            question = select(Image).join(Support, Support.image == Image.sha256)
-            learnt = session.scalars(question.where(Support.product_id == found.product_id))
+            query = select(Image).join(Support, Support.image == Image.sha256)
+            learnt = session.scalars(query.where(Support.product_id == found.product_id))
             normal = [self.store.files.image(image.sha256, image.suffix) for image in learnt]
         there = [path for path in normal if path.is_file()]
-        return encoded(evidence.plot(there, by_name=False))
+        return _jpeg(evidence.plot(there, by_name=False))
 
-    def _explained(self, inspection_id: str) -> tuple[Path, str, Path]:
+    def _evidence(
+        self, detectors: Detectors, inspection_id: str, x: float | None, y: float | None
+    ) -> Any:
         path, _ = self.original(inspection_id)
         with self.store.database.reading() as session:
             found, _, product = inspection_of(session, inspection_id)
         if product.detector is None:
-            raise MissingError(f"The product {product.name} was deleted; nothing explains it now.")
-        return path, found.name, self.store.files.detector(product.detector)
+            raise MissingError("product-deleted", product=product.name)
+        detector = detectors.get(self.store.files.detector(product.detector))
+        return detector.explain(load_image(path, found.name), x, y)
 
 
 def _rows(
@@ -191,7 +185,7 @@ def _rows(
         revision=revision,
         image=picture.upload.sha256,
         name=picture.name,
-        verdict=VERDICTS[result.anomalous],
+        verdict=VERDICT_NAMES[result.anomalous],
         score=result.score,
         threshold=result.threshold,
         strength=_finite(result.strength),
@@ -218,24 +212,21 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def shown(
-    inspection: Inspection, detail: Detail, product: str, label: Label | None
-) -> dict[str, Any]:
+def shown_inspection(
+    inspection: Inspection, detail: Detail, product: str, label: LabelRow | None = None
+) -> InspectionOut:
     """An inspection as the API shows it: the row of the history, and the record's own fields."""
-    record = {name: value for name, value in detail.record.items() if name != "image"}
-    return {
-        **record,
+    scores = {name: detail.record.get(f"score_{name}") for name in ("map", "cls", "missing")}
+    fields = {
+        **detail.record,
         **row_of(inspection, product),
         "words": detail.drawing["words"],
         "regions": detail.record["regions"],
-        "branches": {
-            name: detail.record[f"score_{name}"]
-            for name in ("map", "cls", "missing")
-            if detail.record.get(f"score_{name}") is not None
-        },
+        "branches": {name: score for name, score in scores.items() if score is not None},
         "defect": None if label is None else label.defect,
         "learnt": None if label is None else label.learnt,
     }
+    return InspectionOut(**fields)
 
 
 def _packed(result: AnomalyResult) -> bytes:
@@ -252,7 +243,7 @@ def _unpacked(content: bytes) -> tuple[NDArray[np.float32], NDArray[np.bool_] | 
         return arrays["map"], arrays.get("inside")
 
 
-def encoded(picture: Pillow.Image) -> bytes:
+def _jpeg(picture: Pillow.Image) -> bytes:
     """A drawn picture for browsers."""
     content = io.BytesIO()
     picture.save(content, "JPEG", quality=90, subsampling=0)

@@ -1,6 +1,5 @@
 """What a person says of an inspection: "fine", which the product learns, or "bad"."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,28 +11,25 @@ from ..errors import UsageError
 from ..images.loading import load_image
 from ..quality.evaluate import evaluate
 from ..quality.test_set import GOOD, TestImage, TestSet
-from .engine import Detectors
-from .faults import ConflictError, MissingError
+from .detectors import Detectors
 from .inspections import Inspections
-from .products import Products, told
-from .store.models import Image, Inspection, Label, Support
-from .store.store import Actor, Store, inspection_of, note, now, product_of
+from .products import Products, noted
+from .refusals import ConflictError, MissingError
+from .schemas import InspectionOut
+from .store.models import Image, Inspection, LabelRow, Support, now
+from .store.store import Actor, Store, audit, inspection_of, product_of
 
 FINE, BAD = "fine", "bad"
 
 
 @dataclass(frozen=True)
 class _Change:
-    """What a label does to a product: the detector files around it."""
+    """What a label does to a product: the detector files before and after it."""
 
     before: str
     after: str
     detector: HyperFSAD
-    notes: Sequence[str] = ()
-
-    def make(self, products: Products, session: Session, product_id: str) -> None:
-        """In the transaction of the label."""
-        products.replace(session, product_id, self.before, self.after, self.detector, self.notes)
+    notes: tuple[str, ...] = ()
 
 
 class Labels:
@@ -42,107 +38,119 @@ class Labels:
     def __init__(self, store: Store, products: Products, inspections: Inspections) -> None:
         self.store, self._products, self._inspections = store, products, inspections
 
-    def bad(self, actor: Actor, inspection_id: str, defect: str | None) -> dict[str, Any]:
-        """Keeps the image as a defect whose truth is known."""
+    def bad(self, actor: Actor, inspection_id: str, defect: str | None) -> InspectionOut:
+        """Keeps the image as a known defect."""
         self._inspections.original(inspection_id)
-        with self.store.database.writing() as session:
-            found, _, _ = inspection_of(session, inspection_id, change=True)
-            _require_none(session.get(Label, inspection_id))
-            found.label = BAD
-            session.add(_label(found, BAD, actor, defect=defect))
-            note(session, actor, "labelled bad", inspection_id, defect or "")
+        self._add(actor, inspection_id, BAD, defect=defect)
         return self._inspections.get(inspection_id)
 
     def fine(
         self, detectors: Detectors, actor: Actor, inspection_id: str, learn: bool
-    ) -> dict[str, Any]:
+    ) -> InspectionOut:
         """Keeps the image as a good part, which the product learns unless `learn` is False."""
         path, _ = self._inspections.original(inspection_id)
         with self.store.database.reading() as session:
             found, _, product = inspection_of(session, inspection_id)
-            _require_none(session.get(Label, inspection_id))
+            _require_unlabelled(session, inspection_id)
         if not learn:
-            self._keep_fine(actor, inspection_id, None)
+            self._add(actor, inspection_id, FINE)
             return self._inspections.get(inspection_id)
         with self._products.changing(detectors, product.id) as (before, detector):
             count = len(detector.support_)
-            with told(detector) as notes:
+            with noted(detector) as notes:
                 detector.extend([load_image(path, found.name)])
-            if len(detector.support_) == count:  # it was learnt before
-                self._keep_fine(actor, inspection_id, None)
-            else:
-                after = self._products.saved(detector)
-                self._keep_fine(actor, inspection_id, _Change(before, after, detector, notes))
+            change = None
+            if len(detector.support_) > count:  # otherwise it was learnt before
+                change = _Change(before, self._products.saved(detector), detector, tuple(notes))
+            self._add(actor, inspection_id, FINE, change)
         return self._inspections.get(inspection_id)
 
-    def _keep_fine(self, actor: Actor, inspection_id: str, change: "_Change | None") -> None:
+    def _add(
+        self,
+        actor: Actor,
+        inspection_id: str,
+        kind: str,
+        change: _Change | None = None,
+        defect: str | None = None,
+    ) -> None:
         """The label, and what the product has learnt because of it."""
         with self.store.database.writing() as session:
             found, _, product = inspection_of(session, inspection_id, change=True)
-            _require_none(session.get(Label, inspection_id))
+            _require_unlabelled(session, inspection_id)
             if change is not None:
-                change.make(self._products, session, product.id)
+                self._apply(session, product.id, change)
                 key = {"product_id": product.id, "image": found.image}
                 session.add(Support(**key, name=found.name, added=now()))
-            found.label = FINE
-            ends = (None, None) if change is None else (change.before, change.after)
-            session.add(_label(found, FINE, actor, learnt=change is not None, ends=ends))
-            told_more = "" if change is None else "learnt"
-            note(session, actor, "labelled fine", inspection_id, told_more)
+            found.label = kind
+            label = LabelRow(
+                inspection_id=found.id,
+                product_id=found.product_id,
+                kind=kind,
+                defect=defect,
+                time=now(),
+                role=actor.role,
+                learnt=change is not None,
+                before=None if change is None else change.before,
+                after=None if change is None else change.after,
+            )
+            session.add(label)
+            detail = "learnt" if change is not None else defect or ""
+            audit(session, actor, f"labelled {kind}", inspection_id, detail)
 
-    def undo(self, detectors: Detectors, actor: Actor, inspection_id: str) -> dict[str, Any]:
+    def _apply(self, session: Session, product_id: str, change: _Change) -> None:
+        before, after, detector, notes = change.before, change.after, change.detector, change.notes
+        self._products.replace(session, product_id, before, after, detector, notes)
+
+    def undo(self, detectors: Detectors, actor: Actor, inspection_id: str) -> InspectionOut:
         """Takes a label back; what was learnt because of it is forgotten.
 
         If nothing was learnt since, the product has the very file again that it had before.
         """
         with self.store.database.reading() as session:
             found, _, product = inspection_of(session, inspection_id)
-            label = session.get(Label, inspection_id)
+            label = session.get(LabelRow, inspection_id)
         if label is None:
-            raise MissingError("This inspection has no label.")
+            raise MissingError("label-missing")
         if not label.learnt or product.detector is None:
-            self._take_back(actor, inspection_id, None)
+            self._remove(actor, inspection_id, None)
             return self._inspections.get(inspection_id)
         with self._products.changing(detectors, product.id) as (current, detector):
-            if label.after == current and self._is_there(label.before):
-                after = label.before or ""
-                detector = detectors.get(self.store.files.detector(after))
+            former = self.store.files.detector(label.before or "")
+            # files of changes that others followed are swept some day
+            if label.before is not None and label.after == current and former.is_file():
+                after, detector = label.before, detectors.get(former)
             else:
                 path, _ = self._inspections.original(inspection_id)
-                with told(detector):
+                with noted(detector):
                     detector.forget([load_image(path, found.name).sha256()])
                 after = self._products.saved(detector)
-            self._take_back(actor, inspection_id, _Change(current, after, detector))
+            self._remove(actor, inspection_id, _Change(current, after, detector))
         return self._inspections.get(inspection_id)
 
-    def _take_back(self, actor: Actor, inspection_id: str, change: "_Change | None") -> None:
+    def _remove(self, actor: Actor, inspection_id: str, change: _Change | None) -> None:
         with self.store.database.writing() as session:
             found, _, product = inspection_of(session, inspection_id, change=True)
-            label = session.get(Label, inspection_id)
+            label = session.get(LabelRow, inspection_id)
             if label is None:
-                raise ConflictError("The label was taken back by somebody else meanwhile.")
+                raise ConflictError("label-removed")
             if change is not None:
-                change.make(self._products, session, product.id)
+                self._apply(session, product.id, change)
                 support = session.get(Support, {"product_id": product.id, "image": found.image})
                 if support is not None:
                     session.delete(support)
             session.delete(label)
             found.label = None
-            note(session, actor, "label undone", inspection_id, label.kind)
+            audit(session, actor, "label undone", inspection_id, label.kind)
 
-    def _is_there(self, detector: str | None) -> bool:
-        """Whether the file is: those of changes that others followed are swept some day."""
-        return detector is not None and self.store.files.detector(detector).is_file()
-
-    def evaluated(self, detectors: Detectors, product_id: str) -> dict[str, Any]:
+    def evaluate(self, detectors: Detectors, product_id: str) -> dict[str, Any]:
         """How good the verdicts are on what was labelled, as `hyperfsad evaluate` says."""
         with self.store.database.reading() as session:
             product = product_of(session, product_id)
             labelled = session.execute(
-                select(Label, Inspection, Image)
-                .join(Inspection, Inspection.id == Label.inspection_id)
+                select(LabelRow, Inspection, Image)
+                .join(Inspection, Inspection.id == LabelRow.inspection_id)
                 .join(Image, Image.sha256 == Inspection.image)
-                .where(Label.product_id == product_id, Image.kept)
+                .where(LabelRow.product_id == product_id, Image.kept)
                 .order_by(Inspection.time, Inspection.id)
             ).all()
             name, detector = product.name, self.store.files.detector(product.detector or "")
@@ -151,53 +159,29 @@ class Labels:
         for label, inspection, image in labelled:
             path = str(self.store.files.image(image.sha256, image.suffix))
             bad = label.kind == BAD
-            known = images.setdefault(
-                path, TestImage(path, bad, (label.defect or BAD) if bad else GOOD, None)
-            )
+            kind = (label.defect or BAD) if bad else GOOD
+            known = images.setdefault(path, TestImage(path, bad, kind, None))
             if known.anomalous != bad:
-                raise UsageError(f"{inspection.name} is labelled fine and bad; undo one of these.")
+                raise UsageError("labels-contradict", image=inspection.name)
             names.setdefault(path, f"{inspection.name} ({inspection.id})")
         if not images:
-            raise UsageError(f"No inspection of {name} has a label yet; label some.")
-        truth = TestSet(tuple(images.values()))
-        found = evaluate(detectors.get(detector), test_set=truth, file=f"{name}.hfsad")
+            raise UsageError("labels-missing", product=name)
+        test_set = TestSet(tuple(images.values()))
+        found = evaluate(detectors.get(detector), test_set=test_set, file=f"{name}.hfsad")
         renamed: dict[str, Any] = _renamed(found.to_dict(), names)
         return renamed
 
 
-def _label(
-    inspection: Inspection,
-    kind: str,
-    actor: Actor,
-    *,
-    defect: str | None = None,
-    learnt: bool = False,
-    ends: tuple[str | None, str | None] = (None, None),
-) -> Label:
-    return Label(
-        inspection_id=inspection.id,
-        product_id=inspection.product_id,
-        kind=kind,
-        defect=defect,
-        time=now(),
-        role=actor.role,
-        learnt=learnt,
-        before=ends[0],
-        after=ends[1],
-    )
-
-
-def _require_none(label: Label | None) -> None:
+def _require_unlabelled(session: Session, inspection_id: str) -> None:
+    label = session.get(LabelRow, inspection_id)
     if label is not None:
-        raise ConflictError(f"This inspection is labelled {label.kind} already; undo that first.")
+        raise ConflictError("label-known", label=label.kind)
 
 
 def _renamed(value: Any, names: dict[str, str]) -> Any:
-    """The same without paths of the store, which are nobody's business."""
+    """The same with the names of images instead of paths in the store."""
     if isinstance(value, str):
-        for path, name in names.items():
-            value = value.replace(path, name)
-        return value
+        return names.get(value, value)
     if isinstance(value, list | tuple):
         return [_renamed(one, names) for one in value]
     if isinstance(value, dict):

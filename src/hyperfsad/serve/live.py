@@ -1,4 +1,4 @@
-"""Who follows verdicts as they come: they are woken, and read what is new from the store.
+"""Readers that follow verdicts as they come: they are woken, and read what is new from the store.
 
 Nothing waits in memory, so a slow reader costs nothing, and one that was away reads on.
 """
@@ -7,35 +7,30 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
-from .faults import BusyError
+from .refusals import BusyError
 
-MOST = 200
-"""Readers at a time."""
+MAX_READERS = 200
 
 
-class Live:
+class LiveFeed:
     """Tells readers that there is something new, and that the station stops."""
 
     def __init__(self) -> None:
         self.closed = False
+        self.count: Callable[[Sequence[str]], object] = len
+        """Called with all verdicts, for the metrics."""
         self._lock = Lock()
         self._readers: dict[object, Callable[[], object]] = {}
-        self._counters: list[Callable[[Sequence[str]], None]] = []
 
     def publish(self, verdicts: Sequence[str]) -> None:
         """There are new verdicts in the store; called by any thread."""
-        for count in self._counters:
-            count(verdicts)
+        self.count(verdicts)
         self._wake()
 
-    def count(self, counter: Callable[[Sequence[str]], None]) -> None:
-        """Calls `counter` with all verdicts from now on."""
-        self._counters.append(counter)
-
     def check_room(self) -> None:
-        """Refuses when too many follow."""
-        if len(self._readers) >= MOST:
-            raise BusyError(f"{MOST} readers follow the verdicts already; ask later.", 30)
+        """Refuses when there are too many readers."""
+        if len(self._readers) >= MAX_READERS:
+            raise BusyError("live-full", limit=MAX_READERS, retry_after=30)
 
     @contextlib.contextmanager
     def following(self, wake: Callable[[], object]) -> Iterator[None]:

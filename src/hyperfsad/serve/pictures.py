@@ -4,13 +4,14 @@ import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ..errors import ImageError
 from ..images.loading import LoadedImage, load_image, opened_picture
 from ..messages import visible
-from .faults import TooLargeError
+from .refusals import TooLargeError
+from .store.models import now
 
-SUFFIXES = {
+FORMATS = {
     "PNG": (".png", "image/png"),
     "JPEG": (".jpg", "image/jpeg"),
     "BMP": (".bmp", "image/bmp"),
@@ -20,16 +21,16 @@ SUFFIXES = {
     "GIF": (".gif", "image/gif"),
     "PPM": (".ppm", "image/x-portable-pixmap"),
 }
-MEDIA_TYPES = dict(SUFFIXES.values())
+MEDIA_TYPES = dict(FORMATS.values())
 LONGEST_NAME = 120
 DECODERS = threading.BoundedSemaphore(4)
 """Pictures that are checked at once: one of 100 million pixels takes 300 MB."""
-HELD = 1 << 21
-"""Pixels of a picture that may wait decoded: 64 of them take 400 MB."""
+MAX_WAITING_PIXELS = 1 << 21
+"""Of a picture that may wait decoded: 64 of them take 400 MB."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class UploadLimits:
     """What one request may bring."""
 
     images: int = 64
@@ -51,7 +52,7 @@ class Upload:
     bytes: int
 
     def discard(self) -> None:
-        """Removes it, if it has not found its place."""
+        """Removes it, if it was not moved to its place."""
         self.path.unlink(missing_ok=True)
 
 
@@ -70,37 +71,29 @@ class Picture:
         """What people call it."""
         return self.upload.name
 
+    def row(self, kept: bool = True) -> dict[str, Any]:
+        """Its row in the store."""
+        width, height = self.size
+        own = {"sha256": self.upload.sha256, "suffix": self.suffix, "bytes": self.upload.bytes}
+        return {**own, "width": width, "height": height, "added": now(), "kept": kept}
+
     def load(self) -> LoadedImage:
         """The picture itself; its file must not have been moved yet."""
         return self.decoded or load_image(self.upload.path, self.name)
 
 
-def checked_picture(upload: Upload, limits: Limits) -> Picture:
-    """Opens an upload as what its content is, and decodes it all; `ImageError` if it is none."""
+def checked_picture(upload: Upload, limits: UploadLimits) -> Picture:
+    """Opens an upload as what its content is, and decodes it all; `ImageError` if it cannot."""
     with opened_picture(os.fspath(upload.path), upload.name) as opened:
         width, height = opened.size
-        suffix = SUFFIXES.get(opened.format or "", (".png", ""))[0]
+        suffix = FORMATS.get(opened.format or "", (".png", ""))[0]
     if width * height > limits.pixels:
-        raise TooLargeError(
-            f"{upload.name} has {width}×{height} pixels; at most"
-            f" {limits.pixels / 1e6:g} million are accepted."
-        )
+        facts = {"name": upload.name, "width": width, "height": height, "limit": limits.pixels}
+        raise TooLargeError("image-pixels", **facts)
     with DECODERS:
         image = load_image(upload.path, upload.name)
-        return Picture(upload, suffix, image.size, image if width * height <= HELD else None)
-
-
-def checked_pictures(uploads: list[Upload], limits: Limits) -> list[Picture]:
-    """All of them, or the error of the first that is no picture."""
-    return [checked_picture(upload, limits) for upload in uploads]
-
-
-def try_picture(upload: Upload, limits: Limits) -> Picture | str:
-    """The picture, or one sentence on what is wrong with it."""
-    try:
-        return checked_picture(upload, limits)
-    except (ImageError, TooLargeError) as error:
-        return str(error)
+    small = width * height <= MAX_WAITING_PIXELS
+    return Picture(upload, suffix, image.size, image if small else None)
 
 
 def clean_name(raw: str, otherwise: str = "image") -> str:

@@ -1,5 +1,6 @@
 """What can be done with products. All that changes a detector runs in the engine's thread."""
 
+import base64
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,16 +12,20 @@ from sqlalchemy.orm import Session
 
 from ..detector.detector import HyperFSAD
 from ..errors import DetectorFileError, UsageError
-from ..images.loading import LoadedImage
+from ..images.loading import LoadedImage, load_image
 from ..messages import silent
-from .engine import Detectors
-from .faults import ConflictError, MissingError
-from .notices import gathered, without_options
+from ..results.heatmap import thumbnail
+from .detectors import Detectors
+from .notices import gathered
 from .pictures import Picture, Upload
+from .refusals import ConflictError, GoneError, MissingError, public, station_text
+from .schemas import GoodPart, ProductOut
 from .store.history import iso
-from .store.models import Product, Support
-from .store.store import Actor, Store, new_id, note, now, product_of, remember_images
-from .summaries import summary_of
+from .store.models import Image, Product, Support, now
+from .store.store import Actor, Store, add_images, audit, new_id, product_of
+
+LISTED_GOOD_PARTS = 1000
+"""Names of good parts that a product's summary holds."""
 
 
 class Products:
@@ -29,16 +34,16 @@ class Products:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def all(self) -> list[dict[str, Any]]:
+    def all(self) -> list[ProductOut]:
         """The living products by name."""
         with self.store.database.reading() as session:
             living = select(Product).where(Product.detector.is_not(None)).order_by(Product.name)
-            return [described(product, brief=True) for product in session.scalars(living)]
+            return [shown_product(product, brief=True) for product in session.scalars(living)]
 
-    def get(self, product_id: str) -> dict[str, Any]:
+    def get(self, product_id: str) -> ProductOut:
         """One product, with its good parts."""
         with self.store.database.reading() as session:
-            return described(product_of(session, product_id))
+            return shown_product(product_of(session, product_id))
 
     def find(self, name: str) -> str:
         """The id of the living product of a name or an id."""
@@ -46,7 +51,7 @@ class Products:
             own = Product.detector.is_not(None), or_(Product.claimed == name, Product.id == name)
             found = session.scalar(select(Product.id).where(*own).order_by(Product.claimed != name))
         if found is None:
-            raise MissingError(f"There is no product {name} yet; make it.")
+            raise MissingError("product-not-made", product=name)
         return found
 
     def detector(self, product_id: str) -> tuple[str, Path, int]:
@@ -62,43 +67,40 @@ class Products:
         name: str,
         pictures: Sequence[Picture],
         rate: float,
-    ) -> dict[str, Any]:
+    ) -> ProductOut:
         """A product from good parts."""
         self._require_free(name)
-        detector = detectors.new()
-        with told(detector) as notes:
+        detector = detectors.unfitted.unfitted()
+        with noted(detector) as notes:
             detector.fit(loaded(pictures), false_alarm_rate=rate)
-        return self._added(actor, name, detector, notes, pictures, "product created")
+        return self._add(actor, name, detector, notes, pictures, "product created")
 
-    def bring(
-        self, detectors: Detectors, actor: Actor, name: str, upload: Upload
-    ) -> dict[str, Any]:
+    def upload(self, detectors: Detectors, actor: Actor, name: str, upload: Upload) -> ProductOut:
         """A product from a detector file."""
         self._require_free(name)
         try:
             detector = detectors.load(upload.path)
         except (DetectorFileError, UsageError) as error:  # the client knows it by another name
-            told = str(error).replace(str(upload.path), upload.name)
-            raise DetectorFileError(told) from error
-        return self._added(actor, name, detector, [], (), "product uploaded")
+            raise public(error, {str(upload.path): upload.name}) from error
+        return self._add(actor, name, detector, [], (), "product uploaded")
 
     def extend(
         self, detectors: Detectors, actor: Actor, product_id: str, pictures: Sequence[Picture]
-    ) -> dict[str, Any]:
+    ) -> ProductOut:
         """More good parts for a product."""
         with self.changing(detectors, product_id) as (before, detector):
             count = len(detector.support_)
-            with told(detector) as notes:
+            with noted(detector) as notes:
                 detector.extend(loaded(pictures))
             if len(detector.support_) == count:
-                raise ConflictError("The product has learnt all of these pictures already.")
+                raise ConflictError("images-known")
             after = self.saved(detector)
-            self.keep_images(pictures)
+            self._keep_images(pictures)
             with self.store.database.writing() as session:
                 product = self.replace(session, product_id, before, after, detector, notes)
-                self.support(session, product_id, pictures)
-                note(session, actor, "product extended", product_id, f"{len(pictures)} images")
-                return described(product)
+                _add_support(session, product_id, pictures)
+                audit(session, actor, "product extended", product_id, f"{len(pictures)} images")
+                return shown_product(product)
 
     def recalibrate(
         self,
@@ -110,10 +112,10 @@ class Products:
         rate: float,
         threshold: float | None = None,
         keep_outliers: bool = False,
-    ) -> dict[str, Any]:
+    ) -> ProductOut:
         """New thresholds: from further good parts, from those that were learnt, or by hand."""
         with self.changing(detectors, product_id) as (before, detector):
-            with told(detector) as notes:
+            with noted(detector) as notes:
                 if threshold is None:
                     images = loaded(pictures) if pictures else None
                     detector.calibrate(images, false_alarm_rate=rate, keep_outliers=keep_outliers)
@@ -122,30 +124,50 @@ class Products:
             after = self.saved(detector)
             with self.store.database.writing() as session:
                 product = self.replace(session, product_id, before, after, detector, notes)
-                told_threshold = f"threshold {detector.threshold_}"
-                note(session, actor, "product recalibrated", product_id, told_threshold)
-                return described(product)
+                detail = f"threshold {detector.threshold_}"
+                audit(session, actor, "product recalibrated", product_id, detail)
+                return shown_product(product)
 
-    def rename(self, actor: Actor, product_id: str, name: str) -> dict[str, Any]:
+    def rename(self, actor: Actor, product_id: str, name: str) -> ProductOut:
         """Another name for a product."""
-        with self._claiming(name), self.store.database.writing() as session:
+        with _claiming(name), self.store.database.writing() as session:
             product = product_of(session, product_id, change=True)
-            note(session, actor, "product renamed", product_id, f"{product.name} → {name}")
+            audit(session, actor, "product renamed", product_id, f"{product.name} → {name}")
             product.name = product.claimed = name
             product.changed = now()
             session.flush()
-            return described(product)
+            return shown_product(product)
 
     def delete(self, actor: Actor, product_id: str) -> None:
         """Deletes a product; its inspections stay in the history."""
         with self.store.database.writing() as session:
             product = product_of(session, product_id, change=True)
-            note(session, actor, "product deleted", product_id, product.name)
+            audit(session, actor, "product deleted", product_id, product.name)
             for one in session.scalars(select(Support).where(Support.product_id == product_id)):
                 session.delete(one)
             self.store.files.spare(product.detector or "")
             product.claimed = product.detector = None
             product.changed = now()
+
+    def good_parts(self, product_id: str) -> list[GoodPart]:
+        """The pictures that the station has; a detector file that was uploaded has none."""
+        with self.store.database.reading() as session:
+            product_of(session, product_id)
+            query = select(Support).where(Support.product_id == product_id)
+            found = session.scalars(query.order_by(Support.added, Support.name))
+            return [GoodPart(image=one.image, name=one.name, added=iso(one.added)) for one in found]
+
+    def good_part(self, product_id: str, image: str) -> bytes:
+        """A small JPEG of a good part."""
+        with self.store.database.reading() as session:
+            product_of(session, product_id)
+            if session.get(Support, {"product_id": product_id, "image": image}) is None:
+                raise MissingError("good-part-unknown")
+            found = session.get_one(Image, image)
+            path = self.store.files.image(found.sha256, found.suffix)
+        if not path.is_file():
+            raise GoneError("original-gone")
+        return base64.b64decode(thumbnail(load_image(path).rgb()))
 
     @contextlib.contextmanager
     def changing(self, detectors: Detectors, product_id: str) -> Iterator[tuple[str, HyperFSAD]]:
@@ -154,7 +176,7 @@ class Products:
         with self.store.database.alone(product_id):
             with self.store.database.reading() as session:
                 before = product_of(session, product_id).detector or ""
-            yield before, detectors.changeable(self.store.files.detector(before))
+            yield before, detectors.copy(self.store.files.detector(before))
 
     def saved(self, detector: HyperFSAD) -> str:
         """Writes a detector file to its place; returns its hash."""
@@ -173,37 +195,25 @@ class Products:
         before: str,
         after: str,
         detector: HyperFSAD,
-        notes: Sequence[str],
+        notes: Sequence[str] = (),
     ) -> Product:
         """Makes another detector file the current one, if no other process did so meanwhile."""
         product = product_of(session, product_id, change=True)
         if product.detector != before:
-            raise ConflictError(
-                f"{product.name} was changed by somebody else meanwhile; try again."
-            )
+            raise ConflictError("product-changed", product=product.name)
         self.store.files.spare(before)
         product.detector, product.summary = after, summary_of(detector, notes)
         product.revision += 1
         product.changed = now()
-        session.flush()
         return product
 
-    def keep_images(self, pictures: Sequence[Picture]) -> None:
+    def _keep_images(self, pictures: Sequence[Picture]) -> None:
         """Moves the files of good parts to their places."""
         for picture in pictures:
             target = self.store.files.image(picture.upload.sha256, picture.suffix)
             self.store.files.keep(picture.upload.path, target)
 
-    def support(self, session: Session, product_id: str, pictures: Sequence[Picture]) -> None:
-        """The rows of good parts."""
-        remember_images(session, [image_row(picture) for picture in pictures])
-        for picture in pictures:
-            key = {"product_id": product_id, "image": picture.upload.sha256}
-            if session.get(Support, key) is None:
-                session.add(Support(**key, name=picture.name, added=now()))
-                session.flush()
-
-    def _added(
+    def _add(
         self,
         actor: Actor,
         name: str,
@@ -211,48 +221,55 @@ class Products:
         notes: Sequence[str],
         pictures: Sequence[Picture],
         action: str,
-    ) -> dict[str, Any]:
+    ) -> ProductOut:
         after = self.saved(detector)
-        self.keep_images(pictures)
-        time = now()
+        self._keep_images(pictures)
         product = Product(
             id=new_id(),
             name=name,
             claimed=name,
-            created=time,
-            changed=time,
             revision=1,
             detector=after,
             summary=summary_of(detector, notes),
         )
-        with self._claiming(name), self.store.database.writing() as session:
+        product.created = product.changed = now()
+        with _claiming(name), self.store.database.writing() as session:
             session.add(product)
             session.flush()
-            self.support(session, product.id, pictures)
-            note(session, actor, action, product.id, name)
-            return described(product)
+            _add_support(session, product.id, pictures)
+            audit(session, actor, action, product.id, name)
+            return shown_product(product)
 
     def _require_free(self, name: str) -> None:
-        """Tells that a name is taken before any work is done."""
+        """Refuses a name that is taken before any work is done."""
         with self.store.database.reading() as session:
             if session.scalar(select(Product.id).where(Product.claimed == name)) is not None:
-                raise ConflictError(f"There is a product {name} already; choose another name.")
-
-    @contextlib.contextmanager
-    def _claiming(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except IntegrityError as error:
-            raise ConflictError(
-                f"There is a product {name} already; choose another name."
-            ) from error
+                raise ConflictError("product-name-taken", product=name)
 
 
 @contextlib.contextmanager
-def told(detector: HyperFSAD) -> Iterator[list[str]]:
-    """What a detector says while it learns, as notes for the answer."""
+def _claiming(name: str) -> Iterator[None]:
+    try:
+        yield
+    except IntegrityError as error:
+        raise ConflictError("product-name-taken", product=name) from error
+
+
+def _add_support(session: Session, product_id: str, pictures: Sequence[Picture]) -> None:
+    """The rows of good parts."""
+    add_images(session, [picture.row() for picture in pictures])
+    for picture in pictures:
+        key = {"product_id": product_id, "image": picture.upload.sha256}
+        if session.get(Support, key) is None:
+            session.add(Support(**key, name=picture.name, added=now()))
+            session.flush()
+
+
+@contextlib.contextmanager
+def noted(detector: HyperFSAD) -> Iterator[list[str]]:
+    """What a detector reports while it learns, as notes for the answer."""
     with gathered() as notes:
-        detector.notify = lambda text: notes.append(without_options(text))
+        detector.notify = lambda text: notes.append(station_text(text))
         try:
             yield notes
         finally:
@@ -264,38 +281,41 @@ def loaded(pictures: Sequence[Picture]) -> Iterator[LoadedImage]:
     return (picture.load() for picture in pictures)
 
 
-def image_row(picture: Picture, kept: bool = True) -> dict[str, Any]:
-    """The row of an uploaded image."""
-    width, height = picture.size
-    return {
-        "sha256": picture.upload.sha256,
-        "suffix": picture.suffix,
-        "bytes": picture.upload.bytes,
-        "width": width,
-        "height": height,
-        "added": now(),
-        "kept": kept,
-    }
-
-
-def described(product: Product, *, brief: bool = False) -> dict[str, Any]:
+def shown_product(product: Product, *, brief: bool = False) -> ProductOut:
     """A product as the API shows it."""
-    summary = dict(product.summary)
+    fields = {**product.summary, "created": iso(product.created), "changed": iso(product.changed)}
     if brief:
-        summary = {**summary, "images": [], "notes": []}
-    return {
-        "id": product.id,
-        "name": product.name,
-        "created": iso(product.created),
-        "changed": iso(product.changed),
-        "revision": product.revision,
-        **summary,
-    }
+        fields |= {"images": [], "notes": []}
+    return ProductOut(id=product.id, name=product.name, revision=product.revision, **fields)
 
 
 def product_name(text: str) -> str:
-    """A name that a person gave, or what is wrong with it."""
+    """A name that a person gave."""
     name = " ".join(text.split())
     if not name or len(name) > 100 or not name.isprintable():
-        raise UsageError("A product's name has 1 to 100 letters that can be printed.")
+        raise UsageError("product-name-invalid")
     return name
+
+
+def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
+    """What people and programs want to know of a detector without loading it."""
+    found = detector.calibration_
+    by_hand = found is None or detector.threshold_ != found.threshold
+    unset = None if detector.threshold_ is None else "hand"
+    return {
+        "good_parts": len(detector.support_),
+        "threshold": detector.threshold_,
+        "map_threshold": detector.map_threshold_,
+        "threshold_from": detector.threshold_from_,
+        "threshold_method": unset if found is None or by_hand else found.method,
+        "threshold_images": None if found is None or by_hand else found.images,
+        "threshold_stale": found is not None and not by_hand and found.stale,
+        "false_alarm_rate": None if found is None else found.rate,
+        "recipe": detector.settings.recipe,
+        "encoder": Path(detector.encoding_.name).name,  # a folder of this machine is not shown
+        "resolution": detector.encoding_.resolution,
+        "rotations": detector.rotations_,
+        "tiles": detector.tile_side_,
+        "notes": list(notes),
+        "images": [image.name for image in detector.support_[:LISTED_GOOD_PARTS]],
+    }

@@ -1,4 +1,4 @@
-"""Runs a station until it is told to stop."""
+"""Runs a station until it is asked to stop."""
 
 import contextlib
 import signal
@@ -11,21 +11,21 @@ from typing import Any
 import uvicorn
 
 from ..errors import UsageError, reason
-from ..messages import Notify, silent
+from ..messages import Notice, Notify, silent
 from .api.app import make_app
-from .api.logs import start_logs
+from .api.monitoring import start_logs
 from .notices import route_warnings
-from .settings import Settings
+from .settings import StationSettings
 from .station import Station
 
-HEAD = 20.0
-"""Seconds within which a request's head has to be there."""
-GRACE = 600
+HEAD_TIMEOUT = 20.0
+"""Seconds within which a request's head has to arrive."""
+SHUTDOWN_TIMEOUT = 600
 """Seconds that a stop waits for what was accepted."""
 
 
 def serve(
-    settings: Settings,
+    settings: StationSettings,
     *,
     detector: dict[str, Any],
     machine: dict[str, Any],
@@ -50,7 +50,7 @@ def serve(
             server_header=False,
             proxy_headers=False,
             ws="none",
-            timeout_graceful_shutdown=GRACE,
+            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
             h11_max_incomplete_event_size=32_768,
             ssl_certfile=settings.tls_cert,
             ssl_keyfile=settings.tls_key,
@@ -58,23 +58,21 @@ def serve(
         try:
             config.load()
         except OSError as error:  # also what ssl raises
-            raise UsageError(f"TLS cannot be used: {reason(error)}.") from error
+            raise UsageError("tls-unusable", reason=reason(error)) from error
         Server(config, station, notify).run([listening])
     finally:
         listening.close()
         station.close()
 
 
-def _socket(settings: Settings) -> socket.socket:
+def _socket(settings: StationSettings) -> socket.socket:
     """The port, opened before anything else is done."""
     kind = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=kind)
     except OSError as error:
-        raise UsageError(
-            f"Port {settings.port} on {settings.host} cannot be opened:"
-            f" {reason(error).lower()}; choose another one with --port and --host."
-        ) from error
+        facts = {"port": settings.port, "host": settings.host, "reason": reason(error).lower()}
+        raise UsageError("port-unusable", **facts) from error
 
 
 class Server(uvicorn.Server):
@@ -83,28 +81,28 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, station: Station, notify: Notify) -> None:
         super().__init__(config)
         self._station, self._notify = station, notify
-        self._silent: dict[Any, tuple[Any, float]] = {}
+        self._idle: dict[Any, tuple[Any, float]] = {}
 
     async def on_tick(self, counter: int) -> bool:
         """What uvicorn does ten times a second."""
         if counter % 10 == 0:
-            self._close_silent()
+            self._close_idle()
         return await super().on_tick(counter)
 
-    def _close_silent(self) -> None:
-        """Closes connections that are there without asking: uvicorn waits for a request's head
-        without end, so a few thousand half heads would take all places."""
+    def _close_idle(self) -> None:
+        """Closes connections that send no request: uvicorn waits for a request's head without end,
+        so a few thousand incomplete heads would take all places."""
         now = time.monotonic()
-        silent: dict[Any, tuple[Any, float]] = {}
+        idle: dict[Any, tuple[Any, float]] = {}
         for line in self.server_state.connections:
             cycle = getattr(line, "cycle", None)
             if cycle is None or cycle.response_complete:
-                known, since = self._silent.get(line, (cycle, now))
-                silent[line] = cycle, since if known is cycle else now
-        self._silent = silent
-        for line, (_, since) in silent.items():
+                known, since = self._idle.get(line, (cycle, now))
+                idle[line] = cycle, since if known is cycle else now
+        self._idle = idle
+        for line, (_, since) in idle.items():
             transport = getattr(line, "transport", None)
-            if now - since > HEAD and transport is not None:
+            if now - since > HEAD_TIMEOUT and transport is not None:
                 transport.close()
 
     async def startup(self, sockets: Any = None) -> None:
@@ -112,11 +110,11 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         host, port = sockets[0].getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        kind = "https" if self._station.settings.secure else "http"
-        self._notify(f"The station listens on {kind}://{shown}:{port} (Ctrl-C ends it).")
+        scheme = "https" if self._station.settings.secure else "http"
+        self._notify(Notice("station-listening", address=f"{scheme}://{shown}:{port}"))
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Waits for all requests; who follows verdicts would never end by themselves."""
+        """Waits for all requests; live readers would never end by themselves."""
         self._station.live.close()
         await super().shutdown(sockets)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import UsageError, reason
-from .pictures import Limits
+from .pictures import UploadLimits
 from .store.retention import Keep
 from .store.store import RESERVE
 
@@ -15,8 +15,8 @@ SHORTEST_TOKEN = 16
 
 
 @dataclass(frozen=True)
-class Settings:
-    """All that is told before a station starts."""
+class StationSettings:
+    """All that is chosen before a station starts."""
 
     store: Path
     host: str = "127.0.0.1"
@@ -29,10 +29,10 @@ class Settings:
     max_queue: int = 64
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: UploadLimits = field(default_factory=UploadLimits)
     reserve: int = RESERVE
     watch: tuple[tuple[str, Path], ...] = ()
-    """Products by name or id, and the folders whose pictures are judged for them."""
+    """Products by name or id, and the folders whose pictures are inspected for them."""
     names: tuple[str, ...] = ()
     """Further names under which browsers may ask for it, where there are no tokens."""
 
@@ -44,19 +44,16 @@ class Settings:
     def check(self) -> dict[str, str]:
         """Refuses what would be unsafe; returns the tokens by role."""
         if (self.tls_cert is None) != (self.tls_key is None):
-            raise UsageError("--tls-cert and --tls-key go together; give both.")
+            raise UsageError("tls-incomplete")
         if not 0 <= self.port < 65536:
-            raise UsageError(f"The port is 0 to 65535, not {self.port}.")
+            raise UsageError("port-range", given=self.port)
         if not 1 <= self.max_queue <= 10_000:
-            raise UsageError(f"--max-queue is 1 to 10000, not {self.max_queue}.")
+            raise UsageError("max-queue-range", given=self.max_queue)
         self._check_folders()
         if self.token is not None:
             return read_tokens(self.token)
         if not is_loopback(self.host):
-            raise UsageError(
-                f"On {self.host} others can reach the station, so it needs --token FILE, with the"
-                " rows `inspect: TOKEN` and `admin: TOKEN`; without it, only this machine may ask."
-            )
+            raise UsageError("token-required", host=self.host)
         return {}
 
     def _check_folders(self) -> None:
@@ -64,21 +61,19 @@ class Settings:
         for product, folder in self.watch:
             found = folder.resolve()
             if store == found or store in found.parents or found in store.parents:
-                raise UsageError(
-                    f"The folder {folder}, which {product} watches, and the store {self.store} lie"
-                    " in each other; choose another one."
-                )
+                facts = {"product": product, "folder": folder, "store": self.store}
+                raise UsageError("watch-inside-store", **facts)
             if found.exists() and not found.is_dir():
-                raise UsageError(f"{folder} is a file; name the folder to watch.")
+                raise UsageError("watch-not-a-folder", folder=folder)
         if len(set(self.watch)) < len(self.watch):
-            raise UsageError("--watch names a product and a folder twice; leave one out.")
+            raise UsageError("watch-repeated")
 
 
-def watched(text: str) -> tuple[str, Path]:
-    """Reads what `--watch` says: PRODUCT=FOLDER."""
+def parse_watch(text: str) -> tuple[str, Path]:
+    """Reads PRODUCT=FOLDER."""
     product, _, folder = text.partition("=")
     if not product.strip() or not folder.strip():
-        raise UsageError(f"--watch is as bolt=/camera/line1, not {text!r}.")
+        raise UsageError("watch-invalid", given=text)
     return product.strip(), Path(folder.strip())
 
 
@@ -97,22 +92,17 @@ def read_tokens(path: Path) -> dict[str, str]:
     try:
         rows = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The token file {path} cannot be read: {reason(error)}.") from error
+        raise UsageError("token-file-unreadable", file=path, reason=reason(error)) from error
     found: dict[str, str] = {}
     for row in filter(None, map(str.strip, rows)):
         role, _, token = (part.strip() for part in row.partition(":"))
         if role not in ROLES or role in found:
-            raise UsageError(
-                f"The token file {path} has one row `inspect: TOKEN` and one `admin: TOKEN`."
-            )
+            raise UsageError("token-file-rows", file=path)
         if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
-            raise UsageError(
-                f"The token of {role} in {path} needs at least {SHORTEST_TOKEN} plain characters;"
-                ' make one with `python -c "import secrets; print(secrets.token_urlsafe())"`.'
-            )
+            raise UsageError("token-too-short", role=role, file=path, shortest=SHORTEST_TOKEN)
         found[role] = token
     if ADMIN not in found:
-        raise UsageError(f"The token file {path} has no row `admin: TOKEN`.")
+        raise UsageError("token-admin-missing", file=path)
     if len(set(found.values())) < len(found):
-        raise UsageError(f"The token file {path} gives two roles the same token.")
+        raise UsageError("token-repeated", file=path)
     return found

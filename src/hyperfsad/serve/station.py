@@ -1,44 +1,36 @@
 """The station: its store, its engine, and what both can do together."""
 
-import logging
 import threading
-from pathlib import Path
 from typing import Any
 
 from ..detector.detector import HyperFSAD
 from ..encoders.runtime import INT8, named_engine, precision_of
 from ..errors import UsageError
 from ..messages import Notify, silent
-from .coverage import Advisor
-from .engine import Engine
-from .folders import Desk, WatchedFolder
-from .goodparts import GoodParts
+from .engine import StationEngine
+from .folders import InspectionDesk, WatchedFolder
 from .inspections import Inspections
 from .labels import Labels
-from .live import Live
+from .live import LiveFeed
+from .notices import LOG
 from .products import Products
-from .settings import Settings
-from .store.store import Actor, Store, note
-from .trends import Trends
+from .settings import StationSettings
+from .store.store import Actor, Store, audit
 
-LOG = logging.getLogger("hyperfsad.serve")
-TIDY = 600.0
-"""Seconds between two looks at what need not be kept."""
+TIDY_EVERY = 600.0
+"""Seconds between two removals of what need not be kept."""
 
 
 class Station:
     """Opened before the first request, closed after the last one."""
 
     def __init__(
-        self, settings: Settings, detector: dict[str, Any], machine: dict[str, Any]
+        self, settings: StationSettings, detector: dict[str, Any], machine: dict[str, Any]
     ) -> None:
         """`detector` holds the arguments of `HyperFSAD` for new products, `machine` those with
         which detector files are loaded."""
         if precision_of(named_engine(machine.get("engine", "auto"))) == INT8:
-            raise UsageError(
-                "The engine openvino-int8 is calibrated on one product, and a station has many;"
-                " take openvino."
-            )
+            raise UsageError("station-with-int8")
         self.settings = settings
         self.store = Store(
             settings.store.absolute(),
@@ -46,17 +38,15 @@ class Station:
             keep=settings.keep,
             reserve=settings.reserve,
         )
-        self.engine = Engine(
+        self.engine = StationEngine(
             lambda: HyperFSAD(**detector, **machine), machine, max_queue=settings.max_queue
         )
-        self.live = Live()
+        self.live = LiveFeed()
         self.products = Products(self.store)
-        self.good_parts = GoodParts(self.store)
         self.inspections = Inspections(self.store, self.live, originals=settings.originals)
         self.labels = Labels(self.store, self.products, self.inspections)
-        self.trends = Trends(self.store)
-        self.advisor = Advisor(self.store, self.products)
-        self.folders = [self._watched(product, folder) for product, folder in settings.watch]
+        desk = InspectionDesk(self.engine, self.products, self.inspections, settings.limits)
+        self.folders = [WatchedFolder(desk, product, folder) for product, folder in settings.watch]
         self._ending = threading.Event()
         self._tidier = threading.Thread(target=self._tidy, name="hyperfsad-tidy", daemon=True)
 
@@ -68,10 +58,6 @@ class Station:
         for folder in self.folders:
             folder.start()
         return self
-
-    def _watched(self, product: str, folder: Path) -> WatchedFolder:
-        desk = Desk(self.engine, self.products, self.inspections, self.settings.limits)
-        return WatchedFolder(desk, product, folder)
 
     def close(self) -> None:
         """Finishes what was accepted, then closes the store."""
@@ -88,14 +74,14 @@ class Station:
         while True:
             try:
                 if removed := self.store.expire():
-                    LOG.info("%d originals were removed, as --keep says", removed)
+                    LOG.info("retention removed %d originals", removed)
                     with self.store.database.writing() as session:
-                        told = f"{removed} images"
-                        note(session, Actor("station"), "originals removed", "", told)
-                if self._ending.wait(TIDY):
+                        detail = f"{removed} images"
+                        audit(session, Actor("station"), "originals removed", "", detail)
+                if self._ending.wait(TIDY_EVERY):
                     return
                 self.store.sweep()
             except Exception:  # a full disk or a database that is away must not end it
                 LOG.exception("the store could not be tidied")
-                if self._ending.wait(TIDY):
+                if self._ending.wait(TIDY_EVERY):
                     return

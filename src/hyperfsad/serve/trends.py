@@ -3,7 +3,7 @@
 import math
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from sqlalchemy import ColumnElement, func, select, tuple_
@@ -13,73 +13,71 @@ from ..decisions.thresholds import Calibration
 from ..detector.file import open_file
 from ..errors import UsageError
 from ..quality.drift import MIN_CALIBRATION, DriftReport, monitor_scores
-from .store.history import iso
-from .store.models import Inspection, Product
-from .store.store import Store, now, product_of
-from .store.trends import QUANTILES, SPANS, quantiles, trend
+from .schemas import CalibrationOut, DriftOut, Moment, TrendOut, TrendPoint
+from .store.history import PLACE, iso
+from .store.models import Inspection, Product, now
+from .store.store import Store, product_of
+from .store.trends import PERIODS, QUANTILES, quantiles, trend
 
-USUAL = {"hour": 48, "day": 30}
-"""Periods of a trend, unless somebody asks for others."""
-MOST = {"hour": 744, "day": 800}
-RUN = 500
-"""The test looks at the latest 500 to 1000 inspections since the product changed. Each
-such run has its own chance of a false alarm."""
+Step: TypeAlias = Literal["hour", "day"]
+DEFAULT_PERIODS = {"hour": 48, "day": 30}
+MAX_PERIODS = {"hour": 744, "day": 800}
+DRIFT_RUN = 500
+"""The test covers the latest 500 to 1000 inspections since the product changed. Each such run has
+its own chance of a false alarm."""
 REFERENCE = 40
 """Inspections after a change that stand for normal, where the product was calibrated without
 further good parts."""
-ADDED = 5
-"""Inspections that are named to be looked at and learnt."""
-FALSE_ALARMS = 0.01
-DEFECTS = 0.05
-"""Bad parts among the inspections that raise no alarm. Simulated with moves of 1.5 deviations after
-200 inspections: known at the 18th (median); without any the 15th."""
+PROPOSED_AFTER_DRIFT = 5
+"""Inspections that are named for a person to check and teach."""
+DRIFT_FALSE_ALARMS = 0.01
+DRIFT_DEFECTS = 0.05
+"""Share of bad parts that raise no alarm. Simulated with moves of 1.5 deviations after 200
+inspections: known at the 18th (median); without any the 15th."""
 
 
-class Trends:
-    """Of a store."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    def of(self, product_id: str, step: str, since: int | None, until: int | None) -> Any:
-        """The quantiles of scores in every hour or day, shares of anomalous parts, and drift."""
-        length = SPANS[step]
-        until = now() + 1 if until is None else until
-        since = max(0, until - USUAL[step] * length) if since is None else since
-        if since >= until:
-            raise UsageError("`since` comes before `until`; exchange them.")
-        if until - since > MOST[step] * length:
-            other = "; ask for days" if step == "hour" else ""
-            raise UsageError(f"A trend by {step} has at most {MOST[step]} {step}s{other}.")
-        with self.store.database.reading() as session:
-            product = product_of(session, product_id)
-            calibration = _calibration(self.store.files.detector(product.detector or ""))
-            points = [_point(row) for row in trend(session, product_id, step, since, until)]
-            drift = _drift(session, product, calibration)
-        return {
-            "product": product.name,
-            "product_id": product.id,
-            "step": step,
-            "since": iso(since),
-            "until": iso(until),
-            "threshold": product.summary["threshold"],
-            "calibration": _described(calibration),
-            "points": points,
-            "drift": drift,
-        }
+def product_trend(
+    store: Store,
+    product_id: str,
+    step: Literal["hour", "day"],
+    since: int | None,
+    until: int | None,
+) -> TrendOut:
+    """The quantiles of scores in every hour or day, shares of anomalous parts, and drift."""
+    length = PERIODS[step]
+    until = now() + 1 if until is None else until
+    since = max(0, until - DEFAULT_PERIODS[step] * length) if since is None else since
+    if since >= until:
+        raise UsageError("trend-reversed")
+    if until - since > MAX_PERIODS[step] * length:
+        raise UsageError("trend-too-long", step=step, limit=MAX_PERIODS[step])
+    with store.database.reading() as session:
+        product = product_of(session, product_id)
+        calibration = _calibration(store.files.detector(product.detector or ""))
+        return TrendOut(
+            product=product.name,
+            product_id=product.id,
+            step=step,
+            since=iso(since),
+            until=iso(until),
+            threshold=product.summary["threshold"],
+            calibration=_described(calibration),
+            points=[_point(row) for row in trend(session, product_id, step, since, until)],
+            drift=_drift(session, product, calibration),
+        )
 
 
-def _point(row: Any) -> dict[str, Any]:
+def _point(row: Any) -> TrendPoint:
     judged = row.count - row.unjudged
-    return {
-        "time": iso(row.start),
-        "count": row.count,
-        "anomalous": row.anomalous,
-        "unjudged": row.unjudged,
-        "share": row.anomalous / judged if judged else None,
-        "score": quantiles(row.scores),
-        "strength": quantiles(row.strengths),
-    }
+    return TrendPoint(
+        time=iso(row.start),
+        count=row.count,
+        anomalous=row.anomalous,
+        unjudged=row.unjudged,
+        share=row.anomalous / judged if judged else None,
+        score=quantiles(row.scores),
+        strength=quantiles(row.strengths),
+    )
 
 
 @lru_cache(maxsize=64)
@@ -96,23 +94,21 @@ def _strengths(calibration: Calibration | None) -> tuple[float, ...]:
     return calibration.scores
 
 
-def _described(calibration: Calibration | None) -> dict[str, Any] | None:
+def _described(calibration: Calibration | None) -> CalibrationOut | None:
     if calibration is None:
         return None
     known = _strengths(calibration)
     places = [min(len(known) - 1, math.floor(share * len(known))) for share in QUANTILES]
-    return {
-        "words": calibration.words,
-        "images": calibration.images,
-        "false_alarm_rate": calibration.rate,
-        "stale": calibration.stale,
-        "strength": [known[place] for place in places] if known else None,
-    }
+    return CalibrationOut(
+        words=calibration.words,
+        images=calibration.images,
+        false_alarm_rate=calibration.rate,
+        stale=calibration.stale,
+        strength=[known[place] for place in places] if known else None,
+    )
 
 
-def _drift(
-    session: Session, product: Product, calibration: Calibration | None
-) -> dict[str, Any] | None:
+def _drift(session: Session, product: Product, calibration: Calibration | None) -> DriftOut | None:
     """The test of `hyperfsad drift` over strengths; None while there is nothing to compare."""
     known: list[float] = list(_strengths(calibration))
     own = [Inspection.product_id == product.id, Inspection.revision == product.revision]
@@ -122,24 +118,31 @@ def _drift(
     if not calibrated:
         first = REFERENCE
         known = [value for _, _, value in _values(session, own, 0, REFERENCE)]
-    start = first + RUN * max(0, (count - first) // RUN - 1)
-    found = _values(session, own, start, 2 * RUN)
+    start = first + DRIFT_RUN * max(0, (count - first) // DRIFT_RUN - 1)
+    found = _values(session, own, start, 2 * DRIFT_RUN)
     if not found or len(known) < MIN_CALIBRATION:
         return None
     stream = [(name, value) for name, _, value in found]
-    report = monitor_scores(known, stream, false_alarms=FALSE_ALARMS, defects=DEFECTS)
+    report = monitor_scores(known, stream, false_alarms=DRIFT_FALSE_ALARMS, defects=DRIFT_DEFECTS)
     times = {name: iso(time) for name, time, _ in found}
-    return {
-        "moved": report.alarm_at is not None,
-        "evidence": math.exp(min(700.0, max(step.capital for step in report.steps))),
-        "needed": 1 / FALSE_ALARMS,
-        "reference": "calibration" if calibrated else "first inspections",
-        "compared_with": len(known),
-        "inspections": len(stream),
-        "since": _place(report, report.moved_at, times),
-        "known": _place(report, report.alarm_at, times),
-        "add": _ordinary(report),
-    }
+
+    def moment(place: int | None) -> Moment | None:
+        if place is None:
+            return None
+        name = report.names[place]
+        return Moment(inspection=name, time=times[name])
+
+    return DriftOut(
+        moved=report.alarm_at is not None,
+        evidence=math.exp(min(700.0, max(step.capital for step in report.steps))),
+        needed=1 / DRIFT_FALSE_ALARMS,
+        reference="calibration" if calibrated else "first inspections",
+        compared_with=len(known),
+        inspections=len(stream),
+        since=moment(report.moved_at),
+        known=moment(report.alarm_at),
+        add=_ordinary(report),
+    )
 
 
 def _ordinary(report: DriftReport) -> list[str]:
@@ -147,8 +150,8 @@ def _ordinary(report: DriftReport) -> list[str]:
     if report.moved_at is None:
         return []
     since = report.scores[report.moved_at :]
-    apart = np.abs(since - np.median(since))
-    return [report.names[report.moved_at + place] for place in apart.argsort(kind="stable")[:ADDED]]
+    order = np.abs(since - np.median(since)).argsort(kind="stable")
+    return [report.names[report.moved_at + place] for place in order[:PROPOSED_AFTER_DRIFT]]
 
 
 def _values(
@@ -156,19 +159,12 @@ def _values(
 ) -> list[tuple[str, int, float]]:
     """Id, time and strength of some inspections in their order, without those labelled bad; where
     there is no threshold, the score."""
-    place = Inspection.time, Inspection.id
     first = session.execute(
-        select(*place).where(*own).order_by(*place).offset(start).limit(1)  # in the index alone
+        select(*PLACE).where(*own).order_by(*PLACE).offset(start).limit(1)  # in the index alone
     ).one_or_none()
     if first is None:
         return []
     value = func.coalesce(Inspection.strength, Inspection.score)
-    question = select(*place, value, Inspection.label).where(*own, tuple_(*place) >= tuple_(*first))
-    rows = session.execute(question.order_by(*place).limit(count))
+    query = select(*PLACE, value, Inspection.label).where(*own, tuple_(*PLACE) >= tuple_(*first))
+    rows = session.execute(query.order_by(*PLACE).limit(count))
     return [(name, time, value) for time, name, value, label in rows if label != "bad"]
-
-
-def _place(report: DriftReport, place: int | None, times: dict[str, str]) -> dict[str, str] | None:
-    if place is None:
-        return None
-    return {"inspection": report.names[place], "time": times[report.names[place]]}

@@ -1,5 +1,147 @@
 """Sentences about `serve`."""
 
-from . import Sentences
+from . import Options, Sentences
 
-SERVE_SENTENCES: Sentences = {}
+
+def _request_invalid(option: Options, field: str | None, reason: str) -> str:
+    return f"{field or 'The request'}: {reason}."
+
+
+def _disk_nearly_full(option: Options, free: int, reserve: int) -> str:
+    return (
+        f"The station's disk is nearly full ({free / 1e6:.0f} MB are left, and"
+        f" {reserve / 1e6:.0f} MB stay free): nothing more is accepted until there is space;"
+        f" delete files or lower {option['keep']}."
+    )
+
+
+def _image_pixels(option: Options, name: str, width: int, height: int, limit: int) -> str:
+    return f"{name} has {width}×{height} pixels; at most {limit / 1e6:g} million are accepted."
+
+
+def _upload_bytes(option: Options, name: str, limit: int) -> str:
+    return f"{name} is too large: at most {limit / 1e6:g} MB are accepted."
+
+
+def _images_unusable(option: Options, reason: str) -> str:
+    return reason
+
+
+def _trend_too_long(option: Options, step: str, limit: int) -> str:
+    return f"A trend by {step} has at most {limit} {step}s{'; ask for days' * (step == 'hour')}."
+
+
+SERVE_SENTENCES: Sentences = {
+    # requests
+    "address-unknown": "There is nothing at this address.",
+    "method-unknown": "This address does not have this method.",
+    "request-refused": "The request was refused: {reason}.",
+    "request-invalid": _request_invalid,
+    "request-failed": "The station could not do this; its log says why under {request}.",
+    "request-too-large": "The request is larger than the {limit:,} bytes that are accepted.",
+    "not-signed-in": "Sign in first, or send the header `Authorization: Bearer TOKEN`.",
+    "authorization-kind": "The header has the form `Authorization: Bearer TOKEN`.",
+    "token-unknown": "The token is not known here.",
+    "tokens-wrong": "Too many wrong tokens; try again in {retry_after} s.",
+    "admin-required": "Your role may inspect and look; this needs the role admin.",
+    "teaching-needs-admin": "Teaching a product needs the role admin; set `learn` to false.",
+    "forgetting-needs-admin": "The product has learnt this image; only the role admin can undo it.",
+    "host-foreign": "This station answers on this machine only, as localhost.",
+    "origin-foreign": "Another site's page may not change anything here.",
+    "header-missing": "With a cookie, a change needs the header {header}.",
+    "cursor-unknown": "The cursor does not come from this station; begin without one.",
+    "time-range": "The time {given} is out of range.",
+    # the station at work
+    "station-listening": "The station listens on {address} (Ctrl-C ends it).",
+    "station-stopping": "The station is stopping; try again when it is back.",
+    "queue-full": "{taken} of {limit} places in the queue are taken; try again in {retry_after} s.",
+    "live-full": "{limit} readers follow the verdicts already; try again later.",
+    "encoder-loading": "The encoder is being loaded.",
+    "database-silent": "The database does not answer.",
+    "database-away": "The station's database does not answer: nothing was done; try again.",
+    "disk-full": "The station's disk is full: nothing of this request was kept; free some space.",
+    "disk-nearly-full": _disk_nearly_full,
+    "watch-failed": "The folder cannot be watched now; see the log.",
+    # uploads
+    "form-required": "Send a form of the type multipart/form-data.",
+    "form-damaged": "The form is damaged or incomplete; send it again.",
+    "field-unknown": "The form has no field {field}.",
+    "field-too-long": "The field {field} is too long.",
+    "field-not-a-number": "The field {field} is a number, not {given}.",
+    "file-field": "Files go into the field {field}.",
+    "files-too-many": "At most {limit} files are accepted at once.",
+    "upload-missing": "Send at least one file in the field {field}.",
+    "upload-bytes": _upload_bytes,
+    "upload-slow": "The upload is too slow; try again on a faster connection.",
+    "upload-stopped": "The request stopped before it was complete.",
+    "image-pixels": _image_pixels,
+    "images-unusable": _images_unusable,
+    "parquet-missing": "Parquet needs a further package on the station: pip install"
+    " 'hyperfsad[serve]' ({module} is missing); use CSV meanwhile.",
+    # products and inspections
+    "product-unknown": "There is no product {product}.",
+    "product-not-made": "There is no product {product} yet; create it.",
+    "product-deleted": "The product {product} was deleted; nothing explains the verdict now.",
+    "product-changed": "{product} was changed by somebody else meanwhile; try again.",
+    "product-name-taken": "There is a product {product} already; choose another name.",
+    "product-name-invalid": "A product's name has 1 to 100 printable characters.",
+    "images-known": "The product has learnt all of these pictures already.",
+    "good-part-unknown": "The product has not learnt this picture.",
+    "threshold-or-images": "Give either a threshold, or good parts and a false_alarm_rate.",
+    "inspection-unknown": "There is no inspection {inspection}.",
+    "original-gone": "The original of this picture is not kept any longer.",
+    "label-known": "This inspection is labelled {label} already; undo that first.",
+    "label-missing": "This inspection has no label.",
+    "label-removed": "The label was taken back by somebody else meanwhile.",
+    "fine-with-defect": "A part that is fine has no defect.",
+    "labels-contradict": "{image} is labelled fine and bad; undo one of the two.",
+    "labels-missing": "No inspection of {product} has a label yet; label some.",
+    "trend-reversed": "`since` comes before `until`; swap them.",
+    "trend-too-long": _trend_too_long,
+    "detector-replaced": "The detector file was replaced just now; try again.",
+    "detector-precision": "The detector computes in {made}, and this station in {station}; fit it"
+    " with {option[engine]} {engine}.",
+    "detector-encoder-missing": "The detector needs the encoder {encoder}, which this station does"
+    " not have; fetch it with `hyperfsad encoders fetch {encoder}`.",
+    "detector-encoder-folder": "The detector was made with an encoder from a folder of another"
+    " machine, and this station works with {encoder}; fit it with {encoder}.",
+    # starting a station
+    "station-with-int8": "The engine openvino-int8 is calibrated on one product, and a station has"
+    " many; use openvino.",
+    "tls-incomplete": "{option[tls_cert]} and {option[tls_key]} go together; give both.",
+    "tls-unusable": "TLS cannot be used: {reason}.",
+    "port-range": "The port is 0 to 65535, not {given}.",
+    "port-unusable": "Port {port} on {host} cannot be opened: {reason}; choose another one with"
+    " {option[port]} and {option[host]}.",
+    "max-queue-range": "{option[max_queue]} is 1 to 10000, not {given}.",
+    "token-required": "On {host} others can reach the station, so it needs {option[token]}: a file"
+    " with the rows `inspect: TOKEN` and `admin: TOKEN`; without it, only this machine may ask.",
+    "token-file-unreadable": "The token file {file} cannot be read: {reason}.",
+    "token-file-rows": "The token file {file} has one row `inspect: TOKEN` and one `admin: TOKEN`.",
+    "token-too-short": "The token of {role} in {file} needs at least {shortest} plain characters;"
+    ' make one with `python -c "import secrets; print(secrets.token_urlsafe())"`.',
+    "token-admin-missing": "The token file {file} has no row `admin: TOKEN`.",
+    "token-repeated": "The token file {file} gives two roles the same token.",
+    "watch-invalid": "{option[watch]} has the form bolt=/camera/line1, not {given!r}.",
+    "watch-inside-store": "The folder {folder}, which {product} watches, and the store {store} lie"
+    " inside each other; choose another one.",
+    "watch-not-a-folder": "{folder} is a file; name the folder to watch.",
+    "watch-repeated": "{option[watch]} names a product and a folder twice; leave one out.",
+    "keep-invalid": "{option[keep]} has the form 90d, 20GB or 90d,20GB, not {given!r}.",
+    "store-missing": "{folder} holds no station's database; name the folder of {option[store]}.",
+    "store-damaged": "{file} is missing, so the store is damaged.",
+    "store-too-new": "The store was written by a newer hyperfsad ({reason}); upgrade.",
+    "store-folder-differs": "{missing} of the {products} products in the database have no detector"
+    " file in {folder}; all stations of one database share one folder: name it with"
+    " {option[store]}.",
+    "database-unusable": "The database cannot be used: {reason}.",
+    "database-kind": "{option[database]} is for PostgreSQL only, not {kind}; give an address such"
+    " as postgresql://user@host/name, or leave it out for the store's own SQLite file.",
+    "database-driver-missing": "{option[database]} needs a driver: pip install"
+    " 'hyperfsad[postgres]' ({reason}).",
+    "database-address-invalid": "{option[database]} cannot be used: {reason}; give an address such"
+    " as postgresql://user@host/name.",
+    # the client
+    "station-address-invalid": "A station's address has the form http://127.0.0.1:8000, not {url}.",
+    "station-silent": "The station does not answer: {reason}.",
+}

@@ -14,9 +14,9 @@ from typing import Any
 from sqlalchemy import select
 
 from hyperfsad.demo.drawing import draw
-from hyperfsad.serve.store.models import Detail, Inspection, Product
-from hyperfsad.serve.store.store import Store, now
-from hyperfsad.serve.store.trends import HOUR, count_in
+from hyperfsad.serve.store.models import Detail, Inspection, Product, now
+from hyperfsad.serve.store.store import Store
+from hyperfsad.serve.store.trends import HOUR, count_inspections
 from tests.browser import started_browser
 from tests.conftest import save_tiny
 from tests.serve.stations import Running, Stations
@@ -50,7 +50,7 @@ def add_past(folder: Path, *, every: float = 120.0, seed: int = 1) -> int:
             }
             session.add(Detail(inspection_id=one.id, **own))
         session.flush()
-        count_in(session, [one for one, _ in made])
+        count_inspections(session, [one for one, _ in made])
     store.close()
     return len(made)
 

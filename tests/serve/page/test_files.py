@@ -83,4 +83,4 @@ def test_files_are_served_safely(station: Running) -> None:
     for name in ("", "__init__.py", "../server.py", "..%2fserver.py", "js", "/etc/passwd", "%00"):
         status, _, content = station.ask("GET", f"/page/{name}", prefix="")
         assert status == 404
-        assert json.loads(content) == {"detail": "There is nothing at this address."}
+        assert json.loads(content)["code"] == "address-unknown"

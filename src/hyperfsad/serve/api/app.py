@@ -1,4 +1,4 @@
-"""The application: all endpoints, and errors as one sentence each."""
+"""The application: all endpoints, and the answers to errors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,23 +13,20 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
-from ...errors import EncoderError, HyperfsadError, first_line
+from ...errors import EncoderError, HyperfsadError, UsageError, first_line
 from ...version import __version__
-from ..faults import FullError, RefusedError, is_full
+from .. import page
+from ..notices import LOG
+from ..refusals import BusyError, FullError, RefusedError, is_full, problem
 from ..station import Station
-from . import goodparts, inspections, labels, live, pages, products, system, trends
-from .context import Context
+from . import inspections, live, products, system
 from .guard import Guard
-from .logs import LOG
-from .metrics import Metrics
-from .middleware import Gatekeeper
+from .middleware import Gatekeeper, refusal
+from .monitoring import Metrics
 
-PREFIX = "/api/v1"
-FULL = "The station's disk is full: nothing of this request was kept; free some space."
-AWAY = "The station's database does not answer, so this counts as not done; ask again."
-GONE = 499
-"""What the log says of a client that went away; nobody reads the answer."""
-WORDS = {404: "There is nothing at this address.", 405: "This address has no such method."}
+API_PREFIX = "/api/v1"
+CLIENT_GONE = 499
+"""What the log says of a client that disconnected; nobody reads the answer."""
 
 
 def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
@@ -37,23 +34,22 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
     app = FastAPI(
         title="Hyper-FSAD inspection station",
         version=__version__,
-        openapi_url=f"{PREFIX}/openapi.json",
+        openapi_url=f"{API_PREFIX}/openapi.json",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # the address would be made of the Host header that came
     )
     guard = Guard(tokens, station.settings.names)
     metrics = Metrics(lambda: station.engine.waiting, lambda: station.store.files.free)
-    app.state.context = Context(station, guard, metrics)
-    station.live.count(metrics.judged)
-    rooms = (products, goodparts, inspections, labels, trends, live, system)
-    for router in (room.router for room in rooms):
-        app.include_router(router, prefix=PREFIX)
-    app.include_router(system.figures)
-    app.include_router(pages.router)
+    app.state.station, app.state.guard, app.state.metrics = station, guard, metrics
+    station.live.count = metrics.count
+    for endpoints in (products, inspections, live, system):
+        app.include_router(endpoints.router, prefix=API_PREFIX)
+    app.include_router(system.metrics_router)
+    app.include_router(page.router)
     app.add_exception_handler(HyperfsadError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _plain)
+    app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(DBAPIError, _away)
     app.add_exception_handler(NoConnectionError, _away)
@@ -61,38 +57,33 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
     return Gatekeeper(app, guard, metrics, secure=station.settings.secure)
 
 
-def _problem(status: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"detail": text}, status_code=status, headers=dict(headers or {}))
-
-
-async def _refused(request: Request, error: Exception) -> Response:
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HyperfsadError)
     if is_full(error):
-        error = FullError(FULL)
-    status = getattr(error, "status", 503 if isinstance(error, EncoderError) else 422)
-    headers = {}
-    if isinstance(error, RefusedError) and error.retry_after is not None:
-        headers["retry-after"] = str(error.retry_after)
-    if status == 401:
-        headers["www-authenticate"] = "Bearer"
-    place: Context = request.app.state.context
-    told = str(error).replace(str(place.station.store.folder), "the store")
-    return _problem(status, told, headers)
+        error = FullError("disk-full")
+    if isinstance(error, RefusedError):
+        return refusal(error)
+    return JSONResponse(problem(error), 503 if isinstance(error, EncoderError) else 422)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found: dict[str, Any] = error.errors()[0]
     place = ".".join(str(part) for part in found["loc"] if part not in ("body", "query", "path"))
-    return _problem(422, f"{place or 'The request'}: {found['msg']}.")
+    told = UsageError("request-invalid", field=place or None, reason=found["msg"])
+    return JSONResponse(problem(told), 422)
 
 
-async def _plain(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    text = WORDS.get(error.status_code, str(error.detail))
-    headers = error.headers
-    if error.status_code == 405:  # Starlette names the methods of one of several routes only
-        headers = {"allow": ", ".join(sorted(_methods(request)))}
-    return _problem(error.status_code, text, headers)
+    told = HyperfsadError("request-refused", reason=error.detail)
+    headers = dict(error.headers or {})
+    if error.status_code == 404:
+        told = HyperfsadError("address-unknown")
+    elif error.status_code == 405:  # Starlette names the methods of one of several routes only
+        told = HyperfsadError("method-unknown")
+        headers["allow"] = ", ".join(sorted(_methods(request)))
+    return JSONResponse(problem(told), error.status_code, headers)
 
 
 def _methods(request: Request) -> set[str]:
@@ -100,12 +91,12 @@ def _methods(request: Request) -> set[str]:
     paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
     here = request.scope["path"]
     same = [methods for path, methods in paths.items() if compile_path(path)[0].match(here)]
-    same = [paths[here]] if here in paths else same  # such as /products/upload, which is no id
+    same = [paths[here]] if here in paths else same  # such as /products/upload, which is not an id
     return {method.upper() for methods in same for method in methods}
 
 
 async def _gone(_: Request, __: Exception) -> Response:
-    return Response(status_code=GONE)
+    return Response(status_code=CLIENT_GONE)
 
 
 async def _away(request: Request, error: Exception) -> Response:
@@ -113,17 +104,14 @@ async def _away(request: Request, error: Exception) -> Response:
     broken = isinstance(error, OperationalError | InterfaceError | NoConnectionError)
     if is_full(error) or not broken:
         return await _failed(request, error)
-    LOG.error("the database did not answer: %s", first_line(error), extra=_traced(request))
-    return _problem(503, AWAY, {"retry-after": "5"})
-
-
-def _traced(request: Request) -> dict[str, str]:
-    return {"request": request.state.actor.request}
+    traced = {"request": request.state.actor.request}
+    LOG.error("the database did not answer: %s", first_line(error), extra=traced)
+    return refusal(BusyError("database-away", retry_after=5))
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     if is_full(error):
-        return _problem(507, FULL)
-    actor = request.state.actor
-    LOG.error("a request failed", exc_info=error, extra=_traced(request))
-    return _problem(500, f"The station could not do this; its log says why under {actor.request}.")
+        return refusal(FullError("disk-full"))
+    traced = {"request": request.state.actor.request}
+    LOG.error("a request failed", exc_info=error, extra=traced)
+    return JSONResponse(problem(HyperfsadError("request-failed", **traced)), 500)

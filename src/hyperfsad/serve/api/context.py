@@ -3,41 +3,36 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Request, Response
 from starlette.requests import ClientDisconnect
 
-from ..engine import Detectors
-from ..faults import ForbiddenError, NotSignedInError
+from ..detectors import Detectors
+from ..refusals import ForbiddenError, NotSignedInError
+from ..schemas import Problem
 from ..settings import ADMIN
 from ..station import Station
 from ..store.store import Actor
-from .guard import Guard
-from .metrics import Metrics
-from .schemas import Problem
 
 Found = TypeVar("Found")
+Arguments = ParamSpec("Arguments")
 
-LOOK = 0.25
-"""Seconds between two looks whether a waiting client is still there."""
+DISCONNECT_CHECK = 0.25
+"""Seconds between two checks whether a waiting client is still there."""
 
 Id = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="As the station gave it.")]
 
 
-@dataclass(frozen=True)
-class Context:
-    """Of one application."""
+class JpegResponse(Response):
+    """A picture."""
 
-    station: Station
-    guard: Guard
-    metrics: Metrics
+    media_type = "image/jpeg"
 
 
-def context_of(request: Request) -> Context:
-    """The context of the application that a request came to."""
-    found: Context = request.app.state.context
+def station_of(request: Request) -> Station:
+    """The station of the application that a request came to."""
+    found: Station = request.app.state.station
     return found
 
 
@@ -45,54 +40,63 @@ def inspector(request: Request) -> Actor:
     """Anybody with a role."""
     actor: Actor = request.state.actor
     if not actor.role:
-        raise NotSignedInError("Sign in first, or send the header `Authorization: Bearer TOKEN`.")
+        raise NotSignedInError("not-signed-in")
     return actor
 
 
 def admin(request: Request) -> Actor:
-    """Only who may change products."""
+    """Only those who may change products."""
     actor = inspector(request)
     if actor.role != ADMIN:
-        raise ForbiddenError("Your role may inspect and look; this needs the role admin.")
+        raise ForbiddenError("admin-required")
     return actor
 
 
-Here = Annotated[Context, Depends(context_of)]
+Here = Annotated[Station, Depends(station_of)]
 Inspector = Annotated[Actor, Depends(inspector)]
 Admin = Annotated[Actor, Depends(admin)]
 
-REASONS = {
+STATUS_TEXTS = {
     400: "The request cannot be understood.",
     401: "Nobody is signed in.",
     403: "The role may not do this, or another site's page asked.",
-    404: "There is none.",
+    404: "It does not exist.",
     408: "The upload stopped.",
-    409: "It does not fit to what is there.",
+    409: "It does not fit what is there.",
     410: "It is not kept any longer.",
     413: "It is too large.",
-    415: "It is no form with files.",
+    415: "It is not a form with files.",
     422: "What was sent cannot be used.",
     429: "Too many wrong tokens; see Retry-After.",
-    503: "The line is full or the encoder is missing; see Retry-After.",
+    503: "The queue is full or the encoder is missing; see Retry-After.",
     507: "The disk is nearly full.",
 }
-USUAL = (400, 401, 403, 408, 413, 422, 429, 503, 507)
+ANY_REQUEST = (400, 401, 403, 408, 413, 422, 429, 503, 507)
+UPLOADING = (404, 409, 415)
 
 
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Documents the errors of an endpoint."""
     return {
-        status: {"model": Problem, "description": REASONS[status]}
-        for status in sorted({*USUAL, *statuses})
+        status: {"model": Problem, "description": STATUS_TEXTS[status]}
+        for status in sorted({*ANY_REQUEST, *statuses})
     }
 
 
-UPLOADING = (400, 404, 408, 409, 413, 415, 507)
+def content(kind: str, description: str) -> dict[int | str, dict[str, Any]]:
+    """Documents an answer that is not JSON."""
+    return {200: {"content": {kind: {}}, "description": description}}
 
 
-async def called(request: Request, here: Context, work: Callable[[Detectors], Found]) -> Found:
-    """Waits for work in the engine's thread."""
-    (found,) = await finished(request, [here.station.engine.call(work)])
+async def in_engine(
+    request: Request,
+    work: Callable[Concatenate[Detectors, Arguments], Found],
+    *args: Arguments.args,
+    **more: Arguments.kwargs,
+) -> Found:
+    """Waits for work in the engine's thread, which gets the detectors first."""
+    engine = station_of(request).engine
+    (found,) = await finished(request, [engine.call(lambda known: work(known, *args, **more))])
     if isinstance(found, BaseException):
         raise found
     return found
@@ -100,8 +104,8 @@ async def called(request: Request, here: Context, work: Callable[[Detectors], Fo
 
 async def finished(
     request: Request, futures: "Sequence[Future[Found]]"
-) -> list[Found | BaseException]:
-    """Waits for all; of a client that has gone, what has not begun is cancelled.
+) -> "list[Found | BaseException]":
+    """Waits for all; if the client has gone, what has not begun is cancelled.
 
     What has begun is waited for: it may still read the client's files.
     """
@@ -110,7 +114,7 @@ async def finished(
     left = set(waiting)
     try:
         while left:
-            _, left = await asyncio.wait(left, timeout=LOOK)
+            _, left = await asyncio.wait(left, timeout=DISCONNECT_CHECK)
             if left and not gone and await request.is_disconnected():
                 gone = True
                 for future in futures:
@@ -124,17 +128,12 @@ async def finished(
 
 
 def form_of(
-    *, file: str = "images", several: bool = True, required: bool = True, **texts: dict[str, Any]
+    *required: str, file: str = "images", several: bool = True, **texts: dict[str, Any]
 ) -> dict[str, Any]:
     """Documents a form, which is read without FastAPI so that limits hold while it arrives."""
     binary = {"type": "string", "format": "binary"}
     files = {"type": "array", "items": binary} if several else binary
-    wanted = [name for name, text in texts.items() if text.pop("required", False)]
-    schema = {
-        "type": "object",
-        "properties": {file: files, **texts},
-        "required": [*wanted, *([file] if required else [])],
-    }
-    return {
-        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
-    }
+    properties = {file: files, **texts}
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    body = {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
+    return {"requestBody": body}

@@ -8,22 +8,22 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from ..faults import ForbiddenError, NotSignedInError, TooOftenError
+from ..refusals import ForbiddenError, NotSignedInError, TooOftenError
 from ..settings import ADMIN, is_loopback
 
-COOKIE = "hyperfsad"
+SESSION_COOKIE = "hyperfsad"
 HEADER = "x-requested-with"
 """A header that no form of another site can send."""
-SESSION = 12 * 3600.0
+SESSION_SECONDS = 12 * 3600.0
 """Seconds until a browser has to sign in again."""
 MOST_SESSIONS, MOST_CLIENTS = 1000, 10_000
-GUESSES, WINDOW = 5, 60.0
-"""Wrong tokens that a client may send within so many seconds."""
-SAFE = ("GET", "HEAD", "OPTIONS")
+GUESSES, GUESS_WINDOW = 5, 60.0
+"""Wrong tokens that a client may send, and within how many seconds."""
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class Guard:
-    """Tells roles; without tokens everybody who reaches the station is admin."""
+    """Knows roles; without tokens everybody who reaches the station is admin."""
 
     def __init__(self, tokens: Mapping[str, str], names: tuple[str, ...] = ()) -> None:
         """`names` are further hosts under which a station without tokens may be asked for."""
@@ -37,15 +37,15 @@ class Guard:
         return not self._tokens
 
     def role(self, method: str, headers: Mapping[str, str], cookie: str | None, client: str) -> str:
-        """The role of who asks; nothing for a stranger."""
+        """The role of the client; empty for a stranger."""
         self._check_host(headers)
         bearer = headers.get("authorization")
         if bearer is not None and not self.is_open:
             kind, _, token = bearer.partition(" ")
             if kind.lower() != "bearer":
-                raise NotSignedInError("The header is `Authorization: Bearer TOKEN`.")
+                raise NotSignedInError("authorization-kind")
             return self.known(token.strip(), client)
-        if method not in SAFE:
+        if method not in SAFE_METHODS:
             self._check_origin(headers, cookie is not None)
         if self.is_open:
             return ADMIN
@@ -64,13 +64,13 @@ class Guard:
             self._failures.move_to_end(client)
             while len(self._failures) > MOST_CLIENTS:
                 self._failures.popitem(last=False)
-            raise NotSignedInError("The token is not known here.")
+            raise NotSignedInError("token-unknown")
         return found
 
     def begin(self, role: str) -> str:
         """A new session; what the cookie holds."""
         cookie = secrets.token_urlsafe(32)
-        self._sessions[_digest(cookie)] = role, time.monotonic() + SESSION
+        self._sessions[_digest(cookie)] = role, time.monotonic() + SESSION_SECONDS
         while len(self._sessions) > MOST_SESSIONS:
             self._sessions.popitem(last=False)
         return cookie
@@ -80,28 +80,28 @@ class Guard:
         self._sessions.pop(_digest(cookie), None)
 
     def _check_guesses(self, client: str) -> None:
-        recent = [at for at in self._failures.get(client, []) if time.monotonic() - at < WINDOW]
+        begin = time.monotonic() - GUESS_WINDOW
+        recent = [at for at in self._failures.get(client, []) if at > begin]
         if client in self._failures:
             self._failures[client] = recent
         if len(recent) >= GUESSES:
-            wait = max(1, round(WINDOW - (time.monotonic() - recent[0])))
-            raise TooOftenError(f"Too many wrong tokens; try again in {wait} s.", wait)
+            wait = max(1, round(recent[0] - begin))
+            raise TooOftenError("tokens-wrong", retry_after=wait)
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
         """Without tokens, a page of another site must not reach us under a name of its own."""
         host = _host(f"//{headers.get('host', '')}")
         if self.is_open and not is_loopback(host) and host not in self._names:
-            raise ForbiddenError("This station answers on this machine only, as localhost.")
+            raise ForbiddenError("host-foreign")
 
     def _check_origin(self, headers: Mapping[str, str], signed_in: bool) -> None:
         """Changes come from our own page or from a program, never from another site's page."""
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-        if site not in (None, "same-origin", "none"):
-            raise ForbiddenError("Another site's page may not change anything here.")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-            raise ForbiddenError("Another site's page may not change anything here.")
+        foreign = origin is not None and urlsplit(origin).netloc != headers.get("host")
+        if foreign or site not in (None, "same-origin", "none"):
+            raise ForbiddenError("origin-foreign")
         if signed_in and site is None and origin is None and HEADER not in headers:
-            raise ForbiddenError(f"With a cookie, a change needs the header {HEADER}.")
+            raise ForbiddenError("header-missing", header=HEADER)
 
 
 def _digest(cookie: str) -> str:

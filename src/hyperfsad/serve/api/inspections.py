@@ -1,4 +1,4 @@
-"""Inspections: verdicts on uploads, and the history."""
+"""Inspections: verdicts on uploads, the history, and labels."""
 
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
@@ -7,65 +7,88 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 
-from ...errors import ImageError, UsageError
+from ...errors import HyperfsadError, ImageError, UsageError
+from ...messages import visible
 from ...results.result import AnomalyResult
-from ..pictures import Picture, Upload, try_picture
-from ..store.history import Filter, exported, page
-from ..store.parquet import parquet
-from .context import UPLOADING, Here, Id, Inspector, answers, called, finished, form_of
-from .schemas import Evidence, HistoryPage, Inspected, InspectionOut, Rejected, Row
+from ..labels import BAD
+from ..pictures import Picture, checked_picture
+from ..refusals import ForbiddenError, TooLargeError, problem
+from ..schemas import (
+    HistoryPage,
+    InspectedOut,
+    InspectionOut,
+    InspectionRow,
+    Labelling,
+    RejectedImage,
+)
+from ..settings import ADMIN
+from ..store.history import Filter, as_csv, as_parquet, page
+from .context import (
+    UPLOADING,
+    Here,
+    Id,
+    Inspector,
+    JpegResponse,
+    answers,
+    content,
+    finished,
+    form_of,
+    in_engine,
+)
 from .uploads import received
 
-router = APIRouter(tags=["inspections"])
-
-JPEG: dict[int | str, Any] = {200: {"content": {"image/jpeg": {}}, "description": "The picture."}}
-PNG: dict[int | str, Any] = {200: {"content": {"image/png": {}}, "description": "The picture."}}
+router = APIRouter(tags=["inspections"], responses=answers(404))
+PARQUET = "application/vnd.apache.parquet"
 
 
 @router.post(
     "/products/{product_id}/inspections",
     status_code=201,
     responses=answers(*UPLOADING),
-    openapi_extra=form_of(),
+    openapi_extra=form_of("images"),
 )
-async def inspect(product_id: Id, request: Request, here: Here, _: Inspector) -> Inspected:
-    """Judges one image or several. Those that are no usable picture are named in `rejected`; if
-    none is usable, the answer is 422."""
-    station = here.station
+async def inspect(product_id: Id, request: Request, station: Here, _: Inspector) -> InspectedOut:
+    """Inspects one image or several. Those that are not a usable picture are named in `rejected`;
+    if none is usable, the answer is 422."""
     station.engine.check_room()
     _name, detector, revision = await run_in_threadpool(station.products.detector, product_id)
     limits = station.settings.limits
     most = min(limits.images, station.engine.max_queue)
-    async with received(request, station.store.files, limits, most=most) as form:
+    async with received(request, station, max_files=most) as form:
         if not form.uploads:
-            raise UsageError("Send at least one picture in the field images.")
-        with station.engine.reserved(len(form.uploads)) as places:
-            checked = [
-                (upload, await run_in_threadpool(try_picture, upload, limits))
-                for upload in form.uploads
-            ]
-            pictures = [picture for _, picture in checked if isinstance(picture, Picture)]
-            waiting = places.inspect(detector, pictures)
-        rejected = [_rejected(upload, told) for upload, told in checked if isinstance(told, str)]
-        results = await finished(request, waiting)
+            raise UsageError("upload-missing", field="images")
+        errors: list[tuple[str, HyperfsadError | str]] = []
+        pictures: list[Picture] = []
+        with station.engine.reserved(len(form.uploads)) as enter:
+            for upload in form.uploads:
+                try:
+                    pictures.append(await run_in_threadpool(checked_picture, upload, limits))
+                except (ImageError, TooLargeError) as error:
+                    errors.append((upload.name, error))
+            waiting = enter(detector, pictures)
         judged: list[tuple[Picture, AnomalyResult]] = []
+        results = await finished(request, waiting)
         for picture, result in zip(pictures, results, strict=True):
             if isinstance(result, AnomalyResult) and result.error is None:
                 judged.append((picture, result))
             elif isinstance(result, AnomalyResult | ImageError):
-                told = str(result.error if isinstance(result, AnomalyResult) else result)
-                rejected.append(_rejected(picture.upload, told))
+                told = result.error if isinstance(result, AnomalyResult) else result
+                errors.append((picture.name, told or ""))
             else:
                 raise result
-        here.metrics.rejected.inc(len(rejected))
+        request.app.state.metrics.rejected.inc(len(errors))
         if not judged:
-            raise ImageError(rejected[0].error)
-        kept = await run_in_threadpool(station.inspections.add, product_id, revision, judged)
-    return Inspected(inspections=[InspectionOut(**one) for one in kept], rejected=rejected)
+            first = errors[0][1]
+            if isinstance(first, HyperfsadError):
+                raise ImageError(first.code, **first.facts)
+            raise ImageError("images-unusable", reason=first)
+        added = await run_in_threadpool(station.inspections.add, product_id, revision, judged)
+    rejected = [RejectedImage(name=name, error=_told(error)) for name, error in errors]
+    return InspectedOut(inspections=added, rejected=rejected)
 
 
-def _rejected(upload: Upload, error: str) -> Rejected:
-    return Rejected(name=upload.name, error=error)
+def _told(error: HyperfsadError | str) -> str:
+    return error if isinstance(error, str) else str(problem(error)["detail"])
 
 
 Since = Annotated[datetime | None, Query(description="From this time on.")]
@@ -82,13 +105,14 @@ def wanted(
     max_score: Annotated[float | None, Query(allow_inf_nan=False)] = None,
 ) -> Filter:
     """Which inspections; times without a zone are UTC."""
-    return Filter(product, verdict, label, micro(since), micro(until), min_score, max_score)
+    times = microseconds(since), microseconds(until)
+    return Filter(product, verdict, label, *times, min_score, max_score)
 
 
 Wanted = Annotated[Filter, Depends(wanted)]
 
 
-def micro(time: datetime | None) -> int | None:
+def microseconds(time: datetime | None) -> int | None:
     """A time as the store has it."""
     if time is None:
         return None
@@ -96,135 +120,155 @@ def micro(time: datetime | None) -> int | None:
     try:
         return int(zoned.timestamp() * 1e6)
     except (OverflowError, ValueError):
-        raise UsageError(f"The time {time.isoformat()} is out of range.") from None
+        raise UsageError("time-range", given=time.isoformat()) from None
 
 
-@router.get("/inspections", responses=answers())
+@router.get("/inspections")
 def history(
-    here: Here,
+    station: Here,
     _: Inspector,
     wanted: Wanted,
     cursor: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> HistoryPage:
     """The history, the latest first. Pages stay stable while inspections arrive."""
-    with here.station.store.database.reading() as session:
+    with station.store.database.reading() as session:
         rows, following = page(session, wanted, cursor, limit)
-    return HistoryPage(inspections=[Row(**row) for row in rows], next=following)
+    return HistoryPage(inspections=[InspectionRow(**row) for row in rows], next=following)
 
 
 @router.get(
     "/exports/inspections.csv",
     response_class=StreamingResponse,
-    responses={**answers(), 200: {"content": {"text/csv": {}}, "description": "The table."}},
+    responses=content("text/csv", "The table."),
 )
-def export(here: Here, _: Inspector, wanted: Wanted) -> StreamingResponse:
+def export(station: Here, _: Inspector, wanted: Wanted) -> StreamingResponse:
     """The history as a table; text that a spreadsheet would run is guarded by an apostrophe."""
-    headers = {"content-disposition": 'attachment; filename="inspections.csv"'}
-    rows = exported(here.station.store.database, wanted)
-    return StreamingResponse(rows, media_type="text/csv; charset=utf-8", headers=headers)
+    rows = as_csv(station.store.database, wanted)
+    return _download(rows, "inspections.csv", "text/csv; charset=utf-8")
 
 
 @router.get(
     "/exports/inspections.parquet",
     response_class=StreamingResponse,
-    responses={
-        **answers(),
-        200: {"content": {"application/vnd.apache.parquet": {}}, "description": "The table."},
-    },
+    responses=content(PARQUET, "The table."),
 )
-def export_parquet(here: Here, _: Inspector, wanted: Wanted) -> StreamingResponse:
+def export_parquet(station: Here, _: Inspector, wanted: Wanted) -> StreamingResponse:
     """The history as Parquet, with types."""
-    headers = {"content-disposition": 'attachment; filename="inspections.parquet"'}
-    rows = parquet(here.station.store.database, wanted)
-    return StreamingResponse(rows, media_type="application/vnd.apache.parquet", headers=headers)
+    return _download(as_parquet(station.store.database, wanted), "inspections.parquet", PARQUET)
 
 
-@router.get("/inspections/{inspection_id}", responses=answers(404))
-def get_inspection(inspection_id: Id, here: Here, _: Inspector) -> InspectionOut:
+def _download(rows: Any, name: str, kind: str) -> StreamingResponse:
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(rows, media_type=kind, headers=headers)
+
+
+@router.get("/inspections/{inspection_id}")
+def get_inspection(inspection_id: Id, station: Here, _: Inspector) -> InspectionOut:
     """One inspection."""
-    return InspectionOut(**here.station.inspections.get(inspection_id))
+    return station.inspections.get(inspection_id)
 
 
 @router.get(
     "/inspections/{inspection_id}/original",
     response_class=FileResponse,
-    responses={
-        **answers(404, 410),
-        200: {"content": {"image/*": {}}, "description": "The file as it was uploaded."},
-    },
+    responses=answers(410) | content("image/*", "The file as it was uploaded."),
 )
-def original(inspection_id: Id, here: Here, _: Inspector) -> FileResponse:
+def original(inspection_id: Id, station: Here, _: Inspector) -> FileResponse:
     """The image as it was uploaded."""
-    path, kind = here.station.inspections.original(inspection_id)
+    path, kind = station.inspections.original(inspection_id)
     return FileResponse(path, media_type=kind)
 
 
-@router.get(
-    "/inspections/{inspection_id}/thumbnail",
-    response_class=Response,
-    responses={**answers(404), **JPEG},
-)
-def thumbnail(inspection_id: Id, here: Here, _: Inspector) -> Response:
+@router.get("/inspections/{inspection_id}/thumbnail", response_class=JpegResponse)
+def thumbnail(inspection_id: Id, station: Here, _: Inspector) -> Response:
     """A small picture of the image; always kept."""
-    return Response(here.station.inspections.thumbnail(inspection_id), media_type="image/jpeg")
+    return JpegResponse(station.inspections.thumbnail(inspection_id))
 
 
-@router.get(
-    "/inspections/{inspection_id}/picture",
-    response_class=Response,
-    responses={**answers(404), **JPEG},
-)
-def picture(inspection_id: Id, here: Here, _: Inspector) -> Response:
+@router.get("/inspections/{inspection_id}/picture", response_class=JpegResponse)
+def picture(inspection_id: Id, station: Here, _: Inspector) -> Response:
     """The image as a JPEG, large ones made smaller; the thumbnail where the original is gone."""
-    return Response(here.station.inspections.picture(inspection_id), media_type="image/jpeg")
+    return JpegResponse(station.inspections.picture(inspection_id))
 
 
 @router.get(
     "/inspections/{inspection_id}/heatmap",
     response_class=Response,
-    responses={**answers(404), **PNG},
+    responses=content("image/png", "The map."),
 )
-def heat_map(inspection_id: Id, here: Here, _: Inspector) -> Response:
+def heat_map(inspection_id: Id, station: Here, _: Inspector) -> Response:
     """The map alone, with transparency, to be stretched over the image."""
-    return Response(here.station.inspections.heat_map(inspection_id), media_type="image/png")
+    return Response(station.inspections.heat_map(inspection_id), media_type="image/png")
 
 
-@router.get(
-    "/inspections/{inspection_id}/overlay",
-    response_class=Response,
-    responses={**answers(404), **JPEG},
-)
-def overlay(inspection_id: Id, here: Here, _: Inspector) -> Response:
+@router.get("/inspections/{inspection_id}/overlay", response_class=JpegResponse)
+def overlay(inspection_id: Id, station: Here, _: Inspector) -> Response:
     """The heat map over the image, with contours and a legend."""
-    return Response(here.station.inspections.overlay(inspection_id), media_type="image/jpeg")
+    return JpegResponse(station.inspections.overlay(inspection_id))
 
 
-Where = Annotated[
+Pixel = Annotated[
     float | None,
     Query(ge=0, le=1e6, allow_inf_nan=False, description="In pixels; default: the map's peak."),
 ]
 
 
-@router.get("/inspections/{inspection_id}/evidence", responses=answers(404, 410))
+@router.get("/inspections/{inspection_id}/evidence", responses=answers(410))
 async def evidence(
-    inspection_id: Id, request: Request, here: Here, _: Inspector, x: Where = None, y: Where = None
-) -> Evidence:
+    inspection_id: Id,
+    request: Request,
+    station: Here,
+    _: Inspector,
+    x: Pixel = None,
+    y: Pixel = None,
+) -> dict[str, Any]:
     """Why the map has its value at a place: the normal patches that rebuilt it. The product's
     detector answers as it is now."""
-    found = here.station.inspections.evidence
-    return await called(request, here, lambda detectors: found(detectors, inspection_id, x, y))
+    return await in_engine(request, station.inspections.evidence, inspection_id, x, y)
 
 
 @router.get(
     "/inspections/{inspection_id}/evidence.jpg",
-    response_class=Response,
-    responses={**answers(404, 410), **JPEG},
+    response_class=JpegResponse,
+    responses=answers(410),
 )
 async def evidence_picture(
-    inspection_id: Id, request: Request, here: Here, _: Inspector, x: Where = None, y: Where = None
+    inspection_id: Id,
+    request: Request,
+    station: Here,
+    _: Inspector,
+    x: Pixel = None,
+    y: Pixel = None,
 ) -> Response:
     """The evidence at a place as a picture."""
-    draw = here.station.inspections.evidence_picture
-    drawn = await called(request, here, lambda detectors: draw(detectors, inspection_id, x, y))
-    return Response(drawn, media_type="image/jpeg")
+    draw = station.inspections.evidence_picture
+    return JpegResponse(await in_engine(request, draw, inspection_id, x, y))
+
+
+@router.put("/inspections/{inspection_id}/label", tags=["labels"], responses=answers(409, 410))
+async def label(
+    inspection_id: Id, labelling: Labelling, request: Request, station: Here, actor: Inspector
+) -> InspectionOut:
+    """Says what the part really is. `fine` teaches it to the product, which needs the role admin,
+    unless `learn` is false; `bad` keeps it as a defect for the evaluation."""
+    labels = station.labels
+    if labelling.kind == BAD:
+        defect = visible(" ".join((labelling.defect or "").split())) or None
+        return await run_in_threadpool(labels.bad, actor, inspection_id, defect)
+    if labelling.defect is not None:
+        raise UsageError("fine-with-defect")
+    if labelling.learn and actor.role != ADMIN:
+        raise ForbiddenError("teaching-needs-admin")
+    return await in_engine(request, labels.fine, actor, inspection_id, labelling.learn)
+
+
+@router.delete("/inspections/{inspection_id}/label", tags=["labels"], responses=answers(409, 410))
+async def undo(
+    inspection_id: Id, request: Request, station: Here, actor: Inspector
+) -> InspectionOut:
+    """Takes the label back; what the product has learnt because of it is forgotten."""
+    known = await run_in_threadpool(station.inspections.get, inspection_id)
+    if known.learnt and actor.role != ADMIN:
+        raise ForbiddenError("forgetting-needs-admin")
+    return await in_engine(request, station.labels.undo, actor, inspection_id)

@@ -1,33 +1,34 @@
 """Around every request: an id, who asks, safe headers, a row of the log, figures."""
 
-import json
 import time
 import uuid
-from http.cookies import CookieError, SimpleCookie
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..faults import NotSignedInError, RefusedError, TooLargeError, TooSlowError
+from ..notices import LOG
+from ..refusals import NotSignedInError, RefusedError, TooLargeError, TooSlowError, problem
 from ..store.store import Actor
-from .guard import COOKIE, Guard
-from .logs import LOG
-from .metrics import Metrics
+from .guard import SESSION_COOKIE, Guard
+from .monitoring import Metrics
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:;"
     " media-src 'self' blob:; connect-src 'self'; font-src 'self'; form-action 'self';"
     " base-uri 'none'; frame-ancestors 'none'"
 )
-LARGEST = 1_000_000
+MAX_PLAIN_REQUEST = 1_000_000
 """Bytes of a request that brings no files."""
-SLOWEST = 30.0
-"""Seconds for which one piece of such a request is waited for."""
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-DOORS = ("login", "logout", "session", "health", "ready")
-OPEN_DOORS = frozenset(f"/api/v1/{name}" for name in DOORS)
-HEADERS = {
+PLAIN_REQUEST_TIMEOUT = 30.0
+"""Seconds to wait for one piece of such a request."""
+HTTP_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+PUBLIC_PATHS = frozenset(
+    f"/api/v1/{name}" for name in ("login", "logout", "session", "health", "ready")
+)
+SECURITY_HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -53,7 +54,7 @@ class Gatekeeper:
         headers = Headers(scope=scope)
         client = (scope.get("client") or ("",))[0]
         state = scope.setdefault("state", {})
-        state["cookie"] = _cookie(headers)
+        state["cookie"] = Request(scope).cookies.get(SESSION_COOKIE)
         state["actor"] = Actor("", client, request)
 
         async def answer(message: Message) -> None:
@@ -62,7 +63,7 @@ class Gatekeeper:
                 status = message["status"]
                 found = MutableHeaders(scope=message)
                 found["x-request-id"] = request
-                for name, value in HEADERS.items():
+                for name, value in SECURITY_HEADERS.items():
                     found.setdefault(name, value)
                 found.setdefault("cache-control", "no-store")
                 if self._secure:
@@ -73,15 +74,15 @@ class Gatekeeper:
         try:
             role = self._guard.role(scope["method"], headers, state["cookie"], client)
             state["actor"] = Actor(role, client, request)
-            _check_door(scope["path"], role)
+            _check_path(scope["path"], role)
             await self._app(scope, _bounded(headers, receive), answer)
         except RefusedError as error:
-            await _refuse(error, answer)
+            await refusal(error)(scope, receive, answer)
         finally:
             seconds = time.monotonic() - began
             # by name: some paths have ids in them, and strangers may ask for any path
             route = getattr(scope.get("endpoint"), "__name__", "none")
-            method = scope["method"] if scope["method"] in METHODS else "other"  # any word may come
+            method = scope["method"] if scope["method"] in HTTP_METHODS else "other"
             self._metrics.requests.labels(method, route, str(status)).inc()
             self._metrics.seconds.labels(route).observe(seconds)
             fields = {
@@ -96,55 +97,46 @@ class Gatekeeper:
             LOG.info("request", extra=fields)
 
 
-def _check_door(path: str, role: str) -> None:
-    """Strangers get no further than the doors that are meant for them, whatever a later endpoint
-    may forget to ask; nothing of what they send is read."""
+def _check_path(path: str, role: str) -> None:
+    """Strangers reach the public paths only, even if a later endpoint forgets to ask for a role;
+    nothing of what they send is read."""
     inside = path.startswith("/api/") or path == "/metrics"
-    if inside and not role and path not in OPEN_DOORS:
-        raise NotSignedInError("Sign in first, or send the header `Authorization: Bearer TOKEN`.")
+    if inside and not role and path not in PUBLIC_PATHS:
+        raise NotSignedInError("not-signed-in")
 
 
 def _bounded(headers: Headers, receive: Receive) -> Receive:
-    """Forms with files have limits of their own; of everything else little is read, and that is
-    not waited for without end."""
+    """Forms with files have limits of their own; of everything else little is read, and not waited
+    for without end."""
     if headers.get("content-type", "").startswith("multipart/form-data"):
         return receive
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > LARGEST:
-        raise TooLargeError(f"The request is larger than {LARGEST:,} bytes.")
-    left, more = LARGEST, True
+    if not length.isdecimal() or int(length) > MAX_PLAIN_REQUEST:
+        raise TooLargeError("request-too-large", limit=MAX_PLAIN_REQUEST)
+    left, more = MAX_PLAIN_REQUEST, True
 
     async def count() -> Message:
         nonlocal left, more
-        try:  # after the last byte, it is the client's end that is waited for
-            # in this very task: who only looks whether the client is there does not wait at all
-            with anyio.fail_after(SLOWEST if more else None):
+        try:  # after the last byte, what is left to come is the client's disconnect
+            # in this very task: checking whether the client is there must not wait at all
+            with anyio.fail_after(PLAIN_REQUEST_TIMEOUT if more else None):
                 message = await receive()
         except TimeoutError:
-            raise TooSlowError("The request stopped before it was complete.") from None
+            raise TooSlowError("upload-stopped") from None
         more = bool(message.get("more_body"))
         left -= len(message.get("body", b""))
         if left < 0:
-            raise TooLargeError(f"The request is larger than {LARGEST:,} bytes.")
+            raise TooLargeError("request-too-large", limit=MAX_PLAIN_REQUEST)
         return message
 
     return count
 
 
-async def _refuse(error: RefusedError, send: Send) -> None:
-    body = json.dumps({"detail": str(error)}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if error.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % error.retry_after))
+def refusal(error: RefusedError) -> JSONResponse:
+    """The answer to a request that is not done."""
+    headers = {}
+    if (seconds := error.facts.get("retry_after")) is not None:
+        headers["retry-after"] = str(seconds)
     if error.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _cookie(headers: Headers) -> str | None:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return None
-    return None if found is None else found.value
+        headers["www-authenticate"] = "Bearer"
+    return JSONResponse(problem(error), error.status, headers)

@@ -2,30 +2,32 @@
 
 import asyncio
 import contextlib
-import hashlib
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from dataclasses import dataclass, field
-from typing import IO, Any
+from pathlib import Path
+from typing import Any
 
-from anyio import to_thread
-from python_multipart.exceptions import MultipartParseError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from fastapi.concurrency import run_in_threadpool
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
+from ...disk.files import file_sha256
 from ...errors import UsageError
-from ..faults import TooLargeError, TooSlowError, WrongTypeError
-from ..pictures import Limits, Upload, clean_name
-from ..store.files import Files
+from ..pictures import Upload, clean_name
+from ..refusals import TooLargeError, TooSlowError, WrongTypeError
+from ..station import Station
 
-PATIENCE = 60.0
+UPLOAD_TIMEOUT = 60.0
 """Seconds without a byte after which an upload is given up."""
-SLOWEST = 10_000
-"""Bytes a second that an upload has to bring after that time, all in all."""
-LOOK = 4 << 20
-"""Bytes between two looks at the space on the disk: others upload, too."""
-MOST_FIELDS = 16
-LONGEST_HEADER = 8192
+MIN_UPLOAD_RATE = 10_000
+"""Bytes a second that an upload has to bring on average after that time."""
+SPACE_CHECK = 4 << 20
+"""Bytes between two checks of the space on the disk: others upload, too."""
+MAX_FIELDS = 16
+MAX_PART_HEADER = 8192
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Form:
         try:
             return float(text)
         except ValueError:
-            raise UsageError(f"{name} is a number, not {text[:40]!r}.") from None
+            raise UsageError("field-not-a-number", field=name, given=text[:40]) from None
 
     def flag(self, name: str) -> bool:
         """A field that is true or false."""
@@ -53,176 +55,143 @@ class Form:
 @contextlib.asynccontextmanager
 async def received(
     request: Request,
-    files: Files,
-    limits: Limits,
+    station: Station,
     *,
     file: str = "images",
     texts: Collection[str] = (),
-    most: int | None = None,
-    each: int | None = None,
+    max_files: int | None = None,
+    max_bytes: int | None = None,
 ) -> AsyncIterator[Form]:
-    """The form of a request; files that nobody moved away go when the block ends.
+    """The form of a request; files that were not moved away are removed when the block ends.
 
-    `file` is the name of the field of files, of which there may be `most`, of `each` bytes.
+    `file` is the name of the field of files, each of at most `max_bytes`.
     """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
-        raise WrongTypeError("Send a form of the type multipart/form-data.")
-    most = limits.images if most is None else most
-    each = limits.image_bytes if each is None else each
-    length = _length(request)
-    if length > most * each + MOST_FIELDS * (limits.text_bytes + LONGEST_HEADER):
-        raise TooLargeError(f"The request has {length} bytes, which is more than is accepted.")
-    files.check_space(length)
-    parts = _Parts(files, limits, file, frozenset(texts), most, each)
+        raise WrongTypeError("form-required")
+    limits = station.settings.limits
+    max_files, max_bytes = max_files or limits.images, max_bytes or limits.image_bytes
+    claimed = request.headers.get("content-length", "0")
+    length = int(claimed) if claimed.isdecimal() else 0
+    if length > max_files * max_bytes + MAX_FIELDS * (limits.text_bytes + MAX_PART_HEADER):
+        raise TooLargeError("request-too-large", limit=max_files * max_bytes)
+    station.store.files.check_space(length)
+    parser = _FormParser(request, station, file, texts, max_files, max_bytes)
     try:
-        await _read(request, MultipartParser(options[b"boundary"], parts.callbacks), parts)
-        yield parts.form
+        try:
+            await parser.parse()
+        except MultiPartException as error:
+            raise UsageError("form-damaged") from error
+        if not parser.complete:
+            raise UsageError("form-damaged")
+        yield await run_in_threadpool(parser.form)
     finally:
-        parts.close()
-        for upload in parts.form.uploads:
-            upload.discard()
+        parser.discard()
 
 
-async def _read(request: Request, parser: MultipartParser, parts: "_Parts") -> None:
+async def _steady(request: Request) -> AsyncGenerator[bytes, None]:
+    """The bytes of a request, as long as they arrive fast enough."""
     stream = request.stream()
     began, count = time.monotonic(), 0
     while True:
         try:
-            chunk = await asyncio.wait_for(anext(stream), PATIENCE)
-            count += len(chunk)
-            if time.monotonic() - began > PATIENCE + count / SLOWEST:
-                raise TooSlowError("The upload is too slow; try again on a better line.")
-            await to_thread.run_sync(parser.write, chunk)
+            chunk = await asyncio.wait_for(anext(stream), UPLOAD_TIMEOUT)
         except StopAsyncIteration:
-            break
+            return
         except (asyncio.TimeoutError, ClientDisconnect):
-            raise TooSlowError("The upload stopped before it was complete.") from None
-        except MultipartParseError as error:
-            raise UsageError("The form is damaged; send it again.") from error
-    if not parts.ended:
-        raise UsageError("The form is cut short; send it again.")
+            raise TooSlowError("upload-stopped") from None
+        count += len(chunk)
+        if time.monotonic() - began > UPLOAD_TIMEOUT + count / MIN_UPLOAD_RATE:
+            raise TooSlowError("upload-slow")
+        yield chunk
 
 
-def _length(request: Request) -> int:
-    try:
-        return int(request.headers.get("content-length", "0"))
-    except ValueError:
-        return 0
-
-
-class _Parts:
-    """Takes the form part by part; a part that is too large is refused in its middle."""
+class _FormParser(MultiPartParser):
+    """Starlette's parser, with files in the store and limits that hold while a part arrives."""
 
     def __init__(
         self,
-        files: Files,
-        limits: Limits,
+        request: Request,
+        station: Station,
         file: str,
-        texts: frozenset[str],
-        most: int,
-        each: int,
+        texts: Collection[str],
+        max_files: int,
+        max_bytes: int,
     ) -> None:
-        self.form = Form()
-        self.ended = False
-        self._files, self._limits = files, limits
-        self._file, self._texts, self._most, self._each = file, texts, most, each
-        self._fields = self._unseen = 0
-        self._reset()
+        text_bytes = station.settings.limits.text_bytes
+        super().__init__(
+            request.headers,
+            _steady(request),
+            max_files=max_files,
+            max_fields=MAX_FIELDS,
+            max_part_size=text_bytes,
+        )
+        self.complete = False
+        self._files, self._file, self._texts = station.store.files, file, texts
+        self._max_bytes, self._size, self._unchecked = max_bytes, 0, 0
+        self._uploads: list[tuple[Path, UploadFile]] = []
 
-    def _reset(self) -> None:
-        self._header = self._value = b""
-        self._disposition: dict[bytes, bytes] = {}
-        self._name = ""
-        self._text = bytearray()
-        self._upload: Upload | None = None
-        self._opened: IO[bytes] | None = None
-        self._digest: Any = hashlib.sha256()
+    def form(self) -> Form:
+        """What arrived."""
+        form = Form({name: value for name, value in self.items if isinstance(value, str)})
+        for path, file in self._uploads:
+            file.file.close()
+            size = path.stat().st_size
+            form.uploads.append(Upload(path, file.filename or "", file_sha256(path), size))
+        return form
+
+    def discard(self) -> None:
+        """Removes the files that were not moved to their places."""
+        for path, file in self._uploads:
+            file.file.close()
+            path.unlink(missing_ok=True)
+
+    def on_header_field(self, data: bytes, start: int, end: int) -> None:
+        super().on_header_field(data, start, end)
+        self._require_short(self._current_partial_header_name)
+
+    def on_header_value(self, data: bytes, start: int, end: int) -> None:
+        super().on_header_value(data, start, end)
+        self._require_short(self._current_partial_header_value)
+
+    def on_headers_finished(self) -> None:
+        disposition: Any = self._current_part.content_disposition
+        options = parse_options_header(disposition)[1]
+        name = options.get(b"name", b"").decode("utf-8", errors="replace")
+        if b"filename" not in options:
+            if name not in self._texts:
+                raise UsageError("field-unknown", field=clean_name(name, "without a name"))
+            super().on_headers_finished()
+            return
+        if name != self._file:
+            raise UsageError("file-field", field=self._file)
+        if len(self._uploads) >= self.max_files:
+            raise TooLargeError("files-too-many", limit=self.max_files)
+        shown = clean_name(options[b"filename"].decode("utf-8", errors="replace"))
+        path = self._files.upload()
+        self._current_part.field_name = name
+        self._current_part.file = UploadFile(path.open("xb"), filename=shown)
+        self._uploads.append((path, self._current_part.file))
         self._size = 0
 
-    @property
-    def callbacks(self) -> Any:
-        """What the parser calls."""
-        return {
-            "on_part_begin": self._reset,
-            "on_header_field": self._on_header_field,
-            "on_header_value": self._on_header_value,
-            "on_header_end": self._on_header_end,
-            "on_headers_finished": self._on_headers,
-            "on_part_data": self._on_data,
-            "on_part_end": self._on_part_end,
-            "on_end": self._on_end,
-        }
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        part, count = self._current_part, end - start
+        if part.file is None:
+            if len(part.data) + count > self.max_part_size:
+                raise TooLargeError("field-too-long", field=clean_name(part.field_name))
+        else:
+            self._size, self._unchecked = self._size + count, self._unchecked + count
+            if self._size > self._max_bytes:
+                name = part.file.filename
+                raise TooLargeError("upload-bytes", name=name, limit=self._max_bytes)
+            if self._unchecked > SPACE_CHECK:
+                self._unchecked = 0
+                self._files.check_space()
+        super().on_part_data(data, start, end)
 
-    def close(self) -> None:
-        """Removes a file that was cut off."""
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
-        if self._upload is not None:
-            self._upload.discard()
+    def on_end(self) -> None:
+        self.complete = True
 
-    def _on_header_field(self, data: bytes, start: int, end: int) -> None:
-        self._header += data[start:end]
-        self._require(len(self._header) <= LONGEST_HEADER)
-
-    def _on_header_value(self, data: bytes, start: int, end: int) -> None:
-        self._value += data[start:end]
-        self._require(len(self._value) <= LONGEST_HEADER)
-
-    def _on_header_end(self) -> None:
-        if self._header.lower() == b"content-disposition":
-            self._disposition = parse_options_header(self._value)[1]
-        self._header = self._value = b""
-
-    def _on_headers(self) -> None:
-        self._name = self._disposition.get(b"name", b"").decode("utf-8", errors="replace")
-        if b"filename" not in self._disposition:
-            self._fields += 1
-            self._require(self._fields <= MOST_FIELDS)
-            if self._name not in self._texts:
-                raise UsageError(f"There is no field {clean_name(self._name, 'without a name')}.")
-            return
-        if self._name != self._file:
-            raise UsageError(f"Files go into the field {self._file}.")
-        if len(self.form.uploads) >= self._most:
-            raise TooLargeError(f"At most {self._most} files are accepted at once.")
-        name = self._disposition[b"filename"].decode("utf-8", errors="replace")
-        self._upload = Upload(self._files.upload(), clean_name(name), "", 0)
-        self._opened = self._upload.path.open("xb")
-
-    def _on_data(self, data: bytes, start: int, end: int) -> None:
-        if self._opened is None or self._upload is None:
-            self._text += data[start:end]
-            if len(self._text) > self._limits.text_bytes:
-                raise TooLargeError(f"The field {clean_name(self._name)} is too long.")
-            return
-        self._size += end - start
-        self._unseen += end - start
-        if self._unseen > LOOK:
-            self._unseen = 0
-            self._files.check_space()
-        if self._size > self._each:
-            raise TooLargeError(
-                f"{self._upload.name} is too large: at most {self._each / 1e6:g} MB are accepted."
-            )
-        self._opened.write(data[start:end])
-        self._digest.update(data[start:end])
-
-    def _on_part_end(self) -> None:
-        if self._opened is None or self._upload is None:
-            self.form.texts[self._name] = self._text.decode("utf-8", errors="replace")
-            return
-        self._opened.close()
-        self._opened = None
-        found, self._upload = self._upload, None
-        self.form.uploads.append(
-            Upload(found.path, found.name, self._digest.hexdigest(), self._size)
-        )
-
-    def _on_end(self) -> None:
-        self.ended = True
-
-    def _require(self, held: bool) -> None:
-        if not held:
-            raise UsageError("The form has more or longer fields than any that is meant here.")
+    def _require_short(self, header: bytes) -> None:
+        if len(header) > MAX_PART_HEADER:
+            raise UsageError("form-damaged")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ...disk.files import atomic_path
 from ...errors import HyperfsadError, UsageError
-from .database import FILE
+from .database import DATABASE_FILE
 from .files import Files
 
-ATTEMPTS = 3
+BACKUP_ATTEMPTS = 3
 """A detector file may be replaced between the database's copy and its own."""
 
 
@@ -21,19 +21,17 @@ def backup(folder: Path, target: Path) -> int:
     SQLite copies its database as of one moment; the files that this copy names never change under
     their names, so they can be read afterwards.
     """
-    if not (folder / FILE).is_file():
-        raise UsageError(f"{folder} holds no station's database; name the folder of --store.")
-    for attempt in range(ATTEMPTS):
+    if not (folder / DATABASE_FILE).is_file():
+        raise UsageError("store-missing", folder=folder)
+    for attempt in range(BACKUP_ATTEMPTS):
         try:
             with tempfile.TemporaryDirectory(dir=target.parent or ".") as scratch:
-                copy = Path(scratch) / FILE
-                _copy_database(folder / FILE, copy)
+                copy = Path(scratch) / DATABASE_FILE
+                _copy_database(folder / DATABASE_FILE, copy)
                 return _pack(Files(folder, 0), copy, target)
         except FileNotFoundError as error:
-            if attempt == ATTEMPTS - 1:
-                raise HyperfsadError(
-                    f"{error.filename} is missing, so the store is damaged."
-                ) from error
+            if attempt == BACKUP_ATTEMPTS - 1:
+                raise HyperfsadError("store-damaged", file=error.filename) from error
     raise AssertionError
 
 
@@ -60,7 +58,7 @@ def _pack(files: Files, copy: Path, target: Path) -> int:
     paths += [files.detector(*detector) for detector in detectors]
     paths += [path for one in undoable if (path := files.detector(*one)).is_file()]
     with atomic_path(target) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        archive.write(copy, FILE)
+        archive.write(copy, DATABASE_FILE)
         for path in paths:  # pictures and tokens do not shrink, so they are only stored
             archive.write(path, path.relative_to(files.folder))
     return 1 + len(paths)

@@ -1,4 +1,4 @@
-"""The database: SQLite beside the files by default, another one by its address; same code."""
+"""The database: SQLite beside the files by default, or PostgreSQL by its address; same code."""
 
 import contextlib
 import sqlite3
@@ -16,15 +16,15 @@ from sqlalchemy.orm import Session
 
 from ...errors import HyperfsadError, UsageError, first_line
 
-FILE = "station.sqlite"
-PATIENCE = 30.0
+DATABASE_FILE = "station.sqlite"
+WRITE_TIMEOUT = 30.0
 """Seconds that a writer waits for another process, such as a backup."""
-CONNECTIONS = 20
-"""That a station holds to PostgreSQL at most; the server has 100 by default, for all stations."""
-CONNECT = 10
-"""Seconds to wait for PostgreSQL's first word."""
+CONNECT_TIMEOUT = 10
+"""Seconds to wait for PostgreSQL's first answer."""
+MAX_CONNECTIONS = 20
+"""Of a station to PostgreSQL; the server has 100 by default, for all stations."""
 MIGRATIONS = Path(__file__).parent / "migrations"
-LOCK = 0x68667361
+MIGRATION_LOCK = 0x68667361
 """PostgreSQL's advisory lock while tables are made or changed."""
 
 
@@ -34,11 +34,11 @@ class Database:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         """`url` is PostgreSQL's address; None means SQLite in the folder."""
         self.is_embedded = url is None
-        self.engine = _sqlite(folder / FILE) if url is None else _other(url)
+        self.engine = _sqlite(folder / DATABASE_FILE) if url is None else _postgresql(url)
         self._writer = Lock() if self.is_embedded else contextlib.nullcontext()
         # SQLite's readers see one state anyway
         snapshot = {} if self.is_embedded else {"isolation_level": "REPEATABLE READ"}
-        self._asked = self.engine.execution_options(**snapshot)
+        self._reader = self.engine.execution_options(**snapshot)
 
     def migrate(self) -> None:
         """Makes the tables or brings them up to date; two processes may do so at once."""
@@ -47,22 +47,19 @@ class Database:
         try:
             with self.engine.execution_options(writes=True).begin() as connection:
                 if not self.is_embedded:
-                    connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+                    connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
                 config.attributes["connection"] = connection
                 alembic.command.upgrade(config, "head")
         except CommandError as error:
-            raise HyperfsadError(
-                f"The store was written by a newer hyperfsad ({first_line(error)}); upgrade."
-            ) from error
+            raise HyperfsadError("store-too-new", reason=first_line(error)) from error
         except DBAPIError as error:
-            raise HyperfsadError(
-                f"The database cannot be used: {first_line(error.orig or error)}."
-            ) from error
+            reason = first_line(error.orig or error)
+            raise HyperfsadError("database-unusable", reason=reason) from error
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Session]:
-        """A session for questions; it sees one state of the database."""
-        with Session(self._asked) as session:
+        """A session for queries; it sees one state of the database."""
+        with Session(self._reader) as session:
             yield session
 
     @contextlib.contextmanager
@@ -78,7 +75,7 @@ class Database:
 
         Learning takes seconds: too long for a lock on a row, which others would wait for.
         """
-        if self.is_embedded:  # then there is no other one
+        if self.is_embedded:  # then there is no other station
             yield
             return
         with self.engine.begin() as connection:
@@ -93,48 +90,38 @@ class Database:
 
 def _sqlite(path: Path) -> Engine:
     engine = create_engine(
-        f"sqlite:///{path}", connect_args={"timeout": PATIENCE, "check_same_thread": False}
+        f"sqlite:///{path}", connect_args={"timeout": WRITE_TIMEOUT, "check_same_thread": False}
     )
 
-    def connected(connection: sqlite3.Connection, _: Any) -> None:
+    def on_connect(connection: sqlite3.Connection, _: Any) -> None:
         connection.isolation_level = None  # the driver must not begin transactions by itself
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
 
-    def begins(connection: Connection) -> None:
+    def on_begin(connection: Connection) -> None:
         # a reader that becomes a writer may have to fail; one that says so first only waits
         writes = connection.get_execution_options().get("writes")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", begins)
+    event.listen(engine, "connect", on_connect)
+    event.listen(engine, "begin", on_begin)
     return engine
 
 
-def _other(url: str) -> Engine:
+def _postgresql(url: str) -> Engine:
     try:
         address = make_url(url)
-        if address.get_backend_name() == "sqlite":
-            raise UsageError("The store has its own SQLite file; leave --database out for it.")
         if address.get_backend_name() != "postgresql":
-            raise UsageError(
-                f"--database takes PostgreSQL only, not {address.get_backend_name()}; give an"
-                " address such as postgresql://user@host/name."
-            )
+            raise UsageError("database-kind", kind=address.get_backend_name())
         return create_engine(
             address.set(drivername="postgresql+psycopg"),
             isolation_level="READ COMMITTED",  # rows that are about to change are locked instead
             pool_pre_ping=True,  # after the database was away
-            pool_size=CONNECTIONS,
+            pool_size=MAX_CONNECTIONS,
             max_overflow=0,
-            connect_args={"connect_timeout": CONNECT},
+            connect_args={"connect_timeout": CONNECT_TIMEOUT},
         )
     except ImportError as error:
-        raise UsageError(
-            f"--database needs a driver: pip install 'hyperfsad[postgres]' ({first_line(error)})."
-        ) from error
+        raise UsageError("database-driver-missing", reason=first_line(error)) from error
     except ArgumentError as error:
-        raise UsageError(
-            f"--database cannot be used: {first_line(error)}; give an address such as"
-            " postgresql://user@host/name."
-        ) from error
+        raise UsageError("database-address-invalid", reason=first_line(error)) from error

@@ -16,13 +16,12 @@ from pathlib import Path
 
 from ...disk.files import file_sha256, settle
 from ...disk.locks import step_lock
-from ..faults import FullError
+from ..refusals import FullError
 
-GRACE = 600.0
+NEW_FILE_GRACE = 600.0
 """Seconds for which a new file is left alone: the row that names it may be on its way."""
-WAITING = 86_400.0
-"""Seconds for which an upload is left alone: it may wait in the line."""
-CHUNK = 1 << 20
+UPLOAD_GRACE = 86_400.0
+"""Seconds for which an upload is left alone: it may wait in the queue."""
 MOVING = ".moving.lock"
 """Between two processes: a file must not be removed as old the moment it has come again."""
 
@@ -35,8 +34,7 @@ class Files:
     """Where everything lies below the store's folder."""
 
     def __init__(self, folder: Path, reserve: int, *, shared: bool = False) -> None:
-        """`reserve` is how many bytes of the disk are left alone; a `shared` folder is used by
-        several processes at once."""
+        """Keeps `reserve` bytes of the disk free; several processes use a `shared` folder."""
         self.folder, self.reserve = folder, reserve
         self.incoming = folder / "incoming"
         self.images = folder / "images"
@@ -62,7 +60,7 @@ class Files:
 
     def keep(self, finished: Path, target: Path) -> None:
         """Moves a file to its place; it is on the disk when this returns."""
-        os.utime(finished)  # it may have waited in the line for longer than a new file is spared
+        os.utime(finished)  # it may have waited in the queue for longer than a new file is spared
         settle(finished, target, self._moving)
 
     def keep_detector(self, finished: Path) -> str:
@@ -79,28 +77,24 @@ class Files:
     def check_space(self, wanted: int = 0) -> None:
         """Refuses before the disk is full, so that nothing is lost when it is."""
         if self.free < self.reserve + wanted:
-            raise FullError(
-                f"The station's disk is nearly full ({self.free / 1e6:.0f} MB are left, and"
-                f" {self.reserve / 1e6:.0f} MB stay free): nothing more is accepted until there is"
-                " space; delete files or lower --keep."
-            )
+            raise FullError("disk-nearly-full", free=self.free, reserve=self.reserve)
 
     @property
     def free(self) -> int:
         """Bytes that are left on the disk."""
         return shutil.disk_usage(self.folder).free
 
-    def remove(self, path: Path, grace: float = GRACE) -> None:
+    def remove(self, path: Path, grace: float = NEW_FILE_GRACE) -> None:
         """Removes a file that no row names, unless it is new: then it may be named any moment."""
         with self._moving, contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime >= grace:
                 path.unlink()
 
-    def sweep(self, named: Callable[[str], bool], grace: float = GRACE) -> None:
+    def sweep(self, named: Callable[[str], bool], grace: float = NEW_FILE_GRACE) -> None:
         """Removes uploads that were never finished, and files whose hash no row names."""
         for path in self._found():
             if _UPLOAD.fullmatch(path.name):
-                self.remove(path, WAITING if grace else 0.0)
+                self.remove(path, UPLOAD_GRACE if grace else 0.0)
             elif _STORED.fullmatch(path.name) and not named(path.stem):
                 self.remove(path, grace)
 

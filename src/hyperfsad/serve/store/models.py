@@ -4,6 +4,7 @@ inspection stands beside them, in `details`.
 Times are microseconds since 1970, UTC: integers compare and sort alike in every database.
 """
 
+import time
 from typing import Any
 
 from sqlalchemy import (
@@ -17,9 +18,10 @@ from sqlalchemy import (
     String,
     Text,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
-NAMES = {
+CONSTRAINT_NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_name)s",
     "fk": "fk_%(table_name)s_%(column_0_name)s",
@@ -27,13 +29,25 @@ NAMES = {
 }
 """Constraints need names for later migrations to find them."""
 
-ID, HASH, NAME = String(32), String(64), String(200)
+
+def now() -> int:
+    """Microseconds since 1970, UTC."""
+    return time.time_ns() // 1000
+
+
+ID, HASH, TITLE = String(32), String(64), String(200)
 
 
 class Base(DeclarativeBase):
     """All tables."""
 
-    metadata = MetaData(naming_convention=NAMES)
+    metadata = MetaData(naming_convention=CONSTRAINT_NAMES)
+
+
+def insert(session: Session, table: type[Base]) -> Any:
+    """An INSERT that may say what to do on a conflict, which each database has for itself."""
+    dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
+    return dialect.insert(table)
 
 
 class Product(Base):
@@ -41,12 +55,12 @@ class Product(Base):
 
     __tablename__ = "products"
     id: Mapped[str] = mapped_column(ID, primary_key=True)
-    name: Mapped[str] = mapped_column(NAME)
-    claimed: Mapped[str | None] = mapped_column(NAME, unique=True)
+    name: Mapped[str] = mapped_column(TITLE)
+    claimed: Mapped[str | None] = mapped_column(TITLE, unique=True)
     """The name while the product lives; a deleted one keeps its name for the history alone."""
     created: Mapped[int] = mapped_column(BigInteger)
     changed: Mapped[int] = mapped_column(BigInteger)
-    revision: Mapped[int] = mapped_column(Integer)
+    revision: Mapped[int]
     detector: Mapped[str | None] = mapped_column(HASH)
     """The hash of its detector file; None where the product is deleted."""
     summary: Mapped[dict[str, Any]] = mapped_column(JSON)
@@ -61,8 +75,8 @@ class Image(Base):
     sha256: Mapped[str] = mapped_column(HASH, primary_key=True)
     suffix: Mapped[str] = mapped_column(String(8))
     bytes: Mapped[int] = mapped_column(BigInteger)
-    width: Mapped[int] = mapped_column(Integer)
-    height: Mapped[int] = mapped_column(Integer)
+    width: Mapped[int]
+    height: Mapped[int]
     added: Mapped[int] = mapped_column(BigInteger)
     """When it came last; for retention."""
     kept: Mapped[bool]
@@ -75,7 +89,7 @@ class Support(Base):
     __tablename__ = "support"
     product_id: Mapped[str] = mapped_column(ForeignKey("products.id"), primary_key=True)
     image: Mapped[str] = mapped_column(ForeignKey("images.sha256"), primary_key=True, index=True)
-    name: Mapped[str] = mapped_column(NAME)
+    name: Mapped[str] = mapped_column(TITLE)
     added: Mapped[int] = mapped_column(BigInteger)
 
 
@@ -94,15 +108,15 @@ class Inspection(Base):
     id: Mapped[str] = mapped_column(ID, primary_key=True)
     time: Mapped[int] = mapped_column(BigInteger)
     product_id: Mapped[str] = mapped_column(ForeignKey("products.id"))
-    revision: Mapped[int] = mapped_column(Integer)
+    revision: Mapped[int]
     image: Mapped[str] = mapped_column(ForeignKey("images.sha256"), index=True)
-    name: Mapped[str] = mapped_column(NAME)
+    name: Mapped[str] = mapped_column(TITLE)
     verdict: Mapped[str] = mapped_column(String(12))
     score: Mapped[float]
     threshold: Mapped[float | None]
     strength: Mapped[float | None]
     p_value: Mapped[float | None]
-    regions: Mapped[int] = mapped_column(Integer)
+    regions: Mapped[int]
     label: Mapped[str | None] = mapped_column(String(8))
 
 
@@ -128,22 +142,22 @@ class Period(Base):
     length: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     start: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     """Both in microseconds."""
-    count: Mapped[int] = mapped_column(Integer)
-    anomalous: Mapped[int] = mapped_column(Integer)
-    unjudged: Mapped[int] = mapped_column(Integer)
+    count: Mapped[int]
+    anomalous: Mapped[int]
+    unjudged: Mapped[int]
     scores: Mapped[dict[str, int]] = mapped_column(JSON)
     strengths: Mapped[dict[str, int]] = mapped_column(JSON)
     """How many lie in each bin (`store/trends.py`)."""
 
 
-class Label(Base):
+class LabelRow(Base):
     """What a person said of an inspection."""
 
     __tablename__ = "labels"
     inspection_id: Mapped[str] = mapped_column(ForeignKey("inspections.id"), primary_key=True)
     product_id: Mapped[str] = mapped_column(ForeignKey("products.id"), index=True)
     kind: Mapped[str] = mapped_column(String(8))
-    defect: Mapped[str | None] = mapped_column(NAME)
+    defect: Mapped[str | None] = mapped_column(TITLE)
     time: Mapped[int] = mapped_column(BigInteger)
     role: Mapped[str] = mapped_column(String(12))
     learnt: Mapped[bool]

@@ -1,6 +1,5 @@
 """The store: opened once for a station, closed at its end."""
 
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,20 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.selectable import ForUpdateArg
 
 from ...disk.locks import folder_lock
 from ...errors import UsageError
 from ...messages import Notify, silent
-from ..faults import MissingError
+from ..refusals import MissingError
 from .database import Database
-from .files import GRACE, Files
-from .models import AuditEntry, Detail, Image, Inspection, Label, Product
+from .files import NEW_FILE_GRACE, Files
+from .models import AuditEntry, Detail, Image, Inspection, LabelRow, Product, insert, now
 from .retention import Keep, expire
 
 RESERVE = 512 * 10**6
+"""Bytes of the disk that stay free by default."""
+CURRENT_DETECTORS = select(Product.detector).where(Product.detector.is_not(None))
 LOCKED = ForUpdateArg(key_share=True)
 """New rows that point to the locked one need not wait. SQLite has one writer anyway."""
 
@@ -60,43 +60,35 @@ class Store:
         self.database.migrate()
         if not self.database.is_embedded:
             self._check_folder()
-        self.sweep(0.0 if alone else GRACE)
+        self.sweep(0.0 if alone else NEW_FILE_GRACE)
         return self
 
     def _check_folder(self) -> None:
         """Refuses a folder that is not the one of the database's other stations."""
         with self.database.reading() as session:
-            named = list(session.scalars(select(Product.detector).where(Product.detector != None)))  # noqa: E711
+            named = list(session.scalars(CURRENT_DETECTORS))
         missing = sum(not self.files.detector(one or "").is_file() for one in named)
         if missing:
-            raise UsageError(
-                f"{missing} of the {len(named)} products in the database have no detector file in"
-                f" {self.folder}; all stations of one database share one folder, so name that"
-                " one with --store."
-            )
+            facts = {"missing": missing, "products": len(named), "folder": self.folder}
+            raise UsageError("store-folder-differs", **facts)
 
     def close(self) -> None:
         """Gives the folder back."""
         self.database.close()
         self._lock.release()
 
-    def sweep(self, grace: float = GRACE) -> None:
+    def sweep(self, grace: float = NEW_FILE_GRACE) -> None:
         """Removes files that no row names."""
         with self.database.reading() as session:
             named = set(session.scalars(select(Image.sha256).where(Image.kept)))
-            named |= set(session.scalars(select(Product.detector).where(Product.detector != None)))  # noqa: E711
-            undoable = select(Label.before).join(Product, Product.detector == Label.after)
+            named |= set(session.scalars(CURRENT_DETECTORS))
+            undoable = select(LabelRow.before).join(Product, Product.detector == LabelRow.after)
             named |= set(session.scalars(undoable))
         self.files.sweep(named.__contains__, grace)
 
     def expire(self) -> int:
         """Lets originals go that need not be kept."""
         return expire(self.database, self.files, self.retention)
-
-
-def now() -> int:
-    """Microseconds since 1970, UTC."""
-    return time.time_ns() // 1000
 
 
 def new_id() -> str:
@@ -108,7 +100,7 @@ def product_of(session: Session, product_id: str, *, change: bool = False) -> Pr
     """A living product; to `change` it, its row is kept from other stations until the commit."""
     found = session.get(Product, product_id, with_for_update=LOCKED if change else None)
     if found is None or found.detector is None:
-        raise MissingError(f"There is no product {product_id[:40]}.")
+        raise MissingError("product-unknown", product=product_id[:40])
     return found
 
 
@@ -119,29 +111,26 @@ def inspection_of(
     found = session.get(Inspection, inspection_id, with_for_update=LOCKED if change else None)
     detail = session.get(Detail, inspection_id)
     if found is None or detail is None:
-        raise MissingError(f"There is no inspection {inspection_id[:40]}.")
+        raise MissingError("inspection-unknown", inspection=inspection_id[:40])
     product = session.get(Product, found.product_id)
     assert product is not None  # by its foreign key
     return found, detail, product
 
 
-def remember_images(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Adds the rows of images; all stations in one order, so that none waits for another's end."""
-    for row in sorted(rows, key=lambda row: str(row["sha256"])):
-        remember_image(session, row)
+def add_images(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Adds the rows of images, or notes that their files are there again.
+
+    All stations add them in one order, so that no two wait for each other.
+    """
+    for values in sorted(rows, key=lambda row: str(row["sha256"])):
+        row = insert(session, Image).values(**values)
+        again = {"kept": row.excluded.kept, "added": row.excluded.added}
+        if not values["kept"]:  # the file that an earlier upload has left stays
+            again.pop("kept")
+        session.execute(row.on_conflict_do_update(index_elements=[Image.sha256], set_=again))
 
 
-def remember_image(session: Session, values: dict[str, Any]) -> None:
-    """Adds the row of an image, or says that its file is there again."""
-    kind = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
-    row = kind.insert(Image).values(**values)
-    again = {"kept": row.excluded.kept, "added": row.excluded.added}
-    if not values["kept"]:  # the file that an earlier upload has left stays
-        again.pop("kept")
-    session.execute(row.on_conflict_do_update(index_elements=[Image.sha256], set_=again))
-
-
-def note(session: Session, actor: Actor, action: str, subject: str, detail: str = "") -> None:
+def audit(session: Session, actor: Actor, action: str, subject: str, detail: str = "") -> None:
     """An entry of the audit log, in the transaction of the change itself."""
     session.add(
         AuditEntry(

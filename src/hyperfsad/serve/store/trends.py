@@ -1,40 +1,34 @@
 """Sums for trends: what was inspected in every hour and every day, product by product.
 
 They are kept in the transaction of the inspections themselves, so a trend never reads the
-inspections. A period has counts of scores in narrow bins, not the scores: quantiles from them are
-right to within 1 %, and a period takes as little room after a million inspections as after some.
+inspections. A period counts scores in narrow bins, not single scores: quantiles from them are
+right to within 1 %, and a period takes no more room after a million inspections than after a few.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from .models import Inspection, Period
+from .models import Inspection, Period, insert
 
 HOUR = 3_600_000_000
 """In microseconds."""
-SPANS = {"hour": HOUR, "day": 24 * HOUR}
+PERIODS = {"hour": HOUR, "day": 24 * HOUR}
 BINS = 50
 """For a factor e; so a bin is 2 % wide."""
 SMALLEST = 1e-9
 """Scores below it, such as 0, count as it: bins are logarithmic."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
-Counts: TypeAlias = Mapping[str, int]
-"""How many values each bin has; JSON knows only texts as keys."""
-Key: TypeAlias = tuple[str, int, int]
-"""Product, length and start of a period."""
-
 
 @dataclass
 class Sums:
-    """What a period holds."""
+    """What a period holds; bins are named by text, since JSON has no other keys."""
 
     count: int = 0
     anomalous: int = 0
@@ -47,17 +41,16 @@ class Sums:
         self.count += 1
         self.anomalous += verdict == "anomalous"
         self.unjudged += verdict == "unjudged"
-        self.scores[bin_of(score)] += 1
+        self.scores[_bin(score)] += 1
         if strength is not None:
-            self.strengths[bin_of(strength)] += 1
+            self.strengths[_bin(strength)] += 1
 
 
-def bin_of(value: float) -> str:
-    """The bin of a score or strength."""
+def _bin(value: float) -> str:
     return str(math.floor(BINS * math.log(max(value, SMALLEST))))
 
 
-def quantiles(counts: Counts) -> list[float] | None:
+def quantiles(counts: Mapping[str, int]) -> list[float] | None:
     """The quantiles of binned values; None where there is none."""
     ordered = sorted((int(number), count) for number, count in counts.items())
     total = sum(count for _, count in ordered)
@@ -72,33 +65,21 @@ def quantiles(counts: Counts) -> list[float] | None:
     return found
 
 
-def periods_of(product: str, time: int) -> Iterator[Key]:
-    """The hour and the day of an inspection, UTC."""
-    for length in SPANS.values():
-        yield product, length, time - time % length
-
-
-def summed(inspections: Iterable[Inspection]) -> dict[Key, Sums]:
-    """What some inspections add to their periods."""
-    found: dict[Key, Sums] = {}
-    for one in inspections:
-        for key in periods_of(one.product_id, one.time):
-            found.setdefault(key, Sums()).add(one.verdict, one.score, one.strength)
-    return found
-
-
-def count_in(session: Session, inspections: Iterable[Inspection]) -> None:
-    """Adds inspections to the sums; the last thing of a transaction.
+def count_inspections(session: Session, inspections: Iterable[Inspection]) -> None:
+    """Adds inspections to the sums of their hour and day (UTC); the last thing of a transaction.
 
     Stations that share a database wait for each other at a period's row, always in this order.
     """
-    kind = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
-    for (product, length, start), more in sorted(summed(inspections).items(), key=lambda at: at[0]):
-        key = {"product_id": product, "length": length, "start": start}
-        nothing = {"count": 0, "anomalous": 0, "unjudged": 0, "scores": {}, "strengths": {}}
-        new = kind.insert(Period).values(**key, **nothing)
+    found: dict[tuple[str, int, int], Sums] = {}
+    for one in inspections:
+        for length in PERIODS.values():
+            key = one.product_id, length, one.time - one.time % length
+            found.setdefault(key, Sums()).add(one.verdict, one.score, one.strength)
+    for (product, length, start), more in sorted(found.items(), key=lambda item: item[0]):
+        place = {"product_id": product, "length": length, "start": start}
+        new = insert(session, Period).values(**place, **vars(Sums()))
         session.execute(new.on_conflict_do_nothing())
-        period = session.get_one(Period, key, with_for_update=True, populate_existing=True)
+        period = session.get_one(Period, place, with_for_update=True, populate_existing=True)
         period.count += more.count
         period.anomalous += more.anomalous
         period.unjudged += more.unjudged
@@ -109,12 +90,12 @@ def count_in(session: Session, inspections: Iterable[Inspection]) -> None:
 
 def trend(session: Session, product: str, step: str, since: int, until: int) -> list[Any]:
     """The periods of a product that have inspections, by time; the first and last one whole."""
-    length = SPANS[step]
-    columns = [getattr(Period, name) for name in ("start", "count", "anomalous", "unjudged")]
-    question = (
+    length = PERIODS[step]
+    columns = Period.start, Period.count, Period.anomalous, Period.unjudged
+    query = (
         select(*columns, Period.scores, Period.strengths)
         .where(Period.product_id == product, Period.length == length)
         .where(Period.start >= since - since % length, Period.start < until)
         .order_by(Period.start)
     )
-    return list(session.execute(question))
+    return list(session.execute(query))

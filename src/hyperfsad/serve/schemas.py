@@ -1,4 +1,4 @@
-"""The shapes of answers, for the OpenAPI document."""
+"""The shapes of requests and answers; the OpenAPI document is made from them."""
 
 from typing import Any, Literal
 
@@ -9,6 +9,8 @@ class Problem(BaseModel):
     """Why a request was not done."""
 
     detail: str = Field(description="One sentence: what was wrong, and what to do.")
+    code: str = Field(description="What was wrong, for programs and translations.")
+    facts: dict[str, Any] = Field(description="What the sentence is made of.")
 
 
 class ProductOut(BaseModel):
@@ -24,7 +26,7 @@ class ProductOut(BaseModel):
     map_threshold: float | None
     threshold_from: str | None
     threshold_method: Literal["support", "conformal", "few", "hand"] | None = None
-    threshold_images: int | None = Field(None, description="Good parts that had a say in it.")
+    threshold_images: int | None = Field(None, description="Good parts that it was set from.")
     threshold_stale: bool = Field(False, description="Whether parts were learnt since.")
     false_alarm_rate: float | None
     recipe: str
@@ -44,20 +46,20 @@ class GoodPart(BaseModel):
     added: str
 
 
-class GoodParts(BaseModel):
+class GoodPartList(BaseModel):
     """The pictures that a product has learnt and the station has; the oldest first."""
 
     images: list[GoodPart]
 
 
-class Levels(BaseModel):
+class GoodPartLevels(BaseModel):
     """How far good parts reach against the thresholds; above 1 they would be called anomalous."""
 
     kind: Literal["leave-one-out", "calibration", "none"]
     strengths: list[float] = Field(description="Rising; empty where nothing is known.")
 
 
-class Row(BaseModel):
+class InspectionRow(BaseModel):
     """An inspection in lists."""
 
     id: str
@@ -76,7 +78,7 @@ class Row(BaseModel):
     label: Literal["fine", "bad"] | None
 
 
-class Place(BaseModel):
+class PeakOut(BaseModel):
     """Where a region is highest."""
 
     x: float
@@ -90,57 +92,44 @@ class RegionOut(BaseModel):
     bbox: list[int] = Field(description="x, y, width and height.")
     area: float
     score: float
-    peak: Place | None
+    peak: PeakOut | None
     polygon: list[list[float]]
     kind: str
 
 
-class InspectionOut(BaseModel):
+class InspectionOut(InspectionRow):
     """An inspection with all that was found."""
 
-    id: str
-    time: str
-    product: str
-    product_id: str
-    revision: int
-    image: str
-    name: str
-    verdict: Literal["good", "anomalous", "unjudged"]
     anomalous: bool | None
     words: str = Field(description="The verdict in a few words.")
-    score: float
     branches: dict[str, float] = Field(description="The scores of the branches.")
-    threshold: float | None
     threshold_from: str | None
     map_threshold: float | None
-    strength: float | None
-    p_value: float | None
-    regions: list[RegionOut]
+    regions: list[RegionOut]  # type: ignore[assignment]
     size: list[int] = Field(description="Width and height of the image.")
     foreign: bool | None = Field(description="Whether it looks like another product.")
-    label: Literal["fine", "bad"] | None
     defect: str | None
     learnt: bool | None = Field(description="Whether the label taught the image to the product.")
 
 
-class Rejected(BaseModel):
-    """An upload that is no usable picture."""
+class RejectedImage(BaseModel):
+    """An upload that is not a usable picture."""
 
     name: str
     error: str
 
 
-class Inspected(BaseModel):
+class InspectedOut(BaseModel):
     """The verdicts on an upload, in the order of the images; those without one stand apart."""
 
     inspections: list[InspectionOut]
-    rejected: list[Rejected]
+    rejected: list[RejectedImage]
 
 
 class HistoryPage(BaseModel):
     """Some inspections, the latest first."""
 
-    inspections: list[Row]
+    inspections: list[InspectionRow]
     next: str | None = Field(description="The cursor of the next page; null at the end.")
 
 
@@ -189,7 +178,7 @@ class DriftOut(BaseModel):
     compared_with: int = Field(description="Good parts or inspections of the reference.")
     inspections: int
     since: Moment | None = Field(description="About where normal moved.")
-    known: Moment | None = Field(description="Where that became sure.")
+    known: Moment | None = Field(description="Where that became certain.")
     add: list[str] = Field(description="Inspections to look at and, if good, to learn.")
 
 
@@ -218,18 +207,18 @@ class CoverageOut(BaseModel):
     covered: float | None = Field(description="The chance with all but one of these.")
     answer: str
     more_like: list[str] = Field(description="Good parts that few others resemble.")
-    inspections: list[Row] = Field(
+    inspections: list[InspectionRow] = Field(
         description="Parts that passed and resemble no learnt one; if they are good, learn them."
     )
 
 
-class Watched(BaseModel):
+class WatchedFolderOut(BaseModel):
     """A folder that the station watches."""
 
     product: str
     product_id: str | None
     judged: int = Field(description="Pictures since the station started.")
-    failed: int = Field(description="Of these, such as no reader understands.")
+    failed: int = Field(description="Of these, the ones that could not be read.")
     problem: str | None
 
 

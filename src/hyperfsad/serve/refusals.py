@@ -1,0 +1,108 @@
+"""What the station refuses, each with its HTTP status, and how errors are worded for clients."""
+
+import errno
+import os
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import HyperfsadError
+from ..messages import Notice
+from ..wording import STATION
+
+POSTGRESQL_FULL = "53100"
+"""Its code for a full disk."""
+
+
+class RefusedError(HyperfsadError):
+    """A request that is not done; the fact `retry_after` says in how many seconds to try again."""
+
+    status = 400
+
+
+class NotSignedInError(RefusedError):
+    status = 401
+
+
+class ForbiddenError(RefusedError):
+    status = 403
+
+
+class MissingError(RefusedError):
+    status = 404
+
+
+class TooSlowError(RefusedError):
+    status = 408
+
+
+class ConflictError(RefusedError):
+    status = 409
+
+
+class GoneError(RefusedError):
+    status = 410
+
+
+class TooLargeError(RefusedError):
+    status = 413
+
+
+class WrongTypeError(RefusedError):
+    status = 415
+
+
+class TooOftenError(RefusedError):
+    status = 429
+
+
+class BusyError(RefusedError):
+    status = 503
+
+
+class FullError(RefusedError):
+    status = 507
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether a full disk is behind an error, at any depth."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if isinstance(error, sqlite3.OperationalError) and "disk is full" in str(error):
+            return True
+        if getattr(error, "sqlstate", None) == POSTGRESQL_FULL:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def public(error: HyperfsadError, names: Mapping[str, str] | None = None) -> HyperfsadError:
+    """The same error without paths of this machine, in the station's words.
+
+    A path becomes what `names` calls it, or the name of its file.
+    """
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [shown(each) for each in value]
+        if isinstance(value, HyperfsadError | Notice):
+            return station_text(value)
+        if not isinstance(value, str | os.PathLike):
+            return value if value is None or isinstance(value, bool | int | float) else str(value)
+        text = os.fspath(value)
+        name = os.path.basename(text) if os.path.isabs(text) else text
+        return (names or {}).get(text, name)
+
+    return type(error)(error.code, **{name: shown(value) for name, value in error.facts.items()})
+
+
+def problem(error: HyperfsadError) -> dict[str, Any]:
+    """An error as the API tells it: the sentence, and for programs its code and facts."""
+    told = public(error)
+    return {"detail": station_text(told), "code": told.code, "facts": dict(told.facts)}
+
+
+def station_text(said: HyperfsadError | str) -> str:
+    """An error or a notice in the station's words."""
+    return said.worded(STATION) if isinstance(said, HyperfsadError | Notice) else said
