@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hyperfsad.cli.console import NOTHING
-from hyperfsad.cli.main import main
+from hyperfsad.errors import UsageError
 from hyperfsad.serve.client import StationClient
+from hyperfsad.serve.settings import StationSettings, parse_watch
+from tests.codes import raises
 from tests.serve.conftest import png
 from tests.serve.stations import PATIENCE, Running, Stations, at_once, until
 
@@ -162,23 +163,20 @@ def _ids(store: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("watch", "told"),
+    ("watch", "code"),
     [
-        ("bolt", "--watch is as bolt="),
-        ("=x", "--watch is as bolt="),
-        ("bolt={store}", "lie in each other"),
-        ("bolt={store}/images", "lie in each other"),
-        ("bolt={parent}", "lie in each other"),
-        ("bolt={file}", "is a file"),
+        ("bolt", "watch-invalid"),
+        ("=x", "watch-invalid"),
+        ("bolt={store}", "watch-inside-store"),
+        ("bolt={store}/images", "watch-inside-store"),
+        ("bolt={parent}", "watch-inside-store"),
+        ("bolt={file}", "watch-not-a-folder"),
     ],
 )
-def test_folders_that_cannot_be_watched(
-    watch: str, told: str, tmp_path: Path, tiny: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_folders_that_cannot_be_watched(watch: str, code: str, tmp_path: Path) -> None:
     store, file = tmp_path / "below" / "store", tmp_path / "file"
     file.write_bytes(b"")
     text = watch.format(store=store, parent=tmp_path, file=file)
-    places = ["--store", str(store), "--port", "0", "--backbone", tiny]
-    assert main(["serve", *places, "--watch", text]) == NOTHING
-    assert told in capsys.readouterr().err
+    with raises(UsageError, code):
+        StationSettings(store, watch=(parse_watch(text),)).check()
     assert not store.exists()

@@ -144,7 +144,7 @@ class StationClient:
             line.close()
         if answer.status >= 400:
             said = json.loads(found) if found[:1] == b"{" else {"detail": answer.reason}
-            facts = {**said.get("facts", {}), "detail": said["detail"], "status": answer.status}
+            facts = {**said.get("facts", {}), "detail": said.get("detail"), "status": answer.status}
             raise StationError(said.get("code", "station-refused"), **facts)
         return found
 
