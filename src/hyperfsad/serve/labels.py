@@ -181,7 +181,9 @@ def _require_unlabelled(session: Session, inspection_id: str) -> None:
 def _renamed(value: Any, names: dict[str, str]) -> Any:
     """The same with the names of images instead of paths in the store."""
     if isinstance(value, str):
-        return names.get(value, value)
+        for path, name in names.items():
+            value = value.replace(path, name)
+        return value
     if isinstance(value, list | tuple):
         return [_renamed(one, names) for one in value]
     if isinstance(value, dict):
