@@ -16,7 +16,7 @@ from hyperfsad import HyperFSAD
 from hyperfsad.errors import UsageError
 from hyperfsad.serve.client import StationClient
 from hyperfsad.serve.store.history import HISTORY_COLUMNS, Filter, as_parquet
-from hyperfsad.serve.store.models import Image, Inspection, Product, now
+from hyperfsad.serve.store.models import Image, Inspection, ProductRow, now
 from hyperfsad.serve.store.store import Store
 from hyperfsad.serve.store.trends import HOUR, Sums, count_inspections, quantiles
 from hyperfsad.serve.trends import Step, product_trend
@@ -49,7 +49,7 @@ def filled(
     with store.database.writing() as session:
         summary = {"threshold": 0.5}
         own = {"name": "bolt", "claimed": "bolt", "created": 0, "changed": 0, "revision": 1}
-        session.add(Product(id=PRODUCT, **own, detector="f" * 64, summary=summary))
+        session.add(ProductRow(id=PRODUCT, **own, detector="f" * 64, summary=summary))
         size = {"bytes": 1, "width": 9, "height": 9}
         session.add(Image(sha256="b" * 64, suffix=".png", added=0, kept=False, **size))
         session.flush()

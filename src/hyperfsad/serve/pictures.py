@@ -11,7 +11,7 @@ from ..messages import visible
 from .refusals import TooLargeError
 from .store.models import now
 
-FORMATS = {
+UPLOAD_FORMATS = {
     "PNG": (".png", "image/png"),
     "JPEG": (".jpg", "image/jpeg"),
     "BMP": (".bmp", "image/bmp"),
@@ -21,7 +21,7 @@ FORMATS = {
     "GIF": (".gif", "image/gif"),
     "PPM": (".ppm", "image/x-portable-pixmap"),
 }
-MEDIA_TYPES = dict(FORMATS.values())
+MEDIA_TYPES = dict(UPLOAD_FORMATS.values())
 LONGEST_NAME = 120
 DECODERS = threading.BoundedSemaphore(4)
 """Pictures that are checked at once: one of 100 million pixels takes 300 MB."""
@@ -86,7 +86,7 @@ def checked_picture(upload: Upload, limits: UploadLimits) -> Picture:
     """Opens an upload as what its content is, and decodes it all; `ImageError` if it cannot."""
     with opened_picture(os.fspath(upload.path), upload.name) as opened:
         width, height = opened.size
-        suffix = FORMATS.get(opened.format or "", (".png", ""))[0]
+        suffix = UPLOAD_FORMATS.get(opened.format or "", (".png", ""))[0]
     if width * height > limits.pixels:
         facts = {"name": upload.name, "width": width, "height": height, "limit": limits.pixels}
         raise TooLargeError("image-pixels", **facts)

@@ -21,7 +21,7 @@ from .pictures import Picture, Upload
 from .refusals import ConflictError, GoneError, MissingError, public, station_text
 from .schemas import GoodPart, ProductOut
 from .store.history import iso
-from .store.models import Image, Product, Support, now
+from .store.models import Image, ProductRow, Support, now
 from .store.store import Actor, Store, add_images, audit, new_id, product_of
 
 LISTED_GOOD_PARTS = 1000
@@ -37,8 +37,9 @@ class Products:
     def all(self) -> list[ProductOut]:
         """The living products by name."""
         with self.store.database.reading() as session:
-            living = select(Product).where(Product.detector.is_not(None)).order_by(Product.name)
-            return [shown_product(product, brief=True) for product in session.scalars(living)]
+            living = select(ProductRow).where(ProductRow.detector.is_not(None))
+            found = session.scalars(living.order_by(ProductRow.name))
+            return [shown_product(product, brief=True) for product in found]
 
     def get(self, product_id: str) -> ProductOut:
         """One product, with its good parts."""
@@ -48,8 +49,9 @@ class Products:
     def find(self, name: str) -> str:
         """The id of the living product of a name or an id."""
         with self.store.database.reading() as session:
-            own = Product.detector.is_not(None), or_(Product.claimed == name, Product.id == name)
-            found = session.scalar(select(Product.id).where(*own).order_by(Product.claimed != name))
+            same = or_(ProductRow.claimed == name, ProductRow.id == name)
+            query = select(ProductRow.id).where(ProductRow.detector.is_not(None), same)
+            found = session.scalar(query.order_by(ProductRow.claimed != name))
         if found is None:
             raise MissingError("product-not-made", product=name)
         return found
@@ -196,7 +198,7 @@ class Products:
         after: str,
         detector: HyperFSAD,
         notes: Sequence[str] = (),
-    ) -> Product:
+    ) -> ProductRow:
         """Makes another detector file the current one, if no other process did so meanwhile."""
         product = product_of(session, product_id, change=True)
         if product.detector != before:
@@ -224,7 +226,7 @@ class Products:
     ) -> ProductOut:
         after = self.saved(detector)
         self._keep_images(pictures)
-        product = Product(
+        product = ProductRow(
             id=new_id(),
             name=name,
             claimed=name,
@@ -243,7 +245,7 @@ class Products:
     def _require_free(self, name: str) -> None:
         """Refuses a name that is taken before any work is done."""
         with self.store.database.reading() as session:
-            if session.scalar(select(Product.id).where(Product.claimed == name)) is not None:
+            if session.scalar(select(ProductRow.id).where(ProductRow.claimed == name)) is not None:
                 raise ConflictError("product-name-taken", product=name)
 
 
@@ -281,7 +283,7 @@ def loaded(pictures: Sequence[Picture]) -> Iterator[LoadedImage]:
     return (picture.load() for picture in pictures)
 
 
-def shown_product(product: Product, *, brief: bool = False) -> ProductOut:
+def shown_product(product: ProductRow, *, brief: bool = False) -> ProductOut:
     """A product as the API shows it."""
     fields = {**product.summary, "created": iso(product.created), "changed": iso(product.changed)}
     if brief:

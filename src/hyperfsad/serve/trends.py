@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ..quality.drift import MIN_CALIBRATION, DriftReport, monitor_scores
 from .schemas import CalibrationOut, DriftOut, Moment, TrendOut, TrendPoint
 from .store.history import PLACE, iso
-from .store.models import Inspection, Product, now
+from .store.models import Inspection, ProductRow, now
 from .store.store import Store, product_of
 from .store.trends import PERIODS, QUANTILES, quantiles, trend
 
@@ -108,7 +108,9 @@ def _described(calibration: Calibration | None) -> CalibrationOut | None:
     )
 
 
-def _drift(session: Session, product: Product, calibration: Calibration | None) -> DriftOut | None:
+def _drift(
+    session: Session, product: ProductRow, calibration: Calibration | None
+) -> DriftOut | None:
     """The test of `hyperfsad drift` over strengths; None while there is nothing to compare."""
     known: list[float] = list(_strengths(calibration))
     own = [Inspection.product_id == product.id, Inspection.revision == product.revision]

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import select
 
 from hyperfsad.demo.drawing import draw
-from hyperfsad.serve.store.models import Detail, Inspection, Product, now
+from hyperfsad.serve.store.models import Detail, Inspection, ProductRow, now
 from hyperfsad.serve.store.store import Store
 from hyperfsad.serve.store.trends import HOUR, count_inspections
 from tests.browser import started_browser
@@ -29,7 +29,7 @@ def add_past(folder: Path, *, every: float = 120.0, seed: int = 1) -> int:
     rng, store = random.Random(seed), Store(folder, reserve=0).open()
     made: list[tuple[Inspection, Detail]] = []
     with store.database.writing() as session:
-        revisions = dict(session.execute(select(Product.id, Product.revision)).all())
+        revisions = dict(session.execute(select(ProductRow.id, ProductRow.revision)).all())
         known = [
             (one, session.get_one(Detail, one.id)) for one in session.scalars(select(Inspection))
         ]

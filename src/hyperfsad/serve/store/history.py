@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from ...errors import UsageError
 from ...report.records import csv_table
 from .database import Database
-from .models import Inspection, Product
+from .models import Inspection, ProductRow
 
 HistoryRow: TypeAlias = dict[str, Any]
 
@@ -68,7 +68,9 @@ class Filter:
             (Inspection.score.__ge__, self.min_score),
             (Inspection.score.__le__, self.max_score),
         )
-        query = select(Inspection, Product.name).join(Product, Product.id == Inspection.product_id)
+        query = select(Inspection, ProductRow.name).join(
+            ProductRow, ProductRow.id == Inspection.product_id
+        )
         return query.where(*(hold(value) for hold, value in conditions if value is not None))
 
 

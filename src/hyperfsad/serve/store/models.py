@@ -50,7 +50,7 @@ def insert(session: Session, table: type[Base]) -> Any:
     return dialect.insert(table)
 
 
-class Product(Base):
+class ProductRow(Base):
     """A product, and which detector file is its current one."""
 
     __tablename__ = "products"

@@ -16,12 +16,12 @@ from ...messages import Notify, silent
 from ..refusals import MissingError
 from .database import Database
 from .files import NEW_FILE_GRACE, Files
-from .models import AuditEntry, Detail, Image, Inspection, LabelRow, Product, insert, now
+from .models import AuditEntry, Detail, Image, Inspection, LabelRow, ProductRow, insert, now
 from .retention import Keep, expire
 
 RESERVE = 512 * 10**6
 """Bytes of the disk that stay free by default."""
-CURRENT_DETECTORS = select(Product.detector).where(Product.detector.is_not(None))
+CURRENT_DETECTORS = select(ProductRow.detector).where(ProductRow.detector.is_not(None))
 LOCKED = ForUpdateArg(key_share=True)
 """New rows that point to the locked one need not wait. SQLite has one writer anyway."""
 
@@ -82,7 +82,9 @@ class Store:
         with self.database.reading() as session:
             named = set(session.scalars(select(Image.sha256).where(Image.kept)))
             named |= set(session.scalars(CURRENT_DETECTORS))
-            undoable = select(LabelRow.before).join(Product, Product.detector == LabelRow.after)
+            undoable = select(LabelRow.before).join(
+                ProductRow, ProductRow.detector == LabelRow.after
+            )
             named |= set(session.scalars(undoable))
         self.files.sweep(named.__contains__, grace)
 
@@ -96,9 +98,9 @@ def new_id() -> str:
     return uuid.uuid4().hex
 
 
-def product_of(session: Session, product_id: str, *, change: bool = False) -> Product:
+def product_of(session: Session, product_id: str, *, change: bool = False) -> ProductRow:
     """A living product; to `change` it, its row is kept from other stations until the commit."""
-    found = session.get(Product, product_id, with_for_update=LOCKED if change else None)
+    found = session.get(ProductRow, product_id, with_for_update=LOCKED if change else None)
     if found is None or found.detector is None:
         raise MissingError("product-unknown", product=product_id[:40])
     return found
@@ -106,13 +108,13 @@ def product_of(session: Session, product_id: str, *, change: bool = False) -> Pr
 
 def inspection_of(
     session: Session, inspection_id: str, *, change: bool = False
-) -> tuple[Inspection, Detail, Product]:
+) -> tuple[Inspection, Detail, ProductRow]:
     """An inspection with all that belongs to it; to `change` its label, its row is locked."""
     found = session.get(Inspection, inspection_id, with_for_update=LOCKED if change else None)
     detail = session.get(Detail, inspection_id)
     if found is None or detail is None:
         raise MissingError("inspection-unknown", inspection=inspection_id[:40])
-    product = session.get(Product, found.product_id)
+    product = session.get(ProductRow, found.product_id)
     assert product is not None  # by its foreign key
     return found, detail, product
 
