@@ -2,12 +2,15 @@
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from hyperfsad.serve.client import StationClient
 from tests.conftest import make_picture
 from tests.serve.stations import Running, Stations
+
+ADMIN, INSPECT = "admin-token-0123456789", "inspect-token-0123456789"
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +25,20 @@ def station(stations: Stations, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """A station that the tests of a module share."""
     with stations.running(tmp_path_factory.mktemp("store")) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def guarded(stations: Stations, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A station with tokens that the tests of a module share."""
+    folder = tmp_path_factory.mktemp("guarded")
+    with stations.running(folder / "store", *token_file(folder)) as found:
+        yield found
+
+
+def token_file(folder: Path) -> tuple[str, str]:
+    """The option that names a file with both tokens."""
+    (folder / "tokens").write_text(f"inspect: {INSPECT}\n\nadmin: {ADMIN}\n")
+    return "--token", str(folder / "tokens")
 
 
 @pytest.fixture

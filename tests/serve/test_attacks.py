@@ -8,7 +8,6 @@ import re
 import socket
 import struct
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,21 +15,11 @@ import pytest
 from PIL import Image
 
 from hyperfsad.serve.client import StationClient
-from tests.serve.conftest import png
+from tests.serve.conftest import ADMIN, INSPECT, png
 from tests.serve.stations import Running, Stations
-from tests.serve.test_security import ADMIN, INSPECT
 
 NOBODY = "0" * 32
 MANY = 10**9
-
-
-@pytest.fixture(scope="module")
-def guarded(stations: Stations, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("attacked")
-    tokens = folder / "tokens"
-    tokens.write_text(f"inspect: {INSPECT}\nadmin: {ADMIN}\n")
-    with stations.running(folder / "store", "--token", str(tokens)) as found:
-        yield found
 
 
 def raw(station: Running, request: bytes, seconds: float = 60.0) -> bytes:

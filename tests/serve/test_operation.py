@@ -16,10 +16,10 @@ import pytest
 from hyperfsad.cli.console import DONE
 from hyperfsad.cli.main import main
 from hyperfsad.serve.client import StationError
-from tests.serve.conftest import png
+from tests.serve.conftest import ADMIN, INSPECT, png, token_file
 from tests.serve.killing import assert_sound, assert_tidy
 from tests.serve.stations import Stations, at_once, refused, until
-from tests.serve.test_security import ADMIN, INSPECT, status_of
+from tests.serve.test_security import status_of
 
 MEGABYTE = 1 << 20
 
@@ -164,9 +164,7 @@ def test_a_disk_that_fills_loses_nothing(
 
 
 def test_every_change_is_in_the_audit_log(stations: Stations, tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"inspect: {INSPECT}\nadmin: {ADMIN}\n")
-    with stations.running(tmp_path / "store", "--token", str(tokens)) as station:
+    with stations.running(tmp_path / "store", *token_file(tmp_path)) as station:
         admin, worker = station.client(ADMIN), station.client(INSPECT)
         expected: list[tuple[str, str]] = []
 

@@ -5,7 +5,6 @@ import json
 import shutil
 import ssl
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,19 +15,8 @@ from hyperfsad.serve.api.guard import GUESSES
 from hyperfsad.serve.client import StationClient, StationError
 from hyperfsad.serve.settings import StationSettings, read_tokens
 from tests.codes import raises
-from tests.serve.conftest import png
+from tests.serve.conftest import ADMIN, INSPECT, png, token_file
 from tests.serve.stations import Running, Stations
-
-ADMIN, INSPECT = "admin-token-0123456789", "inspect-token-0123456789"
-
-
-@pytest.fixture(scope="module")
-def guarded(stations: Stations, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("guarded")
-    tokens = folder / "tokens"
-    tokens.write_text(f"inspect: {INSPECT}\n\nadmin: {ADMIN}\n")
-    with stations.running(folder / "store", "--token", str(tokens)) as found:
-        yield found
 
 
 def test_two_roles(guarded: Running) -> None:
@@ -89,9 +77,7 @@ def test_without_tokens_other_names_and_sites_are_refused(station: Running) -> N
 
 def test_guesses_are_limited(stations: Stations, tmp_path: Path) -> None:
     """On a station of its own, since the client has to wait afterwards."""
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"admin: {ADMIN}\n")
-    with stations.running(tmp_path / "store", "--token", str(tokens)) as station:
+    with stations.running(tmp_path / "store", *token_file(tmp_path)) as station:
         statuses = []
         for number in range(GUESSES + 2):  # whatever they say of themselves
             told = {"X-Forwarded-For": f"10.0.0.{number}", "Forwarded": f"for=10.0.0.{number}"}

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from ..detector.detector import HyperFSAD
 from ..errors import HyperfsadError
-from ..images.loading import LoadedImage
 from ..results.result import AnomalyResult
 from .detectors import Detectors
+from .pictures import Picture
 from .refusals import BusyError, station_text
 
 Found = TypeVar("Found")
@@ -28,15 +28,7 @@ MAX_BATCH = 32
 """Images that are taken from the queue at once; more would let others wait too long."""
 
 
-class Loadable(Protocol):
-    """An image in the queue."""
-
-    def load(self) -> LoadedImage:
-        """The picture; large ones are decoded only when it is their turn."""
-        ...
-
-
-Enter: TypeAlias = "Callable[[Path, Sequence[Loadable]], list[Future[AnomalyResult]]]"
+Enter: TypeAlias = "Callable[[Path, Sequence[Picture]], list[Future[AnomalyResult]]]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +37,7 @@ class _Job:
 
     future: "Future[Any]"
     detector: Path | None = None
-    image: Loadable | None = None
+    image: Picture | None = None
     work: "Callable[[Detectors], Any] | None" = None
 
 
@@ -110,7 +102,7 @@ class StationEngine:
             self._require_room(count)
             self._reserved += count
 
-        def enter(detector: Path, images: Sequence[Loadable]) -> "list[Future[AnomalyResult]]":
+        def enter(detector: Path, images: Sequence[Picture]) -> "list[Future[AnomalyResult]]":
             nonlocal left
             jobs = [_Job(Future(), detector, image) for image in images]
             with self._changed:

@@ -1,7 +1,6 @@
 """What a person says of an inspection: "fine", which the product learns, or "bad"."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -22,8 +21,7 @@ from .store.store import Actor, Store, audit, inspection_of, product_of
 FINE, BAD = "fine", "bad"
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(NamedTuple):
     """What a label does to a product: the detector files before and after it."""
 
     before: str
@@ -78,7 +76,7 @@ class Labels:
             found, _, product = inspection_of(session, inspection_id, change=True)
             _require_unlabelled(session, inspection_id)
             if change is not None:
-                self._apply(session, product.id, change)
+                self._products.replace(session, product.id, *change)
                 key = {"product_id": product.id, "image": found.image}
                 session.add(Support(**key, name=found.name, added=now()))
             found.label = kind
@@ -96,10 +94,6 @@ class Labels:
             session.add(label)
             detail = "learnt" if change is not None else defect or ""
             audit(session, actor, f"labelled {kind}", inspection_id, detail)
-
-    def _apply(self, session: Session, product_id: str, change: _Change) -> None:
-        before, after, detector, notes = change.before, change.after, change.detector, change.notes
-        self._products.replace(session, product_id, before, after, detector, notes)
 
     def undo(self, detectors: Detectors, actor: Actor, inspection_id: str) -> InspectionOut:
         """Takes a label back; what was learnt because of it is forgotten.
@@ -134,7 +128,7 @@ class Labels:
             if label is None:
                 raise ConflictError("label-removed")
             if change is not None:
-                self._apply(session, product.id, change)
+                self._products.replace(session, product.id, *change)
                 support = session.get(Support, {"product_id": product.id, "image": found.image})
                 if support is not None:
                     session.delete(support)

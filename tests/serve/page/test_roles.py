@@ -5,19 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.conftest import png
+from tests.serve.conftest import ADMIN, INSPECT, png, token_file
 from tests.serve.page.conftest import Opener
 from tests.serve.stations import Running, Stations
-
-ADMIN, INSPECT = "admin-token-0123456789", "inspect-token-0123456789"
 
 
 @pytest.fixture(scope="module")
 def guarded(stations: Stations, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("guarded")
-    tokens = folder / "tokens"
-    tokens.write_text(f"inspect: {INSPECT}\nadmin: {ADMIN}\n")
-    with stations.running(folder / "store", "--token", str(tokens)) as found:
+    with stations.running(folder / "store", *token_file(folder)) as found:
         found.client(ADMIN).create_product("bolt", [png(0), png(1)])
         yield found
 
