@@ -79,7 +79,7 @@ SERVE_SENTENCES: Sentences = {
     "parquet-missing": "Parquet needs a further package on the station: pip install"
     " 'hyperfsad[serve]' ({module} is missing); use CSV meanwhile.",
     # products and inspections
-    "product-unknown": "There is no product {product}.",
+    "product-id-unknown": "There is no product {product}.",
     "product-not-made": "There is no product {product} yet; create it.",
     "product-deleted": "The product {product} was deleted; nothing explains the verdict now.",
     "product-changed": "{product} was changed by somebody else meanwhile; try again.",

@@ -102,7 +102,7 @@ def product_of(session: Session, product_id: str, *, change: bool = False) -> Pr
     """A living product; to `change` it, its row is kept from other stations until the commit."""
     found = session.get(ProductRow, product_id, with_for_update=LOCKED if change else None)
     if found is None or found.detector is None:
-        raise MissingError("product-unknown", product=product_id[:40])
+        raise MissingError("product-id-unknown", product=product_id[:40])
     return found
 
 
