@@ -82,7 +82,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
         told = HyperfsadError("address-unknown")
     elif error.status_code == 405:  # Starlette names the methods of one of several routes only
         told = HyperfsadError("method-unknown")
-        headers["allow"] = ", ".join(sorted(_methods(request)))
+        headers = {"allow": ", ".join(sorted(_methods(request)))}
     return JSONResponse(problem(told), error.status_code, headers)
 
 
