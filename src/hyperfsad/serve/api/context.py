@@ -24,12 +24,6 @@ DISCONNECT_CHECK = 0.25
 Id = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="As the station gave it.")]
 
 
-class JpegResponse(Response):
-    """A picture."""
-
-    media_type = "image/jpeg"
-
-
 def station_of(request: Request) -> Station:
     """The station of the application that a request came to."""
     found: Station = request.app.state.station
@@ -86,6 +80,14 @@ def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def content(kind: str, description: str) -> dict[int | str, dict[str, Any]]:
     """Documents an answer that is not JSON."""
     return {200: {"content": {kind: {}}, "description": description}}
+
+
+JPEG = content("image/jpeg", "The picture.")
+
+
+def jpeg(picture: bytes) -> Response:
+    """A picture as an answer."""
+    return Response(picture, media_type="image/jpeg")
 
 
 async def in_engine(

@@ -24,16 +24,17 @@ from ..schemas import (
 from ..settings import ADMIN
 from ..store.history import Filter, as_csv, as_parquet, page
 from .context import (
+    JPEG,
     UPLOADING,
     Here,
     Id,
     Inspector,
-    JpegResponse,
     answers,
     content,
     finished,
     form_of,
     in_engine,
+    jpeg,
 )
 from .uploads import received
 
@@ -180,16 +181,16 @@ def original(inspection_id: Id, station: Here, _: Inspector) -> FileResponse:
     return FileResponse(path, media_type=kind)
 
 
-@router.get("/inspections/{inspection_id}/thumbnail", response_class=JpegResponse)
+@router.get("/inspections/{inspection_id}/thumbnail", response_class=Response, responses=JPEG)
 def thumbnail(inspection_id: Id, station: Here, _: Inspector) -> Response:
     """A small picture of the image; always kept."""
-    return JpegResponse(station.inspections.thumbnail(inspection_id))
+    return jpeg(station.inspections.thumbnail(inspection_id))
 
 
-@router.get("/inspections/{inspection_id}/picture", response_class=JpegResponse)
+@router.get("/inspections/{inspection_id}/picture", response_class=Response, responses=JPEG)
 def picture(inspection_id: Id, station: Here, _: Inspector) -> Response:
     """The image as a JPEG, large ones made smaller; the thumbnail where the original is gone."""
-    return JpegResponse(station.inspections.picture(inspection_id))
+    return jpeg(station.inspections.picture(inspection_id))
 
 
 @router.get(
@@ -202,10 +203,10 @@ def heat_map(inspection_id: Id, station: Here, _: Inspector) -> Response:
     return Response(station.inspections.heat_map(inspection_id), media_type="image/png")
 
 
-@router.get("/inspections/{inspection_id}/overlay", response_class=JpegResponse)
+@router.get("/inspections/{inspection_id}/overlay", response_class=Response, responses=JPEG)
 def overlay(inspection_id: Id, station: Here, _: Inspector) -> Response:
     """The heat map over the image, with contours and a legend."""
-    return JpegResponse(station.inspections.overlay(inspection_id))
+    return jpeg(station.inspections.overlay(inspection_id))
 
 
 Pixel = Annotated[
@@ -230,8 +231,8 @@ async def evidence(
 
 @router.get(
     "/inspections/{inspection_id}/evidence.jpg",
-    response_class=JpegResponse,
-    responses=answers(410),
+    response_class=Response,
+    responses=answers(410) | JPEG,
 )
 async def evidence_picture(
     inspection_id: Id,
@@ -243,7 +244,7 @@ async def evidence_picture(
 ) -> Response:
     """The evidence at a place as a picture."""
     draw = station.inspections.evidence_picture
-    return JpegResponse(await in_engine(request, draw, inspection_id, x, y))
+    return jpeg(await in_engine(request, draw, inspection_id, x, y))
 
 
 @router.put("/inspections/{inspection_id}/label", tags=["labels"], responses=answers(409, 410))

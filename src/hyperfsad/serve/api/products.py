@@ -18,16 +18,17 @@ from ..schemas import CoverageOut, GoodPartLevels, GoodPartList, ProductOut, Ren
 from ..station import Station
 from ..trends import Step, product_trend
 from .context import (
+    JPEG,
     UPLOADING,
     Admin,
     Here,
     Id,
     Inspector,
-    JpegResponse,
     answers,
     content,
     form_of,
     in_engine,
+    jpeg,
 )
 from .inspections import Since, Until, microseconds
 from .uploads import Form, received
@@ -120,11 +121,11 @@ async def extend_product(
 
 
 @router.get(
-    "/{product_id}/images/{image}/thumbnail", response_class=JpegResponse, responses=answers(410)
+    "/{product_id}/images/{image}/thumbnail", response_class=Response, responses=answers(410) | JPEG
 )
 def good_part(product_id: Id, image: ImageHash, station: Here, _: Inspector) -> Response:
     """A small picture of a good part."""
-    return JpegResponse(station.products.good_part(product_id, image))
+    return jpeg(station.products.good_part(product_id, image))
 
 
 @router.get("/{product_id}/levels")
