@@ -111,6 +111,7 @@ def test_a_damaged_detector_is_told_in_a_sentence(job: InspectionJob) -> None:
     answer = ask(replace(job, files={"": b"nothing"}), ["photos/0001.png"])
     assert answer.totals is None
     assert isinstance(answer.error, DetectorFileError)
+    assert str(answer.error).startswith("part.hfsad ")  # not the worker's copy
 
 
 def test_an_output_that_cannot_be_written_stops_the_run(job: InspectionJob) -> None:
