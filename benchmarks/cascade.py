@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ranking import Remembering, supports
 
 from hyperfsad import CascadeDetector, HyperFSAD
-from hyperfsad.decisions.limits import EIGHT_BITS_LIMITS, Limits
+from hyperfsad.decisions.limits import EIGHT_BITS_LIMITS, PrescreenLimits
 from hyperfsad.detector.protocols import Predictor
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import load_encoder, use_threads
@@ -59,11 +59,11 @@ class Said:
     """Of the full detector, over its threshold."""
     fast_score: Numbers
 
-    def judged_by_fast(self, limits: Limits) -> Flags:
+    def judged_by_fast(self, limits: PrescreenLimits) -> Flags:
         """Which images the fast detector judges."""
         return np.array([limits.are_clear(float(each)) for each in self.fast])
 
-    def otherwise(self, limits: Limits) -> int:
+    def otherwise(self, limits: PrescreenLimits) -> int:
         """Images that the cascade judges otherwise than the full detector."""
         differ = (self.fast > 1) != (self.full > 1)
         return int((self.judged_by_fast(limits) & differ).sum())
@@ -146,10 +146,10 @@ def _strengths(said: dict[str, Any]) -> tuple[Numbers, Numbers]:
     return np.maximum(scores, np.array(said["peaks"]) / said["map_threshold"]), scores
 
 
-def chosen(others: Sequence[Said], rate: float) -> Limits:
+def chosen(others: Sequence[Said], rate: float) -> PrescreenLimits:
     """The limits that ask the full detector least while at most a share is judged otherwise."""
     fast, full = (np.concatenate([getattr(one, of) for one in others]) for of in ("fast", "full"))
-    allowed, best, most = int(rate * len(fast)), Limits(0.0, np.inf), -1
+    allowed, best, most = int(rate * len(fast)), PrescreenLimits(0.0, np.inf), -1
     lows = np.unique([0.0, *np.minimum(fast, 1.0)])
     highs = np.unique([*np.maximum(fast, 1.0), np.inf])
     good = [((fast < low).sum(), ((fast < low) & (full > 1)).sum()) for low in lows]
@@ -157,7 +157,7 @@ def chosen(others: Sequence[Said], rate: float) -> Limits:
     for low, (below, missed) in zip(lows, good, strict=True):
         for high, (above, alarms) in zip(highs, bad, strict=True):
             if missed + alarms <= allowed and below + above > most:
-                most, best = below + above, Limits(float(low), float(high))
+                most, best = below + above, PrescreenLimits(float(low), float(high))
     return best
 
 
@@ -192,7 +192,7 @@ def balanced(anomalous: Flags, bad: Flags) -> float:
     return 50 * float(anomalous[bad].mean() + (~anomalous[~bad]).mean())
 
 
-def table(said: Sequence[Said], limits: Limits) -> Iterator[str]:
+def table(said: Sequence[Said], limits: PrescreenLimits) -> Iterator[str]:
     """Each product with fixed limits: agreement, share asked, AUROC and balanced accuracy."""
     yield "| product | images | agree % | asked % | AUROC full, cascade | balanced full, cascade |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"

@@ -14,13 +14,13 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from hyperfsad import CascadeDetector, DetectorFileError, HyperFSAD, UsageError, load_detector
-from hyperfsad.decisions.limits import Limits
+from hyperfsad.decisions.limits import PrescreenLimits
 from hyperfsad.detector.file import KEY
 from hyperfsad.export.writing import require_exportable
 from tests.codes import raises
 
 SETTINGS: dict[str, Any] = {"recipe": "paper-offline", "resolution": 112, "device": "cpu"}
-NOBODY, EVERYBODY = Limits(0.0, 1e6), Limits(1.0, 1.0)
+NOBODY, EVERYBODY = PrescreenLimits(0.0, 1e6), PrescreenLimits(1.0, 1.0)
 """Nobody is clear enough for the fast detector; and everybody is, but for a strength of just 1."""
 
 
@@ -66,7 +66,7 @@ def fitted(learnt: CascadeDetector) -> CascadeDetector:
     return deepcopy(learnt)
 
 
-def with_limits(detector: CascadeDetector, limits: Limits) -> CascadeDetector:
+def with_limits(detector: CascadeDetector, limits: PrescreenLimits) -> CascadeDetector:
     detector.limits_ = limits
     return detector
 
@@ -112,7 +112,7 @@ def test_each_image_of_several_is_judged_by_who_should(fitted: CascadeDetector) 
     strengths = [result.strength for result in fitted.fast_.predict(images)]
     assert all(strength is not None for strength in strengths)
     *_, second, first = sorted(filter(None, strengths))
-    fitted.limits_ = Limits(0.0, (first + second) / 2)
+    fitted.limits_ = PrescreenLimits(0.0, (first + second) / 2)
     assert [result.judged_by for result in fitted.predict(images)] == ["full", "fast", "full"]
 
 
@@ -221,7 +221,7 @@ def test_a_copy_judges_as_the_original(fitted: CascadeDetector) -> None:
 
 def test_the_limits_belong_to_the_identity(fitted: CascadeDetector) -> None:
     before = fitted.identity()
-    fitted.limits_ = Limits(0.11, 9.0)
+    fitted.limits_ = PrescreenLimits(0.11, 9.0)
     assert fitted.identity() != before
 
 

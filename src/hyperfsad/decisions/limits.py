@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Limits:
+class PrescreenLimits:
     """Below `low` an image is clearly good, above `high` clearly bad."""
 
     low: float
@@ -24,11 +24,11 @@ class Limits:
         return [self.low, self.high]
 
     @classmethod
-    def from_list(cls, stored: Sequence[float]) -> "Limits":
+    def from_list(cls, stored: Sequence[float]) -> "PrescreenLimits":
         """What `to_list` gave."""
         low, high = stored
         return cls(float(low), float(high))
 
 
-EIGHT_BITS_LIMITS = Limits(0.96, 1.1)
+EIGHT_BITS_LIMITS = PrescreenLimits(0.96, 1.1)
 """For pre-screening in 8 bits, measured on nine products (docs/cascade.md)."""

@@ -43,7 +43,7 @@ Lone: TypeAlias = tuple[float, float]
 ROUNDING = 1e-9
 """The part that sets a threshold does not lie above it."""
 
-METHODS = ("support", "conformal", "few")
+THRESHOLD_METHODS = ("support", "conformal", "few")
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Calibration:
         scores = tuple(float(score) for score in stored["scores"])
         rate, images = float(stored["rate"]), int(stored["images"])
         thresholds = float(stored["threshold"]), float(stored["map_threshold"])
-        if stored["method"] not in METHODS or not 0 < rate < 1 or images < 1:
+        if stored["method"] not in THRESHOLD_METHODS or not 0 < rate < 1 or images < 1:
             raise ValueError("its calibration is not one that hyperfsad writes")
         if not all(map(math.isfinite, (*thresholds, *scores))) or list(scores) != sorted(scores):
             raise ValueError("the scores of its calibration are not finite and ascending")

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..decisions.limits import EIGHT_BITS_LIMITS, Limits
+from ..decisions.limits import EIGHT_BITS_LIMITS, PrescreenLimits
 from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration
 from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.runtime import INT8, engine_in, precision_in
@@ -274,7 +274,7 @@ class CascadeDetector:
         own = {**machine, "engine": "auto", "device": "cpu", "notify": silent}
         detector.fast_ = HyperFSAD.restored(fast, opened.path, **own)
         detector.settings = detector.full_.settings
-        detector.limits_ = Limits.from_list(fast.header["limits"])
+        detector.limits_ = PrescreenLimits.from_list(fast.header["limits"])
         return detector
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
-from ..decisions.thresholds import METHODS
+from ..decisions.thresholds import THRESHOLD_METHODS
 from ..errors import UsageError, brief
 from .settings import MACHINE, MAX_ROTATIONS, SETTINGS, Settings
 
@@ -154,7 +154,7 @@ _IMAGE = record(
 )
 _CALIBRATION = record(
     {
-        "method": text(choices=METHODS),
+        "method": text(choices=THRESHOLD_METHODS),
         "threshold": _SCORE,
         "map_threshold": _SCORE,
         "rate": number(1e-12, 1 - 1e-12),
