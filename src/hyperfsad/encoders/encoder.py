@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from .quantisation import Quantised
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
-
 EMPTY = (255, 128, 0)
 """Grey values of pictures that show nothing."""
 
@@ -205,16 +203,6 @@ def torch_engine(settings: EncoderSettings, device: torch.device, notify: Notify
 def _intact_model(spec: EncoderSpec, folder: Path, depth: int, notify: Notify) -> "PreTrainedModel":
     require_intact(spec, folder, notify)
     return folders.load_model(folder, spec.family, depth)
-
-
-def named_device(name: str) -> str:
-    """The device asked for; whether it is there is seen when the encoder is loaded.
-
-    Asking the graphics card here would keep it from processes that are forked later.
-    """
-    if name.partition(":")[0] not in DEVICES:
-        raise UsageError("device-unknown", given=name, known=list(DEVICES))
-    return name
 
 
 def choose_device(name: str) -> torch.device:

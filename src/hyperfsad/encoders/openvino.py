@@ -173,7 +173,7 @@ def _write(core: Any, graph: ConvertedModel, folder: Path, how: CompileOptions) 
         pairs = zip(engine.tokens(graph.pixels), graph.tokens, strict=True)
         deviation = max(float((ours - theirs).abs().max()) for ours, theirs in pairs)
     except RuntimeError as error:
-        raise ConversionError("openvino-run", encoder=name, reason=last_line(error)) from error
+        raise ConversionError("openvino-failed", encoder=name, reason=last_line(error)) from error
     if not deviation <= MAX_DEVIATION:
         raise ConversionError("openvino-inexact", encoder=name, deviation=deviation)
     if how.precision == FULL:
@@ -207,5 +207,5 @@ def convert(source: TorchEngine, images: int = 1) -> ConvertedModel:
         manager.register_pass(passes.ConstantFolding())  # all shapes are known now
         manager.run_passes(model)
     except Exception as error:  # whatever another version of these libraries stumbles over
-        raise ConversionError("openvino-convert", encoder=name, reason=last_line(error)) from error
+        raise ConversionError("openvino-failed", encoder=name, reason=last_line(error)) from error
     return ConvertedModel(source, model, noise, tokens)

@@ -64,7 +64,7 @@ class Quantised:
         try:
             return core.read_model(self.graph, openvino.Tensor(constants))
         except RuntimeError as error:
-            raise DetectorFileError("int8-unreadable", reason=last_line(error)) from error
+            raise DetectorFileError("int8-unusable", reason=last_line(error)) from error
 
 
 def load_quantised(quantised: Quantised, side: int, parallel: bool) -> OpenVINOEngine:
@@ -76,7 +76,7 @@ def load_quantised(quantised: Quantised, side: int, parallel: bool) -> OpenVINOE
         how = CompileOptions(torch.get_num_threads(), parallel, INT8)
         return OpenVINOEngine(how.compile(core, model), quantised.fingerprint, INT8)
     except RuntimeError as error:
-        raise ConversionError("int8-not-runnable", reason=last_line(error)) from error
+        raise ConversionError("int8-unusable", reason=last_line(error)) from error
 
 
 def quantise(

@@ -83,7 +83,6 @@ ENCODERS_SENTENCES: Sentences = {
     "resolution-multiple": "The resolution of {encoder} must be a multiple of {patch}, not {given};"
     " the nearest are {lower} and {upper}.",
     "threads-range": "The number of threads is 1 to {limit}, not {given}.",
-    "device-unknown": "The device is one of {known}, not {given!r}.",
     "device-unavailable": "The device {device} is not available here; there is: {available}.",
     "device-forked": "A graphics card does not survive a fork: start processes with"
     ' multiprocessing.get_context("spawn"), or load the detector in each of them.',
@@ -109,8 +108,7 @@ ENCODERS_SENTENCES: Sentences = {
     " machine; its scores would be wrong. Fit it again.",
     "int8-without-detector": "The engine openvino-int8 is calibrated on the good parts of one"
     " detector of whole pictures, which `fit` does; here, choose another engine.",
-    "int8-unreadable": "The quantised encoder of the detector cannot be read: {reason}.",
-    "int8-not-runnable": "The quantised encoder of the detector cannot be run: {reason}.",
+    "int8-unusable": "The quantised encoder of the detector cannot be run: {reason}.",
     "quantising": "Quantising {encoder} to 8 bits on {pictures} pictures (once for a detector).",
     "quantising-failed": "NNCF cannot quantise {encoder}: {reason}.",
     "nncf-not-installed": "Quantising to int8 needs NNCF, which is not installed; install it with"
@@ -122,8 +120,7 @@ ENCODERS_SENTENCES: Sentences = {
     "openvino-disk": "OpenVINO needs room for a file: {reason}.",
     "openvino-forked": "OpenVINO does not survive a fork: start processes with"
     ' multiprocessing.get_context("spawn"), or choose the engine torch.',
-    "openvino-convert": "OpenVINO cannot convert {encoder}: {reason}.",
-    "openvino-run": "OpenVINO cannot run {encoder}: {reason}.",
+    "openvino-failed": "OpenVINO cannot run {encoder}: {reason}.",
     "openvino-inexact": "OpenVINO does not compute the tokens of {encoder} exactly on this machine"
     " (off by {deviation:.1g}).",
     "weights-unavailable": _weights_unavailable,
