@@ -42,10 +42,10 @@ SPELLINGS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """Commands and options that commits spell differently; the first that the commit knows counts."""
 
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {"looked": "judged_by"}
 """Fields of records and answers: the old name, and the new one."""
 
-GONE: frozenset[str] = frozenset()
+GONE: frozenset[str] = frozenset(("scale",))
 """Fields that only one of two commits has, on purpose."""
 
 VOLATILE = frozenset(("id", "time", "created", "changed", "seconds", "sha256", "version"))

@@ -1,11 +1,34 @@
-"""The command line in a process of its own."""
+"""Commands as tests run them: here, or in a process of their own."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from hyperfsad.cli.main import main, parse
+from hyperfsad.errors import HyperfsadError
+
 SMALL = ("--recipe", "paper-offline", "--resolution", "84", "--device", "cpu")
 """Options that keep a new detector small."""
+
+
+def command(*words: str | Path) -> int:
+    """Runs a command here; its exit code."""
+    return main(list(map(str, words)))
+
+
+def detect(images: Path, detector: Path, out: Path, *more: str) -> int:
+    return command("detect", images, "--detector", detector, "-o", out, *more)
+
+
+def refusal(*words: str | Path) -> str:
+    """The code of the error that ends a command; its sentence can be made."""
+    options = parse(list(map(str, words)))
+    with pytest.raises(HyperfsadError) as caught:
+        options.run(options)
+    assert str(caught.value)
+    return caught.value.code
 
 
 def fit_products(folder: Path, target: Path, tiny: str) -> list[str]:
@@ -16,7 +39,5 @@ def fit_products(folder: Path, target: Path, tiny: str) -> list[str]:
 
 def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
-    command = [sys.executable, "-m", "hyperfsad", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, check=False, timeout=300
-    )
+    words = [sys.executable, "-m", "hyperfsad", *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, cwd=cwd, check=False, timeout=300)

@@ -10,6 +10,7 @@ from hyperfsad.cli import arguments
 from hyperfsad.cli.console import NOTHING
 from hyperfsad.cli.main import main
 from hyperfsad.method.lookups import LOOKUPS
+from tests.cli.running import refusal
 
 
 @pytest.mark.parametrize(
@@ -24,16 +25,7 @@ from hyperfsad.method.lookups import LOOKUPS
         (arguments.whole, "8", 8),
         (arguments.tile, "640", 640),
         (arguments.score, "-0.5", -0.5),
-        (arguments.share, "0.01", 0.01),
-    ],
-)
-def test_a_value_is_read(kind: Callable[[str], object], text: str, value: object) -> None:
-    assert kind(text) == value
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "words"),
-    [
+        (arguments.rate, "0.01", 0.01),
         (arguments.integers, "a", "not a list such as 3,6,9,12"),
         (arguments.integers, "3,", "not a list"),
         (arguments.place, "3", "not a place such as 120,45"),
@@ -45,55 +37,74 @@ def test_a_value_is_read(kind: Callable[[str], object], text: str, value: object
         (arguments.tile, "0", "not a tile's side in pixels"),
         (arguments.tile, "photos/", "put --tiles last"),
         (arguments.score, "nan", "not a score such as 0.25"),
-        (arguments.share, "0", "not a share between 0 and 1"),
-        (arguments.share, "1", "not a share between 0 and 1"),
-        (arguments.share, "half", "not a share between 0 and 1"),
+        (arguments.rate, "0", "not a share between 0 and 1"),
+        (arguments.rate, "1", "not a share between 0 and 1"),
+        (arguments.rate, "1e-17", "and not below 0.000001"),
     ],
 )
-def test_a_wrong_value_is_refused(kind: Callable[[str], object], text: str, words: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match=words) as refusal:
-        kind(text)
-    assert str(refusal.value).startswith(repr(text))
+def test_a_value_is_read_or_refused(
+    kind: Callable[[str], object], text: str, value: object
+) -> None:
+    if isinstance(value, str) and value.startswith(("not", "put", "and")):
+        with pytest.raises(argparse.ArgumentTypeError, match=value) as caught:
+            kind(text)
+        assert str(caught.value).startswith(repr(text))
+    else:
+        assert kind(text) == value
 
 
-def test_the_help_of_an_option_states_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_are_made_from_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
-    arguments.option(parser, "-w --wait SECONDS", "how long to wait", float, 2)
-    assert vars(parser.parse_args([])) == {"wait": 2.0}
-    assert vars(parser.parse_args(["-w", "0.5"])) == {"wait": 0.5}
+    table = """
+    -w --wait S    how long to wait, at most 100 % of a
+        day [2]
+    --good GOOD... good parts (required)
+    --once         once
+    --tag NAME     a tag (needs x[y]); may be repeated
+    """.replace("... good", "...  good")
+    arguments.add_options(parser, table)
+    least = {"wait": 2.0, "good": ["a", "b"], "once": False, "tag": None}
+    assert vars(parser.parse_args(["--good", "a", "b"])) == least
+    words = ["-w", "0.5", "--good", "a", "--once", "--tag", "x", "--tag", "y"]
+    every = {"wait": 0.5, "good": ["a"], "once": True, "tag": ["x", "y"]}
+    assert vars(parser.parse_args(words)) == every
+    with pytest.raises(SystemExit):
+        parser.parse_args([])
     parser.print_help()
-    told = " ".join(capsys.readouterr().out.split())
-    assert "-w SECONDS, --wait SECONDS how long to wait (default: 2)" in told
+    text = " ".join(capsys.readouterr().out.split())
+    assert "-w S, --wait S how long to wait, at most 100 % of a day (default: 2)" in text
 
 
 def test_the_help_names_every_lookup(capsys: pytest.CaptureFixture[str]) -> None:
     """The parser must not import torch, so it lists them by hand."""
     with pytest.raises(SystemExit):
         main(["fit", "--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert all(name in told for name in LOOKUPS)
+    text = " ".join(capsys.readouterr().out.split())
+    assert all(name in text for name in LOOKUPS)
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "code"),
     [
-        (["--threads", "100000"], "The number of threads is 1 to"),
-        (["--threads", "0"], "The number of threads is 1 to"),
-        (["--backbone", ""], "--backbone must be a text"),
+        (["--threads", "100000"], "threads-range"),
+        (["--threads", "0"], "threads-range"),
+        (["--backbone", ""], "setting-invalid"),
+        (["--rotations", "73"], "setting-invalid"),
+        (["--tiles", "56", "--roi", "auto"], "tiles-with-roi"),
     ],
 )
-def test_values_that_cannot_be_used_are_sentences(
-    options: list[str], words: str, photos: Path, capsys: pytest.CaptureFixture[str]
+def test_values_that_cannot_be_used_are_refused(
+    options: list[str], code: str, photos: Path
 ) -> None:
-    assert main(["fit", str(photos), "-o", str(photos / "x.hfsad"), *options]) == NOTHING
-    assert words in capsys.readouterr().err
+    assert refusal("fit", photos, "-o", photos / "x.hfsad", *options) == code
 
 
-@pytest.mark.parametrize("rate", ["1e-17", "0", "1", "nan", "x"])
-def test_a_rate_that_nothing_can_promise_is_refused(
-    rate: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("option", ["--json", "--plot"])
+def test_files_of_figures_make_no_folders(
+    option: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["fit", "good", "-o", "x.hfsad", "--false-alarm-rate", rate])
+        main(["coverage", "--normal", str(photos), option, str(tmp_path / "new" / "x.png")])
     assert stopped.value.code == NOTHING
-    assert "and not below 0.000001" in capsys.readouterr().err
+    assert "is not a file in an existing folder" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from hyperfsad.cli import main
-from hyperfsad.cli.console import DONE, NOTHING
+from hyperfsad.cli.console import DONE
 
 SMALL = ("--recipe", "paper-offline", "--resolution", "112", "--device", "cpu")
 
@@ -34,15 +34,15 @@ def test_a_fast_detector_from_fit_to_verdicts(
     file, out = str(tmp_path / "part.hfsad"), tmp_path / "out"
     learn = ["fit", str(parts / "good"), "-o", file, "--fast", "--backbone", tiny, *SMALL]
     assert main(learn) == DONE
-    assert "fast look 112 px, int8; asked again from" in capsys.readouterr().out
+    assert "int8 pre-screening, full precision from" in capsys.readouterr().out
     assert main(["info", file]) == DONE
     told = capsys.readouterr().out
-    assert "fast look   112 px, int8" in told
+    assert "pre-screen  112 px, int8" in told
     assert "clearly good below" in told
     assert main(["detect", str(parts / "test"), "--detector", file, "-o", str(out)]) == DONE
-    assert "by pre-screening alone" in capsys.readouterr().out
+    assert "by 8-bit pre-screening alone" in capsys.readouterr().out
     records = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
-    assert {record["looked"] for record in records} <= {"fast", "full"}
+    assert {record["judged_by"] for record in records} <= {"fast", "full"}
     assert len({record["threshold"] for record in records}) == 1
     judge = ["evaluate", str(parts), "--detector", file, "-o", str(tmp_path / "judged")]
     assert main(judge) == DONE
@@ -54,15 +54,3 @@ def _info(file: str, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     assert main(["info", file]) == DONE
     return capsys.readouterr().out
-
-
-def test_what_does_not_go_with_a_fast_look_is_refused(
-    parts: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = str(tmp_path / "part.hfsad")
-    several = ["fit", "--categories", str(parts), "-o", file, "--fast", "--backbone", tiny]
-    assert main(several) == NOTHING
-    assert "leave --categories or --fast out" in capsys.readouterr().err
-    tiled = ["fit", str(parts / "good"), "-o", file, "--fast", "--tiles", "56", "--backbone", tiny]
-    assert main([*tiled, *SMALL]) == NOTHING
-    assert "--tiles and --max-cost" in capsys.readouterr().err

@@ -11,6 +11,7 @@ import pytest
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.console import DONE, NOTHING, SOME_FAILED
 from hyperfsad.cli.main import main
+from tests.cli.running import refusal
 from tests.lab.trees import mvtec_tree
 
 
@@ -77,29 +78,24 @@ def test_good_and_bad_folders_and_a_bad_file(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "code"),
     [
-        ("", "Parts come either from a tree"),
-        ("{tree} --good {tree}", "Parts come either from a tree"),
-        ("{tree} {tree}", "Give one TREE, not 2"),
-        ("{root}", "holds no test images; give a folder with test/good"),
-        ("--good {empty}", "holds no images"),
-        ("--good {tree}/test/spot --bad {tree}/test", "is named as good and as bad; name it once."),
-        ("--good {tree}/train", "The detector has learnt all good parts"),
+        ("", "test-set-choice"),
+        ("{tree} --good {tree}", "test-set-choice"),
+        ("{tree} {tree}", "one-tree"),
+        ("{root}", "test-tree-without-images"),
+        ("--good {empty}", "no-images"),
+        ("--good {tree}/test/spot --bad {tree}/test", "both-good-and-bad"),
+        ("--good {tree}/train", "only-learnt-parts"),
     ],
 )
-def test_what_cannot_be_evaluated_is_one_sentence(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, told: str
+def test_what_cannot_be_evaluated_is_refused(
+    place: Path, tmp_path: Path, words: str, code: str
 ) -> None:
     (tmp_path / "empty").mkdir()
     filled = words.format(tree=place / "bolt", root=place, empty=tmp_path / "empty").split()
     out = tmp_path / "out"
-    command = ["evaluate", "--detector", str(place / "part.hfsad"), "-o", str(out), *filled]
-    assert main(command) == NOTHING
-    streams = capsys.readouterr()
-    assert told in streams.err
-    assert streams.err.count("\n") == 1
-    assert streams.out == ""
+    assert refusal("evaluate", "--detector", place / "part.hfsad", "-o", out, *filled) == code
     assert not out.exists()
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from hyperfsad import HyperFSAD
+from hyperfsad.cli.console import DONE, NOTHING
+from hyperfsad.cli.lab import LAB
 from hyperfsad.cli.main import COMMANDS, main, parse
+from tests.cli.running import refusal
 from tests.conftest import make_picture
 
 HEAVY = {"torch", "transformers", "numpy", "PIL", "onnx", "tqdm"}
@@ -34,7 +37,7 @@ def places(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("words", "told"),
     [
         ("", "required"),
         ("polish", "invalid choice: 'polish'"),
@@ -47,133 +50,118 @@ def places(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
         ("--versoin", "--versoin (did you mean --version?); see hyperfsad --help"),
         ("info {part} {photos}", "unrecognized arguments"),
         ("fit {photos}", "required: -o/--output"),
-        ("fit -o x.hfsad", "Give either images of good parts, or --categories"),
-        ("fit {photos} --categories {photos} -o x.hfsad", "Give either images of good parts"),
-        ("fit {empty} -o x.hfsad", "holds no images"),
-        ("fit {nowhere} -o x.hfsad", "does not exist"),
-        ("fit {photos} -o x.hfsad --backbone resnet", "neither a known encoder"),
-        ("fit {photos} -o x.hfsad --backbone {tiny} --layers 99", "layers 1 to 4"),
-        (
-            "fit {photos} -o {photos} --backbone {tiny} --resolution 56 --rotations 1",
-            "it is a folder",
-        ),
         ("detect {photos}", "--detector --normal"),
-        ("detect {photos} --detector {nowhere}", "no detector file"),
-        ("detect {photos} --detector {photo}", "no detector file"),
-        ("detect {empty} --detector {part}", "holds no images"),
-        ("detect {photos} --detector {part} --resolution 56", "fixed in a saved"),
-        ("detect {photos} --detector {part} --lambda 1", "--lambda is fixed"),
-        ("detect {photos} --detector {part} --false-alarm-rate 0.1", "has its threshold"),
-        ("detect {photos} --detector {part} --calibrate {photos}", "has its threshold"),
-        ("detect --normal {photos} {photos}", "put the images before --normal"),
         ("detect {photos} --detector {part} --engine jax", "choose from"),
-        ("detect {photos} --detector {part} --threads 0", "threads is 1 to "),
-        ("calibrate {part} --threshold 1 --false-alarm-rate 0.1", "Give either --threshold"),
-        ("info {photo}", "no detector file"),
-        ("encoders fetch resnet", "not one of"),
-        ("explain {photo} --detector {part} --at 999,1", "lies outside"),
-        ("explain {nowhere} --detector {part}", "does not exist"),
-        ("explain {photo} --detector {part} -o x.xyz", "ends with .jpg"),
-        ("lab benchmark --dataset mvtec", "Give --dataset and --root"),
+        ("lab", "required: COMMAND"),
     ],
 )
-def test_a_wrong_command_is_one_sentence_and_exit_1(
-    command: str,
-    words: str,
-    places: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_what_cannot_be_parsed_is_one_sentence_and_exit_1(
+    words: str, told: str, places: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([word.format_map(places) for word in words.split()])
+    streams = capsys.readouterr()
+    assert end.value.code == NOTHING
+    assert told in streams.err
+    assert streams.err.startswith("hyperfsad: ")
+    assert streams.err.count("\n") == 1
+    assert streams.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("fit -o x.hfsad", "good-parts-or-categories"),
+        ("fit {photos} --categories {photos} -o x.hfsad", "good-parts-or-categories"),
+        ("fit {empty} -o x.hfsad", "no-images"),
+        ("fit {nowhere} -o x.hfsad", "no-images"),
+        ("fit {photos} -o x.hfsad --backbone resnet", "encoder-unknown"),
+        ("fit {photos} -o x.hfsad --backbone {tiny} --layers 99", "layers-range"),
+        ("fit {photos} -o {photos} --backbone {tiny} --resolution 56", "write-failed"),
+        ("detect {photos} --detector {nowhere}", "file-missing"),
+        ("detect {photos} --detector {photo}", "file-damaged"),
+        ("detect {empty} --detector {part}", "no-images"),
+        ("detect {photos} --detector {part} --resolution 56", "setting-fixed"),
+        ("detect {photos} --detector {part} --lambda 1", "setting-fixed"),
+        ("detect {photos} --detector {part} --false-alarm-rate 0.1", "detector-has-threshold"),
+        ("detect {photos} --detector {part} --calibrate {photos}", "detector-has-threshold"),
+        ("detect --normal {photos} {photos}", "images-after-normal"),
+        ("detect {photos} --detector {part} --workers 2", "cluster-option"),
+        ("detect {photos} --detector {part} --threads 0", "threads-range"),
+        ("calibrate {part} --threshold 1 --false-alarm-rate 0.1", "threshold-or-good-parts"),
+        ("info {photo}", "file-damaged"),
+        ("encoders fetch resnet", "encoder-not-listed"),
+        ("explain {photo} --detector {part} --at 999,1", "place-outside"),
+        ("explain {nowhere} --detector {part}", "image-missing"),
+        ("explain {photo} --detector {part} -o x.xyz", "picture-suffix"),
+        ("watch {photos} --detector {part} --webhook-on all", "webhook-missing"),
+        ("lab benchmark --dataset mvtec", "dataset-or-suite"),
+    ],
+)
+def test_a_wrong_command_is_refused_and_changes_nothing(
+    words: str, code: str, places: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = Path(places["root"])
     monkeypatch.chdir(root)
     before = sorted(os.listdir(root)), (root / "part.hfsad").read_bytes()
-    try:
-        code = main([word.format_map(places) for word in command.split()])
-    except SystemExit as end:  # of the parser
-        code = int(end.code or 0)
-    streams = capsys.readouterr()
-    assert code == 1
-    assert words in streams.err
-    assert streams.err.startswith("hyperfsad: ")
-    assert streams.err.count("\n") == 1
-    assert streams.out == ""
+    assert refusal(*(word.format_map(places) for word in words.split())) == code
     assert (sorted(os.listdir(root)), (root / "part.hfsad").read_bytes()) == before
 
 
-def test_images_may_stand_before_and_after_the_options() -> None:
+def test_a_refusal_is_one_sentence_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "-o", "x.hfsad"]) == NOTHING
+    streams = capsys.readouterr()
+    assert streams.err.startswith("hyperfsad: Give either images of good parts, or --categories")
+    assert streams.err.count("\n") == 1
+    assert streams.out == ""
+
+
+def test_files_may_stand_anywhere_and_look_like_options() -> None:
     options = parse(["detect", "a.png", "--detector", "part.hfsad", "--resume", "b.png"])
     assert options.images == ["a.png", "b.png"]
-
-
-def test_what_only_looks_like_a_mistyped_option_is_taken_as_it_is() -> None:
     options = parse(["detect", "--detector", "part.hfsad", "-oout", "--", "--detectr"])
     assert (options.images, options.output) == (["--detectr"], "out")
     assert parse(["calibrate", "part.hfsad", "--threshold", "-0.5"]).threshold == -0.5
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *(f"lab {name}" for name in LAB)])
 def test_help_can_be_written_to_any_console(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     console = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(console, "ascii", write_through=True))
     with pytest.raises(SystemExit) as end:
-        main([command, "--help"])
-    assert end.value.code == 0
+        main([*command.split(), "--help"])
+    assert end.value.code == DONE
     assert console.getvalue().startswith(f"usage: hyperfsad {command} ".encode())
 
 
-def test_help_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_imports_nothing_heavy(command: str) -> None:
+    """In one process all tests share the modules, so each help is printed in another."""
     code = (
         "import sys, hyperfsad.cli as cli\n"
-        "try: cli.main(['--help'])\n"
+        f"try: cli.main([*{command!r}.split(), '--help'])\n"
         "except SystemExit: pass\n"
         f"heavy = {HEAVY} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for command in COMMANDS:
-        assert f"\n  {command} " in done.stdout
+    assert command or all(f"\n  {name} " in done.stdout for name in COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_imports_nothing_heavy_before_it_runs(command: str) -> None:
-    """In one process all tests share the modules, so each parser is made in another."""
-    code = (
-        "import sys\n"
-        "from hyperfsad.cli.main import make_parser\n"
-        f"make_parser({command!r})\n"
-        f"heavy = {HEAVY} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_full_output_is_one_sentence(places: dict[str, str]) -> None:
-    if not os.path.exists("/dev/full"):
-        pytest.skip("this system has no /dev/full")
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "hyperfsad", "info", places["part"]],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 1
-    assert "No space left on device" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_a_reader_that_has_left_is_no_error(places: dict[str, str]) -> None:
+def test_output_that_nobody_takes(places: dict[str, str]) -> None:
+    """A full disk is one sentence; a reader that has left, as `| head` does, is not an error."""
+    words = [sys.executable, "-m", "hyperfsad", "info", places["part"]]
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "hyperfsad", "info", places["part"]],
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (DONE, "")
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                words, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            )
+        assert done.returncode == NOTHING
+        assert "No space left on device" in done.stderr
+        assert "Traceback" not in done.stderr

@@ -1,14 +1,12 @@
 """Files that are no files, links that lead nowhere, folders that are not there."""
 
 import os
-import stat
 from pathlib import Path
 
 import pytest
 
 from hyperfsad.cli.console import DONE, NOTHING, SOME_FAILED
 from hyperfsad.cli.main import main
-from tests.cli.running import SMALL
 from tests.conftest import read_results
 
 
@@ -38,29 +36,6 @@ def test_a_pipe_is_no_detector(
         for command in (["info", place], ["detect", str(photos), "--detector", place]):
             assert main(command) == NOTHING
             assert place in capsys.readouterr().err
-
-
-def test_a_detector_replaces_only_files(
-    tiny: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for place in (str(tmp_path / "pipe"), "/dev/full", str(tmp_path / "new" / "part.hfsad")):
-        assert main(["fit", str(photos), "-o", place, "--backbone", tiny, *SMALL]) == NOTHING
-        assert f"Cannot write {place}: " in capsys.readouterr().err
-    assert stat.S_ISFIFO(os.stat(tmp_path / "pipe").st_mode)
-    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
-    assert not (tmp_path / "new").exists()
-
-
-def test_files_of_figures_make_no_folders(
-    tiny: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for option in ("--json", "--plot"):
-        with pytest.raises(SystemExit) as stopped:
-            main(["coverage", "--normal", str(photos), option, str(tmp_path / "new" / "x.png")])
-        assert stopped.value.code == NOTHING
-        assert "is not a file in an existing folder" in capsys.readouterr().err
-    assert not (tmp_path / "new").exists()
 
 
 def test_an_image_that_is_given_twice_is_judged_once(

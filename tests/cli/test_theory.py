@@ -78,14 +78,6 @@ def test_certify(
     assert plot.stat().st_size > 1000
 
 
-def test_certify_can_learn_first(tiny: str, good: Path, bad: Path) -> None:
-    normal = sorted(map(str, good.glob("*")))
-    command = ["lab", "certify", "--good", *normal[2:], "--bad", str(bad), "--backbone", tiny]
-    command += ["--layers", "2", "--resolution", "84"]
-    assert main([*command, "--normal", *normal[:2]]) == 0
-    assert main(command) == 1
-
-
 def test_stability(
     fitted: Path, bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,17 +124,6 @@ def test_drift_over_results(
     assert main(["drift", str(after), "--calibration", str(before)]) == 1
     assert "Line 1 of" in capsys.readouterr().err
     assert main(["drift", str(tmp_path / "no.jsonl"), "--calibration", str(before)]) == 1
-
-
-def test_bad_files_are_named_and_the_rest_goes_on(
-    fitted: Path, good: Path, bad: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (bad / "broken.png").write_bytes(b"no picture")
-    command = ["lab", "certify", "--detector", str(fitted), "--good", str(good), "--bad", str(bad)]
-    assert main(command) == 3
-    captured = capsys.readouterr()
-    assert "broken.png" in captured.err
-    assert "of 36 pairs" in captured.out
 
 
 def test_a_detector_of_several_products_is_refused(

@@ -1,11 +1,13 @@
 """What an option may hold, and groups of options that several commands share.
 
-The options of a detector are made from `detector.settings`: its help, kinds and choices.
+Options of a command are a table that reads like its help. The options of a detector are made from
+`detector.settings`: its kinds, choices and help.
 """
 
 import argparse
 import math
 import os
+import re
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,34 +23,6 @@ Value = TypeVar("Value")
 
 PYTHON_ONLY = ("sharpness", "smooth", "last_norm")
 """Settings that belong to a recipe; whoever experiments with them does so in Python."""
-
-
-def option(
-    group: Group,
-    usage: str,
-    text: str,
-    kind: Callable[[str], Any] = str,
-    default: str | float | None = None,
-    **more: Any,
-) -> None:
-    """Adds an option; `usage` is as "-o --output DIR". The help ends with the default."""
-    words = usage.split()
-    flags = [word for word in words if word.startswith("-")]
-    if default is not None:
-        text = f"{text} (default: {default})"
-        more["default"] = str(default)  # which argparse converts, as a user's text
-    metavar = words[-1] if len(words) > len(flags) else None
-    group.add_argument(*flags, type=kind, metavar=metavar, help=text, **more)
-
-
-def flag(group: Group, name: str, text: str) -> None:
-    """Adds an option without a value."""
-    group.add_argument(name, action="store_true", help=text)
-
-
-def chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """What the options of these names hold, to be passed on under the same names."""
-    return {name: getattr(options, name) for name in names}
 
 
 def _kind(
@@ -71,12 +45,12 @@ def _kind(
 
 
 integers = _kind(lambda text: tuple(map(int, text.split(","))), "a list such as 3,6,9,12")
+names = _kind(lambda text: tuple(filter(None, text.split(","))), "a list such as bottle,tile")
 named_folder = _kind(
     lambda text: tuple(text.split("=", 1)),
     "a name and a folder such as PatchCore=scores/",
     lambda pair: len(pair) == 2 and all(pair),
 )
-names = _kind(lambda text: tuple(filter(None, text.split(","))), "a list such as bottle,tile")
 place = _kind(
     lambda text: tuple(map(float, text.split(","))),
     "a place such as 120,45",
@@ -84,7 +58,7 @@ place = _kind(
 )
 area = _kind(float, "a number of pixels such as 50", lambda pixels: 0 <= pixels < math.inf)
 score = _kind(float, "a score such as 0.25", math.isfinite)
-share = _kind(
+rate = _kind(
     float,
     f"a share between 0 and 1 such as 0.01, and not below {MIN_RATE:f}",
     lambda part: MIN_RATE <= part < 1,
@@ -104,26 +78,86 @@ new_file = _kind(
 times = _kind(float, "a number of at least 1 such as 4", lambda number: 1 <= number < math.inf)
 
 KINDS: dict[str, Callable[[str], Any]] = {
-    "text": str,
-    "roi": str,
-    "number": float,
-    "wholes": integers,
-    "tiles": tile,
+    **dict.fromkeys(("N", "PX"), int),
+    **dict.fromkeys(("NUMBER", "P", "S", "GB", "SHARE", "DISTANCE", "LENGTH"), float),
+    "1,2,4": integers,
+    "A,B": names,
+    "NAME=DIR": named_folder,
+    "X,Y": place,
+    "PIXELS": area,
+    "SCORE": score,
+    "RATE": rate,
+    "NEW": new_file,
+    "NEW.png": new_file,
+    "TIMES": times,
 }
-"""How the text of an option becomes the value of a setting; `Settings` checks its range."""
+"""What the placeholder of an option says of its value; others are texts."""
+
+_ROW = re.compile(
+    r"(?P<flags>-[\w -]*?)(?: (?P<metavar>[A-Z1][\w.,:=]*?)(?P<many>\.\.\.)?)?  +(?P<text>.+?)"
+    r"(?: \[(?P<default>[^]]*)\])?(?P<required> \(required\))?"
+)
 
 
-def add_setting(group: Group, name: str, text: str | None = None, **more: Any) -> None:
+def add_options(group: Group, table: str) -> None:
+    """Adds options from a table that reads like their help, indented rows continue the one above:
+
+    -o --output DIR  folder for results [out]
+    --good GOOD...   good parts, one or more (required)
+    --header NAME    header to send; may be repeated
+    --once           inspect all images, then end
+
+    The default stands in brackets; the placeholder says the kind (`KINDS`).
+    """
+    rows = re.sub(r"\n {5,}", " ", table).splitlines()
+    for row in filter(None, map(str.strip, rows)):
+        found = _ROW.fullmatch(row)
+        assert found, row
+        add_option(group, **found.groupdict())
+
+
+def add_option(
+    group: Group,
+    flags: str,
+    text: str,
+    metavar: str | None = None,
+    default: str | None = None,
+    **marks: Any,
+) -> None:
+    """Adds an option; the help ends with the default, which is read as a user's text."""
+    more: dict[str, Any] = {"help": text.replace("%", "%%")}
+    if metavar is None:
+        group.add_argument(*flags.split(), action="store_true", **more)
+        return
+    if default is not None:
+        more |= {"help": f"{more['help']} (default: {default})", "default": default}
+    if marks.get("many"):
+        more["nargs"] = "+"
+    if marks.get("required"):
+        more["required"] = True
+    if text.endswith("may be repeated"):
+        more["action"] = "append"
+    group.add_argument(*flags.split(), metavar=metavar, type=KINDS.get(metavar, str), **more)
+
+
+def chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """What the options of these names hold, to be passed on under the same names."""
+    return {name: getattr(options, name) for name in names}
+
+
+def add_setting(group: Group, name: str, text: str | None = None, default: Any = None) -> None:
     """The option of a setting; `text` replaces its help."""
     setting = SETTINGS[name]
-    kind = whole if setting.kind == "whole" and setting.choices else KINDS.get(setting.kind, int)
+    kinds: dict[str, Any] = {"number": float, "wholes": integers, "tiles": tile, "whole": int}
+    more: dict[str, Any] = {"type": kinds.get(setting.kind, str), "metavar": setting.metavar}
+    if setting.kind == "whole" and setting.choices:
+        more["type"] = whole
+    elif setting.choices and setting.metavar is None:
+        more["choices"] = setting.choices
     if setting.kind == "tiles":
         more |= {"nargs": "?", "const": True}
-    if setting.choices and setting.metavar is None:
-        more["choices"] = setting.choices
     shown = (text or setting.help).replace("%", "%%")
-    usage = f"{COMMAND_LINE[name]} {setting.metavar or ''}"
-    option(group, usage, shown, kind, dest=name, **more)
+    group.add_argument(COMMAND_LINE[name], help=shown, dest=name, default=default, **more)
 
 
 def add_files(command: Parser, name: str, metavar: str, text: str) -> None:
@@ -132,31 +166,47 @@ def add_files(command: Parser, name: str, metavar: str, text: str) -> None:
     command.set_defaults(files=name)
 
 
-def add_moved_encoder(command: Parser) -> None:
-    """Where to find the encoder of a saved detector."""
-    option(command, "--backbone FOLDER", "folder of the detector's encoder, if it has moved")
-
-
-def add_changed_detector(command: Parser) -> None:
-    """A saved detector to change."""
-    command.add_argument("detector", metavar="DETECTOR", help="detector file to change")
-    option(command, "-o --output FILE", "detector file to write (default: DETECTOR itself)")
-    add_wait(command)
-    add_moved_encoder(command)
-
-
-def add_wait(command: Parser) -> None:
-    """What to do while another process writes to the same place."""
-    text = "if another process is writing there, wait until it is done instead of stopping"
-    flag(command, "--wait", text)
+MOVED_ENCODER = """
+    --backbone FOLDER  folder of the detector's encoder, if it has moved
+"""
+WAIT = """
+    --wait  if another process is writing there, wait until it is done instead of stopping
+"""
+CHANGED_FILE = f"""
+    -o --output FILE   detector file to write (default: DETECTOR itself)
+    {WAIT.strip()}
+    {MOVED_ENCODER.strip()}
+"""
+CALIBRATION = f"""
+    --false-alarm-rate RATE  share of good parts that may be called anomalous, between 0 and 1
+        (default: {FALSE_ALARM_RATE})
+    --keep-outliers  let good parts that stand far apart from all others set the threshold as well
+"""
+RESULTS = f"""
+    -o --output DIR    folder for results [out]
+    {WAIT.strip()}
+    --no-heatmaps      draw no heat maps
+    --save-maps        write anomaly maps to maps/*.npy as well
+    --min-area PIXELS  leave out regions smaller than this number of pixels [0]
+"""
+FIGURES = """
+    --json NEW      write all figures to this JSON file
+    --plot NEW.png  plot the figures to this file (needs hyperfsad[bench])
+"""
+CLUSTER = """
+    --address HOST:PORT  address of a Ray cluster (default: RAY_ADDRESS, otherwise a Ray on this
+        machine)
+    --workers N    processes with a detector each (default: as many as the cluster has room for)
+    --gpus NUMBER  graphics cards of each worker, or a share of one such as 0.25 [0]
+"""
 
 
 def add_source(command: Parser, required: bool = False, exported: bool = False) -> None:
     """A saved detector, or good parts to fit a new one on; perhaps an `exported` model."""
     source = command.add_mutually_exclusive_group(required=required)
     folder = ", or a folder that `hyperfsad export` wrote" if exported else ""
-    option(source, "--detector FILE", f"detector file to use{folder}")
-    option(source, "--normal GOOD", "fit a detector on these good parts instead", nargs="+")
+    add_option(source, "--detector", f"detector file to use{folder}", "FILE")
+    add_options(source, "--normal GOOD...  fit a detector on these good parts instead")
 
 
 def add_fitting(command: Parser) -> None:
@@ -165,47 +215,21 @@ def add_fitting(command: Parser) -> None:
     for name, setting in SETTINGS.items():
         if setting.group == "memory":
             add_setting(memory, name)
-    text = (
-        "also learn the good parts in 8 bits: images that are clearly good or clearly bad are"
-        " judged by this pre-screening alone, in 0.6 to 0.7 of the time on a CPU (needs"
-        " hyperfsad[int8])"
-    )
-    memory.add_argument("--fast", action="store_const", const="int8", help=text)
+    table = """
+    --fast  8-bit pre-screening: also learn the good parts in 8 bits; images that are clearly good
+        or clearly bad are judged by that alone, in 0.6 to 0.7 of the time on a CPU (needs
+        hyperfsad[int8])
+    """
+    add_options(memory, table)
     threshold = command.add_argument_group("threshold", "images above it are anomalous")
-    option(
-        threshold,
-        "--calibrate GOOD",
-        "set the threshold from these other good parts; 19 or more bound a false-alarm rate of"
-        " 0.05, fewer give an estimate (default: estimate it from the good parts that were learnt)",
-        nargs="+",
-    )
-    add_calibration(threshold)
+    table = """
+    --calibrate GOOD...  set the threshold from these other good parts; 19 or more bound a
+        false-alarm rate of 0.05, fewer give an estimate (default: estimate it from the good parts
+        that were learnt)
+    """
+    add_options(threshold, table + CALIBRATION)
     add_recipe(command)
     add_machine(command)
-
-
-def add_calibration(group: Group) -> None:
-    """How good parts set the threshold."""
-    text = "share of good parts that may be called anomalous, between 0 and 1"
-    option(group, "--false-alarm-rate SHARE", f"{text} (default: {FALSE_ALARM_RATE})", share)
-    text = "let good parts that stand far apart from all others set the threshold as well"
-    flag(group, "--keep-outliers", text)
-
-
-def add_results(command: Parser) -> None:
-    """What goes to the results folder."""
-    option(command, "-o --output DIR", "folder for results", default="out")
-    add_wait(command)
-    flag(command, "--no-heatmaps", "draw no heat maps")
-    flag(command, "--save-maps", "write anomaly maps to maps/*.npy as well")
-    option(command, "--min-area PX", "leave out regions smaller than PX pixels", area, 0)
-
-
-def add_figures(command: Parser) -> None:
-    """Where figures go besides standard output."""
-    option(command, "--json FILE", "write all figures to this JSON file", new_file)
-    text = "plot the figures to this file (needs hyperfsad[bench])"
-    option(command, "--plot FILE.png", text, new_file)
 
 
 def add_recipe(command: Parser, default: str = DEFAULT_RECIPE) -> None:
@@ -235,8 +259,7 @@ def add_machine(command: Parser) -> None:
 
 def add_device(group: Group, engine: str, reason: str) -> None:
     """Device, engine and threads; `reason` explains the default engine."""
-    add_setting(group, "device", default="auto")
+    add_setting(group, "device", f"{SETTINGS['device'].help} (default: auto)", "auto")
     text = f"{SETTINGS['engine'].help} (default: {engine}, {reason})"
-    add_setting(group, "engine", text)
-    group.set_defaults(engine=engine)
-    option(group, "--threads N", "CPU cores to use (default: all)", int)
+    add_setting(group, "engine", text, engine)
+    add_options(group, "--threads N  CPU cores to use (default: all)")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import HyperfsadWarning
-from ..messages import visible
+from ..messages import count, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,6 +99,13 @@ def print_worst(records: list[dict[str, Any]], scored: int, where: str) -> None:
         print(f"{record['score']:7.3f}  {limit:>9}  {verdict:9}  {name}")
     if scored > len(records):
         print(printable(f"         and {scored - len(records)} more: {where}"))
+
+
+def print_unknown(images: int) -> None:
+    """Says how many images fit none of the products: their scores mean little."""
+    if images:
+        fit, their = ("fits", "its score means") if images == 1 else ("fit", "their scores mean")
+        print(f"{count(images, 'image')} {fit} no product, so {their} little; see unknown_product")
 
 
 def _remark(record: dict[str, Any]) -> str:

@@ -9,12 +9,13 @@ from ..errors import UsageError
 from ..messages import count
 from ..wording import COMMAND_LINE
 from . import arguments
-from .arguments import chosen, flag, option
+from .arguments import add_options, chosen
 from .console import (
     DONE,
     INTERRUPTED,
     exit_code,
     later_bar,
+    print_unknown,
     print_worst,
     printable,
     printable_rows,
@@ -27,7 +28,6 @@ from .detectors import fitted_detector, found_images, inspecting_detector, saved
 if TYPE_CHECKING:
     from ..cluster.output import Totals
     from ..cluster.session import Cluster
-    from ..detector.protocols import Inspecting
 
 LISTED = 10
 """Images that a summary names."""
@@ -36,11 +36,10 @@ LISTED = 10
 def add_detect(command: argparse.ArgumentParser) -> None:
     arguments.add_files(command, "images", "IMAGE", "images to inspect")
     arguments.add_source(command, required=True, exported=True)
-    arguments.add_results(command)
-    flag(command, "--resume", "continue an interrupted run")
+    add_options(command, f"{arguments.RESULTS}    --resume  continue an interrupted run")
     arguments.add_fitting(command)
-    cluster = add_cluster(command, "inspect")
-    option(cluster, "--part-size N", "images in a file of results, about", int, 256)
+    group = add_cluster(command, "inspect")
+    add_options(group, "--part-size N  images in a file of results, about [256]")
 
 
 def add_cluster(command: argparse.ArgumentParser, work: str) -> argparse._ArgumentGroup:
@@ -48,12 +47,7 @@ def add_cluster(command: argparse.ArgumentParser, work: str) -> argparse._Argume
     group = command.add_argument_group("cluster", f"{work} on many machines (docs/scale.md)")
     text = "what spreads the work (needs hyperfsad[ray])"
     group.add_argument("--on", choices=("ray",), help=text)
-    text = "address of a Ray cluster (default: RAY_ADDRESS, otherwise a Ray on this machine)"
-    option(group, "--address HOST:PORT", text)
-    text = "processes with a detector each (default: as many as the cluster has room for)"
-    option(group, "--workers N", text, int)
-    text = "graphics cards of each worker, or a share of one such as 0.25"
-    option(group, "--gpus NUMBER", text, float, 0)
+    add_options(group, arguments.CLUSTER)
     return group
 
 
@@ -76,7 +70,6 @@ def detect(options: argparse.Namespace) -> int:
     from ..detector.pipeline import inspect, outside
 
     refuse_cluster_options(options)
-    out = Path(options.output)
     if not options.images:
         if options.normal:
             raise UsageError("images-after-normal")
@@ -85,15 +78,12 @@ def detect(options: argparse.Namespace) -> int:
         raise UsageError("detector-has-threshold", path=options.detector)
     if options.on:
         return _detect_on_cluster(options)
-    found = found_images(options.images)
+    out, found = Path(options.output), found_images(options.images)
     images = outside(found.paths, out)
-    complete = not found.failed
-    detector: Inspecting
     if options.detector:
-        detector = inspecting_detector(options)
+        detector, all_learnt = inspecting_detector(options), True
     else:
-        detector, all_read = fitted_detector(options)
-        complete &= all_read
+        detector, all_learnt = fitted_detector(options)
     detector.min_area = options.min_area
     try:
         records = inspect(
@@ -102,14 +92,13 @@ def detect(options: argparse.Namespace) -> int:
             out,
             heatmaps=not options.no_heatmaps,
             maps=options.save_maps,
-            resume=options.resume,
-            wait=options.wait,
+            **chosen(options, "resume", "wait"),
             notify=say,
             progress=progress,
         )
     except KeyboardInterrupt:
         return INTERRUPTED
-    return _summarise(records, out, complete)
+    return _summarise(records, out, all_learnt and not found.failed)
 
 
 def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
@@ -122,29 +111,16 @@ def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
     scored.sort(key=severity, reverse=True)
     if scored:
         print_worst(scored[:LISTED], len(scored), str(out / "report.html"))
-        _print_unknown([record for record in scored if record.get("unknown_product")])
+        print_unknown(sum(record["unknown_product"] is True for record in scored))
     say_all(record["error"] for record in failed)
-    judged = [record for record in scored if record["anomalous"] is not None]
-    anomalous = f", {sum(record['anomalous'] for record in judged)} anomalous" if judged else ""
-    screened = [record["judged_by"] for record in scored if record.get("judged_by")]
-    fast = f", {screened.count(FAST)} by pre-screening alone" if screened else ""
     say_all(notices_of(scored))
-    text = f"{count(len(scored), 'image')} scored{anomalous}{fast}, {len(failed)} failed"
-    print(printable(f"{text}; see {out / 'report.html'}"))
+    verdicts = [record["anomalous"] for record in scored if record["anomalous"] is not None]
+    judges = [record["judged_by"] for record in scored if record.get("judged_by")]
+    text = f"{count(len(scored), 'image')} scored"
+    text += f", {sum(verdicts)} anomalous" if verdicts else ""
+    text += f", {judges.count(FAST)} by 8-bit pre-screening alone" if judges else ""
+    print(printable(f"{text}, {len(failed)} failed; see {out / 'report.html'}"))
     return exit_code(complete and not failed, len(scored))
-
-
-def _print_unknown(records: list[dict[str, Any]]) -> None:
-    """Names the images that fit none of the products: their scores mean little."""
-    if not records:
-        return
-    fit, their = ("fits", "its score means") if len(records) == 1 else ("fit", "their scores mean")
-    print(f"{count(len(records), 'image')} {fit} no product, so {their} little:")
-    for record in records[:LISTED]:
-        name, nearest = printable(record["image"]), printable(record["nearest_product"])
-        print(f"         {name}  (nearest {nearest})")
-    if len(records) > LISTED:
-        print(f"         and {len(records) - LISTED} more; see unknown_product in results.csv")
 
 
 def _detect_on_cluster(options: argparse.Namespace) -> int:
@@ -169,8 +145,7 @@ def _detect_on_cluster(options: argparse.Namespace) -> int:
                 options.images,
                 job,
                 cluster_of(options),
-                part_size=options.part_size,
-                wait=options.wait,
+                **chosen(options, "part_size", "wait"),
                 notify=say,
                 advance=bar(0),
             )
@@ -189,8 +164,7 @@ def _summarise_totals(totals: "Totals", out: str, complete: bool) -> int:
     if totals.failed > len(totals.errors):
         say(f"hyperfsad: and {totals.failed - len(totals.errors):,} more that failed")
     say_all(run_notices(totals.decided, totals.anomalous, totals.foreign))
-    if totals.unknown_product:
-        print(f"{totals.unknown_product:,} of them fit no product; see unknown_product")
+    print_unknown(totals.unknown_product)
     before = f" ({totals.done_before:,} done before)" if totals.done_before else ""
     anomalous = f", {totals.anomalous:,} anomalous" if totals.decided else ""
     text = f"{totals.scored:,} images scored{before}{anomalous}, {totals.failed:,} failed"
@@ -204,17 +178,19 @@ def add_explain(command: argparse.ArgumentParser) -> None:
         " their weights and what they leave unexplained."
     )
     command.add_argument("image", metavar="IMAGE", help="image file")
-    option(command, "--detector FILE", "detector file to use", required=True)
-    text = "place to explain, in pixels of the image (default: the peak of its anomaly map)"
-    option(command, "--at X,Y", text, arguments.place)
-    option(command, "-o --output FILE.png", "draw the evidence to this file", arguments.new_file)
-    text = "images that the detector has learnt, if they have moved; the picture shows them"
-    option(command, "--normal GOOD", text, nargs="+")
-    flag(command, "--json", "print all figures as JSON")
-    text = "write which normal patches rebuild which patches: a SciPy matrix (.npz) or a picture"
-    option(command, "--hypergraph FILE", text, arguments.new_file)
-    option(command, "--layer N", "layer of the hypergraph (default: the last one used)", int)
-    arguments.add_moved_encoder(command)
+    table = """
+    --detector FILE      detector file to use (required)
+    --at X,Y             place to explain, in pixels of the image (default: the peak of its anomaly
+        map)
+    -o --output NEW.png  draw the evidence to this file
+    --normal GOOD...     images that the detector has learnt, if they have moved; the picture shows
+        them
+    --json               print all figures as JSON
+    --hypergraph NEW     write which normal patches rebuild which patches: a SciPy matrix (.npz) or
+        a picture
+    --layer N            layer of the hypergraph (default: the last one used)
+    """
+    add_options(command, table + arguments.MOVED_ENCODER)
     arguments.add_machine(command)
 
 

@@ -2,80 +2,41 @@
 
 import argparse
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..decisions.thresholds import FALSE_ALARM_RATE
-from ..detector.settings import SETTINGS, Settings
+from ..detector.settings import MACHINE, SETTINGS, Settings
 from ..errors import UsageError
-from ..messages import silent
 from ..wording import COMMAND_LINE
 from .arguments import chosen
 from .console import progress, say, say_all
 
 if TYPE_CHECKING:
-    from ..detector.cascade import CascadeDetector
     from ..detector.detector import HyperFSAD
-    from ..detector.products import ProductDetector
     from ..detector.protocols import Detector, Inspecting
     from ..images.reading import FoundImages
 
 
-def given_settings(options: argparse.Namespace, use: str = "") -> dict[str, Any]:
+def given_settings(options: argparse.Namespace) -> dict[str, Any]:
     """The settings that the options name; refused before anything heavy is imported."""
-    given = {name: getattr(options, name, None) for name in SETTINGS}
+    given: dict[str, Any] = {name: getattr(options, name, None) for name in SETTINGS}
     given["recipe"] = options.recipe or options.default_recipe
-    settings = {name: value for name, value in given.items() if value is not None}
-    Settings(**settings).check(use)
-    return settings
+    Settings(**given)
+    return given
 
 
-def new_detector(options: argparse.Namespace) -> "HyperFSAD":
+def new_detector(options: argparse.Namespace, **changed: Any) -> "HyperFSAD":
     """A detector that has learnt nothing yet."""
-    settings = given_settings(options)
+    settings = {**given_settings(options), "notify": say, **changed}
     _prepare(options)
     from ..detector.detector import HyperFSAD
 
-    return HyperFSAD(**settings, notify=say)
-
-
-def new_settings(options: argparse.Namespace) -> "tuple[dict[str, Any], dict[str, Any]]":
-    """What new detectors of a station are made with, and how saved ones are loaded."""
-    settings = given_settings(options)
-    _prepare(options)
-    machine = {**chosen(options, "device", "engine", "batch_size"), "notify": silent}
-    return {name: value for name, value in settings.items() if name not in machine}, machine
-
-
-def maker(options: argparse.Namespace) -> "Callable[..., HyperFSAD]":
-    """What makes detectors of the options' recipe and encoder; all else is given anew each time."""
-    settings = {**given_settings(options), "notify": silent}
-    _prepare(options)
-    from ..detector.detector import HyperFSAD
-
-    return lambda **changed: HyperFSAD(**(settings | changed))
-
-
-def new_products(options: argparse.Namespace) -> "ProductDetector":
-    """A detector of several products that has learnt nothing yet."""
-    settings = given_settings(options, "products")
-    _prepare(options)
-    from ..detector.products import ProductDetector
-
-    return ProductDetector(**settings, notify=say)
-
-
-def new_cascade(options: argparse.Namespace) -> "CascadeDetector":
-    """A detector with 8-bit pre-screening that has learnt nothing yet."""
-    settings = given_settings(options, "cascade")
-    _prepare(options)
-    from ..detector.cascade import CascadeDetector
-
-    return CascadeDetector(**settings, notify=say)
+    return HyperFSAD(**settings)
 
 
 def saved_detector(options: argparse.Namespace) -> "Detector":
-    """A saved detector, whatever it holds."""
+    """A saved detector, whatever it holds; its encoder loads while torch is imported."""
     from ..detector.file import open_file
 
     _refuse_fixed(options)
@@ -103,19 +64,14 @@ def inspecting_detector(options: argparse.Namespace) -> "Inspecting":
     return ExportedDetector(options.detector, **chosen(options, "threads", "batch_size"))
 
 
-def saved_single(options: argparse.Namespace) -> "HyperFSAD":
-    """A saved detector of one product; one of several is refused."""
-    _refuse_fixed(options)
-    _prepare(options)
-    from ..detector.detector import HyperFSAD
-
-    return HyperFSAD.load(options.detector, **_machine(options))
-
-
 def single_detector(options: argparse.Namespace) -> "HyperFSAD":
-    """The saved detector, or a new one fitted on the given good parts."""
+    """A saved detector of one product, or a new one fitted on the given good parts."""
     if options.detector:
-        return saved_single(options)
+        _refuse_fixed(options)
+        _prepare(options)
+        from ..detector.detector import HyperFSAD
+
+        return HyperFSAD.load(options.detector, **_machine(options))
     if not options.normal:
         raise UsageError("detector-or-normal")
     normal = found_images(options.normal)
@@ -124,18 +80,57 @@ def single_detector(options: argparse.Namespace) -> "HyperFSAD":
 
 def fitted_detector(options: argparse.Namespace) -> "tuple[Detector, bool]":
     """A new detector fitted and calibrated on good parts; and whether all could be read."""
-    detector: Detector = (new_cascade if options.fast else new_detector)(options)
+    detector: Detector
+    if getattr(options, "categories", None):
+        detector, found, good = _new_products(options)
+    else:
+        found = {"": found_images(options.normal)}
+        good = {"": found_images(options.calibrate)} if options.calibrate else {}
+        detector = new_detector(options)
+        if options.fast:
+            from ..detector.cascade import CascadeDetector
+
+            detector = CascadeDetector(settings=detector.settings, notify=say)
     detector.progress = progress
-    found = found_images(options.normal)
-    rate = false_alarm_rate(options)
-    good = found_images(options.calibrate) if options.calibrate else None
-    detector.fit(progress(found.paths, "learning"), threshold=good is None, false_alarm_rate=rate)
-    complete = not detector.skipped_ and not found.failed
-    if good is not None:
-        images = progress(good.paths, "calibrating")
-        detector.calibrate(images, false_alarm_rate=rate, keep_outliers=options.keep_outliers)
-        complete &= not detector.skipped_ and not good.failed
-    return detector, complete
+    limit = false_alarm_rate(options)
+    parts = {name: progress(each.paths, name or "learning") for name, each in found.items()}
+    first = {"threshold": not good} if "" in parts else {}
+    detector.fit(parts.get("", parts), false_alarm_rate=limit, **first)
+    complete = not detector.skipped_
+    for name, each in good.items():
+        product = detector.products_[name]
+        images = progress(each.paths, f"calibrating {name}".rstrip())
+        product.calibrate(images, false_alarm_rate=limit, keep_outliers=options.keep_outliers)
+        complete &= not product.skipped_
+    unread = any(each.failed for each in [*found.values(), *good.values()])
+    return detector, complete and not unread
+
+
+def _new_products(
+    options: argparse.Namespace,
+) -> "tuple[Detector, dict[str, FoundImages], dict[str, FoundImages]]":
+    """A detector of several products, the good parts of each, and those that calibrate it."""
+    from ..images.reading import product_folders
+
+    if options.calibrate and len(options.calibrate) > 1:
+        raise UsageError("categories-calibrate-one-folder")
+    found = product_folders(options.categories)
+    settings = Settings(**given_settings(options))
+    settings.check("products", fast=options.fast)
+    _prepare(options)
+    from ..detector.products import ProductDetector
+
+    for each in found.values():
+        say_all(each.notes)
+    good = product_folders(*options.calibrate) if options.calibrate else {}
+    if unknown := sorted(set(good) - set(found)):
+        raise UsageError(
+            "categories-differ",
+            folder=options.calibrate[0],
+            products=", ".join(unknown),
+            categories=options.categories,
+        )
+    return ProductDetector(settings=settings, notify=say), found, good
 
 
 def false_alarm_rate(options: argparse.Namespace) -> float:
@@ -144,7 +139,7 @@ def false_alarm_rate(options: argparse.Namespace) -> float:
 
 
 def found_images(sources: Sequence[str]) -> "FoundImages":
-    """The images behind files, globs and folders; says what was passed over."""
+    """The images behind files, globs and folders; says what was ignored."""
     from ..images.reading import find_images
 
     found = find_images(sources)
@@ -172,8 +167,8 @@ def _machine(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _refuse_fixed(options: argparse.Namespace) -> None:
-    """Settings are fixed in a saved detector, apart from where it runs."""
-    open_choices = ("backbone", "device", "engine", "batch_size")
-    for name in (*SETTINGS, "fast"):
-        if name not in open_choices and getattr(options, name, None) is not None:
+    """All settings are fixed in a saved detector, apart from where it runs."""
+    fixed = [name for name, one in SETTINGS.items() if one.group != MACHINE and name != "backbone"]
+    for name in (*fixed, "fast"):
+        if getattr(options, name, None) not in (None, False):
             raise UsageError("setting-fixed", name=COMMAND_LINE[name])

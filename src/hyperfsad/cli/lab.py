@@ -9,7 +9,7 @@ from ..detector.settings import PAPER_OFFLINE, SETTINGS, find_recipe
 from ..disk.locks import locked_folder
 from ..errors import UsageError
 from . import arguments
-from .arguments import add_setting, chosen, flag, option
+from .arguments import add_options, add_setting, chosen
 from .console import (
     DONE,
     exit_code,
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 def add_lab(command: argparse.ArgumentParser) -> None:
     command.description = "Reproduce the paper and test its theorems on your parts."
     group = command.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name, (text, add, run) in LAB.items():
+    for name, text in LAB.items():
         added = group.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        added.set_defaults(run_lab=run)
-        add(added)
+        added.set_defaults(run_lab=globals()[f"_{name}"])
+        globals()[f"_add_{name}"](added)
 
 
 def lab(options: argparse.Namespace) -> int:
@@ -46,24 +46,24 @@ def lab(options: argparse.Namespace) -> int:
 
 def _add_protocol(command: argparse.ArgumentParser) -> None:
     """Which support images, and which other systems are measured on the same test images."""
-    option(command, "--shots 1,2,4", "numbers of support images", arguments.integers, "1,2,4")
-    option(command, "--runs N", "random support sets for each number of shots", int, 5)
-    option(command, "--seed N", "seed that draws the support sets", int, 0)
-    text = "JSON file of support images, instead of --shots, --runs and --seed"
-    option(command, "--supports FILE", text)
-    text = "folder with scores.csv of another system, measured beside ours; may be repeated"
-    kind = arguments.named_folder
-    option(command, "--import NAME=DIR", text, kind, action="append", dest="imports")
+    table = """
+    --shots 1,2,4      numbers of support images [1,2,4]
+    --runs N           random support sets for each number of shots [5]
+    --seed N           seed that draws the support sets [0]
+    --supports FILE    JSON file of support images, instead of --shots, --runs and --seed
+    --import NAME=DIR  folder with scores.csv of another system, measured beside ours; may be
+        repeated
+    --cache-limit GB   disk space for encoded images, in GB [20]
+    """
+    add_options(command, table + arguments.WAIT)
     arguments.add_device(command, "torch", "so that figures do not depend on what is installed")
-    option(command, "--cache-limit GB", "disk space for encoded images, in GB", float, 20)
-    arguments.add_wait(command)
 
 
 def _protocol(options: argparse.Namespace) -> dict[str, Any]:
     return {
         **chosen(options, "shots", "runs", "seed", "device", "engine"),
         "supports": Path(options.supports) if options.supports else None,
-        "imports": tuple((name, Path(folder)) for name, folder in options.imports or ()),
+        "imports": tuple((name, Path(folder)) for name, folder in getattr(options, "import") or ()),
         "cache_limit": round(options.cache_limit * (1 << 30)),
     }
 
@@ -73,27 +73,24 @@ def _add_benchmark(command: argparse.ArgumentParser) -> None:
         "Measure accuracy on data sets, in tables like the paper's. The figures depend on the"
         " encoder: only --recipe paper measures the paper's configuration."
     )
-    text = "layout of the data set: mvtec, visa, mpdd, btad, resc, brats or folder"
-    option(command, "--dataset NAME", text)
-    option(command, "--root DIR", "folder of the data set")
-    text = "JSON file that names several data sets and encoders, instead of --dataset"
-    option(command, "--suite FILE", text)
-    option(command, "--categories A,B", "categories to measure (default: all)", arguments.names)
-    text = "tables to make: main, peers, authors, lookup, layers, resolution, lambda, pooling or"
-    text += " efficiency"
-    option(command, "--preset NAME", text, default="main")
-    flag(command, "--figures", "draw figures like the paper's (needs hyperfsad[bench])")
+    table = """
+    --dataset NAME    layout of the data set: mvtec, visa, mpdd, btad, resc, brats or folder
+    --root DIR        folder of the data set
+    --suite FILE      JSON file that names several data sets and encoders, instead of --dataset
+    --categories A,B  categories to measure (default: all)
+    --preset NAME     tables to make: main, peers, authors, lookup, layers, resolution, lambda,
+        pooling or efficiency [main]
+    --figures         draw figures like the paper's (needs hyperfsad[bench])
+    --eval-size PX    side in pixels at which maps and masks are compared [256]
+    --backbone NAME   encoder (default: the recipe's); may be repeated
+    -o --output DIR   folder for tables and records [benchmark]
+    """
+    add_options(command, table)
     _add_protocol(command)
-    text = "side in pixels at which maps and masks are compared"
-    option(command, "--eval-size PX", text, int, 256)
-    text = f"recipe of the Hyper-FSAD rows: {SETTINGS['recipe'].help}"
-    add_setting(command, "recipe", f"{text} (default: {PAPER_OFFLINE})", default=None)
-    command.set_defaults(recipe=PAPER_OFFLINE)
-    text = "encoder; may be repeated (default: the recipe's)"
-    option(command, "--backbone NAME", text, action="append")
+    text = f"recipe of the Hyper-FSAD rows: {SETTINGS['recipe'].help} (default: {PAPER_OFFLINE})"
+    add_setting(command, "recipe", text, PAPER_OFFLINE)
     text = "side of the encoder's square input in pixels (default: the encoder's)"
     add_setting(command, "resolution", text)
-    option(command, "-o --output DIR", "folder for tables and records", default="benchmark")
     add_cluster(command, "measure")
 
 
@@ -166,12 +163,14 @@ def _add_reproduce(command: argparse.ArgumentParser) -> None:
         "Run all tables and figures of the paper on the data sets and encoders of a suite, and put"
         " them into one page and one LaTeX file. A killed run continues where it stopped."
     )
-    text = "JSON file that names data sets and encoders, as for benchmark"
-    option(command, "--suite FILE", text, required=True)
+    table = """
+    --suite FILE     JSON file that names data sets and encoders, as for benchmark (required)
+    --presets A,B    tables to make (default: all of the paper: main, peers, lookup, layers,
+        resolution, efficiency, lambda, pooling)
+    -o --output DIR  folder for everything [reproduction]
+    """
+    add_options(command, table)
     _add_protocol(command)
-    text = "tables to make (default: all of the paper: main, peers, lookup, layers, resolution,"
-    option(command, "--presets A,B", f"{text} efficiency, lambda, pooling)", arguments.names)
-    option(command, "-o --output DIR", "folder for everything", default="reproduction")
 
 
 def _reproduce(options: argparse.Namespace) -> int:
@@ -193,11 +192,12 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 
 def _add_speed(command: argparse.ArgumentParser) -> None:
-    option(command, "--shots 1,4", "numbers of good parts to remember", arguments.integers, "1,4")
-    option(command, "--rounds N", "rounds to measure; figures are medians", int, 5)
-    text = "other methods to time on the same tokens, or none"
-    option(command, "--peers NAMES", text, default="nearest,patchcore,subspace")
-    _add_rest(command)
+    table = """
+    --shots 1,2,4  numbers of good parts to remember [1,4]
+    --rounds N     rounds to measure; figures are medians [5]
+    --peers A,B    other methods to time on the same tokens, or none [nearest,patchcore,subspace]
+    """
+    _add_rest(command, table)
 
 
 def _speed(options: argparse.Namespace) -> int:
@@ -205,7 +205,7 @@ def _speed(options: argparse.Namespace) -> int:
     from ..lab.drawing.charts import cost_against_shots
     from ..lab.speed import measure_speed
 
-    peers = [] if options.peers == "none" else options.peers.split(",")
+    peers = [] if options.peers == ("none",) else list(options.peers)
     report = measure_speed(new_detector(options), options.shots, options.rounds, show_status, peers)
     show_status("")
     print(report.to_text())
@@ -214,13 +214,13 @@ def _speed(options: argparse.Namespace) -> int:
 
 
 def _add_certify(command: argparse.ArgumentParser) -> None:
+    table = """
+    --good IMAGE...  images of good parts that the detector has not learnt (required)
+    --bad IMAGE...   images of bad parts (required)
+    --masks DIR      folder of the bad parts' masks, which say which patches are defective
+    """
     arguments.add_source(command)
-    text = "images of good parts that the detector has not learnt"
-    option(command, "--good IMAGE", text, nargs="+", required=True)
-    option(command, "--bad IMAGE", "images of bad parts", nargs="+", required=True)
-    text = "folder of the bad parts' masks, which say which patches are defective"
-    option(command, "--masks DIR", text)
-    _add_rest(command)
+    _add_rest(command, table)
 
 
 def _certify(options: argparse.Namespace) -> int:
@@ -251,10 +251,11 @@ def _certify(options: argparse.Namespace) -> int:
 def _add_stability(command: argparse.ArgumentParser) -> None:
     text = "images to check: files, globs or folders"
     command.add_argument("images", nargs="+", metavar="IMAGE", help=text)
+    table = """
+    --noise LENGTH  length of the random step added to each token, whose own length is 1 [0.05]
+    """
     arguments.add_source(command)
-    text = "length of the random step added to each token, whose own length is 1"
-    option(command, "--noise LENGTH", text, float, 0.05)
-    _add_rest(command)
+    _add_rest(command, table)
 
 
 def _stability(options: argparse.Namespace) -> int:
@@ -269,37 +270,17 @@ def _stability(options: argparse.Namespace) -> int:
     return exit_code(not (detector.skipped_ or found.failed))
 
 
-def _add_rest(command: argparse.ArgumentParser) -> None:
-    arguments.add_figures(command)
+def _add_rest(command: argparse.ArgumentParser, table: str) -> None:
+    add_options(command, table + arguments.FIGURES)
     arguments.add_recipe(command, PAPER_OFFLINE)
     arguments.add_machine(command)
 
 
 LAB = {
-    "benchmark": (
-        "measure accuracy on data sets, in tables like the paper's",
-        _add_benchmark,
-        _benchmark,
-    ),
-    "reproduce": (
-        "run all tables and figures of the paper, into one page",
-        _add_reproduce,
-        _reproduce,
-    ),
-    "speed": (
-        "measure the time and memory of an inspection on this machine",
-        _add_speed,
-        _speed,
-    ),
-    "certify": (
-        "prove score margins between good and bad parts (Theorems 1 and 2)",
-        _add_certify,
-        _certify,
-    ),
-    "stability": (
-        "check how much noise and more memory change scores (Proposition 1)",
-        _add_stability,
-        _stability,
-    ),
+    "benchmark": "measure accuracy on data sets, in tables like the paper's",
+    "reproduce": "run all tables and figures of the paper, into one page",
+    "speed": "measure the time and memory of an inspection on this machine",
+    "certify": "prove score margins between good and bad parts (Theorems 1 and 2)",
+    "stability": "check how much noise and more memory change scores (Proposition 1)",
 }
-"""The help of each command, what adds its options, and what runs it."""
+"""The help of each command; `_add_NAME` adds its options, and `_NAME` runs it."""

@@ -171,10 +171,8 @@ def _nearest(name: str, flags: Sequence[str]) -> str | None:
     """The option that was meant: one that begins with it, or else the most similar one."""
     bare = {flag.lstrip("-"): flag for flag in flags if flag.startswith("--")}
     typed = name.lstrip("-").lower().replace("_", "-")
-    begun = [flag for text, flag in bare.items() if text.startswith(typed)]
-    if begun:
-        return begun[0] if len(begun) == 1 or len(typed) > 1 else None
-    near = difflib.get_close_matches(typed, bare, n=1)
+    begun = [text for text in bare if text.startswith(typed) and len(typed) > 1]
+    near = begun or difflib.get_close_matches(typed, bare, n=1)
     return bare[near[0]] if near else None
 
 

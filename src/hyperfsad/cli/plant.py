@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..messages import count
+from ..messages import count, silent
 from . import arguments
-from .arguments import chosen, flag, option
+from .arguments import add_options, chosen
 from .console import DONE, INTERRUPTED, exit_code, printable, say
-from .detectors import new_settings, saved_detector
+from .detectors import given_settings, saved_detector
 
 if TYPE_CHECKING:
     from ..watch.watcher import Watcher
@@ -28,24 +28,29 @@ def add_watch(command: argparse.ArgumentParser) -> None:
         " lost."
     )
     command.add_argument("folder", metavar="FOLDER", help="folder that the camera writes to")
-    option(command, "--detector FILE", "detector file to use", required=True)
-    arguments.add_results(command)
-    flag(command, "--quiet", "do not print a row for each image")
-    arguments.add_moved_encoder(command)
+    table = """
+    --detector FILE  detector file to use (required)
+    --quiet          do not print a row for each image
+    """
+    add_options(command, table + arguments.RESULTS + arguments.MOVED_ENCODER)
     arrival = command.add_argument_group("arrival", "when an image is inspected")
-    flag(arrival, "--once", "inspect the complete images in the folder, then end")
-    flag(arrival, "--new-only", "skip images that were in FOLDER before the first start")
-    option(arrival, "--interval S", "seconds between two checks of the folder", float, 0.5)
-    text = "seconds without a change after which a file is complete"
-    option(arrival, "--settle S", text, float, 1)
-    text = "seconds after which a file that cannot be decoded counts as failed"
-    option(arrival, "--patience S", text, float, 10)
+    table = """
+    --once        inspect the complete images in the folder, then end
+    --new-only    skip images that were in FOLDER before the first start
+    --interval S  seconds between two checks of the folder [0.5]
+    --settle S    seconds without a change after which a file is complete [1]
+    --patience S  seconds after which a file that cannot be decoded counts as failed [10]
+    """
+    add_options(arrival, table)
     hook = command.add_argument_group("webhook", "send records of results.jsonl as JSON by POST")
-    option(hook, "--webhook URL", "http or https address to send to")
-    text = "which records to send: anomalous, error, anomalous,error or all"
-    option(hook, "--webhook-on KINDS", f"{text} (default: anomalous)")
-    text = "header to send, such as a token; @FILE reads headers from a file; may be repeated"
-    option(hook, "--webhook-header NAME:VALUE", text, action="append")
+    table = """
+    --webhook URL                http or https address to send to
+    --webhook-on KINDS           which records to send: anomalous, error, anomalous,error or all
+        (default: anomalous)
+    --webhook-header NAME:VALUE  header to send, such as a token, or @FILE to read headers from a
+        file; may be repeated
+    """
+    add_options(hook, table)
     arguments.add_machine(command)
 
 
@@ -134,31 +139,39 @@ def add_serve(command: argparse.ArgumentParser) -> None:
         "Run the inspection station: a page and an API on one port, with products, verdicts and a"
         " history in one folder."
     )
-    option(command, "--store DIR", "folder for products, images and the history", required=True)
-    option(command, "--host ADDRESS", "address to listen on", default="127.0.0.1")
-    option(command, "--port N", "port to listen on; 0: any that is free", int, 8000)
-    arguments.add_wait(command)
-    text = "write a consistent copy of the store to this zip file, and end; the station may run"
-    option(command, "--backup FILE", text)
-    text = "judge the pictures that appear in a folder for a product, by its name; may be repeated"
-    option(command, "--watch PRODUCT=FOLDER", text, action="append")
-    safe = command.add_argument_group("security")
-    text = "file with the rows `inspect: TOKEN` and `admin: TOKEN`; needed on other addresses"
-    option(safe, "--token FILE", text)
-    option(safe, "--tls-cert FILE", "certificate, to speak TLS")
-    option(safe, "--tls-key FILE", "key of the certificate")
-    keeping = command.add_argument_group("store")
-    text = "address of a database for several stations, such as postgresql://user@host/name"
-    option(keeping, "--database URL", f"{text} (default: SQLite in the store)")
-    text = "how long and how much originals are kept, as 90d, 20GB or 90d,20GB (default: all)"
-    option(keeping, "--keep LIMITS", text)
-    flag(keeping, "--no-originals", "keep thumbnails and maps only")
-    limits = command.add_argument_group("limits")
-    option(limits, "--max-queue N", "images that may wait; more are answered with 503", int, 64)
-    option(limits, "--max-images N", "images of one request", int, 64)
-    option(limits, "--max-megabytes N", "size of one image", int, 64)
-    option(limits, "--max-megapixels N", "pixels of one image", int, 100)
-    option(limits, "--reserve-megabytes N", "space on the disk that stays free", int, 512)
+    table = """
+    --store DIR             folder for products, images and the history (required)
+    --host ADDRESS          address to listen on [127.0.0.1]
+    --port N                port to listen on; 0: any free one [8000]
+    --backup FILE           write a consistent copy of the store to this zip file, and end; the
+        station may run
+    --watch PRODUCT=FOLDER  judge the pictures that appear in a folder for a product, by its name;
+        may be repeated
+    """
+    add_options(command, table + arguments.WAIT)
+    table = """
+    --token FILE     file with the rows `inspect: TOKEN` and `admin: TOKEN`; needed on other
+        addresses
+    --tls-cert FILE  certificate, to speak TLS
+    --tls-key FILE   key of the certificate
+    """
+    add_options(command.add_argument_group("security"), table)
+    table = """
+    --database URL  address of a database for several stations, such as
+        postgresql://user@host/name (default: SQLite in the store)
+    --keep LIMITS   how long and how much originals are kept, as 90d, 20GB or 90d,20GB (default:
+        all)
+    --no-originals  keep thumbnails and maps only
+    """
+    add_options(command.add_argument_group("store"), table)
+    table = """
+    --max-queue N          images that may wait; more are answered with 503 [64]
+    --max-images N         images of one request [64]
+    --max-megabytes N      size of one image [64]
+    --max-megapixels N     pixels of one image [100]
+    --reserve-megabytes N  space on the disk that stays free [512]
+    """
+    add_options(command.add_argument_group("limits"), table)
     arguments.add_recipe(command)
     arguments.add_machine(command)
 
@@ -176,20 +189,24 @@ def serve(options: argparse.Namespace) -> int:
         raise UsageError("serve-packages", package=error.name) from error
     if options.backup:
         return _backup(options)
-    detector, machine = new_settings(options)
+    from ..encoders.encoder import use_threads
     from ..serve.pictures import UploadLimits
     from ..serve.server import serve as run
     from ..serve.settings import StationSettings, parse_watch
     from ..serve.store.retention import Keep
 
+    machine = {**chosen(options, "device", "engine", "batch_size"), "notify": silent}
+    given = given_settings(options)
+    detector = {name: value for name, value in given.items() if name not in machine}
+    use_threads(options.threads)
     limits = UploadLimits(
         options.max_images, 10**6 * options.max_megabytes, 10**6 * options.max_megapixels
     )
+    files: dict[str, Any] = chosen(options, "token", "tls_cert", "tls_key")
+    files = {name: Path(path) for name, path in files.items() if path}
     settings = StationSettings(
         Path(options.store),
-        token=_path(options.token),
-        tls_cert=_path(options.tls_cert),
-        tls_key=_path(options.tls_key),
+        **files,
         keep=Keep.parse(options.keep) if options.keep else Keep(),
         originals=not options.no_originals,
         limits=limits,
@@ -211,10 +228,6 @@ def _backup(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _path(name: str | None) -> Path | None:
-    return None if name is None else Path(name)
-
-
 def add_export(command: argparse.ArgumentParser) -> None:
     command.description = (
         "Write a detector as one graph from pixels to scores, for ONNX Runtime or OpenVINO."
@@ -223,13 +236,8 @@ def add_export(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--to", choices=("onnx", "openvino"), required=True, help="the runtime that runs it"
     )
-    text = (
-        "precision of the encoder: that of the engine with which the detector was fitted (default);"
-        " another one is refused"
-    )
-    command.add_argument("--precision", choices=("f32", "int8"), help=text)
-    option(command, "-o --output DIR", "folder to make", required=True)
-    arguments.add_moved_encoder(command)
+    table = "    -o --output DIR  folder to make (required)"
+    add_options(command, table + arguments.MOVED_ENCODER)
     command.set_defaults(device="cpu", engine="auto", batch_size=None, threads=None)
 
 
@@ -238,13 +246,9 @@ def export(options: argparse.Namespace) -> int:
     detector = saved_detector(options)
     from ..export.writing import export as write
 
-    card = write(detector, Path(options.output), options.to, say, precision=options.precision)
+    card = write(detector, Path(options.output), options.to, say)
     size = sum(file["bytes"] for file in card["files"].values())
     off = max(card["checked"].values())
-    print(
-        printable(
-            f"{options.output}: {size / 1e6:.0f} MB, off by {off:.0e} from the detector;"
-            " model.json describes it, preprocess.py prepares its input"
-        )
-    )
+    text = f"{options.output}: {size / 1e6:.0f} MB, off by {off:.0e} from the detector"
+    print(printable(f"{text}; model.json describes it, preprocess.py prepares its input"))
     return DONE

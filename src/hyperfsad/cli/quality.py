@@ -1,12 +1,14 @@
 """Commands that help to decide: advise, evaluate, coverage and drift."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from ..disk.locks import locked_folder
 from ..errors import UsageError
+from ..messages import silent
 from . import arguments
-from .arguments import chosen, option
+from .arguments import add_options, chosen
 from .console import (
     exit_code,
     printable,
@@ -18,10 +20,8 @@ from .console import (
 )
 from .detectors import (
     found_images,
-    maker,
     new_detector,
     saved_detector,
-    saved_single,
     single_detector,
 )
 
@@ -33,11 +33,13 @@ def add_advise(command: argparse.ArgumentParser) -> None:
         " defects on the good ones and says which sizes each setting finds."
     )
     arguments.add_files(command, "good", "GOOD", "images of good parts, four or more")
-    option(command, "--bad BAD", "images of bad parts to find, instead of drawn defects", nargs="+")
-    option(command, "-o --output DIR", "folder for the page and the figures", default="advice")
-    arguments.add_wait(command)
-    text = "what an image may cost, as a multiple of the plain cost; costlier settings are left out"
-    option(command, "--max-cost TIMES", text, arguments.times, 6)
+    table = """
+    --bad BAD...      images of bad parts to find, instead of drawn defects
+    -o --output DIR   folder for the page and the figures [advice]
+    --max-cost TIMES  what an image may cost, as a multiple of the plain cost; costlier settings
+        are left out [6]
+    """
+    add_options(command, table + arguments.WAIT)
     arguments.add_encoder(command, command)
     arguments.add_machine(command)
 
@@ -49,7 +51,6 @@ def advise(options: argparse.Namespace) -> int:
     good = found_images(options.good)
     bad = found_images(options.bad) if options.bad else None
     limit, options.max_cost = options.max_cost, None  # of the comparison, not of each detector
-    make = maker(options)
     from ..quality.advice_page import advice_text, save_advice
     from ..quality.advise import advise as run
 
@@ -62,7 +63,7 @@ def advise(options: argparse.Namespace) -> int:
             good.paths,
             bad.paths if bad else (),
             max_cost=limit,
-            make=make,
+            make=partial(new_detector, options, notify=silent),
             progress=progress,
         )
         page = save_advice(found, Path(options.output), words)
@@ -79,14 +80,17 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     text = "folder with test/good and test/<defect>, and perhaps ground_truth, as in MVTec AD"
     command.add_argument("tree", nargs="*", metavar="TREE", help=text)
     command.set_defaults(files="tree")
-    option(command, "--detector FILE", "detector file to evaluate", required=True)
+    table = """
+    --detector FILE  detector file to evaluate (required)
+    -o --output DIR  folder for the page and the tables [evaluation]
+    """
+    add_options(command, table + arguments.WAIT + arguments.MOVED_ENCODER)
     parts = command.add_argument_group("parts", "instead of TREE: files, globs or folders")
-    option(parts, "--good GOOD", "good parts that it has not learnt", nargs="+", default=None)
-    text = "parts with defects; folders below a folder name the kinds"
-    option(parts, "--bad BAD", text, nargs="+", default=None)
-    option(command, "-o --output DIR", "folder for the page and the tables", default="evaluation")
-    arguments.add_wait(command)
-    arguments.add_moved_encoder(command)
+    table = """
+    --good GOOD...  good parts that it has not learnt
+    --bad BAD...    parts with defects; folders below a folder name the kinds
+    """
+    add_options(parts, table)
     arguments.add_machine(command)
 
 
@@ -120,18 +124,18 @@ def evaluate(options: argparse.Namespace) -> int:
 
 
 def add_coverage(command: argparse.ArgumentParser) -> None:
-    option(command, "--normal GOOD", "images of good parts", nargs="+", required=True)
-    option(command, "--detector FILE", "take recipe and threshold from this detector file")
-    radius = command.add_mutually_exclusive_group()
-    text = "threshold to compute the radius from (default: the detector's threshold)"
-    option(radius, "--threshold SCORE", text, float)
-    text = (
-        "largest distance at which one image covers another, the same for all layers (default:"
-        " computed from the threshold, or from the good parts without one)"
-    )
-    option(radius, "--radius DISTANCE", text, float)
-    text = "wanted probability that a new good part is covered"
-    option(command, "--chance P", text, float, 0.95)
+    table = """
+    --normal GOOD...  images of good parts (required)
+    --detector FILE   take recipe and threshold from this detector file
+    --chance P        wanted probability that a new good part is covered [0.95]
+    """
+    add_options(command, table)
+    table = """
+    --threshold SCORE  threshold to compute the radius from (default: the detector's threshold)
+    --radius DISTANCE  largest distance at which one image covers another, the same for all layers
+        (default: computed from the threshold, or from the good parts without one)
+    """
+    add_options(command.add_mutually_exclusive_group(), table)
     _add_rest(command)
 
 
@@ -141,7 +145,7 @@ def coverage(options: argparse.Namespace) -> int:
     from ..quality.plots import coverage_figure
 
     found = found_images(options.normal)
-    detector = (saved_single if options.detector else new_detector)(options)
+    detector = (single_detector if options.detector else new_detector)(options)
     report = cover_normal(
         detector,
         progress(found.paths, "encoding"),
@@ -155,13 +159,14 @@ def coverage(options: argparse.Namespace) -> int:
 def add_drift(command: argparse.ArgumentParser) -> None:
     text = "images in the order of inspection; or results of detect: results.jsonl or its folder"
     command.add_argument("stream", nargs="+", metavar="STREAM", help=text)
-    text = "images of good parts that the detector has not learnt; or their results"
-    option(command, "--calibration GOOD", text, nargs="+", required=True)
+    table = """
+    --calibration GOOD...  images of good parts that the detector has not learnt; or their results
+        (required)
+    --false-alarms P       highest probability of ever raising a false alarm [0.01]
+    --defects SHARE        share of bad parts to expect in the stream, from 0 to below 1 [0]
+    """
+    add_options(command, table)
     arguments.add_source(command)
-    text = "highest probability of ever raising a false alarm"
-    option(command, "--false-alarms P", text, float, 0.01)
-    text = "share of bad parts to expect in the stream, from 0 to below 1"
-    option(command, "--defects SHARE", text, float, 0)
     _add_rest(command)
 
 
@@ -198,6 +203,6 @@ def drift(options: argparse.Namespace) -> int:
 
 
 def _add_rest(command: argparse.ArgumentParser) -> None:
-    arguments.add_figures(command)
+    add_options(command, arguments.FIGURES)
     arguments.add_recipe(command)
     arguments.add_machine(command)
