@@ -131,8 +131,5 @@ def test_what_cannot_be_tested_is_refused(
 ) -> None:
     with raises(UsageError, code):
         monitor_scores(calibration, [("x", 0.5)], **settings)  # type: ignore[arg-type]
-
-
-def test_an_empty_stream_is_refused() -> None:
     with raises(UsageError, "drift-empty-stream"):
         monitor_scores([0.1] * 9, [])

@@ -6,7 +6,6 @@ import html.parser
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -336,11 +335,8 @@ def test_many_cards_are_made_as_they_are_needed(tmp_path: Path, opened: Callable
         page.get_by_role("combobox").select_option(order)
         assert page.locator(".card").first.is_visible()
         assert page.locator(".card").count() < 200
-        deadline = time.monotonic() + 30
-        while page.locator(".card").count() < 300 and time.monotonic() < deadline:
-            page.evaluate("scrollTo(0, document.body.scrollHeight)")
-            page.wait_for_timeout(20)
-        assert page.locator(".card").count() == 300
+        cards = "document.querySelectorAll('.card').length"
+        until(page, f"(scrollTo(0, document.body.scrollHeight), {cards} === 300)")
 
 
 @pytest.mark.parametrize("count", [0, 1, 12])
