@@ -49,7 +49,7 @@ print(json.dumps(time.perf_counter() - start), flush=True)
 
 
 def plain_rate(detector: Path, images: Sequence[Path], processes: int) -> float:
-    """Images a second of so many processes side by side, each with its share of the images."""
+    """Images a second of several processes side by side, each with its share of the images."""
     command = [sys.executable, "-W", "ignore", "-c", PLAIN, str(detector)]
     shares = [images[number::processes] for number in range(processes)]
     running = [
@@ -70,7 +70,7 @@ def plain_rate(detector: Path, images: Sequence[Path], processes: int) -> float:
 
 
 def ray_rate(detector: Path, images: Path, out: Path, workers: int, part: int) -> float:
-    """Images a second of so many workers, from the moment when each has finished a part."""
+    """Images a second of several workers, from the moment when each has finished a part."""
     from hyperfsad.cluster.run import detect_on_ray
     from hyperfsad.cluster.session import Cluster
     from hyperfsad.cluster.worker import InspectionJob

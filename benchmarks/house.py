@@ -31,7 +31,7 @@ FUNCTION = 1
 
 
 class Tracer:
-    """A profile hook: which files run, and who calls into a higher layer."""
+    """A profile hook: which files run, and which calls go to a higher layer."""
 
     def __init__(self, home: Path, layers: Mapping[str, int]) -> None:
         self.prefix, self.layers = f"{home}{os.sep}", layers

@@ -1,4 +1,4 @@
-"""The tables of docs/accuracy.md: how well recipes and peers rank parts that nobody tuned for.
+"""The tables of docs/accuracy.md: how well recipes and peers rank parts that nothing was tuned on.
 
     python benchmarks/ranking.py --suite suite.json -o out/ [--products screw,pill] [--threads 1]
     python benchmarks/ranking.py -o out/                       # the tables of what is there
@@ -255,8 +255,8 @@ def leave_products_out(products: dict[str, Any]) -> None:
     for product in products:
         choice = best([name for name in products if name != product])
         left[product] = figures[product][choice]
-        told = f"{POOLINGS[choice[0]]:9} weight {choice[1]}"
-        print(f"without {product:14} {told}: {shown(left[product])}")
+        summary = f"{POOLINGS[choice[0]]:9} weight {choice[1]}"
+        print(f"without {product:14} {summary}: {shown(left[product])}")
     print(f"left out {shown(np.mean(list(left.values()), axis=0))}")
     print(f"chosen on all {shown(np.mean([figures[name][chosen] for name in products], axis=0))}")
 

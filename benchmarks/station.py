@@ -47,7 +47,7 @@ class DefaultStations(Stations):
         command = [sys.executable, "-m", "hyperfsad", *self.command(store, *options)]
         with log.open("w") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output)
-        threading.Thread(target=process.wait, daemon=True).start()  # nobody else asks how it ended
+        threading.Thread(target=process.wait, daemon=True).start()  # reaped when it ends
         return Running(process.pid, log)
 
 
@@ -88,7 +88,7 @@ class Load:
             self.finished.append(time.monotonic())
             self.kept.append((found["id"], hashlib.sha256(content).hexdigest()))
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The distribution of the latencies."""
         cuts = statistics.quantiles(self.seconds, n=100, method="inclusive")
         shown = {"median": cuts[49], "90 %": cuts[89], "99 %": cuts[98], "most": max(self.seconds)}
@@ -130,7 +130,7 @@ def crowd(options: argparse.Namespace, folder: Path) -> None:
         rows = sum(1 for _ in client.history(limit=500))
         row("64 clients × 20 requests", f"{len(load.kept)} verdicts, {rows} rows")
         row("errors, lost", f"{len(load.errors)}, {load.lost(client)}")
-        row("latencies", f"{load.told()}; {len(load.kept) / seconds:.0f} images/s")
+        row("latencies", f"{load.summary()}; {len(load.kept) / seconds:.0f} images/s")
         row("memory at most", f"{_memory(station):.0f} MB")
         for error in load.errors[:5]:
             print(error, file=sys.stderr)
@@ -239,8 +239,8 @@ def latencies(options: argparse.Namespace, folder: Path) -> None:
                     sent[(number * each + turn) % len(sent)] for turn in range(each)
                 ],
             )
-            told = f"{load.told()} ({len(load.kept)} images, {len(load.errors)} errors,"
-            row(f"latencies, {clients} clients", f"{told} {load.lost(client)} lost)")
+            summary = f"{load.summary()} ({len(load.kept)} images, {len(load.errors)} errors,"
+            row(f"latencies, {clients} clients", f"{summary} {load.lost(client)} lost)")
             for error in load.errors[:3]:
                 print(error, file=sys.stderr)
         row("memory at most", f"{_memory(station):.0f} MB")
@@ -281,8 +281,8 @@ def _all(figures: Sequence[float]) -> str:
     return ", ".join(f"{one:.2f}" for one in figures)
 
 
-def row(name: str, told: str) -> None:
-    print(f"| {name} | {told} |", flush=True)
+def row(name: str, summary: str) -> None:
+    print(f"| {name} | {summary} |", flush=True)
 
 
 ROWS = {one.__name__: one for one in (kills, crowd, plant, throughput, latencies)}

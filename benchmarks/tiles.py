@@ -92,13 +92,13 @@ def main() -> None:
             f"{size[0]}×{size[1]} pixels, {len(tiling)} tiles,"
             f" map of {tiling.columns}×{tiling.rows}"
         )
-        for told, command in (
+        for summary, command in (
             ("fit", ["fit", str(normal), "-o", str(detector), tiles]),
             ("detect", ["detect", str(image), "--detector", str(detector), "-o", str(out)]),
         ):
             seconds, memory = run(*command, "--engine", asked.engine)
             print(
-                f"{told}: {seconds:.0f} s, {seconds / len(tiling):.3f} s a tile,"
+                f"{summary}: {seconds:.0f} s, {seconds / len(tiling):.3f} s a tile,"
                 f" at most {memory:.2f} GB of memory",
                 flush=True,
             )

@@ -243,7 +243,7 @@ def with_a_bad_part_learnt(categories: Iterable[Category], recipe: str) -> None:
         good = sorted(category.normal)
         bad = [image.path for image in category.test if image.anomalous]
         some = [bad[round(place * (len(bad) - 1) / (ASKED - 1))] for place in range(ASKED)]
-        told = []
+        summary = []
         for shots in (4, 8):
 
             def named(paths: list[str]) -> int | None:
@@ -254,9 +254,9 @@ def with_a_bad_part_learnt(categories: Iterable[Category], recipe: str) -> None:
             wrong = named(good[:shots])
             found = [named([*good[: shots - 1], path]) == shots - 1 for path in some]
             nobody = "nobody" if wrong is None else f"{good[wrong]} of the good ones"
-            told.append(f"K = {shots}: {sum(found)} of {len(found)} bad parts named, {nobody}")
+            summary.append(f"K = {shots}: {sum(found)} of {len(found)} bad parts named, {nobody}")
         encoder.known.clear()
-        print(f"{category.name}: {'; '.join(told)}", flush=True)
+        print(f"{category.name}: {'; '.join(summary)}", flush=True)
 
 
 def main() -> None:

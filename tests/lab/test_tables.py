@@ -17,8 +17,8 @@ from hyperfsad.lab.tables import (
     Cell,
     Column,
     Mark,
-    Row,
     Table,
+    TableRow,
     mark,
     to_csv,
     to_latex,
@@ -30,7 +30,7 @@ from tests.codes import raises
 
 def one_column(*values: float | str | None, column: Column | None = None) -> Table:
     rows = (
-        Row(str(r), (value if isinstance(value, str) or value is None else Cell(value),))
+        TableRow(str(r), (value if isinstance(value, str) or value is None else Cell(value),))
         for r, value in enumerate(values)
     )
     return Table("One", (column or Column("I"),), tuple(rows))
@@ -53,22 +53,24 @@ TABLE = Table(
     "Few-shot results",
     COLUMNS,
     (
-        Row("Theirs", ("–", Cell(95.8), Cell(96.2), None, Cell(100.6)), "1-shot", published=True),
-        Row(
+        TableRow(
+            "Theirs", ("–", Cell(95.8), Cell(96.2), None, Cell(100.6)), "1-shot", published=True
+        ),
+        TableRow(
             "Hyper-FSAD",
             ("DINOv3", Cell(96.3, 0.2), Cell(97.7, 0.0), Cell(94.0, 0.1), Cell(52.6)),
             "1-shot",
             ours=True,
             published=True,
         ),
-        Row(
+        TableRow(
             "Hyper-FSAD",
             ("DINOv2", Cell(95.91234567890123, 1 / 3), Cell(97.7), Cell(93.5), None),
             "1-shot",
             ours=True,
         ),
-        Row("Nearest", ("DINOv2", Cell(90), Cell(91), Cell(92), Cell(40)), "2-shot"),
-        Row("Subspace", ("DINOv2", Cell(89), Cell(93), Cell(92), Cell(50)), "2-shot"),
+        TableRow("Nearest", ("DINOv2", Cell(90), Cell(91), Cell(92), Cell(40)), "2-shot"),
+        TableRow("Subspace", ("DINOv2", Cell(89), Cell(93), Cell(92), Cell(50)), "2-shot"),
     ),
     ("Five runs.",),
 )
@@ -133,7 +135,7 @@ def test_marks_are_those_of_the_paper(shots: int, best: set[str], second: set[st
 
 def test_a_row_must_fit_its_columns() -> None:
     with raises(UsageError, "table-row", row="a", found=2, expected=1):
-        Table("One", (Column("I"),), (Row("a", (None, None)),))
+        Table("One", (Column("I"),), (TableRow("a", (None, None)),))
     with raises(UsageError, "table-heading"):
         Table("One", (Column("I", "M"), Column("I", "M")), ())
 
@@ -186,7 +188,7 @@ def test_markdown_without_groups_has_no_column_for_them_and_no_legend_without_ma
 
 
 def test_markdown_keeps_text_plain() -> None:
-    table = Table("*T*", (Column("a_b"),), (Row("x|y*", (NASTY + "\nz",)),))
+    table = Table("*T*", (Column("a_b"),), (TableRow("x|y*", (NASTY + "\nz",)),))
     _, _, row = markdown_cells(to_markdown(table))
     assert row[0] == r"x\|y\*"
     assert re.sub(r"\\(.)", r"\1", row[1]) == NASTY + " z"
@@ -212,7 +214,9 @@ def test_csv_gives_back_every_figure() -> None:
 
 
 def test_csv_keeps_text_among_figures_and_awkward_text() -> None:
-    table = Table("T", (Column('a,"b"'),), (Row("x,\ny", (Cell(1.5, 0.5),)), Row("z", ("OOM",))))
+    table = Table(
+        "T", (Column('a,"b"'),), (TableRow("x,\ny", (Cell(1.5, 0.5),)), TableRow("z", ("OOM",)))
+    )
     lines = list(csv.reader(io.StringIO(to_csv(table))))
     assert lines[0][4:] == ['a,"b"', 'a,"b" std']
     assert lines[1] == ["", "x,\ny", "false", "false", "1.5", "0.5"]
@@ -221,7 +225,7 @@ def test_csv_keeps_text_among_figures_and_awkward_text() -> None:
 
 def test_csv_and_markdown_take_numpy_and_what_is_not_finite() -> None:
     cells = (Cell(np.float32(0.5), np.float64(0.1)), Cell(math.nan, 1.0), Cell(1.0, math.nan))
-    table = Table("T", (Column("a"), Column("b"), Column("c")), (Row("r", cells),))
+    table = Table("T", (Column("a"), Column("b"), Column("c")), (TableRow("r", cells),))
     assert to_csv(table).splitlines()[1] == ",r,false,false,0.5,0.1,,,1.0,"
     assert markdown_cells(to_markdown(table))[2][1:] == ["0.5 ± 0.1", "–", "1.0"]
 
@@ -280,8 +284,8 @@ def test_latex_without_groups_is_plain() -> None:
 
 
 def test_latex_escapes_what_it_would_misread() -> None:
-    row = Row(NASTY, ("λ = 0.5, ×, ±",), NASTY)
-    table = Table(NASTY, (Column(NASTY, NASTY),), (row, Row("[3, 6]", ("* a",))), (NASTY,))
+    row = TableRow(NASTY, ("λ = 0.5, ×, ±",), NASTY)
+    table = Table(NASTY, (Column(NASTY, NASTY),), (row, TableRow("[3, 6]", ("* a",))), (NASTY,))
     text = to_latex(table)
     _, header, first, second = latex_lines(text)
     escaped = (
@@ -292,7 +296,10 @@ def test_latex_escapes_what_it_would_misread() -> None:
     assert first == [escaped, escaped, r"$\lambda$ = 0.5, $\times$, $\pm$"]
     assert second[1:] == ["{[}3, 6]", "{*} a"]
     assert text.count(escaped) == 6
-    assert latex_lines(to_latex(replace(table, rows=(Row("[3, 6]", ("a",)),))))[-1][0] == "{[}3, 6]"
+    assert (
+        latex_lines(to_latex(replace(table, rows=(TableRow("[3, 6]", ("a",)),))))[-1][0]
+        == "{[}3, 6]"
+    )
 
 
 def test_three_files_are_written_and_nothing_else(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from .significance import (
     least_p,
     signed_rank,
 )
-from .tables import Cell, Column, Row, Table
+from .tables import Cell, Column, Table, TableRow
 
 Values: TypeAlias = dict[tuple[str, str], dict[int, float]]
 """A metric in percent, by category (of a data set) and run."""
@@ -95,7 +95,7 @@ def differences_table(found: Sequence[Difference], notes: Sequence[str] = ()) ->
     for each in found:
         figures = (each.mean, each.low, each.high, each.p, each.corrected)
         cells = map(Cell, (*figures, float(each.categories), float(each.runs)))
-        rows.append(Row(f"{each.first} against {each.second}", tuple(cells), each.group))
+        rows.append(TableRow(f"{each.first} against {each.second}", tuple(cells), each.group))
     method = (
         f"Differences are in points, first minus second, over the same categories and supports;"
         f" each category counts once. Interval: paired bootstrap, {100 * LEVEL:.0f} %,"

@@ -14,7 +14,7 @@ from .meters import Meter
 from .peers import SAME_TOKENS
 from .presets import OURS, beside, with_recipe
 from .published import published
-from .tables import Cell, Column, Row, Table
+from .tables import Cell, Column, Table, TableRow
 from .timing import RunTimes, time_variants
 
 BATCHES = (1, 8)
@@ -45,7 +45,7 @@ def efficiency_table(
     if not categories or not encoders:
         raise UsageError("nothing-to-time")
     rows = [
-        Row(
+        TableRow(
             row.method,
             (row.backbone, row.variant, *(None,) * 3, row.metrics["ms"], row.metrics["GB"]),
             "GPU, 1-shot, batch 8",
@@ -54,7 +54,7 @@ def efficiency_table(
         for row in published("efficiency")
     ]
     variants = with_recipe("peers", beside(SAME_TOKENS), recipe)
-    measured: list[tuple[tuple[int, int], Row]] = []
+    measured: list[tuple[tuple[int, int], TableRow]] = []
     for number, name in enumerate(encoders):
         settings = find_recipe(recipe).settings(name, resolution)
         encoder = load_encoder(settings, device, notify, engine=engine)
@@ -75,7 +75,7 @@ def efficiency_table(
             stages = (timing.decode, timing.encode, timing.match, timing.total)
             peak = Cell(timing.peak_bytes / 1e9) if known else None
             cells = (name, str(settings.resolution), *map(Cell, stages), peak)
-            row = Row(timing.method, cells, group, ours=ours)
+            row = TableRow(timing.method, cells, group, ours=ours)
             measured.append(((timing.shots, timing.batch), row))
     measured.sort(key=lambda pair: pair[0])  # rows of a group together
     columns = (

@@ -251,7 +251,7 @@ def import_notes(
 
 
 def _map_files(found: Import, lines: Sequence[Line], category: Category) -> list[Path]:
-    """The file of each image's map; none where there is no map at all."""
+    """The file of each image's map; empty where the category has no maps."""
     files: list[Path | None] = []
     for line, image in zip(lines, category.test, strict=True):
         if line.map:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from .presets import PRESETS, Preset
 from .published import SIX_SETS, Counts, average, is_whole, missing_part, published
 from .records import Record, summarise
-from .tables import Cell, Column, Row, Table
+from .tables import Cell, Column, Table, TableRow
 
 Figures: TypeAlias = "dict[tuple[str | None, str], Cell | None]"
 """The figures of a row by data set and metric."""
@@ -57,7 +57,7 @@ def _category_table(
                 summarise((r for r in found_records if (r.dataset, r.category) == place), metric)
                 for place in counts
             )
-            rows.append(Row(label, tuple(cells), group, ours=not found_records[0].imported))
+            rows.append(TableRow(label, tuple(cells), group, ours=not found_records[0].imported))
     spread = f"{metric}: {_runs_note(records)}"
     heading = f"{title}: {metric} by category"
     return Table(heading, columns, tuple(rows), (*subsets, spread, *notes))
@@ -94,7 +94,7 @@ def _table(
     subsets = subset_notes(records)
     imported = {record.label for record in records if record.imported}
 
-    def rows_of(figures: dict[str, Figures], group: str, measured: bool) -> Iterator[Row]:
+    def rows_of(figures: dict[str, Figures], group: str, measured: bool) -> Iterator[TableRow]:
         for label, of_row in figures.items():
             cells = [of_row.get((dataset, metric)) for dataset in found for metric in metrics]
             if averaged:
@@ -102,9 +102,9 @@ def _table(
                     cells.append(average([of_row.get((name, metric)) for name in SIX_SETS]))
             if measured or any(cells):
                 ours = measured and label not in imported
-                yield Row(label, tuple(cells), group, ours=ours, published=not measured)
+                yield TableRow(label, tuple(cells), group, ours=ours, published=not measured)
 
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for shots in sorted({record.shots for record in records}):
         group = f"{shots}-shot"
         rows += rows_of(_published_figures(preset, shots), group, measured=False)

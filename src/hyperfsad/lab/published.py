@@ -101,7 +101,7 @@ def is_whole(dataset: str, found: Extent) -> bool:
 def missing_part(dataset: str, found: Extent, category: str | None = None) -> str | None:
     """What of a data set, or of one of its categories, is missing: "subset: 42 of 83 images".
 
-    None where nothing is, and where nobody knows how large it should be.
+    None where nothing is, and where its true size is not known.
     """
     known: Extent = _sizes().get(dataset, {"categories": {}})["categories"]
     if category is not None:

@@ -157,7 +157,7 @@ def write_records(
 
 
 def encoder_label(encoder: str, encoders: Sequence[str]) -> str:
-    """A short name of an encoder for files; two folders of one name are told apart."""
+    """A short name of an encoder for files; two folders of one name get different ones."""
     name = short_name(encoder)
     if sum(short_name(other) == name for other in set(encoders)) == 1:
         return name

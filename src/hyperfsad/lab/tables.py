@@ -42,7 +42,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A label and its cells: a figure, plain text, or None for what was not measured."""
 
     label: str
@@ -60,7 +60,7 @@ class Table:
 
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -120,7 +120,7 @@ def _panels(figure: "Figure", columns: int, heights: Sequence[float]) -> Any:
 def _bars(figure: "Figure", panels: Any, scales: Sequence[MapScale | None]) -> None:
     """Colour bars below the columns that have a scale, with the values at their ends.
 
-    The other columns get one that nobody sees, so that all tiles stay in line.
+    The other columns get an invisible one, so that all tiles stay in line.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
