@@ -131,7 +131,7 @@ class _QueuedDetector:
         """The detector's, as the watch begins."""
         return self._desk.products.detector(self._product)[1].stem
 
-    def predict(self, images: str, *, keep_pictures: bool) -> Any:
+    def predict(self, images: str, *, keep_pictures: bool = False) -> Any:
         """Judges a copy of the picture; None if the picture changed while it was copied."""
         self.close()
         stamp = stamp_of(images)

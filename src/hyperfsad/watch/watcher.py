@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..detector.protocols import Predictor
 from ..disk.files import FileStamp, stamp_of
 from ..errors import ImageError, UsageError, reason
 from ..messages import Notice, Notify, silent
@@ -26,7 +27,7 @@ _NAP = 0.1
 """Seconds until `stop` is noticed."""
 
 
-class WatchDetector(Protocol):
+class WatchDetector(Predictor, Protocol):
     """What a watcher needs of a detector."""
 
     @property
@@ -41,10 +42,6 @@ class WatchDetector(Protocol):
 
     def identity(self) -> str:
         """Changes with what it has learnt."""
-        ...
-
-    def predict(self, images: str, *, keep_pictures: bool) -> Any:
-        """The result of a picture; anything else if it is no longer there."""
         ...
 
 

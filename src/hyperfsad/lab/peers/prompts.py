@@ -15,7 +15,7 @@ NORMAL = (
     "{} without damage",
 )
 ANOMALOUS = ("damaged {}", "{} with flaw", "{} with defect", "{} with damage")
-_KINDS = (
+_PHOTOS = (
     "a cropped photo of {article} {{}}.",
     "a close-up photo of {article} {{}}.",
     "a bright photo of {article} {{}}.",
@@ -28,7 +28,7 @@ _KINDS = (
     "a photo of {article} {{}} for visual inspection.",
     "a photo of {article} {{}} for anomaly detection.",
 )
-TEMPLATES = tuple(kind.format(article=article) for kind in _KINDS for article in ("a", "the"))
+TEMPLATES = tuple(kind.format(article=article) for kind in _PHOTOS for article in ("a", "the"))
 
 
 def prompts(states: tuple[str, ...], name: str) -> tuple[str, ...]:
