@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from hyperfsad.errors import UsageError
 from hyperfsad.method import coreset
-from hyperfsad.method.coreset import check_memory, compact_count, cover
+from hyperfsad.method.coreset import compact_count, cover
 from hyperfsad.method.matching import MemoryLayer
 
 SHARPNESS = 64.0
@@ -108,8 +107,3 @@ def test_small_memories_stay_whole() -> None:
 def test_a_bound_that_says_nothing_is_none(layers: list[Tensor]) -> None:
     assert math.isclose(cover(layers, 900).bound(1.0) or 0, 0.5)
     assert cover(layers, 1).bound(1.0) is None
-
-
-def test_other_memories_are_refused() -> None:
-    with pytest.raises(UsageError, match="one of exact, compact"):
-        check_memory("small")

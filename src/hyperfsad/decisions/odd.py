@@ -1,6 +1,6 @@
 """Good parts that stand far apart from all others: most likely a bad part among them.
 
-Nothing is decided here about a part that was learnt; a person has to look at it.
+Nothing is decided here about a part that was learnt; a person has to inspect it.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ LEAST_FOR_ODD = 8
 """Fewer good parts cannot tell which of them is odd."""
 
 MOST_ODD = 0.1
-"""Share of the good parts that may be odd; more of them are no exception."""
+"""Share of the good parts that may be odd; more of them are not exceptions."""
 
 FAR_LEARNT, NEXT_LEARNT = 4.0, 2.0
 """A learnt part is odd if its leave-one-out score lies this many spreads above the mean of the

@@ -176,7 +176,7 @@ def _polygon(outline: Floats, unit: Floats, peak: Point, size: tuple[int, int]) 
     """An outline in pixels, or the pixel of its peak where it is smaller than that to all sides.
 
     In a tiny image several patches share a pixel, and a contour hugs a peak that is barely above
-    the threshold: nobody could see or count it.
+    the threshold, too small to see or count.
     """
     points = np.round(_without_straight(outline) * unit, 3)
     if (np.ptp(points, axis=0) >= PIXEL).any():

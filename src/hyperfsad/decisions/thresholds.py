@@ -208,7 +208,7 @@ def from_good_parts(
 
 def one_decides(count: int, rate: float) -> int | None:
     """Where the largest of `count` good parts alone sets a bounded threshold: how many it takes
-    until a second one has a say. None where that is so already, or there is no bound."""
+    until a second one counts. None where it does already, or there is no bound."""
     enough = math.ceil(2 / rate - 1 - 1e-9)
     return enough if needed(rate) <= count < enough else None
 

@@ -11,7 +11,7 @@ PAGE_MARGIN = 24
 
 
 class Page:
-    """White paper of so many pixels."""
+    """White paper, `width` by `height` pixels."""
 
     def __init__(self, width: int, height: int) -> None:
         self.canvas = Image.new("RGB", (width, height), PAPER)

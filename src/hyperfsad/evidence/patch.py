@@ -177,7 +177,7 @@ class PatchEvidence:
     missing: MissingPiece | None = None
     """The piece of a good part that should be here, where one is missing."""
     verdict: str | None = None
-    """What was said of the whole image, in a few words; None where nobody has judged it."""
+    """What was said of the whole image, in a few words; None where it was not judged."""
     anomalous: bool | None = None
     map_threshold: float | None = None
     """Above it a place of the map counts as a defect."""
@@ -191,8 +191,8 @@ class PatchEvidence:
         """All of it but the pictures; `place` is a box in the view that was matched, `centre` its
         middle in the support image as it is on disk, both as parts of width and height."""
         layers = [asdict(layer) for layer in self.layers]
-        for told, layer in zip(layers, self.layers, strict=True):
-            for fields, neighbour in zip(told["neighbours"], layer.neighbours, strict=True):
+        for stored, layer in zip(layers, self.layers, strict=True):
+            for fields, neighbour in zip(stored["neighbours"], layer.neighbours, strict=True):
                 fields["place"] = self.place(neighbour)
         names = ["image", "x", "y", "row", "column", "grid", "bbox", "value"]
         names += ["shown", "rows", "columns", "verdict", "anomalous", "map_threshold"]

@@ -18,7 +18,7 @@ from .matching import MissingGraph, distances
 
 
 class Graph(nn.Module):
-    """A detector of one product that looks at whole pictures."""
+    """A detector of one product, for whole pictures."""
 
     mean: Tensor
     std: Tensor

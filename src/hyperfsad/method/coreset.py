@@ -20,10 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..errors import UsageError
-
 EXACT, COMPACT = "exact", "compact"
-MEMORIES = (EXACT, COMPACT)
 
 COMPACT_SHARE, MIN_COMPACT = 0.25, 16_384
 """What `compact` keeps: a share of the rows, and never fewer than this (16 images of the default
@@ -51,12 +48,6 @@ class Coreset:
         """What a learnt patch scores at most; None where that says nothing."""
         found = self.radius**2 / 2 + 1 / (2 * sharpness)
         return found if found < 1 else None
-
-
-def check_memory(memory: str) -> None:
-    """Refuses an unknown kind of memory."""
-    if memory not in MEMORIES:
-        raise UsageError("memory-unknown", given=memory, known=", ".join(MEMORIES))
 
 
 def compact_count(rows: int) -> int:

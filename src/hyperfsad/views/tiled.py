@@ -1,7 +1,6 @@
 """The image in tiles: each is cut out, encoded and compared near its place, and their maps joined.
 
-A small defect stands out in its tile, a large one in the image as a whole; so that is looked at as
-well.
+A small defect stands out in its tile, a large one in the image as a whole; so both are scored.
 """
 
 import os
@@ -45,7 +44,7 @@ HELD_OUT_TILED = 4
 
 
 class TiledView(View):
-    """Cuts images into tiles of so many pixels a side, and looks at them as a whole too."""
+    """Scores images in tiles, `side` pixels wide and high, and as a whole."""
 
     needs_pictures = True
 

@@ -8,6 +8,5 @@ METHOD_SENTENCES: Sentences = {
     "lambda-range": "The weight λ lies between 0 and 1, not at {given}.",
     "missing-range": "The weight of missing pieces lies between 0 and 10, not at {given}.",
     "pooling-unknown": "The pooling is max, top-N or top-P% (as top-10, top-1%), not {given!r}.",
-    "memory-unknown": "The memory is one of {known}, not {given!r}.",
     "score-not-finite": "The score or the map is not finite (NaN or infinity).",
 }
