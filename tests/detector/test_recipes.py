@@ -53,10 +53,10 @@ def test_the_default_needs_no_hub_and_has_the_last_block_as_its_authors_use_it()
 
 
 def test_the_final_norm_is_only_for_the_last_block_of_the_model() -> None:
-    assert not HyperFSAD(layers=(3, 9)).settings.last_norm
-    assert not HyperFSAD("dinov3-vitb16").settings.last_norm  # all of its layers pass the norm
-    assert HyperFSAD(recipe="paper-offline", last_norm=True).settings.last_norm
-    assert not HyperFSAD(last_norm=False).settings.last_norm
+    assert not HyperFSAD(layers=(3, 9)).encoding_.last_norm
+    assert not HyperFSAD("dinov3-vitb16").encoding_.last_norm  # all of its layers pass the norm
+    assert HyperFSAD(recipe="paper-offline", last_norm=True).encoding_.last_norm
+    assert not HyperFSAD(last_norm=False).encoding_.last_norm
 
 
 def test_a_choice_of_the_user_goes_before_the_recipe() -> None:

@@ -112,7 +112,7 @@ def test_json_has_the_fields_of_the_contract() -> None:
         *("anomalous", "size"),
         *("map_threshold", "threshold_from", "p_value", "regions"),
         *("product", "unknown_product", "nearest_product"),
-        *("product_similarity", "product_margin", "foreign", "looked", "error"),
+        *("product_similarity", "product_margin", "foreign", "judged_by", "error"),
     ]
     assert fields["regions"] == []
     failed = json.loads(AnomalyResult.failed("ä.png", "No.").to_json())

@@ -27,7 +27,7 @@ def _setting_invalid(
     if low is not None:
         expected += f" of at least {low:g}" if high is None else f" from {low:g} to {high:g}"
     if choices:
-        names = f"one of {', '.join(choices)}"
+        names = f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0]
         expected = names if kind == "text" else f"{expected} or {names}"
     return f"{option[name]} must be {expected}, not {given}."
 
