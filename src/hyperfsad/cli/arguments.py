@@ -87,8 +87,7 @@ KINDS: dict[str, Callable[[str], Any]] = {
     "PIXELS": area,
     "SCORE": score,
     "RATE": rate,
-    "NEW": new_file,
-    "NEW.png": new_file,
+    **dict.fromkeys(("FILE.json", "FILE.npz", "FILE.png"), new_file),
     "TIMES": times,
 }
 """What the placeholder of an option says of its value; others are texts."""
@@ -190,8 +189,8 @@ RESULTS = f"""
     --min-area PIXELS  leave out regions smaller than this number of pixels [0]
 """
 FIGURES = """
-    --json NEW      write all figures to this JSON file
-    --plot NEW.png  plot the figures to this file (needs hyperfsad[bench])
+    --json FILE.json  write all figures to this JSON file
+    --plot FILE.png   plot the figures to this file (needs hyperfsad[bench])
 """
 CLUSTER = """
     --address HOST:PORT  address of a Ray cluster (default: RAY_ADDRESS, otherwise a Ray on this

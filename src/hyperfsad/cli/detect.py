@@ -182,11 +182,11 @@ def add_explain(command: argparse.ArgumentParser) -> None:
     --detector FILE      detector file to use (required)
     --at X,Y             place to explain, in pixels of the image (default: the peak of its anomaly
         map)
-    -o --output NEW.png  draw the evidence to this file
+    -o --output FILE.png  draw the evidence to this file
     --normal GOOD...     images that the detector has learnt, if they have moved; the picture shows
         them
     --json               print all figures as JSON
-    --hypergraph NEW     write which normal patches rebuild which patches: a SciPy matrix (.npz) or
+    --hypergraph FILE.npz  write which normal patches rebuild which patches: a SciPy matrix (.npz) or
         a picture
     --layer N            layer of the hypergraph (default: the last one used)
     """

@@ -25,7 +25,7 @@ GROUPS = {
     },
     "decide": {
         "advise": ("quality", "find out which settings suit your parts"),
-        "evaluate": ("quality", "measure verdicts on parts whose truth you know"),
+        "evaluate": ("quality", "measure verdicts on parts that you know to be good or bad"),
         "coverage": ("quality", "estimate how many good images are needed, and choose them"),
         "drift": ("quality", "test whether good parts change over a stream of inspections"),
     },

@@ -28,8 +28,8 @@ from .detectors import (
 
 def add_advise(command: argparse.ArgumentParser) -> None:
     command.description = (
-        "Compare settings on your own parts and advise a command line: parts as they lie or in"
-        " rotated copies, the part alone, a higher resolution, tiles. Without bad parts it draws"
+        "Compare settings on your own parts and recommend a command line: parts as they lie or"
+        " in rotated copies, the part alone, a higher resolution, tiles. Without bad parts it draws"
         " defects on the good ones and says which sizes each setting finds."
     )
     arguments.add_files(command, "good", "GOOD", "images of good parts, four or more")
@@ -74,7 +74,7 @@ def advise(options: argparse.Namespace) -> int:
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
     command.description = (
-        "Measure how good the verdicts of a detector are on parts whose truth you know, and what"
+        "Measure how good the verdicts of a detector are on parts that you know to be good or bad, and what"
         " other thresholds would do."
     )
     text = "folder with test/good and test/<defect>, and perhaps ground_truth, as in MVTec AD"
@@ -88,7 +88,7 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     parts = command.add_argument_group("parts", "instead of TREE: files, globs or folders")
     table = """
     --good GOOD...  good parts that it has not learnt
-    --bad BAD...    parts with defects; folders below a folder name the kinds
+    --bad BAD...    parts with defects; subfolders name the kinds of defect
     """
     add_options(parts, table)
     arguments.add_machine(command)
@@ -127,7 +127,7 @@ def add_coverage(command: argparse.ArgumentParser) -> None:
     table = """
     --normal GOOD...  images of good parts (required)
     --detector FILE   take recipe and threshold from this detector file
-    --chance P        wanted probability that a new good part is covered [0.95]
+    --chance P        probability with which a new good part shall be covered [0.95]
     """
     add_options(command, table)
     table = """
