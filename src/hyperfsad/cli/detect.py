@@ -186,8 +186,8 @@ def add_explain(command: argparse.ArgumentParser) -> None:
     --normal GOOD...     images that the detector has learnt, if they have moved; the picture shows
         them
     --json               print all figures as JSON
-    --hypergraph FILE.npz  write which normal patches rebuild which patches: a SciPy matrix (.npz) or
-        a picture
+    --hypergraph FILE.npz  write which normal patches rebuild which patches: a SciPy matrix (.npz)
+        or a picture
     --layer N            layer of the hypergraph (default: the last one used)
     """
     add_options(command, table + arguments.MOVED_ENCODER)

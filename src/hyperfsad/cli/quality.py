@@ -74,8 +74,8 @@ def advise(options: argparse.Namespace) -> int:
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
     command.description = (
-        "Measure how good the verdicts of a detector are on parts that you know to be good or bad, and what"
-        " other thresholds would do."
+        "Measure how good the verdicts of a detector are on parts that you know to be good or bad,"
+        " and what other thresholds would do."
     )
     text = "folder with test/good and test/<defect>, and perhaps ground_truth, as in MVTec AD"
     command.add_argument("tree", nargs="*", metavar="TREE", help=text)
