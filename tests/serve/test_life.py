@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from hyperfsad import HyperFSAD
+from hyperfsad.detector.settings import Settings
 from hyperfsad.errors import UsageError
 from hyperfsad.serve.client import StationClient
 from hyperfsad.serve.settings import StationSettings
@@ -137,7 +138,7 @@ def test_a_graph_in_a_detector_file_is_never_read(
     with refused(422, "detector-precision"):
         client.upload_product("eight", path)
     with raises(UsageError, "station-with-int8"):
-        Station(StationSettings(tmp_path / "store"), {}, {"engine": "openvino-int8"})
+        Station(StationSettings(tmp_path / "store"), Settings(engine="openvino-int8"))
 
 
 def test_openapi_names_every_answer(station: Running) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import uvicorn
 
+from hyperfsad.detector.settings import Settings
 from hyperfsad.messages import silent
 from hyperfsad.serve import server as serving
 from hyperfsad.serve.api import uploads
@@ -31,8 +31,8 @@ class InProcess:
     """A station in this process, so that a test can hold its engine up."""
 
     def __init__(self, settings: StationSettings, tiny: str) -> None:
-        new: dict[str, Any] = {"backbone": tiny, "recipe": "paper-offline", "resolution": 84}
-        self.station = Station(settings, new, {"device": "cpu", "engine": "torch"}).open()
+        new = Settings("paper-offline", tiny, resolution=84, device="cpu", engine="torch")
+        self.station = Station(settings, new).open()
         config = uvicorn.Config(make_app(self.station, {}), log_config=None, access_log=False)
         self.server = Server(config, self.station, silent)
         self._listening = socket.create_server(("127.0.0.1", 0))

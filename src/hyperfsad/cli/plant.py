@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..messages import count, silent
+from ..messages import count
 from . import arguments
 from .arguments import add_options, chosen
 from .console import DONE, INTERRUPTED, exit_code, printable, say
@@ -189,15 +189,14 @@ def serve(options: argparse.Namespace) -> int:
         raise UsageError("serve-packages", package=error.name) from error
     if options.backup:
         return _backup(options)
+    from ..detector.settings import Settings
     from ..encoders.encoder import use_threads
     from ..serve.pictures import UploadLimits
     from ..serve.server import serve as run
     from ..serve.settings import StationSettings, parse_watch
     from ..serve.store.retention import Keep
 
-    machine = {**chosen(options, "device", "engine", "batch_size"), "notify": silent}
-    given = given_settings(options)
-    detector = {name: value for name, value in given.items() if name not in machine}
+    detector = Settings(**given_settings(options))
     use_threads(options.threads)
     limits = UploadLimits(
         options.max_images, 10**6 * options.max_megabytes, 10**6 * options.max_megapixels
@@ -214,7 +213,7 @@ def serve(options: argparse.Namespace) -> int:
         watch=tuple(map(parse_watch, options.watch or ())),
         **chosen(options, "host", "port", "database", "max_queue"),
     )
-    run(settings, detector=detector, machine=machine, wait=options.wait, notify=say)
+    run(settings, detector=detector, wait=options.wait, notify=say)
     return DONE
 
 

@@ -405,6 +405,7 @@ CONFLICTS = (
     Conflict("products-with-tiles", "products", lambda s: bool(s.tiles)),
     Conflict("products-with-max-cost", "products", lambda s: s.max_cost is not None),
     Conflict("products-with-compact", "products", lambda s: s.memory == COMPACT),
+    Conflict("station-with-int8", "station", lambda s: s.precision == INT8),
     Conflict("products-with-int8", "products", lambda s: s.precision == INT8),
     Conflict("products-with-fast", "products", lambda s: s.fast),
     Conflict("cascade-with-tiles", "cascade", lambda s: bool(s.tiles) or s.max_cost is not None),

@@ -2,15 +2,15 @@
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..detector.detector import HyperFSAD
 from ..detector.file import open_file
+from ..detector.settings import Settings
 from ..encoders import REGISTRY, EncoderSettings, find_spec
 from ..encoders.encoder import Encoder
-from ..encoders.runtime import engine_in, named_engine, precision_in, precision_of
+from ..encoders.runtime import engine_in, precision_in
 from ..encoders.weights import cached_folder
 from ..errors import UsageError
 
@@ -24,9 +24,9 @@ class Detectors:
     A detector file is named by its hash, so a product that has changed has another file.
     """
 
-    def __init__(self, make: Callable[[], HyperFSAD], machine: dict[str, Any]) -> None:
-        """`make` gives a detector that has learnt nothing; `machine` is how files are loaded."""
-        self._make, self._machine = make, machine
+    def __init__(self, settings: Settings) -> None:
+        """`settings` are those of new products; its choices of the machine hold for all."""
+        self._settings = settings
         self._unfitted: HyperFSAD | None = None
         self._loaded: OrderedDict[Path, HyperFSAD] = OrderedDict()
         self._encoders: list[tuple[EncoderSettings, Encoder]] = []
@@ -35,7 +35,7 @@ class Detectors:
     def unfitted(self) -> HyperFSAD:
         """What new products are made of; its encoder is loaded."""
         if self._unfitted is None:
-            made = self._make()
+            made = HyperFSAD(settings=self._settings)
             self._share_encoder(made)
             self._unfitted = made
         return self._unfitted
@@ -63,15 +63,17 @@ class Detectors:
         encoder = opened.first["encoder"]
         name, own = encoder["name"], self.unfitted.encoding_.name
         made = precision_in(encoder["fingerprint"])
-        here = precision_of(named_engine(self._machine.get("engine", "auto")))
+        here = self._settings.precision
         if made != here:  # one encoder serves all, and a graph of 8 bits is a stranger's
             engine = engine_in(here)
             raise UsageError("detector-precision", made=made, station=here, engine=engine)
-        machine = self._machine
+        machine: dict[str, Any] = {
+            choice: getattr(self._settings, choice) for choice in ("device", "engine", "batch_size")
+        }
         if name not in REGISTRY:
             if own in REGISTRY:
                 raise UsageError("detector-encoder-folder", encoder=own)
-            machine = {**machine, "backbone": own}
+            machine["backbone"] = own
         elif name != own and cached_folder(find_spec(name)) is None:
             raise UsageError("detector-encoder-missing", encoder=name)
         found = HyperFSAD.load(opened, **machine)

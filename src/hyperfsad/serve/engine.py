@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from ..detector.detector import HyperFSAD
+from ..detector.settings import Settings
 from ..errors import HyperfsadError
 from ..results.result import AnomalyResult
 from .detectors import Detectors
@@ -54,15 +54,13 @@ class Figures:
 class StationEngine:
     """The queue and its thread."""
 
-    def __init__(
-        self, make: Callable[[], HyperFSAD], machine: dict[str, Any], *, max_queue: int = 64
-    ) -> None:
+    def __init__(self, settings: Settings, *, max_queue: int = 64) -> None:
         self.max_queue = max_queue
         self.figures = Figures()
         self.problem: str | None = None
         """Why the encoder could not be loaded, if so."""
         self.ready = False
-        self._detectors = Detectors(make, machine)
+        self._detectors = Detectors(settings)
         self._queue: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._stopping = False

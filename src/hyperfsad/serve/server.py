@@ -10,6 +10,7 @@ from typing import Any
 
 import uvicorn
 
+from ..detector.settings import Settings
 from ..errors import UsageError, reason
 from ..messages import Notice, Notify, silent
 from .api.app import make_app
@@ -27,18 +28,17 @@ SHUTDOWN_TIMEOUT = 600
 def serve(
     settings: StationSettings,
     *,
-    detector: dict[str, Any],
-    machine: dict[str, Any],
+    detector: Settings,
     wait: bool = False,
     notify: Notify = silent,
 ) -> None:
     """Answers until SIGTERM or Ctrl-C; what was accepted is finished first.
 
-    `detector` and `machine` as in `Station`.
+    `detector` as in `Station`.
     """
     tokens = settings.check()
     listening = _socket(settings)
-    station = Station(settings, detector, machine)
+    station = Station(settings, detector)
     start_logs()
     route_warnings()
     try:

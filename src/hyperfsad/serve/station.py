@@ -1,11 +1,8 @@
 """The station: its store, its engine, and what both can do together."""
 
 import threading
-from typing import Any
 
-from ..detector.detector import HyperFSAD
-from ..encoders.runtime import INT8, named_engine, precision_of
-from ..errors import UsageError
+from ..detector.settings import Settings
 from ..messages import Notify, silent
 from .engine import StationEngine
 from .folders import InspectionDesk, WatchedFolder
@@ -24,13 +21,9 @@ TIDY_EVERY = 600.0
 class Station:
     """Opened before the first request, closed after the last one."""
 
-    def __init__(
-        self, settings: StationSettings, detector: dict[str, Any], machine: dict[str, Any]
-    ) -> None:
-        """`detector` holds the arguments of `HyperFSAD` for new products, `machine` those with
-        which detector files are loaded."""
-        if precision_of(named_engine(machine.get("engine", "auto"))) == INT8:
-            raise UsageError("station-with-int8")
+    def __init__(self, settings: StationSettings, detector: Settings) -> None:
+        """`detector` are the settings of new products, and of the machine for all."""
+        detector.check("station")
         self.settings = settings
         self.store = Store(
             settings.store.absolute(),
@@ -38,9 +31,7 @@ class Station:
             keep=settings.keep,
             reserve=settings.reserve,
         )
-        self.engine = StationEngine(
-            lambda: HyperFSAD(**detector, **machine), machine, max_queue=settings.max_queue
-        )
+        self.engine = StationEngine(detector, max_queue=settings.max_queue)
         self.live = LiveFeed()
         self.products = Products(self.store)
         self.inspections = Inspections(self.store, self.live, originals=settings.originals)

@@ -215,18 +215,21 @@ Pixel = Annotated[
 ]
 
 
+def place(x: Pixel = None, y: Pixel = None) -> tuple[float | None, float | None]:
+    """A place in the image."""
+    return x, y
+
+
+Place = Annotated[tuple[float | None, float | None], Depends(place)]
+
+
 @router.get("/inspections/{inspection_id}/evidence", responses=answers(410))
 async def evidence(
-    inspection_id: Id,
-    request: Request,
-    station: Here,
-    _: Inspector,
-    x: Pixel = None,
-    y: Pixel = None,
+    inspection_id: Id, request: Request, station: Here, _: Inspector, place: Place
 ) -> dict[str, Any]:
     """Why the map has its value at a place: the normal patches that rebuilt it. The product's
     detector answers as it is now."""
-    return await in_engine(request, station.inspections.evidence, inspection_id, x, y)
+    return await in_engine(request, station.inspections.evidence, inspection_id, *place)
 
 
 @router.get(
@@ -235,16 +238,11 @@ async def evidence(
     responses=answers(410) | JPEG,
 )
 async def evidence_picture(
-    inspection_id: Id,
-    request: Request,
-    station: Here,
-    _: Inspector,
-    x: Pixel = None,
-    y: Pixel = None,
+    inspection_id: Id, request: Request, station: Here, _: Inspector, place: Place
 ) -> Response:
     """The evidence at a place as a picture."""
     draw = station.inspections.evidence_picture
-    return jpeg(await in_engine(request, draw, inspection_id, x, y))
+    return jpeg(await in_engine(request, draw, inspection_id, *place))
 
 
 @router.put("/inspections/{inspection_id}/label", tags=["labels"], responses=answers(409, 410))
