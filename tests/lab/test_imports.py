@@ -133,7 +133,7 @@ def test_without_shots_it_counts_for_all_and_says_so(
         ("bolt", shots, True) for shots in (1, 2, 4)
     ]
     said = " ".join(import_notes(read, categories, (1, 2, 4), found))
-    assert "names no shots: its figures stand for every number of them" in said
+    assert "names no shots, so its figures stand for every number of them" in said
     assert "covers 1 of 2 categories" in said
     assert "2 of its images are not tested here" in said
     assert "no maps, so no pixel metrics" in said

@@ -229,25 +229,21 @@ def import_notes(
     records: Sequence[Record],
 ) -> list[str]:
     """What a reader of its rows has to know."""
-    label = f"{found.name} ({IMPORTED})"
-    notes = [f"{label}: scores of another system; how it chose its support is not known here."]
-    if any(setting[0] is None for setting in found.settings):
-        notes.append(f"{label} names no shots: its figures stand for every number of them.")
     covered = {number for _, (number, _) in found.lines}
-    if len(covered) < len(categories):
-        notes.append(
-            f"{label} covers {len(covered)} of {len(categories)} categories; data sets that it"
-            " covers in part have no mean."
-        )
     others = sorted({k for k, _ in found.settings if k is not None and k not in shots})
-    if others:
-        listed = ", ".join(map(str, others))
-        notes.append(f"{label}: its scores with {listed} shots were not asked for.")
-    if found.ignored:
-        notes.append(f"{label}: {found.ignored:,} of its images are not tested here.")
-    if not any("P-AUROC" in record.metrics for record in records):
-        notes.append(f"{label}: no maps, so no pixel metrics.")
-    return notes
+    listed = ", ".join(map(str, others))
+    notes = {
+        "scores of another system; how it chose its support is not known here.": True,
+        "it names no shots, so its figures stand for every number of them.": any(
+            setting[0] is None for setting in found.settings
+        ),
+        f"it covers {len(covered)} of {len(categories)} categories; data sets that it covers in"
+        " part have no mean.": len(covered) < len(categories),
+        f"its scores with {listed} shots were not asked for.": bool(others),
+        f"{found.ignored:,} of its images are not tested here.": found.ignored > 0,
+        "no maps, so no pixel metrics.": not any("P-AUROC" in r.metrics for r in records),
+    }
+    return [f"{found.name} ({IMPORTED}): {note}" for note, holds in notes.items() if holds]
 
 
 def _map_files(found: Import, lines: Sequence[Line], category: Category) -> list[Path]:
