@@ -401,7 +401,8 @@ def _regions(place: str, old: Any, new: Any) -> Iterator[Difference]:
             yield here, f"box {one['bbox']} became {other['bbox']}"
         rest = ("area", "bbox", "polygon", "polygons", "holes")
         yield from _values(
-            here, *({k: v for k, v in r.items() if k not in rest} for r in (one, other))
+            f"{here}/region",
+            *({k: v for k, v in r.items() if k not in rest} for r in (one, other)),
         )
 
 
