@@ -91,10 +91,10 @@ class WatchedFolder:
     def _report(self, error: Exception) -> None:
         known = isinstance(error, HyperfsadError)
         found = error if isinstance(error, HyperfsadError) else HyperfsadError("watch-failed")
-        told = public(found, {str(self._folder): "the folder"}).worded(STATION)
-        if told != self.state.problem:  # once, not every two seconds
+        shown = public(found, {str(self._folder): "the folder"}).worded(STATION)
+        if shown != self.state.problem:  # once, not every two seconds
             LOG.warning("watching for %s: %s", self._product, error, exc_info=not known)
-        self.state.problem = told
+        self.state.problem = shown
 
     def _follow(self) -> None:
         product = self._desk.products.find(self._product)

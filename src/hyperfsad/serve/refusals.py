@@ -78,7 +78,7 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def public(error: HyperfsadError, names: Mapping[str, str] | None = None) -> HyperfsadError:
-    """The same error without paths of this machine, in the station's words.
+    """The same error without paths of this machine, and nested ones in its words.
 
     A path becomes what `names` calls it, or the name of its file.
     """
@@ -99,8 +99,8 @@ def public(error: HyperfsadError, names: Mapping[str, str] | None = None) -> Hyp
 
 def problem(error: HyperfsadError) -> dict[str, Any]:
     """An error as the API tells it: the sentence, and for programs its code and facts."""
-    told = public(error)
-    return {"detail": station_text(told), "code": told.code, "facts": dict(told.facts)}
+    shown = public(error)
+    return {"detail": station_text(shown), "code": shown.code, "facts": dict(shown.facts)}
 
 
 def station_text(said: HyperfsadError | str) -> str:

@@ -70,20 +70,20 @@ async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found: dict[str, Any] = error.errors()[0]
     place = ".".join(str(part) for part in found["loc"] if part not in ("body", "query", "path"))
-    told = UsageError("request-invalid", field=place or None, reason=found["msg"])
-    return JSONResponse(problem(told), 422)
+    refused = UsageError("request-invalid", field=place or None, reason=found["msg"])
+    return JSONResponse(problem(refused), 422)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    told = HyperfsadError("request-refused", reason=error.detail)
+    refused = HyperfsadError("request-refused", reason=error.detail)
     headers = dict(error.headers or {})
     if error.status_code == 404:
-        told = HyperfsadError("address-unknown")
+        refused = HyperfsadError("address-unknown")
     elif error.status_code == 405:  # Starlette names the methods of one of several routes only
-        told = HyperfsadError("method-unknown")
+        refused = HyperfsadError("method-unknown")
         headers = {"allow": ", ".join(sorted(_methods(request)))}
-    return JSONResponse(problem(told), error.status_code, headers)
+    return JSONResponse(problem(refused), error.status_code, headers)
 
 
 def _methods(request: Request) -> set[str]:
