@@ -16,7 +16,7 @@ from hyperfsad.evidence import picture as evidence_plot
 from hyperfsad.evidence.active import MOST_NEIGHBOURS
 from hyperfsad.evidence.evidence import Evidence
 from hyperfsad.evidence.patch import against
-from hyperfsad.images.loading import LoadedImage, load_image
+from hyperfsad.images.loading import load_image
 from hyperfsad.lab.peers.nearest import NearestNeighbour
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.matching import MIN_PRUNED_ROWS
@@ -281,25 +281,6 @@ def test_names_of_any_kind_can_be_drawn(detector: HyperFSAD, tmp_path: Path) -> 
     (tmp_path / name).unlink()
     with pytest.warns(HyperfsadWarning, match="no longer on disk"):
         assert evidence.plot().width > 1000
-
-
-class Mirrored(HyperFSAD):
-    """Remembers each support image as it is and mirrored."""
-
-    def orientations(self, image: LoadedImage) -> list[LoadedImage]:
-        mirrored = image.pixels.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        return [image, LoadedImage(image.name, mirrored)]
-
-
-def test_copies_of_a_support_image_are_told_apart(tiny: str, photos: Path) -> None:
-    detector = Mirrored(tiny, resolution=84, rotations=1, device="cpu").fit(photos / "0.png")
-    mirrored = Image.open(photos / "0.png").transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-    evidence = detector.explain(mirrored, 8, 8)
-    nearest = evidence.layers[-1].neighbours[0]
-    assert (nearest.view, nearest.row, nearest.column) == (1, 0, 0)
-    assert nearest.similarity == pytest.approx(1, abs=1e-5)
-    assert "(copy 1)" in evidence.to_text()
-    assert evidence.plot().width > 1000
 
 
 def test_it_agrees_with_the_pruned_matching_of_large_memories(tiny: str) -> None:

@@ -17,6 +17,7 @@ from hyperfsad.detector.products import ProductDetector
 from hyperfsad.encoders.encoder import Tokens
 from hyperfsad.errors import UsageError
 from hyperfsad.views.tiling import SAMPLED_TILES, Tiling, beyond, decided, sample
+from tests.codes import raises
 
 Maker = Callable[[], HyperFSAD]
 
@@ -157,10 +158,10 @@ def test_the_peak_of_an_exponential_tail_is_found_from_a_sample() -> None:
 
 @pytest.mark.parametrize("wrong", [{"rotations": 4}, {"rotations": "auto"}, {"roi": "auto"}])
 def test_what_does_not_go_with_tiles_is_refused(tiny: str, wrong: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="not both"):
+    with raises(UsageError, f"tiles-with-{next(iter(wrong))}"):
         HyperFSAD(tiny, tiles=60, **wrong)
 
 
 def test_several_products_are_not_cut_into_tiles(tiny: str) -> None:
-    with pytest.raises(UsageError, match="several products are not cut into tiles"):
+    with raises(UsageError, "products-with-tiles"):
         ProductDetector(tiny, tiles=60)

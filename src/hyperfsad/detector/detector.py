@@ -646,7 +646,12 @@ class HyperFSAD:
         machine["engine"] = engine_for(engine, fingerprint, os.fspath(path))
         chosen = {**header["settings"], "backbone": encoding.name, **machine}
         roi = header["roi"]
+        region = None
         if isinstance(roi, dict):
+            try:
+                region = FixedRegion(Roi.stored(part.tensors["roi"], roi))
+            except ValueError as error:
+                raise DetectorFileError("file-damaged", path=path) from error
             chosen["roi"] = Image.fromarray(part.tensors["roi"].numpy() * 255)
         detector = cls(settings=Settings(**chosen), notify=notify)
         if detector.encoding_.patch != encoding.patch:
@@ -654,8 +659,8 @@ class HyperFSAD:
         detector._memory.see(encoding)
         detector._memory.stored_fingerprint = fingerprint
         detector._memory.quantised = file.read_quantised(part, path)
-        if isinstance(roi, dict):
-            detector.view_.region = FixedRegion(Roi.stored(part.tensors["roi"], roi))
+        if region is not None:
+            detector.view_.region = region
         detector.rotations_, detector.tentative_ = header["rotations"], header["tentative"]
         tiles, compact, stored = header["tiles"], header["compact"], header["calibration"]
         detector.tile_side_ = None if tiles is None else tiles["side"]
