@@ -188,7 +188,7 @@ RESULTS = f"""
     --save-maps        write anomaly maps to maps/*.npy as well
     --min-area PIXELS  leave out regions smaller than this number of pixels [0]
 """
-FIGURES = """
+FIGURE_FILES = """
     --json FILE.json  write all figures to this JSON file
     --plot FILE.png   plot the figures to this file (needs hyperfsad[bench])
 """

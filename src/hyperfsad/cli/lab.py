@@ -271,7 +271,7 @@ def _stability(options: argparse.Namespace) -> int:
 
 
 def _add_rest(command: argparse.ArgumentParser, table: str) -> None:
-    add_options(command, table + arguments.FIGURES)
+    add_options(command, table + arguments.FIGURE_FILES)
     arguments.add_recipe(command, PAPER_OFFLINE)
     arguments.add_machine(command)
 

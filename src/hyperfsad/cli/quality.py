@@ -203,6 +203,6 @@ def drift(options: argparse.Namespace) -> int:
 
 
 def _add_rest(command: argparse.ArgumentParser) -> None:
-    add_options(command, arguments.FIGURES)
+    add_options(command, arguments.FIGURE_FILES)
     arguments.add_recipe(command)
     arguments.add_machine(command)
