@@ -45,10 +45,15 @@ SPELLINGS: dict[str, tuple[tuple[str, ...], ...]] = {
 RENAMED: dict[str, str] = {"looked": "judged_by"}
 """Fields of records and answers: the old name, and the new one."""
 
+REWORDED: dict[str, str] = {", cut": ", subset"}
+"""Words in texts: the old one, and the new one."""
+
 GONE: frozenset[str] = frozenset(("scale",))
 """Fields that only one of two commits has, on purpose."""
 
-VOLATILE = frozenset(("id", "time", "created", "changed", "seconds", "sha256", "version"))
+VOLATILE = frozenset(
+    ("id", "product_id", "time", "created", "changed", "seconds", "sha256", "version")
+)
 """Fields that differ between any two runs."""
 
 WORDED = frozenset(("error", "threshold_from", "words", "note", "notes", "text"))
@@ -381,8 +386,14 @@ def _values(place: str, old: Any, new: Any) -> Iterator[Difference]:
     elif isinstance(old, float) and isinstance(new, (float, int)):
         if not abs(old - new) <= CLOSE * max(1.0, abs(old)) and not (old != old and new != new):
             yield place, f"{old!r} became {new!r}"
-    elif old != new:
+    elif _reworded(old) != new:
         yield place, f"{old!r} became {new!r}"
+
+
+def _reworded(value: Any) -> Any:
+    for old, new in REWORDED.items() if isinstance(value, str) else ():
+        value = value.replace(old, new)
+    return value
 
 
 def _regions(place: str, old: Any, new: Any) -> Iterator[Difference]:
