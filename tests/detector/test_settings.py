@@ -85,6 +85,7 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
     ("export", "export-with-roi", {"roi": "auto"}),
     ("export", "export-with-compact", {"memory": "compact"}),
     ("export", "export-with-lookup", {"lookup": "top-1"}),
+    ("station", "station-with-int8", {"engine": "openvino-int8"}),
     ("theory", "theory-with-recipe", {}),
     ("theory", "theory-with-tiles", {"recipe": "paper-offline", "tiles": True}),
     ("theory", "theory-with-compact", {"recipe": "paper-offline", "memory": "compact"}),

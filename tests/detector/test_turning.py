@@ -198,7 +198,7 @@ def test_the_command_line_says_that_turned_copies_are_tentative(
     assert "count only for images that they fit clearly better" in capsys.readouterr().err
     assert main(["info", path]) == 0
     told = capsys.readouterr().out
-    assert "rotations   8, where a turn fits clearly better" in told
+    assert "rotations   8, where a rotation fits clearly better" in told
     assert "missing     weighs 0.15" in told
 
 

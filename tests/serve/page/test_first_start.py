@@ -40,6 +40,7 @@ def test_three_steps_and_nothing_else(
         page.locator("[data-step='1'] input[type=file]").first.set_input_files(pictures[:3])
         page.wait_for_selector(".histogram svg")
         learnt = page.locator("[data-step='2']")
+        learnt.locator(".goods img").nth(2).wait_for(state="attached")
         assert learnt.locator(".goods img").count() == 3
         assert "3" in learnt.locator(".fact").first.inner_text()
         assert "estimate from 3 good parts" in learnt.inner_text()
