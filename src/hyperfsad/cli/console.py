@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import HyperfsadWarning
-from ..messages import count, visible
+from ..wording import count, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..messages import count
-from ..wording import COMMAND_LINE
+from ..wording import COMMAND_LINE, count
 from . import arguments
 from .arguments import add_options, chosen
 from .console import (

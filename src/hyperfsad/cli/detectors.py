@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +53,7 @@ def saved_detector(options: argparse.Namespace) -> "Detector":
 
 def inspecting_detector(options: argparse.Namespace) -> "Inspecting":
     """A saved detector, or the folder of an exported one; torch is not imported for the latter."""
-    from ..export.card import is_exported
-
-    if not is_exported(options.detector):
+    if not os.path.isdir(options.detector):
         return saved_detector(options)
     _refuse_fixed(options)
     if options.backbone or options.engine != "auto" or options.device not in ("auto", "cpu"):

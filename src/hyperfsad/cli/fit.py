@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..disk.files import check_target
 from ..disk.locks import locked_file
 from ..errors import DetectorFileError, UsageError
-from ..messages import count
+from ..wording import count
 from . import arguments
 from .arguments import add_options
 from .console import exit_code, printable, progress, say

@@ -10,7 +10,7 @@ from ..encoders import REGISTRY, EncoderSpec
 from ..encoders.runtime import precision_in
 from ..encoders.specs import Hub, Source
 from ..errors import UsageError
-from ..messages import as_rows, count
+from ..wording import as_rows, count
 from .arguments import add_machine, add_options, add_recipe
 from .console import DONE, NOTHING, VERDICTS, printable, printable_rows, say, show_status
 from .detectors import new_detector

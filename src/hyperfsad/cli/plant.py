@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..messages import count
+from ..wording import count
 from . import arguments
 from .arguments import add_options, chosen
 from .console import DONE, INTERRUPTED, exit_code, printable, say

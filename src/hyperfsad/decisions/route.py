@@ -1,5 +1,6 @@
 """Where an image belongs, among several products; how that is found stands in `routing`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,13 +39,13 @@ class Route:
             )
         return f"product {self.nearest}, similarity {self.similarity:.3f}"
 
+    def to_dict(self) -> dict[str, Any]:
+        """What results.jsonl says of the product."""
+        values = (self.product, self.unknown, self.nearest, self.similarity, self.margin)
+        return dict(zip(NO_ROUTE, values, strict=True))
 
-def route_fields(route: Route | None) -> dict[str, Any]:
-    """What results.jsonl says of the product; all null where a detector knows but one."""
-    return {
-        "product": route and route.product,
-        "unknown_product": route and route.unknown,
-        "nearest_product": route and route.nearest,
-        "product_similarity": route and route.similarity,
-        "product_margin": route and route.margin,
-    }
+
+NO_ROUTE: Mapping[str, None] = dict.fromkeys(
+    ("product", "unknown_product", "nearest_product", "product_similarity", "product_margin")
+)
+"""What it says where a detector knows one product only."""

@@ -40,7 +40,6 @@ from ..method.coreset import Coreset, compact_count, cover
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling, TokenScore, branch_weights
-from ..results.levels import Levels
 from ..results.result import AnomalyResult
 from ..views import View, ViewSettings, make_view
 from . import file, pipeline
@@ -65,6 +64,7 @@ from .fit import (
     quantise_by,
     upright,
 )
+from .pipeline import Levels
 from .settings import COMPACT, Settings, find_recipe
 
 SCORING = ("lookup", "pooling", "lam", "sharpness", "smooth", "missing")
@@ -582,7 +582,7 @@ class HyperFSAD:
             "rotations": self.rotations_,
             "tentative": self.tentative_,
             "roi": interest.described(),
-            "tiles": self.view_.described(),
+            "tiles": self.view_.described,
             "compact": core and {"kept": int(core.kept.sum()), "radius": core.radius},
             "scale": list(self.scale_),
             "threshold": self.threshold_,

@@ -1,27 +1,34 @@
 """The main job, from images to a folder of results: read ahead, encode, score, decide, write.
 
 `inspect` is all of it. `predict` and `predict_each` are its first part, for every detector that can
-prepare an image and judge a few of them, with torch or without; `BackgroundWriter` is its last. One
-bad image never stops a run: it gets a result with an error, and the others go on.
+prepare an image and judge a few of them, with torch or without; `Levels` decides,
+`BackgroundWriter` writes. One bad image never stops a run: it gets a result with an error, and the
+others go on.
 """
 
+import math
 import os
 import queue
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from ..decisions.regions import Region, find_regions
+from ..decisions.thresholds import Calibration
 from ..errors import HyperfsadError, ImageError, NotFiniteError, UsageError
 from ..images import reading
 from ..images.loading import ImageSource, LoadedImage, batched
 from ..images.reading import Images, find_images, is_one_image, lies_in, single_images
 from ..messages import Notice, Notify, silent
+from ..method.scoring import TokenScore
 from ..report.folder import OutputFolder
 from ..report.page import ProductSummary
 from ..report.records import Record
-from ..results.result import AnomalyResult
+from ..results.result import AnomalyResult, Explainer
 from .protocols import Inspecting
 
 Item = TypeVar("Item")
@@ -176,6 +183,65 @@ def _judged(steps: Steps[Prepared], images: Sequence[Prepared]) -> list[AnomalyR
 def not_judged(name: str, error: NotFiniteError) -> NotFiniteError:
     """The error of an image, which had no name where it was found."""
     return NotFiniteError("result-not-finite", name=name, cause=error)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """What scores and maps are held against."""
+
+    threshold: float | None
+    map_threshold: float | None
+    """Above it a place of the map counts as a defect; without it results have no regions."""
+    threshold_from: str | None
+    """How the threshold came about, in a few words."""
+    calibration: Calibration | None
+    foreign: float | None
+    """Beyond this distance of CLS tokens an image looks like another product."""
+    scale: tuple[float, float]
+    """The colour scale of pictures of maps."""
+    min_area: float = 0.0
+    """Regions of fewer pixels of the image are left out."""
+
+    def __post_init__(self) -> None:
+        """Refuses thresholds that were set to what nothing lies above."""
+        for level in (self.threshold, self.map_threshold):
+            if level is not None and not math.isfinite(level):
+                raise UsageError("threshold-not-finite", given=level)
+
+    def result(
+        self,
+        name: str,
+        size: tuple[int, int],
+        source: ImageSource | None,
+        picture: LoadedImage | None,
+        scored: TokenScore,
+        detector: "weakref.ref[Explainer] | None" = None,
+    ) -> AnomalyResult:
+        """What is said of an image, given its scores."""
+        regions: tuple[Region, ...] = ()
+        if self.map_threshold is not None:
+            regions = find_regions(
+                scored.anomaly_map, size, self.map_threshold, self.min_area, scored.missing
+            )
+        calibration, foreign = self.calibration, self.foreign
+        return AnomalyResult(
+            name,
+            scored.branches,
+            scored.anomaly_map,
+            size,
+            self.scale,
+            source,
+            self.threshold,
+            regions,
+            picture=picture,
+            map_threshold=self.map_threshold,
+            threshold_from=self.threshold_from,
+            p_value=calibration.p_value(scored.score, scored.peak) if calibration else None,
+            regions_decide=True,
+            foreign=None if foreign is None else scored.branches.values["cls"] > foreign,
+            inside=scored.inside,
+            detector=detector,
+        )
 
 
 class BackgroundWriter(Generic[Item]):

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..decisions.route import Route, route_fields
+from ..decisions.route import NO_ROUTE, Route
 from ..images.geometry import rotate_back
 from ..images.loading import LoadedImage, NormalImage
-from ..messages import as_rows
+from ..wording import as_rows
 
 
 def against(value: float, threshold: float) -> str:
@@ -198,7 +198,12 @@ class PatchEvidence:
         names += ["shown", "rows", "columns", "verdict", "anomalous", "map_threshold"]
         own = {name: getattr(self, name) for name in names}
         missing = None if self.missing is None else asdict(self.missing)
-        return {**own, "layers": layers, "missing": missing, **route_fields(self.route)}
+        return {
+            **own,
+            "layers": layers,
+            "missing": missing,
+            **(self.route.to_dict() if self.route else NO_ROUTE),
+        }
 
     def to_json(self) -> str:
         """`to_dict()` as JSON."""

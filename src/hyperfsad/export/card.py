@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..decisions.thresholds import Calibration
+from ..detector.pipeline import Levels
 from ..disk.files import file_sha256, open_regular
 from ..errors import DetectorFileError, first_line, reason
 from ..images.loading import NormalImage
-from ..results.levels import Levels
 
 CARD = "model.json"
 CARD_FORMAT = 1
@@ -45,11 +45,6 @@ class Card:
     def graph(self) -> Path:
         """The file of the graph."""
         return self.folder / GRAPHS[self.kind]
-
-
-def is_exported(path: str) -> bool:
-    """Whether this is the folder of an exported model, rather than a detector file."""
-    return Path(path).is_dir()
 
 
 def read_card(folder: Path) -> Card:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ..detector.pipeline import Levels
 from ..encoders.engines import TokenModel
 from ..method.matching import smoothed
 from ..method.scoring import cls_similarities, mean_of_layers
-from ..results.levels import Levels
 from ..views.whole import CLEARLY_BETTER, COMPARED_ORIENTATIONS, WholeView
 from .matching import MissingGraph, distances
 

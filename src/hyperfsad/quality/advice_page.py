@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from ..images.loading import load_image
-from ..messages import as_rows, count
 from ..report import pages
 from ..report.pages import write_page
 from ..results.heatmap import thumbnail
+from ..wording import as_rows, count
 from .advise import CLEARLY_MORE, Advice
 from .drawn_defects import DEFECT_KINDS, DEFECT_SIZES, draw_defect
 from .trials import Trial, TrialSample

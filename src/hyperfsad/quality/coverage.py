@@ -11,9 +11,9 @@ from ..detector.detector import HyperFSAD
 from ..errors import UsageError
 from ..images.loading import NormalImage
 from ..images.reading import Images
-from ..messages import as_rows
 from ..method.matching import MemoryLayer
 from ..method.memory import MemoryBank
+from ..wording import as_rows
 from . import miss_rates as rates
 from .tokens import Array, encode_images, fitted_bank, numbers, refuse_departures
 

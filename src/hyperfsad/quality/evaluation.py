@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..messages import count
 from ..version import __version__
+from ..wording import count
 from .evaluated_images import ErrorPicture, EvaluatedImage
 from .metrics import image_metrics
 from .operating_points import (

@@ -9,10 +9,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..messages import as_rows
 from ..report import pages
 from ..report.pages import Histogram, score_histogram, write_page
 from ..report.records import csv_table
+from ..wording import as_rows
 from .evaluation import EvaluatedDetector, Evaluation
 from .operating_points import Confusion, OperatingPoint, Rate, scaled
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ..decisions.regions import Region
-from ..decisions.route import Route, route_fields
+from ..decisions.route import NO_ROUTE, Route
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.patch import against
@@ -267,7 +267,7 @@ class AnomalyResult:
             "threshold_from": self.threshold_from,
             "p_value": self.p_value,
             "regions": [region.to_dict() for region in self.regions],
-            **route_fields(self.route),
+            **(self.route.to_dict() if self.route else NO_ROUTE),
             "foreign": self.foreign,
             "judged_by": self.judged_by,
             "error": self.error,

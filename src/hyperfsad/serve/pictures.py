@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..images.loading import LoadedImage, load_image, opened_picture
-from ..messages import visible
+from ..wording import visible
 from .refusals import TooLargeError
 from .store.models import now
 

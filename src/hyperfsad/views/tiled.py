@@ -49,8 +49,8 @@ class TiledView(View):
     needs_pictures = True
 
     def __init__(self, rules: ViewSettings, side: int) -> None:
-        super().__init__(rules)
-        self.side = side
+        self.rules, self.side = rules, side
+        self.described = {"side": side}
         self.region = RegionOfInterest()
         self._whole = WholeView(rules, self.region)
         self._spool: Spool | None = None
@@ -261,11 +261,8 @@ class TiledView(View):
 
         return named
 
-    def described(self) -> Any:
-        return {"side": self.side}
-
     def stored(self) -> Any:
-        return {"side": self.side, "sizes": [list(t.tiling.size) for t in self.bank.extras]}
+        return {**self.described, "sizes": [list(t.tiling.size) for t in self.bank.extras]}
 
     def tensors(self) -> dict[str, StreamedTensor]:
         return tile_streams(self.bank.extras)

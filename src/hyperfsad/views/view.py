@@ -101,14 +101,14 @@ class PlainView:
 class View(PlainView, ABC):
     """Remembers good parts, and says of other images how far they are from them."""
 
+    rules: ViewSettings
     region: RegionOfInterest
     bank: MemoryBank
     """The memory bank; there once it is fitted."""
     core: Tensor | None = None
     """The rows of the bank that a compact memory keeps, as a mask; None means all."""
-
-    def __init__(self, rules: ViewSettings) -> None:
-        self.rules = rules
+    described: Any = None
+    """How images are cut up, as a detector's header says it; None: not at all."""
 
     @abstractmethod
     def fitted(self, bank: MemoryBank) -> "View":
@@ -191,13 +191,9 @@ class View(PlainView, ABC):
         """Which normal patches rebuild which patches of an image, in one layer."""
         raise UsageError("hypergraph-with-tiles")
 
-    def described(self) -> Any:
-        """How images are cut up, as a detector's header says it; None: not at all."""
-        return None
-
     def stored(self) -> Any:
-        """The same with what the memory bank adds to it."""
-        return self.described()
+        """`described` with what the memory bank adds to it."""
+        return self.described
 
     def tensors(self) -> dict[str, StreamedTensor]:
         """What a detector file keeps beside the memory bank and the region of interest."""

@@ -85,8 +85,7 @@ class WholeView(View):
     """How an image score comes about, with the weights that a bank of this size has."""
 
     def __init__(self, rules: ViewSettings, region: RegionOfInterest) -> None:
-        super().__init__(rules)
-        self.region = region
+        self.rules, self.region = rules, region
         self._grid = rules.comparison.grid
         self._middle = len(rules.settings.layers) // 2
         """The layer in which missing pieces are searched for."""

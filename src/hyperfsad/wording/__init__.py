@@ -5,7 +5,9 @@ one package. A template names facts in braces and settings as `{option[rotations
 surface spells its own way. What a template cannot say is a function of the facts.
 """
 
-from collections.abc import Callable, Mapping
+import json
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -79,3 +81,36 @@ def worded(code: str, facts: Mapping[str, Any], options: Options | None = None) 
         if isinstance(fact, list):
             spelled[name] = ", ".join(map(str, fact))
     return sentence.format_map(spelled)
+
+
+_CONTROL = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's classes of characters that steer a terminal, turn the direction of text or end rows."""
+
+_JOINERS = "\u200c\u200d"
+"""Invisible as well, but harmless, and part of words in some scripts and of emoji."""
+
+
+def visible(text: str) -> str:
+    """Text for one row of a terminal: a file's name must not move the cursor or forge a row.
+
+    Control characters become what JSON writes for them, so that JSON stays the same.
+    """
+    if text.isprintable():
+        return text
+    return "".join(map(_shown, text))
+
+
+def as_rows(rows: Iterable[str]) -> str:
+    """Several rows for a terminal; no name in them can add a row."""
+    return "\n".join(map(visible, rows))
+
+
+def _shown(character: str) -> str:
+    if unicodedata.category(character) not in _CONTROL or character in _JOINERS:
+        return character
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
+
+
+def count(number: int, what: str) -> str:
+    """A number of things, as in "1 image" or "2 images"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

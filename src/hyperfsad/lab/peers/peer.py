@@ -9,6 +9,7 @@ from torch import Tensor
 from ...detector import pipeline
 from ...detector.encoding import EncodedMemory
 from ...detector.fit import SupportReader
+from ...detector.pipeline import Levels
 from ...encoders import SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
 from ...encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens, prepared
 from ...errors import ImageError, UsageError
@@ -18,7 +19,6 @@ from ...images.reading import READ_AHEAD, Images, check_images
 from ...messages import Notify, silent
 from ...method.memory import MemoryBank
 from ...method.scoring import BranchScores, TokenScore
-from ...results.levels import Levels
 from ...results.result import AnomalyResult
 from ...views import PlainView
 from .features import top_percent

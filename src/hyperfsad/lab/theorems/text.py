@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...messages import as_rows
+from ...wording import as_rows
 from .certificates import Certificates
 from .ranking import LayerReport, PatchReport
 from .stability import StabilityReport, quantiles

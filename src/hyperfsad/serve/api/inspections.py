@@ -8,8 +8,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 
 from ...errors import HyperfsadError, ImageError, UsageError
-from ...messages import visible
 from ...results.result import AnomalyResult
+from ...wording import visible
 from ..labels import BAD
 from ..pictures import Picture, checked_picture
 from ..refusals import ForbiddenError, TooLargeError, problem

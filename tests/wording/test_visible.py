@@ -3,7 +3,7 @@
 import json
 import unicodedata
 
-from hyperfsad.messages import as_rows, visible
+from hyperfsad.wording import as_rows, visible
 
 
 def test_no_character_steers_a_terminal() -> None:
