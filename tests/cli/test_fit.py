@@ -89,7 +89,7 @@ def test_a_detector_of_one_product_takes_no_name(
 ) -> None:
     target, good = tmp_path / "part.hfsad", product_folder / "bolt"
     assert command("fit", good, "-o", target, "--backbone", tiny, *SMALL) == DONE
-    assert refusal("extend", target, good, "--product", "bolt") == "product-single"
+    assert refusal("extend", target, good, "--product", "bolt") == "one-product-only"
 
 
 def test_one_bad_picture_is_named_and_one_bad_product_is_refused(

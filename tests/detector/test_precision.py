@@ -132,7 +132,7 @@ def test_the_file_holds_all_that_is_needed(
 
 def test_another_precision_is_refused_in_a_sentence(tiny: str, saved: Path, tmp_path: Path) -> None:
     for engine in ("torch", "openvino", "openvino-bf16"):
-        with raises(UsageError, "precision-of-detector", precision="int8"):
+        with raises(UsageError, "precision-of-detector", fitted_in="int8"):
             HyperFSAD.load(saved, engine=engine)
     fresh(tiny, "torch").fit(PARTS).save(tmp_path / "exact.hfsad")
     with raises(UsageError, "precision-of-detector", engine="openvino-int8"):

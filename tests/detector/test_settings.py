@@ -46,6 +46,27 @@ def test_a_wrong_value_is_refused_with_its_name(name: str, value: Any) -> None:
         Settings(**{name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("device", "tpu", "auto, cpu, cuda or mps"),
+        ("pooling", "mean", "max, top-10 or top-1%"),
+        ("memory", "small", "one of exact, compact"),
+        ("rotations", 99, "a whole number from 1 to 72 or auto"),
+    ],
+)
+def test_the_sentence_says_what_is_allowed(name: str, value: Any, allowed: str) -> None:
+    with raises(UsageError, "setting-invalid", name=name) as caught:
+        Settings(**{name: value})
+    assert str(caught.value) == f"`{name}` must be {allowed}, not {value!r}."
+
+
+@pytest.mark.parametrize("name", ["device", "pooling"])
+def test_examples_can_be_used(name: str) -> None:
+    for example in SETTINGS[name].examples:
+        assert getattr(Settings(**{name: example}), name) == example
+
+
 def test_what_is_not_given_is_the_recipe() -> None:
     settings, recipe = Settings(recipe="paper-offline", lam=0.25), find_recipe("paper-offline")
     assert settings.lam == 0.25
@@ -68,6 +89,7 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
     ("", "tiles-with-roi", {"tiles": True, "roi": "auto"}),
     ("", "tiles-with-int8", {"tiles": 500, "engine": "openvino-int8"}),
     ("", "compact-with-tiles", {"memory": "compact", "max_cost": 4}),
+    ("", "engine-with-device", {"engine": "openvino", "device": "cuda:1"}),
     ("", "compact-with-lookup", {"memory": "compact", "lookup": "softmax"}),
     ("products", "products-with-roi", {"roi": np.ones((4, 4))}),
     ("products", "products-with-tiles", {"tiles": True}),
@@ -79,6 +101,12 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
     ("cascade", "cascade-with-compact", {"memory": "compact"}),
     ("cascade", "cascade-with-roi", {"roi": "auto"}),
     ("cascade", "cascade-with-int8", {"engine": "openvino-int8"}),
+    ("station", "station-with-int8", {"engine": "openvino-int8"}),
+    ("saved", "precision-of-detector", {"engine": "openvino-bf16", "fitted_in": "f32"}),
+    ("product", "one-product-only", {}),
+    ("hypergraph", "hypergraph-with-tiles", {"tiles": True}),
+    ("exported", "exported-with-machine", {"engine": "torch"}),
+    ("exported", "exported-with-machine", {"device": "mps"}),
     ("export", "export-with-fast", {"fast": True}),
     ("export", "export-with-products", {"several": True}),
     ("export", "export-with-tiles", {"tiles": True}),
@@ -96,7 +124,7 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("use", "code", "choices"), CLASHES)
 def test_one_table_says_what_goes_together(use: str, code: str, choices: dict[str, Any]) -> None:
-    kind = {name: choices[name] for name in ("fast", "several") if name in choices}
+    kind = {name: choices[name] for name in ("fast", "several", "fitted_in") if name in choices}
     with raises(UsageError, code):
         Settings(**{k: v for k, v in choices.items() if k not in kind}).check(use, **kind)
 

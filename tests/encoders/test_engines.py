@@ -36,11 +36,6 @@ def test_without_openvino_asking_for_it_says_how_to_install_it(tiny: str) -> Non
         load_encoder(find_spec(tiny).settings(), engine="openvino")
 
 
-def test_openvino_on_a_gpu_is_refused() -> None:
-    with raises(UsageError, "engine-device", device="cuda"):
-        choose_engine("openvino", GPU)
-
-
 def test_an_unknown_engine_lists_the_known_ones(tiny: str) -> None:
     with raises(UsageError, "engine-unknown", given="jax"):
         load_encoder(find_spec(tiny).settings(), engine="jax")

@@ -55,9 +55,8 @@ def inspecting_detector(options: argparse.Namespace) -> "Inspecting":
     """A saved detector, or the folder of an exported one; torch is not imported for the latter."""
     if not os.path.isdir(options.detector):
         return saved_detector(options)
-    _refuse_fixed(options)
-    if options.backbone or options.engine != "auto" or options.device not in ("auto", "cpu"):
-        raise UsageError("exported-machine-fixed", path=options.detector)
+    _refuse_fixed(options, "backbone")
+    Settings(**chosen(options, "device", "engine")).check("exported")
     from ..export.exported import ExportedDetector
 
     return ExportedDetector(options.detector, **chosen(options, "threads", "batch_size"))
@@ -165,9 +164,9 @@ def _machine(options: argparse.Namespace) -> dict[str, Any]:
     return {"notify": say, **chosen(options, "backbone", "device", "engine", "batch_size")}
 
 
-def _refuse_fixed(options: argparse.Namespace) -> None:
+def _refuse_fixed(options: argparse.Namespace, *more: str) -> None:
     """All settings are fixed in a saved detector, apart from where it runs."""
     fixed = [name for name, one in SETTINGS.items() if one.group != MACHINE and name != "backbone"]
-    for name in (*fixed, "fast"):
+    for name in (*fixed, "fast", *more):
         if getattr(options, name, None) not in (None, False):
             raise UsageError("setting-fixed", name=COMMAND_LINE[name])

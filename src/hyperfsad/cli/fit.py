@@ -132,8 +132,8 @@ def _chosen_product(options: argparse.Namespace, detector: "Detector") -> str:
     products, product = [name for name in detector.products_ if name], options.product
     if products and product is None:
         raise UsageError("product-needed", path=options.detector, products=", ".join(products))
-    if not products and product is not None:
-        raise UsageError("product-single", path=options.detector)
+    if product is not None:
+        detector.check("product")
     return product or ""
 
 

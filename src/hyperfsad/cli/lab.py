@@ -219,7 +219,7 @@ def _add_certify(command: argparse.ArgumentParser) -> None:
     --bad IMAGE...   images of bad parts (required)
     --masks DIR      folder of the bad parts' masks, which say which patches are defective
     """
-    arguments.add_source(command)
+    arguments.add_source(command, required=True)
     _add_rest(command, table)
 
 
@@ -254,7 +254,7 @@ def _add_stability(command: argparse.ArgumentParser) -> None:
     table = """
     --noise LENGTH  length of the random step added to each token, whose own length is 1 [0.05]
     """
-    arguments.add_source(command)
+    arguments.add_source(command, required=True)
     _add_rest(command, table)
 
 

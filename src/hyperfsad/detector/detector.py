@@ -22,7 +22,7 @@ from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration, check_rate, fr
 from ..encoders import REGISTRY, EncoderSettings
 from ..encoders.encoder import Encoder, PreparedImage, Tokens, prepared
 from ..encoders.quantisation import Quantised
-from ..encoders.runtime import INT8, engine_for
+from ..encoders.runtime import INT8, engine_for, precision_in
 from ..errors import DetectorFileError, ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
@@ -65,7 +65,7 @@ from .fit import (
     upright,
 )
 from .pipeline import Levels
-from .settings import COMPACT, Settings, find_recipe
+from .settings import COMPACT, EXACT, Settings, find_recipe
 
 SCORING = ("lookup", "pooling", "lam", "sharpness", "smooth", "missing")
 """Choices on which scores depend, beside what `fit` has learnt."""
@@ -284,7 +284,7 @@ class HyperFSAD:
         parts are marked as stale.
         """
         if product is not None:
-            raise UsageError("one-product-only", product=product)
+            self.check("product")
         self.require_fitted()
         check_images(images)
         before, calibration = len(self.support_), self.calibration_
@@ -570,6 +570,7 @@ class HyperFSAD:
     def hypergraph(self, image: ImageSource | LoadedImage, layer: int | None = None) -> Hypergraph:
         """Which normal patches rebuild which patches of an image; default: in the last layer."""
         self.require_fitted()
+        self.check("hypergraph")
         found = self.view_.hypergraph(load_image(image), layer, self.encoder_)
         return replace(found, orientations=self._orientations)
 
@@ -653,7 +654,9 @@ class HyperFSAD:
             except ValueError as error:
                 raise DetectorFileError("file-damaged", path=path) from error
             chosen["roi"] = Image.fromarray(part.tensors["roi"].numpy() * 255)
-        detector = cls(settings=Settings(**chosen), notify=notify)
+        settings = Settings(**chosen)
+        settings.check("saved", fitted_in=precision_in(fingerprint))
+        detector = cls(settings=settings, notify=notify)
         if detector.encoding_.patch != encoding.patch:
             raise DetectorFileError("file-damaged", path=path)
         detector._memory.see(encoding)
@@ -667,6 +670,8 @@ class HyperFSAD:
         detector.threshold_, detector.map_threshold_ = header["threshold"], header["map_threshold"]
         detector.foreign_ = header["foreign"]
         detector.calibration_ = file.read_calibration(stored, path)
+        memory = COMPACT if compact else EXACT
+        settings.check(tiles=detector.tile_side_, rotations=detector.rotations_, memory=memory)
         core = compact and Coreset(part.tensors["core"].bool(), compact["radius"])
         detector.remember(part.bank, core)
         low, high = header["scale"]

@@ -103,6 +103,9 @@ class Setting:
     choices: tuple[str, ...] = ()
     """All that it may be; of a whole number, names that may stand instead."""
     pattern: str = ""
+    """What a text looks like, where it is not one of the choices."""
+    examples: tuple[str, ...] = ()
+    """Texts that fit the pattern, for whoever gave another one."""
     metavar: str | None = None
 
     def checked(self, value: Any) -> Any:
@@ -114,11 +117,9 @@ class Setting:
         except (TypeError, ValueError):
             found = None
         if found is None:
-            facts = {"low": self.low, "high": self.high, "choices": self.choices}
-            given = brief(value)
-            raise UsageError(
-                "setting-invalid", name=self.name, given=given, kind=self.kind, **facts
-            )
+            names = ("name", "kind", "low", "high", "choices", "examples")
+            facts = {name: getattr(self, name) for name in names}
+            raise UsageError("setting-invalid", given=brief(value), **facts)
         return found
 
 
@@ -209,6 +210,7 @@ class Settings:
         "recipe",
         "how the map becomes a score: max, or the mean of its highest patches: top-10, top-1%",
         pattern=r"max|top-[0-9]{1,9}(\.[0-9]{1,9})?%?",
+        examples=("max", "top-10", "top-1%"),
         metavar="RULE",
     )
     lam: float = _choice(
@@ -286,7 +288,11 @@ class Settings:
         choices=(EXACT, COMPACT),
     )
     device: str = _choice(
-        "text", "machine", "auto, cpu, cuda or mps", pattern=r"(auto|cpu|cuda|mps)(:\d+)?"
+        "text",
+        "machine",
+        "auto, cpu, cuda or mps",
+        pattern=r"(auto|cpu|cuda|mps)(:\d+)?",
+        examples=("auto", "cpu", "cuda", "mps"),
     )
     engine: str = _choice("text", "machine", "library that runs the encoder", choices=ENGINES)
     batch_size: int | None = _choice(
@@ -301,6 +307,8 @@ class Settings:
     """Whether the detector has 8-bit pre-screening; what kind it is says `check`, not a choice."""
     several: ClassVar[bool] = False
     """Whether the detector knows several products."""
+    fitted_in: ClassVar[str] = ""
+    """The precision of a saved detector."""
 
     def __post_init__(self) -> None:
         """Checks each choice, fills in the recipe's, and refuses what does not go together."""
@@ -350,6 +358,11 @@ class Settings:
         """What the engine computes in."""
         return precision_of(named_engine(self.engine))
 
+    @property
+    def runs_on_cpu(self) -> bool:
+        """Whether the engine runs on nothing but a CPU."""
+        return named_engine(self.engine).startswith("openvino")
+
     def check(self, use: str = "", **learnt: Any) -> None:
         """Refuses choices that do not go together, or not with a use such as `products`; what `fit`
         has learnt counts instead of what was given."""
@@ -358,7 +371,9 @@ class Settings:
             object.__setattr__(seen, name, value)
         for conflict in CONFLICTS:
             if conflict.use == use and conflict.holds(seen):
-                raise UsageError(conflict.code, lookup=self.lookup, recipe=self.recipe)
+                names = ("lookup", "recipe", "device", "fitted_in")
+                facts = {name: getattr(seen, name) for name in names}
+                raise UsageError(conflict.code, engine=named_engine(seen.engine), **facts)
 
     def changed(self, **choices: Any) -> "Settings":
         """The same with other choices."""
@@ -387,6 +402,10 @@ class Conflict:
     holds: Callable[[Settings], bool]
 
 
+ON_CPU = ("auto", "cpu")
+"""Devices of an engine that needs a CPU."""
+
+
 def _departs(settings: Settings) -> bool:
     return settings.sharpness != 1 or settings.smooth or bool(settings.missing)
 
@@ -400,6 +419,7 @@ CONFLICTS = (
         "",
         lambda s: s.memory == COMPACT and (bool(s.tiles) or s.max_cost is not None),
     ),
+    Conflict("engine-with-device", "", lambda s: s.runs_on_cpu and not s.device.startswith(ON_CPU)),
     Conflict("compact-with-lookup", "", lambda s: s.memory == COMPACT and s.lookup != "sparsemax"),
     Conflict("products-with-roi", "products", lambda s: s.roi is not None and not s.finds_part),
     Conflict("products-with-tiles", "products", lambda s: bool(s.tiles)),
@@ -412,6 +432,14 @@ CONFLICTS = (
     Conflict("cascade-with-compact", "cascade", lambda s: s.memory == COMPACT),
     Conflict("cascade-with-roi", "cascade", lambda s: s.roi is not None),
     Conflict("cascade-with-int8", "cascade", lambda s: s.precision == INT8),
+    Conflict("precision-of-detector", "saved", lambda s: s.precision != s.fitted_in),
+    Conflict("one-product-only", "product", lambda s: not s.several),
+    Conflict("hypergraph-with-tiles", "hypergraph", lambda s: bool(s.tiles)),
+    Conflict(
+        "exported-with-machine",
+        "exported",
+        lambda s: s.engine != "auto" or not s.device.startswith(ON_CPU),
+    ),
     Conflict("export-with-fast", "export", lambda s: s.fast),
     Conflict("export-with-products", "export", lambda s: s.several),
     Conflict("export-with-tiles", "export", lambda s: bool(s.tiles)),

@@ -72,17 +72,12 @@ def precision_in(fingerprint: str) -> str:
 
 
 def engine_for(engine: str, fingerprint: str, path: str) -> str:
-    """The engine for a saved detector: its own precision, whatever auto means; another is refused,
-    since memory and thresholds were made by that one."""
+    """The engine for a saved detector: of its own precision, whatever auto means, unless another is
+    asked for."""
     own = precision_in(fingerprint)
     if own not in (FULL, HALF, INT8):
         raise UsageError("precision-unknown", path=path, precision=own)
-    if engine == "auto" and own != FULL:
-        return engine_in(own)
-    asked = precision_of(named_engine(engine))
-    if asked != own:
-        raise UsageError("precision-of-detector", path=path, precision=own, engine=engine_in(asked))
-    return engine
+    return engine_in(own) if engine == "auto" and own != FULL else engine
 
 
 def require_same_encoder(name: str, expected: str, found: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..detector.settings import PAPER_OFFLINE, find_recipe
+from ..detector.settings import PAPER_OFFLINE, Settings, find_recipe
 from ..encoders.encoder import load_encoder
 from ..errors import UsageError
 from ..messages import Notify, silent
@@ -44,6 +44,7 @@ def efficiency_table(
     """
     if not categories or not encoders:
         raise UsageError("nothing-to-time")
+    Settings(device=device, engine=engine)
     rows = [
         TableRow(
             row.method,

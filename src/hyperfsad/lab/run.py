@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..detector.settings import PAPER_OFFLINE
+from ..detector.settings import PAPER_OFFLINE, Settings
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
 from ..report.canvas import footnote
@@ -129,6 +129,7 @@ class Request:
     def __post_init__(self) -> None:
         if not self.shots or min(self.shots) < 1 or self.runs < 1:
             raise UsageError("shots-runs", shots=list(self.shots), runs=self.runs)
+        Settings(device=self.device, engine=self.engine)
 
     def caches(self, notify: Notify = silent) -> TokenCaches:
         """Token caches on the device and engine that were asked for."""

@@ -115,8 +115,8 @@ class View(PlainView, ABC):
         """The same view with a memory bank, ready to be asked."""
 
     def compacted(self, kept: Tensor) -> "View":
-        """The same view, compared with some rows of its bank alone."""
-        raise UsageError("compact-with-tiles")
+        """The same view, compared with some rows of its bank alone; of whole images only."""
+        raise NotImplementedError
 
     @abstractmethod
     def score(self, images: Sequence[PreparedImage], encoder: Encoder) -> list[TokenScore]:
@@ -188,8 +188,9 @@ class View(PlainView, ABC):
         )
 
     def hypergraph(self, picture: LoadedImage, layer: int | None, encoder: Encoder) -> Hypergraph:
-        """Which normal patches rebuild which patches of an image, in one layer."""
-        raise UsageError("hypergraph-with-tiles")
+        """Which normal patches rebuild which patches of an image, in one layer; of whole images
+        only."""
+        raise NotImplementedError
 
     def stored(self) -> Any:
         """`described` with what the memory bank adds to it."""

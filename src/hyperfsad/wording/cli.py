@@ -19,10 +19,6 @@ CLI_SENTENCES: Sentences = {
         "Give {option[detector]} with a saved detector, or {option[normal]} with good parts."
     ),
     "setting-fixed": "{name} is fixed in a saved detector; fit a new one to change it.",
-    "exported-machine-fixed": (
-        "{path} is an exported model: it runs its own encoder on the CPU; leave"
-        " {option[backbone]}, {option[engine]} and {option[device]} out."
-    ),
     "good-parts-or-categories": (
         "Give either images of good parts, or {option[categories]} with a folder that holds one"
         " folder of good parts for each product."
@@ -40,7 +36,6 @@ CLI_SENTENCES: Sentences = {
         "{path} holds several products; say with {option[product]} which one to change"
         " ({products})."
     ),
-    "product-single": "{path} knows one product only; leave {option[product]} out.",
     "threshold-or-good-parts": (
         "Give either {option[threshold]}, or good parts and {option[false_alarm_rate]}."
     ),

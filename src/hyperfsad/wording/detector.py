@@ -22,6 +22,7 @@ def _setting_invalid(
     low: float | None = None,
     high: float | None = None,
     choices: Sequence[str] = (),
+    examples: Sequence[str] = (),
 ) -> str:
     expected = _KINDS[kind]
     if low is not None:
@@ -29,6 +30,8 @@ def _setting_invalid(
     if choices:
         names = f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0]
         expected = names if kind == "text" else f"{expected} or {names}"
+    if examples:
+        expected = f"{', '.join(examples[:-1])} or {examples[-1]}"
     return f"{option[name]} must be {expected}, not {given}."
 
 
@@ -224,6 +227,22 @@ DETECTOR_SENTENCES: Sentences = {
     "tiles-with-int8": (
         "The engine openvino-int8 is calibrated on whole pictures, and tiles are parts of them;"
         " leave {option[tiles]} and {option[max_cost]} out, or choose another {option[engine]}."
+    ),
+    "engine-with-device": (
+        "The engine {engine} works on the CPU, not on {device}; set {option[device]} to cpu or"
+        " {option[engine]} to torch."
+    ),
+    "precision-of-detector": (
+        "The detector was fitted in {fitted_in}, and its memory and thresholds hold for that alone;"
+        " leave {option[engine]} out, or fit a detector again with the engine {engine}."
+    ),
+    "exported-with-machine": (
+        "An exported model runs its own encoder on the CPU; leave {option[engine]} and"
+        " {option[device]} out."
+    ),
+    "hypergraph-with-tiles": (
+        "With tiles, each tile has normal patches of its own and tiles overlap, so an image has no"
+        " single hypergraph; fit a detector without {option[tiles]}, or explain one place."
     ),
     "compact-with-tiles": (
         "Tiles are compared near their own place, so there is nothing to make compact; leave"

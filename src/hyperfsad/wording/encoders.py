@@ -87,8 +87,6 @@ ENCODERS_SENTENCES: Sentences = {
     "device-forked": "A graphics card does not survive a fork: start processes with"
     ' multiprocessing.get_context("spawn"), or load the detector in each of them.',
     "engine-unknown": "The engine is one of {known}, not {given!r}.",
-    "engine-device": "The engine {engine} works on the CPU, not on {device}; set {option[device]}"
-    " to cpu or {option[engine]} to torch.",
     "engine-not-installed": "The engine {engine} is not installed; install it with `pip install"
     " 'hyperfsad[{extra}]'`, or set {option[engine]} to torch.",
     "encoder-not-finite": "The encoder {encoder} produced NaN or infinity, so its weights or this"
@@ -97,9 +95,6 @@ ENCODERS_SENTENCES: Sentences = {
     "precision-unknown": "{path} was fitted in {precision}, which hyperfsad does not know.",
     "precision-unsupported": "This CPU does not compute in {precision}; set {option[engine]} to"
     " openvino, which is float32.",
-    "precision-of-detector": "{path} was fitted in {precision}, and its memory and thresholds hold"
-    " for that alone; leave {option[engine]} out, or fit a detector again with the engine"
-    " {engine}.",
     "encoder-precision": "This detector was fitted in {precision}, and the encoder computes in"
     " {given}; its scores and thresholds would be wrong. Fit it again with the engine {engine}.",
     "encoder-of-another-detector": "This detector has an {precision} encoder of its own, calibrated"

@@ -9,10 +9,6 @@ VIEWS_SENTENCES: Sentences = {
         "{x:g}, {y:g} of {image} lies outside the region of interest, where nothing is compared."
     ),
     "layer-unused": "The layer is one that the detector uses ({used}), not {given}.",
-    "hypergraph-with-tiles": (
-        "With tiles, each tile has normal patches of its own and tiles overlap, so an image has no"
-        " single hypergraph; fit a detector without {option[tiles]}, or explain one place."
-    ),
     "bank-without-tiles": "This memory bank was made without tiles; fit the detector again.",
     "tiles-done": "{image}: {done} of {total} tiles.",
     "tile-spool-full": (

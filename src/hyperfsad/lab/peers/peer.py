@@ -10,6 +10,7 @@ from ...detector import pipeline
 from ...detector.encoding import EncodedMemory
 from ...detector.fit import SupportReader
 from ...detector.pipeline import Levels
+from ...detector.settings import Settings
 from ...encoders import SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
 from ...encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens, prepared
 from ...errors import ImageError, UsageError
@@ -105,6 +106,7 @@ class Peer(ABC):
                 facts = {"peer": type(self).__name__, "given": value, "expected": expected}
                 raise UsageError("peer-option-range", **facts)
             setattr(self, name, value)
+        Settings(device=device, engine=engine)
         self._last_norm = last_norm
         self.encoding_ = self.encoding(find_spec(backbone), layers, resolution)
         self.batch_size, self.skipped_ = batch_size, list[ImageError]()
