@@ -14,6 +14,7 @@ from hyperfsad import ImageError
 from hyperfsad.cli.console import DONE, NOTHING
 from hyperfsad.cli.main import main
 from hyperfsad.export.exported import ExportedDetector
+from tests.cli.running import refusal
 from tests.conftest import make_picture, read_results
 from tests.export.exporting import KINDS, fitted
 
@@ -129,8 +130,8 @@ def test_what_is_settled_in_a_model_cannot_be_asked_for(
     assert main(command) == NOTHING
     assert "exists already" in capsys.readouterr().err
     inspect = ["detect", str(asked), "--detector", str(model), "-o", str(tmp_path / "out")]
-    assert main([*inspect, "--engine", "torch"]) == NOTHING
-    assert "settled" in capsys.readouterr().err
+    assert refusal(*inspect, "--engine", "torch") == "exported-with-machine"
+    assert refusal(*inspect, "--backbone", tiny) == "setting-fixed"
     (tmp_path / "empty").mkdir()
     inspect[3] = str(tmp_path / "empty")
     assert main(inspect) == NOTHING

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -101,8 +101,7 @@ def require_exportable(detector: Detector) -> tuple[HyperFSAD, WholeView]:
     """Refuses what a graph cannot hold, in one sentence."""
     detector.require_fitted()
     detector.check("export")
-    single = detector.products_[""]
-    assert isinstance(single, HyperFSAD)  # which alone passes that check
+    single = cast(HyperFSAD, detector)  # which alone passes that check
     view = single.view_
     assert isinstance(view, WholeView)
     if len({len(entries) for entries in view.bank.entries}) != 1:

@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-from ..detector.detector import HyperFSAD
 from ..disk.files import encoded, write_file
 from ..encoders.encoder import Encoder
 from ..images.loading import load_image
@@ -151,9 +150,7 @@ def _maker(
     def make() -> FewShotDetector:
         detector = variant.detector(encoder.settings)
         detector.use_encoder(encoder)
-        if isinstance(detector, HyperFSAD):
-            return detector.fit(list(normal), threshold=False)
-        detector.fit(list(normal))
+        detector.fit(list(normal), threshold=False)
         return detector
 
     return make

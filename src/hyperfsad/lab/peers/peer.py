@@ -49,8 +49,8 @@ class FewShotDetector(Protocol):
         """The memory bank; there after `fit`."""
         ...
 
-    def fit(self, images: Images) -> Any:
-        """Remembers good parts."""
+    def fit(self, images: Images, *, threshold: bool = True) -> Any:
+        """Remembers good parts; a method that has thresholds estimates them if it is asked to."""
         ...
 
     def remember(self, bank: MemoryBank) -> Any:
@@ -137,8 +137,9 @@ class Peer(ABC):
         """Takes an encoder that was loaded elsewhere, with the same settings; says if it is new."""
         return self._memory.use(encoder)
 
-    def fit(self: Self, images: Images) -> Self:
-        """Remembers good parts: a folder, a glob, paths, PIL images or arrays."""
+    def fit(self: Self, images: Images, *, threshold: bool = True) -> Self:
+        """Remembers good parts: a folder, a glob, paths, PIL images or arrays. Peers have no
+        `threshold`."""
         check_images(images)
         reader = SupportReader(PlainView(), self.encoder_, self.batch, self.read_ahead)
         self.skipped_ = reader.skipped
