@@ -64,7 +64,8 @@ def test_the_sentence_says_what_is_allowed(name: str, value: Any, allowed: str) 
 @pytest.mark.parametrize("name", ["device", "pooling"])
 def test_examples_can_be_used(name: str) -> None:
     for example in SETTINGS[name].examples:
-        assert getattr(Settings(**{name: example}), name) == example
+        choices: dict[str, Any] = {name: example}
+        assert getattr(Settings(**choices), name) == example
 
 
 def test_what_is_not_given_is_the_recipe() -> None:
