@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from hyperfsad import HyperFSAD
+from hyperfsad.cli import main
 from hyperfsad.cli.console import DONE
-from hyperfsad.cli.main import main
 from tests.cli.running import fit_products
 from tests.detector.test_products import product_picture
 

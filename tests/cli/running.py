@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperfsad.cli.main import main, parse
+from hyperfsad.cli.console import main, parse
 from hyperfsad.errors import HyperfsadError
 
 SMALL = ("--recipe", "paper-offline", "--resolution", "84", "--device", "cpu")

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hyperfsad.cli import arguments
+from hyperfsad.cli import arguments, main
 from hyperfsad.cli.console import NOTHING
-from hyperfsad.cli.main import main
 from hyperfsad.method.lookups import LOOKUPS
 from tests.cli.running import refusal
 

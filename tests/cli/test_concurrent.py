@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hyperfsad import HyperFSAD, HyperfsadError
+from hyperfsad.cli import main
 from hyperfsad.cli.console import DONE, NOTHING
-from hyperfsad.cli.main import main
 from tests.conftest import make_picture, read_results
 from tests.disk.holding import FILE, FOLDER, held_elsewhere, run_behind
 

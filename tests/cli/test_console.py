@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hyperfsad.cli import main
 from hyperfsad.cli.console import LOGGED_FROM, NOTHING, SOME_FAILED, progress, say
-from hyperfsad.cli.main import main
 from tests.conftest import read_results
 
 FORGED = "ok\n  0.001      0.286  good       bad.png\x1b[1A\x1b[2K\x9b31m\r\u202egnp.png"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hyperfsad.cli import main
 from hyperfsad.cli.console import NOTHING, SOME_FAILED
-from hyperfsad.cli.main import main
 from tests.cli.running import SMALL
 from tests.conftest import read_results
 from tests.images.damage import hard_files

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hyperfsad import HyperFSAD
+from hyperfsad.cli import main
 from hyperfsad.cli.console import DONE, NOTHING, SOME_FAILED
-from hyperfsad.cli.main import main
 from tests.cli.running import refusal
 from tests.lab.trees import mvtec_tree
 

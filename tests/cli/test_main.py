@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.console import DONE, NOTHING
+from hyperfsad.cli.console import COMMANDS, DONE, NOTHING, main, parse
 from hyperfsad.cli.lab import LAB
-from hyperfsad.cli.main import COMMANDS, main, parse
 from tests.cli.running import refusal
 from tests.conftest import make_picture
 

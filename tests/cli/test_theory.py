@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from tests.quality.blending import blended
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hyperfsad.cli import main
 from hyperfsad.cli.console import DONE
-from hyperfsad.cli.main import main
 
 
 def test_encoders_lists_name_source_licence_and_cache(

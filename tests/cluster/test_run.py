@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from hyperfsad.cli import main
 from hyperfsad.cli.console import SOME_FAILED
-from hyperfsad.cli.main import main
 from tests.cluster.conftest import BUCKET, Gate, make_photos, rows_of
 from tests.conftest import make_picture, read_results
 from tests.waiting import until

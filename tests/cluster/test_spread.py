@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from hyperfsad.cli import main
 from hyperfsad.cli.console import DONE
-from hyperfsad.cli.main import main
 from tests.lab.trees import mvtec_tree
 
 

@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from hyperfsad import HyperFSAD, UsageError
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.decisions.region_of_interest import PartRegion, find_foreground
 from hyperfsad.decisions.roi import MAX_MASK_SIDE, Roi, make_roi
 from hyperfsad.errors import DetectorFileError, HyperfsadWarning, ImageError

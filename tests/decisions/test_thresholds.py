@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import ImageEnhance
 
 from hyperfsad import HyperFSAD, UsageError
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.decisions.odd import odd_parts
 from hyperfsad.decisions.thresholds import (
     FALSE_ALARM_RATE,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.demo.drawing import PRODUCTS, draw
 from tests.conftest import read_results
 

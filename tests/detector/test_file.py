@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.detector.file import DETECTOR_FORMAT, KEY, open_file
 from hyperfsad.detector.header import check_header
 from hyperfsad.disk.tensors import read_head, sealed

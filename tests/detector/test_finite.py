@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hyperfsad import HyperFSAD, ImageError, UsageError
+from hyperfsad.cli import main
 from hyperfsad.cli.console import DONE, NOTHING
-from hyperfsad.cli.main import main
 from hyperfsad.encoders.encoder import Tokens
 from tests.codes import raises
 from tests.conftest import make_picture, read_results

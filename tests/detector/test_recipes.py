@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.detector.settings import RECIPES
 from hyperfsad.encoders import REGISTRY
 from hyperfsad.errors import UsageError

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from hyperfsad import HyperFSAD, ProductDetector, UsageError
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.detector.file import open_file
 from hyperfsad.detector.fit import ROTATED_COPIES, TRIED
 from hyperfsad.errors import HyperfsadWarning

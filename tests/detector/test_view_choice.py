@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.detector.fit import ViewChoice, choose_view, resolution_cost
 from hyperfsad.encoders import EncoderSettings
 from hyperfsad.views import count_tiles

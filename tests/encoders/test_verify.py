@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.disk.files import file_sha256
 from hyperfsad.encoders import REGISTRY, EncoderSpec, weights
 from hyperfsad.encoders import verify as verifying

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from hyperfsad import HyperFSAD, Hypergraph, ProductDetector, UsageError
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.evidence import hypergraph
 from hyperfsad.evidence.hypergraph import coloured

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from hyperfsad import ImageError
+from hyperfsad.cli import main
 from hyperfsad.cli.console import DONE, NOTHING
-from hyperfsad.cli.main import main
 from hyperfsad.export.exported import ExportedDetector
 from tests.cli.running import refusal
 from tests.conftest import make_picture, read_results
@@ -20,7 +20,7 @@ from tests.export.exporting import KINDS, fitted
 
 ALONE = """
 import sys
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 code = main(sys.argv[1:])
 assert not {"torch", "transformers", "scipy"} & set(sys.modules), "torch was imported"
 sys.exit(code)

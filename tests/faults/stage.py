@@ -17,7 +17,7 @@ import torch
 from tqdm import tqdm
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from tests.conftest import make_picture, save_tiny
 
 FAULTS = ("tracebacks", "hangs", "lost", "doubled", "cut off", "changed")

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from hyperfsad import AnomalyResult, HyperFSAD
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.detector.pipeline import WRITE_BEHIND, BackgroundWriter
 from hyperfsad.encoders import encoder
 from hyperfsad.errors import ImageError

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.detector.settings import find_recipe
 from hyperfsad.errors import UsageError
 from hyperfsad.lab.drawing import figures

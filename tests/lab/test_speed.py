@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.demo.drawing import draw
 from hyperfsad.errors import UsageError
 from hyperfsad.lab import speed

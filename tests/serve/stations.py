@@ -188,7 +188,7 @@ def _is_alive(pid: int) -> bool:
 
 def _run(log: str, arguments: Sequence[str]) -> None:
     """In the forked process."""
-    from hyperfsad.cli.main import main
+    from hyperfsad.cli import main
 
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)

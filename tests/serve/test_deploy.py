@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.encoders import REGISTRY
 from hyperfsad.serve.server import SHUTDOWN_TIMEOUT
 

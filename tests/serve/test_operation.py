@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from hyperfsad.cli import main
 from hyperfsad.cli.console import DONE
-from hyperfsad.cli.main import main
 from hyperfsad.serve.client import StationError
 from tests.serve.conftest import ADMIN, INSPECT, png, token_file
 from tests.serve.killing import assert_sound, assert_tidy

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import inspect, select
 
+from hyperfsad.cli import main
 from hyperfsad.cli.console import NOTHING
-from hyperfsad.cli.main import main
 from hyperfsad.errors import HyperfsadError, UsageError
 from hyperfsad.serve.store.backup import backup
 from hyperfsad.serve.store.database import Database

@@ -13,7 +13,7 @@ from PIL import Image
 from safetensors import safe_open
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.detector.file import KEY
 from hyperfsad.errors import DetectorFileError, HyperfsadError, HyperfsadWarning, UsageError
 from hyperfsad.images.loading import load_image

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from hyperfsad import AnomalyResult, HyperFSAD
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.errors import UsageError
 from hyperfsad.report.records import results_csv
 from hyperfsad.watch import Watcher, watch

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.errors import UsageError
 from hyperfsad.messages import Notice
 from hyperfsad.watch import Watcher, Webhook, watch

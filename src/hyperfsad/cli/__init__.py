@@ -1,10 +1,10 @@
 """The command line: it parses, calls and prints.
 
-`main` runs a command. Each family of commands has a module with the options and the function of
-each command. What they share: `arguments` (options), `detectors` (made, opened and fitted) and
-`console` (what a person reads).
+Each family of commands has a module with the options and the function of each command. What they
+share: `console` (runs a command, and prints what a person reads), `arguments` (options) and
+`detectors` (made, opened, fitted and run).
 """
 
-from .main import main
+from .console import main
 
 __all__ = ["main"]

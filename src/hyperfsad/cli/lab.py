@@ -21,8 +21,14 @@ from .console import (
     show_status,
     write_figures,
 )
-from .detect import add_cluster, cluster_of, refuse_cluster_options
-from .detectors import found_images, new_detector, single_detector
+from .detectors import (
+    add_cluster,
+    cluster_of,
+    found_images,
+    new_detector,
+    refuse_cluster_options,
+    single_detector,
+)
 
 if TYPE_CHECKING:
     from ..lab.run import Request, Suite

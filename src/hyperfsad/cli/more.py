@@ -1,7 +1,8 @@
-"""Commands around inspection: info, encoders and demo."""
+"""Commands around inspection: explain, info, encoders and demo."""
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,56 @@ from ..encoders.runtime import precision_in
 from ..encoders.specs import Hub, Source
 from ..errors import UsageError
 from ..wording import as_rows, count
-from .arguments import add_machine, add_options, add_recipe
+from .arguments import MOVED_ENCODER, add_machine, add_options, add_recipe
 from .console import DONE, NOTHING, VERDICTS, printable, printable_rows, say, show_status
-from .detectors import new_detector
+from .detectors import new_detector, saved_detector
+
+
+def add_explain(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Show why a place in an image is anomalous: the normal patches that it was compared with,"
+        " their weights and what they leave unexplained."
+    )
+    command.add_argument("image", metavar="IMAGE", help="image file")
+    table = """
+    --detector FILE      detector file to use (required)
+    --at X,Y             place to explain, in pixels of the image (default: the peak of its anomaly
+        map)
+    -o --output FILE.png  draw the evidence to this file
+    --normal GOOD...     images that the detector has learnt, if they have moved; the picture shows
+        them
+    --json               print all figures as JSON
+    --hypergraph FILE.npz  write which normal patches rebuild which patches: a SciPy matrix (.npz)
+        or a picture
+    --layer N            layer of the hypergraph (default: the last one used)
+    """
+    add_options(command, table + MOVED_ENCODER)
+    add_machine(command)
+
+
+def explain(options: argparse.Namespace) -> int:
+    """Prints which normal patches rebuilt a patch of an image, and draws them."""
+    detector = saved_detector(options)
+    evidence = detector.explain(options.image, *(options.at or (None, None)))
+    result = detector.predict(options.image)
+    evidence = result.judging(evidence)
+    if options.output:
+        evidence.save(options.output, options.normal or ())
+        say(f"Picture: {options.output}")
+    if options.hypergraph:
+        graph = detector.hypergraph(options.image, options.layer)
+        graph.save(options.hypergraph, options.normal or ())
+        say(f"Hypergraph: {options.hypergraph} ({'; '.join(graph.words)})")
+    if options.json:
+        print(printable_rows(evidence.to_json()))
+        return DONE
+    print(printable_rows(evidence.to_text()))
+    if result.anomalous:
+        words = ["hyperfsad", "extend", options.detector, options.image]
+        if result.route is not None:
+            words += ["--product", result.route.nearest]
+        print(printable(f"If this is a good part, teach it: {shlex.join(words)}"))
+    return DONE
 
 
 def add_demo(command: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.disk.locks import FOLDER_LOCK
 from hyperfsad.lab.presets import PRESETS
 from hyperfsad.lab.reproduce import plan
@@ -192,7 +192,7 @@ def kill(event, arguments):
             os.kill(os.getpid(), signal.SIGKILL)
 
 sys.addaudithook(kill)
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 main(sys.argv[1:])
 """
 """The command, killed when it is about to write its third block of scores."""

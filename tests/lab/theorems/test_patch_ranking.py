@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from sklearn.metrics import roc_auc_score
 
-from hyperfsad.cli.main import main
+from hyperfsad.cli import main
 from hyperfsad.errors import UsageError
 from hyperfsad.lab.theorems.layerwise import Discrepancies
 from hyperfsad.lab.theorems.ranking import cantelli, rank_patches, read_masks
