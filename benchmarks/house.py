@@ -6,7 +6,8 @@
 Counts lines and files; the files in which a function runs during one `fit` and one `detect` of two
 drawn parts (all threads, imports apart); calls into a higher layer of the import contract, for each
 image (a run of four images minus one of two, halved); the classes of ours that `HyperFSAD` inherits
-from; classes and constants of one name in two modules; places that refuse combinations of settings.
+from; classes and constants of one name in two modules; places that refuse combinations of a
+detector's choices elsewhere than in the table of `Settings`.
 """
 
 import argparse
@@ -145,15 +146,17 @@ class Tree:
         return {name: sorted(paths) for name, paths in sorted(found.items()) if len(paths) > 1}
 
     def refusals(self) -> dict[str, int]:
-        """For each file, the places that refuse a combination: sentences with two settings."""
-        sentences = self._sentences()
+        """For each file, the places that refuse a combination of a detector's choices, beside the
+        one table: sentences that name two of them, or ask to leave one out."""
+        sentences, choices = self._sentences(), _choices()
         found: Counter[str] = Counter()
         for path in self.source.rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Raise) and node.exc is not None:
                     kind = getattr(getattr(node.exc, "func", None), "id", "")
                     words = " ".join(_texts(node.exc))
-                    if kind == "UsageError" and _joins(sentences.get(words.split(" ")[0], words)):
+                    sentence = sentences.get(words.split(" ")[0], words)
+                    if kind == "UsageError" and _joins(sentence, choices):
                         found[str(path.relative_to(self.source))] += 1
         return dict(sorted(found.items()))
 
@@ -186,9 +189,23 @@ def _texts(node: ast.AST) -> list[str]:
     return [found.value for found in constants if isinstance(found.value, str)]
 
 
-def _joins(sentence: str) -> bool:
+def _choices() -> set[str]:
+    """The choices of a detector: the fields of `Settings` in this tree, whichever is counted."""
+    path = Path(__file__).parents[1] / "src" / PACKAGE / "detector" / "settings.py"
+    (found,) = (
+        node
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and node.name == "Settings"
+    )
+    fields = (node.target for node in found.body if isinstance(node, ast.AnnAssign))
+    return {target.id for target in fields if isinstance(target, ast.Name)}
+
+
+def _joins(sentence: str, choices: set[str]) -> bool:
     """Whether a sentence is about choices that do not go together."""
-    settings = set(re.findall(r"--([a-z][a-z-]+)|\{option\[(\w+)\]\}", sentence))
+    named = re.findall(r"--([a-z][a-z0-9-]+)|\{option\[(\w+)\]\}", sentence)
+    names = {(flag or name).replace("-", "_") for flag, name in named}
+    settings = {"lam" if name == "lambda" else name for name in names} & choices
     turned_down = r"leave .* out|either|together|with one another|does not go with|do not go"
     return len(settings) > 1 or bool(settings and re.search(turned_down, sentence))
 

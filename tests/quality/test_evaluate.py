@@ -186,6 +186,19 @@ def test_parts_of_which_all_is_known(judge: HyperFSAD, tree: Path) -> None:
             evaluate(judge, place, good=good, test_set=test_set)
 
 
+def test_parts_go_by_the_names_that_they_were_given(
+    judge: HyperFSAD, tree: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no picture")
+    paths = [str(next((tree / "test" / "good").glob("*.png"))), str(broken)]
+    images = [TestImage(path, n > 0, "x", None, f"part {n}") for n, path in enumerate(paths)]
+    found = evaluate(judge, test_set=TestSet(tuple(images)))
+    assert [image.image for image in found.images] == ["part 0", "part 1"]
+    assert "part 1" in (found.failed[0].error or "")
+    assert str(tmp_path) not in json.dumps(found.to_dict())
+
+
 def test_several_products(products: ProductDetector, tmp_path: Path) -> None:
     for kind in range(2):
         for name, part in (("good", product_picture(kind, 7)), ("bad", product_picture(kind, 8))):

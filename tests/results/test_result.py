@@ -236,6 +236,8 @@ def test_plot_and_save_from_paths_and_from_objects(
         held.save(tmp_path / "picture.xyz")
     with raises(UsageError, "result-without-picture"):
         AnomalyResult.failed("a.png", "No.").plot()
+    with raises(UsageError, "result-without-source"):
+        dataclasses.replace(held, source=None, picture=None).loaded()
 
 
 def test_regions_are_outlined() -> None:

@@ -198,6 +198,7 @@ def test_labels_are_evaluated(client: StationClient, product: str) -> None:
     assert set(told["kinds"]) == {"scratch", "bad"}
     assert found[1]["id"] in told["learnt"][0]
     assert found[2]["id"] in told["images"][1]["image"]
+    assert told["images"][1]["image"] == f"{found[2]['name']} ({found[2]['id']})"
     assert "/images/" not in str(told)
     assert [row["id"] for row in client.history(product=product, label="bad")] == [
         found[3]["id"],

@@ -100,7 +100,8 @@ def test_each_surface_spells_options_its_own_way(code: str, options: Options) ->
     except ValueError:  # a number's format
         text = worded(code, dict.fromkeys(facts, 2), options)
     assert text[0] == text[0].upper()
-    assert text.rstrip(")").endswith((".", "?", "!")), text
+    ends = (".", "?", "!", ": ⟨cause⟩")  # a cause is a sentence of its own
+    assert text.rstrip(")").endswith(ends), text
     assert "\n" not in text
     if options is not COMMAND_LINE:
         assert " --" not in text, text

@@ -21,7 +21,7 @@ from ..decisions.regions import Region, find_regions
 from ..decisions.thresholds import Calibration
 from ..errors import HyperfsadError, ImageError, NotFiniteError, UsageError
 from ..images import reading
-from ..images.loading import ImageSource, LoadedImage, batched
+from ..images.loading import ImageSource, LoadedImage, NamedFile, batched
 from ..images.reading import Images, find_images, is_one_image, lies_in, single_images
 from ..messages import Notice, Notify, silent
 from ..method.scoring import TokenScore
@@ -151,10 +151,10 @@ def predict_each(
         try:
             return steps.prepare(source, keep_pictures)
         except ImageError as error:
-            if isinstance(source, str | os.PathLike):
-                name = os.fspath(source)
+            if isinstance(source, LoadedImage | NamedFile):
+                name = source.name
             else:
-                name = source.name if isinstance(source, LoadedImage) else "image"
+                name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
             return AnomalyResult.failed(name, str(error))
 
     batch = steps.batch

@@ -107,6 +107,17 @@ class LoadedImage:
         return np.ascontiguousarray(normalised.transpose(2, 0, 1))
 
 
+@dataclass(frozen=True)
+class NamedFile(os.PathLike[str]):
+    """The path of an image that results and errors call by another name."""
+
+    path: str
+    name: str
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
 def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> LoadedImage:
     """Opens a path, a PIL image, or an array or tensor (H×W or H×W×3, uint8, uint16 or float in
     [0, 1]; of a tensor the channels may come first)."""
@@ -114,7 +125,7 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
         return source
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
-        name = name or path
+        name = name or (source.name if isinstance(source, NamedFile) else path)
         with opened_picture(path, name) as image:
             return _large_enough(LoadedImage(name, _decoded(image, name, ours=True)))
     if isinstance(source, Image.Image):

@@ -48,10 +48,10 @@ def evaluate(
     worst = WorstErrors()
     evaluated: list[EvaluatedImage] = []
     learnt: list[str] = []
-    results = detector.predict([image.path for image in test_set.images], keep_pictures=True)
+    results = detector.predict([image.source for image in test_set.images], keep_pictures=True)
     for image, result in zip(progress(test_set.images, "evaluating"), results, strict=True):
         if not image.anomalous and _is_learnt(result, detector.support_):
-            learnt.append(image.path)
+            learnt.append(result.image)
             continue
         one = EvaluatedImage.of(image, result)
         evaluated.append(one)

@@ -48,7 +48,7 @@ class EvaluatedImage:
             # a quotient may be rounded to 1 although the score is a hair above its threshold
             strength = max(strength, math.nextafter(1, 2)) if verdict else min(strength, 1.0)
         return cls(
-            known.path,
+            result.image,
             known.anomalous,
             known.defect,
             None if result.error is not None else result.score,

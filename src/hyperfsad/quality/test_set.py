@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps
 
 from ..errors import UsageError, reason
-from ..images.loading import opened_picture
+from ..images.loading import NamedFile, opened_picture
 from ..images.reading import IMAGE_SUFFIXES, find_images, lies_in
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -41,6 +41,13 @@ class TestImage:
     defect: str
     """The kind of defect, or good."""
     mask: str | None
+    name: str | None = None
+    """What results call it; None: its path."""
+
+    @property
+    def source(self) -> str | NamedFile:
+        """What a detector is asked to judge."""
+        return self.path if self.name is None else NamedFile(self.path, self.name)
 
 
 @dataclass(frozen=True)

@@ -223,8 +223,10 @@ class AnomalyResult:
 
     def loaded(self) -> LoadedImage:
         """The image as it was judged; read again where it was not kept."""
-        if self.error is not None or self.source is None:
+        if self.error is not None:
             raise UsageError("result-without-picture", image=self.image, cause=self.error)
+        if self.source is None:
+            raise UsageError("result-without-source", image=self.image)
         if self.picture is not None and self.picture.size == self.size:
             return self.picture
         return load_image(self.source, self.image)
@@ -235,8 +237,10 @@ class AnomalyResult:
         Without a place: at the map's peak. The image is encoded again, since results keep no
         tokens; that needs the image and the detector as they were.
         """
-        if self.error is not None or self.source is None:
+        if self.error is not None:
             raise UsageError("result-without-picture", image=self.image, cause=self.error)
+        if self.source is None:
+            raise UsageError("result-without-source", image=self.image)
         detector = self.detector() if self.detector is not None else None
         if detector is None:
             raise UsageError("detector-gone", image=self.image)

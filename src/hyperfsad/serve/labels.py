@@ -149,37 +149,22 @@ class Labels:
             ).all()
             name, detector = product.name, self.store.files.detector(product.detector or "")
         images: dict[str, TestImage] = {}
-        names: dict[str, str] = {}
         for label, inspection, image in labelled:
             path = str(self.store.files.image(image.sha256, image.suffix))
             bad = label.kind == BAD
             kind = (label.defect or BAD) if bad else GOOD
-            known = images.setdefault(path, TestImage(path, bad, kind, None))
+            shown = f"{inspection.name} ({inspection.id})"
+            known = images.setdefault(path, TestImage(path, bad, kind, None, shown))
             if known.anomalous != bad:
                 raise UsageError("labels-contradict", image=inspection.name)
-            names.setdefault(path, f"{inspection.name} ({inspection.id})")
         if not images:
             raise UsageError("labels-missing", product=name)
         test_set = TestSet(tuple(images.values()))
         found = evaluate(detectors.get(detector), test_set=test_set, file=f"{name}.hfsad")
-        renamed: dict[str, Any] = _renamed(found.to_dict(), names)
-        return renamed
+        return found.to_dict()
 
 
 def _require_unlabelled(session: Session, inspection_id: str) -> None:
     label = session.get(LabelRow, inspection_id)
     if label is not None:
         raise ConflictError("label-known", label=label.kind)
-
-
-def _renamed(value: Any, names: dict[str, str]) -> Any:
-    """The same with the names of images instead of paths in the store."""
-    if isinstance(value, str):
-        for path, name in names.items():
-            value = value.replace(path, name)
-        return value
-    if isinstance(value, list | tuple):
-        return [_renamed(one, names) for one in value]
-    if isinstance(value, dict):
-        return {key: _renamed(one, names) for key, one in value.items()}
-    return value

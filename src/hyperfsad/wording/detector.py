@@ -44,10 +44,6 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:_LISTED]) + more
 
 
-def _caused(lead: str, cause: object) -> str:
-    return f"{lead}: {str(cause).removesuffix('.')}."
-
-
 def _outliers(names: Sequence[str], times: float) -> str:
     verb = "scores" if len(names) == 1 else "score"
     return f"{_names(names)} {verb} {times:.1f} times as high as any other good part, "
@@ -113,10 +109,8 @@ DETECTOR_SENTENCES: Sentences = {
         " `pip install 'hyperfsad[int8]'`."
     ),
     "no-good-part": _no_good_part,
-    "good-part-not-finite": lambda names, cause, **_: _caused(
-        f"{', '.join(names)} cannot be learnt", cause
-    ),
-    "result-not-finite": lambda name, cause, **_: _caused(f"{name} cannot be judged", cause),
+    "good-part-not-finite": "{names} cannot be learnt: {cause}",
+    "result-not-finite": "{name} cannot be judged: {cause}",
     "forget-unknown": "The detector has learnt none of these pictures.",
     "forget-all": "A detector keeps at least one good part; learn another one first.",
     "threshold-invalid": "The threshold must be above 0 and finite, not {given:g}.",
@@ -126,9 +120,7 @@ DETECTOR_SENTENCES: Sentences = {
         "The detector knows several products ({products}); name one of them with {option[product]}."
     ),
     "product-without-name": "A product needs a name.",
-    "product-not-learnt": lambda product, cause, **_: _caused(
-        f"The product {product} cannot be learnt", cause
-    ),
+    "product-not-learnt": "The product {product} cannot be learnt: {cause}",
     "products-alike": (
         "{product} looks like {other}: {nearer} of its {count} good parts could be taken for it,"
         " and defects will be judged by the wrong one; give more good parts, or make them one"

@@ -6,9 +6,8 @@ RESULTS_SENTENCES: Sentences = {
     "threshold-not-finite": (
         "The detector has the threshold {given}, which judges nothing; calibrate it."
     ),
-    "result-without-picture": lambda image, cause, **_: (
-        f"There is nothing to draw or explain for {image}: {str(cause).removesuffix('.')}."
-    ),
+    "result-without-picture": "There is nothing to draw or explain for {image}: {cause}",
+    "result-without-source": "The result of {image} does not say where its picture is.",
     "detector-gone": (
         "The detector that judged {image} is gone; keep it while you use its results, or call the"
         " explain method of a loaded detector."
