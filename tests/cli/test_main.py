@@ -52,6 +52,9 @@ def places(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
         ("detect {photos}", "--detector --normal"),
         ("detect {photos} --detector {part} --engine jax", "choose from"),
         ("lab", "required: COMMAND"),
+        ("lab benchmark", "--dataset --suite"),
+        ("lab benchmark --dataset mvtec --suite x.json", "not allowed with argument --dataset"),
+        ("lab stability {photos}", "--detector --normal"),
     ],
 )
 def test_what_cannot_be_parsed_is_one_sentence_and_exit_1(
@@ -94,7 +97,7 @@ def test_what_cannot_be_parsed_is_one_sentence_and_exit_1(
         ("explain {nowhere} --detector {part}", "image-missing"),
         ("explain {photo} --detector {part} -o x.xyz", "picture-suffix"),
         ("watch {photos} --detector {part} --webhook-on all", "webhook-missing"),
-        ("lab benchmark --dataset mvtec", "dataset-or-suite"),
+        ("lab benchmark --dataset mvtec", "dataset-without-root"),
     ],
 )
 def test_a_wrong_command_is_refused_and_changes_nothing(

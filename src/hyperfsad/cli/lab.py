@@ -80,9 +80,12 @@ def _add_benchmark(command: argparse.ArgumentParser) -> None:
         " encoder: only --recipe paper measures the paper's configuration."
     )
     table = """
-    --dataset NAME    layout of the data set: mvtec, visa, mpdd, btad, resc, brats or folder
+    --dataset NAME  layout of the data set: mvtec, visa, mpdd, btad, resc, brats or folder
+    --suite FILE    JSON file that names several data sets and encoders, instead of --dataset
+    """
+    add_options(command.add_mutually_exclusive_group(required=True), table)
+    table = """
     --root DIR        folder of the data set
-    --suite FILE      JSON file that names several data sets and encoders, instead of --dataset
     --categories A,B  categories to measure (default: all)
     --preset NAME     tables to make: main, peers, authors, lookup, layers, resolution, lambda,
         pooling or efficiency [main]
@@ -111,11 +114,11 @@ def _benchmark(options: argparse.Namespace) -> int:
     out = Path(options.output)
     if options.suite:
         suite = Suite.read(Path(options.suite), encoders)
-    elif options.dataset and options.root:
+    elif options.root:
         source = Source(options.dataset, options.root)
         suite = Suite({options.dataset: source}, encoders, options.categories)
     else:
-        raise UsageError("dataset-or-suite")
+        raise UsageError("dataset-without-root")
     with locked_folder(out, wait=options.wait, notify=say):
         return _run_benchmark(options, suite, out)
 

@@ -57,10 +57,7 @@ CLI_SENTENCES: Sentences = {
         " (pg_dump), and the files in the store's folder after it."
     ),
     "encoder-not-listed": "{name} is not one of {known}.",
-    "dataset-or-suite": (
-        "Give {option[dataset]} and {option[root]}, or {option[suite]} with a file that names"
-        " several."
-    ),
+    "dataset-without-root": "{option[dataset]} needs {option[root]}, the folder of the data set.",
     "efficiency-here": "The preset efficiency times this machine; leave {option[on]} out.",
     "cluster-option": "{name} is an option of a cluster; add {option[on]} ray.",
     "cluster-needs-file": (
