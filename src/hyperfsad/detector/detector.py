@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..decisions.region_of_interest import FixedRegion, make_region
+from ..decisions.region_of_interest import FixedRegion, RegionOfInterest, make_region
 from ..decisions.roi import Roi
 from ..decisions.routing import foreign_distance, strangers
 from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration, check_rate, from_support
@@ -41,7 +41,7 @@ from ..method.matching import Comparison
 from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling, TokenScore, branch_weights
 from ..results.result import AnomalyResult
-from ..views import View, ViewSettings, make_view
+from ..views import TiledView, View, ViewSettings, WholeView
 from . import file, pipeline
 from .calibration import (
     anomalous_before,
@@ -338,7 +338,7 @@ class HyperFSAD:
         return self
 
     def _prepare_view(self) -> None:
-        view = make_view(self._rules(), self.view_.region, self.tile_side_)
+        view = self._view_of(self.view_.region)
         self._seen = self.memory_
         self.view_ = view.fitted(self._seen)
         if self.core_ is not None:
@@ -354,7 +354,14 @@ class HyperFSAD:
 
     def _new_view(self) -> View:
         self._seen = None
-        return make_view(self._rules(), make_region(self.settings.roi), self.tile_side_)
+        return self._view_of(make_region(self.settings.roi))
+
+    def _view_of(self, region: RegionOfInterest) -> View:
+        """Sees images whole, or in tiles: this alone asks which."""
+        side = self.tile_side_
+        if side is None:
+            return WholeView(self._rules(), region)
+        return TiledView(self._rules(), side)
 
     def _rules(self) -> ViewSettings:
         chosen, grid = self.settings, self.encoding_.grid
@@ -726,7 +733,7 @@ class HyperFSAD:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.view_ = make_view(self._rules(), state["view_"], self.tile_side_)
+        self.view_ = self._view_of(state["view_"])
         if self._memory.bank is not None:
             self._prepare_view()
 

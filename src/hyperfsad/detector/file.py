@@ -296,8 +296,6 @@ def _check_together(holds: str, parts: list[StoredPart]) -> None:
 
 
 def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: str) -> StoredPart:
-    from ..views import stored_extras
-
     bank = _read_bank(file, opened.head, header, prefix)
     names = []
     if isinstance(header["roi"], dict):
@@ -312,8 +310,11 @@ def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: 
             raise ValueError(name)
     if "core" in tensors:
         _check_core(tensors["core"], header["compact"]["kept"], len(bank.patches[0]))
-    extras = stored_extras(opened.path, file, bank, header)
-    return StoredPart(header, replace(bank, extras=extras), tensors)
+    if header.get("tiles") is not None:
+        from ..views import stored_tiles
+
+        bank = replace(bank, extras=stored_tiles(opened.path, file, bank, header))
+    return StoredPart(header, bank, tensors)
 
 
 def _read_bank(file: Any, head: Head, header: dict[str, Any], prefix: str) -> "MemoryBank":

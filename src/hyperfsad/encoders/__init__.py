@@ -1,6 +1,6 @@
 """Frozen encoders: a registry of specs, and what loads and runs them."""
 
+from .runtime import find_spec
 from .specs import ENGINES, REGISTRY, SUBSTITUTE, EncoderSettings, EncoderSpec
-from .weights import find_spec
 
 __all__ = ["ENGINES", "REGISTRY", "SUBSTITUTE", "EncoderSettings", "EncoderSpec", "find_spec"]

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..errors import ConversionError, EncoderError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory
 from ..messages import Notice, Notify, silent
-from . import folders, weights
+from . import folders, runtime, weights
 from .engines import TokenEngine, TokenModel, TorchEngine
 from .runtime import INT8, named_engine, precision_of
 from .specs import EncoderSettings, EncoderSpec
@@ -187,16 +187,16 @@ def load_encoder(
 
 def torch_engine(settings: EncoderSettings, device: torch.device, notify: Notify) -> TorchEngine:
     """The model of `transformers` with its weights, ready to run or to be exported."""
-    spec = weights.find_spec(settings.name)
+    spec = runtime.find_spec(settings.name)
     depth = settings.layers[-1]
-    folder = weights.weights_folder(spec, notify)
+    folder = weights.fetch(spec, notify=notify)
     try:
         model = _intact_model(spec, folder, depth, notify)
     except EncoderError as error:
         if not weights.discard(spec, folder):
             raise
         notify(Notice("weights-again", error=error))
-        model = _intact_model(spec, weights.weights_folder(spec, notify), depth, notify)
+        model = _intact_model(spec, weights.fetch(spec, notify=notify), depth, notify)
     return TorchEngine(TokenModel(model, spec.family, settings), device)
 
 

@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
+CONFIG_FILES = ("config.json", "preprocessor_config.json", "*.safetensors.index.json")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.json",
+    "merges.txt",
+)
+"""Of models that read text; others have none."""
+HUB_FILES = [*CONFIG_FILES, *TOKENIZER_FILES, "model*.safetensors"]
+
 
 def read_spec(folder: str) -> EncoderSpec:
     """What a folder says of its model; layers at the quarter depths, the rest as it is there."""

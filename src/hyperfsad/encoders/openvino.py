@@ -37,8 +37,10 @@ from .runtime import (
     GRAPH,
     NOTES,
     CompileOptions,
+    cached_folder,
     capabilities,
     engine_in,
+    find_spec,
     fingerprint_in,
     import_openvino,
     last_line,
@@ -67,7 +69,8 @@ def load_engine(
     if precision != FULL and precision.upper() not in capabilities(core):
         # the CPU would compute in float32, under the name of another precision
         raise UsageError("precision-unsupported", precision=precision)
-    folder = weights.weights_folder(weights.find_spec(settings.name), notify)
+    spec = find_spec(settings.name)
+    folder = cached_folder(spec) or weights.fetch(spec, notify=notify)
     home = model_home(settings, folder, core)
     how = CompileOptions(torch.get_num_threads(), parallel, precision)
     cached = read_model(core, home, how)

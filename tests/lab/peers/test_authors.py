@@ -11,7 +11,7 @@ from hyperfsad.encoders import EncoderSettings, find_spec
 from hyperfsad.encoders.encoder import load_encoder
 from hyperfsad.encoders.folders import load_model
 from hyperfsad.encoders.specs import MeanSettings, RawSettings
-from hyperfsad.encoders.weights import weights_folder
+from hyperfsad.encoders.weights import fetch
 from hyperfsad.images.geometry import rotate
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.peers import FastReconAuthors, SubspaceADAuthors
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 def raw_states(tiny: str, seed: int, layers: tuple[int, ...], side: int, angle: float = 0) -> Array:
     """Hidden states of `transformers` as they are, without CLS and registers: (layers, N, D)."""
     spec = find_spec(tiny)
-    model = load_model(weights_folder(spec), spec.family, spec.depth)
+    model = load_model(fetch(spec), spec.family, spec.depth)
     image = rotate(load_image(make_picture(seed)), angle)
     pixels = torch.from_numpy(image.to_array(side, spec.mean, spec.std))[None]
     with torch.inference_mode():

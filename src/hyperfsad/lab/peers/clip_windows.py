@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
-from ...encoders import weights
+from ...encoders import runtime, weights
 from ...encoders.encoder import Encoder
 from ...encoders.engines import model_fingerprint
 from ...encoders.folders import (
@@ -189,7 +189,7 @@ def require_text(spec: EncoderSpec) -> None:
 def can_read(spec: EncoderSpec) -> bool:
     """Whether an encoder has a text tower and a tokenizer; where its weights are not at hand yet,
     what its family promises."""
-    folder = weights.cached_folder(spec) if spec.family == "clip" else None
+    folder = runtime.cached_folder(spec) if spec.family == "clip" else None
     if folder is None:
         return spec.family == "clip"
     try:
@@ -203,10 +203,10 @@ def can_read(spec: EncoderSpec) -> bool:
 def _load_windows(settings: WindowSettings, device: torch.device, notify: Notify) -> WindowEngine:
     import transformers
 
-    spec = weights.find_spec(settings.name)
+    spec = runtime.find_spec(settings.name)
     require_text(spec)
     try:
-        folder = weights.weights_folder(spec, notify)
+        folder = weights.fetch(spec, notify=notify)
     except EncoderError as error:  # it names encoders that cannot read
         reasons = error.facts.get("reasons", {})
         raise EncoderError("winclip-unavailable", encoder=spec.name, reasons=reasons) from error
@@ -233,7 +233,7 @@ def _load_tokenizer(spec: EncoderSpec, folder: Path) -> "CLIPTokenizer":
 def _has_text_tower(folder: Path) -> bool:
     from safetensors import safe_open
 
-    for path in weights.weight_files(folder):
+    for path in runtime.weight_files(folder):
         with explained_weights(path), safe_open(path, framework="pt") as file:
             if any(name.startswith("text_model.") for name in file.keys()):  # noqa: SIM118
                 return True
