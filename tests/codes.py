@@ -23,3 +23,4 @@ def raises(
     assert error.code == code, f"{error.code}: {error}"
     assert {name: error.facts.get(name) for name in facts} == facts
     assert str(error)
+    del caught, error  # its frames would keep alive what the test deletes

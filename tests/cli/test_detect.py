@@ -13,6 +13,7 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.console import DONE, INTERRUPTED, NOTHING, SOME_FAILED
+from hyperfsad.wording import COMMAND_LINE, worded
 from tests.cli.running import command, detect, run
 from tests.conftest import make_picture, read_results
 
@@ -81,7 +82,8 @@ def test_detect_with_either_engine_and_one_thread(
         options = ["-o", str(tmp_path / engine), "--engine", engine, "--threads", "1"]
         done = run("detect", photos, "--detector", fitted, *options)
         assert done.returncode == DONE, done.stderr
-        assert ("Preparing tiny for OpenVINO (once)." in done.stderr) == (engine == "openvino")
+        prepared = worded("openvino-preparing", {"encoder": "tiny"}, COMMAND_LINE)
+        assert (prepared in done.stderr) == (engine == "openvino")
         scores.append([record["score"] for record in read_results(tmp_path / engine)])
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)
     assert scores[0] != scores[1]  # or the engine was not changed

@@ -194,10 +194,10 @@ def test_pictures_of_another_shape_are_left_out_and_told(tiny: str, photos: Path
         detector = small(tiny, roi=MASK).fit(photos)
     assert len(detector.memory_) == 5
     results = list(detector.predict([photos / "wrong.png", photos / "0.png"]))
-    assert "of another shape" in str(results[0].error)
     assert results[1].error is None
-    with raises(ImageError, "roi-shape"):
+    with raises(ImageError, "roi-shape") as caught:
         detector.predict(photos / "wrong.png")
+    assert results[0].error == str(caught.value)
     assert detector.predict(make_picture(1, (192, 160))).error is None
 
 
@@ -251,7 +251,7 @@ def test_a_damaged_region_is_told(tiny: str, tmp_path: Path, damage: str) -> Non
         if damage != "bits":
             header["crc32"]["roi"] = zlib.crc32(tensors["roi"].numpy().data)
     save_file(tensors, path, {"hyperfsad": json.dumps(header)})
-    with pytest.raises(DetectorFileError, match="damaged"):
+    with raises(DetectorFileError, "file-damaged"):
         HyperFSAD.load(path)
 
 
@@ -319,7 +319,7 @@ def test_pictures_show_the_outline(tiny: str, photos: Path) -> None:
 
 def test_theory_refuses_regions(tiny: str, photos: Path) -> None:
     detector = small(tiny, roi=MASK, recipe="paper-offline").fit(photos / "0.png")
-    with pytest.raises(UsageError, match="this detector has a region of interest"):
+    with raises(UsageError, "theory-with-roi"):
         check_stability(detector, photos)
 
 

@@ -27,6 +27,7 @@ from hyperfsad.decisions.thresholds import (
     one_decides,
 )
 from hyperfsad.errors import HyperfsadWarning
+from hyperfsad.wording import worded
 from tests.codes import raises
 from tests.conftest import make_picture, read_results
 
@@ -281,7 +282,7 @@ def test_near_copies_are_told(detector: HyperFSAD) -> None:
     told: list[str] = []
     detector.notify = told.append
     detector.fit([ImageEnhance.Brightness(make_picture(1)).enhance(1 + n / 50) for n in range(4)])
-    assert [text for text in told if "The 4 good pictures are almost the same" in text]
+    assert worded("good-parts-alike", {"count": 4}) in told
     origin = detector.predict(make_picture(2)).threshold_from
     assert origin is not None
     assert "learnt, which are almost the same, aiming at 5 %" in origin

@@ -11,6 +11,8 @@ import pytest
 
 from hyperfsad import AnomalyResult, DetectorFileError, HyperFSAD, ProductDetector
 from hyperfsad.encoders.encoder import load_encoder
+from hyperfsad.errors import UsageError
+from tests.codes import raises
 from tests.conftest import make_picture
 from tests.detector.test_products import product_picture
 
@@ -70,7 +72,7 @@ def test_copies_judge_alike_and_are_their_own(kind: str, tiny: str, tmp_path: Pa
 def test_an_unfitted_detector_is_copied_too(detector: HyperFSAD) -> None:
     for one in (copy.deepcopy(detector), pickle.loads(pickle.dumps(detector))):
         assert one.fit(make_picture(1)).predict(make_picture(1)).error is None
-    with pytest.raises(ValueError, match="call fit first"):
+    with raises(UsageError, "detector-not-fitted"):
         copy.deepcopy(detector).predict(make_picture(1))
 
 

@@ -18,6 +18,7 @@ from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.images.geometry import rotate, rotate_back, rotated_copies
 from hyperfsad.images.loading import LoadedImage
 from hyperfsad.quality.coverage import cover_normal
+from hyperfsad.wording import COMMAND_LINE, worded
 from tests.codes import raises
 from tests.conftest import make_picture, read_results
 
@@ -169,7 +170,7 @@ def test_auto_with_one_part_takes_turned_copies_for_what_they_fit(
     detector = small(tiny, rotations="auto", notify=said.append).fit(angled / "0.png")
     assert (detector.rotations_, detector.tentative_) == (ROTATED_COPIES, True)
     assert len(detector.memory_) == ROTATED_COPIES
-    assert "One good part cannot tell" in said[0]
+    assert said[0] == worded("rotations-one-part", {})
     upright, turning = (
         small(tiny, rotations=number).fit(angled / "0.png") for number in (1, ROTATED_COPIES)
     )
@@ -195,7 +196,7 @@ def test_the_command_line_says_that_turned_copies_are_tentative(
     path = str(tmp_path / "part.hfsad")
     fit = ["fit", str(angled / "0.png"), "-o", path, "--backbone", tiny, "--resolution", "84"]
     assert main([*fit, "--device", "cpu"]) == 0
-    assert "count only for images that they fit clearly better" in capsys.readouterr().err
+    assert worded("rotations-one-part", {}, COMMAND_LINE) in capsys.readouterr().err
     assert main(["info", path]) == 0
     told = capsys.readouterr().out
     assert "rotations   8, where a rotation fits clearly better" in told
@@ -287,7 +288,7 @@ def test_evidence_leads_back_to_the_picture_on_disk(tiny: str, tmp_path: Path) -
 
 
 def test_coverage_refuses_turned_detectors(tiny: str, photos: Path) -> None:
-    with pytest.raises(UsageError, match="Coverage counts pictures as they are"):
+    with raises(UsageError, "coverage-needs-one-rotation"):
         cover_normal(small(tiny, rotations=2).fit(photos), photos, radius=0.5)
 
 

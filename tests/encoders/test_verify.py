@@ -19,6 +19,7 @@ from hyperfsad.encoders.specs import Wheel
 from hyperfsad.encoders.verify import require_intact, verify, weights_checksum
 from hyperfsad.errors import EncoderError, UnreachableError
 from hyperfsad.images.loading import load_image
+from hyperfsad.wording import COMMAND_LINE, worded
 from tests.codes import raises
 from tests.conftest import make_picture
 from tests.encoders.conftest import hub_snapshot
@@ -105,16 +106,18 @@ def test_one_other_number_is_found(
     save_file(tensors, official / "model.safetensors", metadata={"format": "pt"})
     assert main(["encoders", "verify", "dinov2-vits14"]) == 1
     told = capsys.readouterr().out
-    assert f"The weights differ or are damaged: {official}." in told
+    verdict = {"unreachable": ["hub facebook/dinov2-small"], "copies": 2, "published": True}
+    expected = worded("weights-verdict", {**verdict, "suspects": [official]}, COMMAND_LINE)
+    assert expected in told
 
 
 def test_a_source_out_of_reach_is_named_as_not_compared(
     kept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["encoders", "verify", "dinov2-vits14"]) == 0
-    told = capsys.readouterr().out
-    assert "The hub facebook/dinov2-small could not be reached, so it was not compared." in told
-    assert "The copy on this machine has the checksum that hyperfsad knows." in told
+    verdict = {"unreachable": ["hub facebook/dinov2-small"], "copies": 1, "suspects": []}
+    expected = worded("weights-verdict", {**verdict, "published": True}, COMMAND_LINE)
+    assert expected in capsys.readouterr().out
 
 
 def test_a_damaged_copy_is_found(kept: Path) -> None:

@@ -15,6 +15,7 @@ from hyperfsad.cli import main
 from hyperfsad.cli.console import DONE, NOTHING
 from hyperfsad.export.exported import ExportedDetector
 from tests.cli.running import refusal
+from tests.codes import raises
 from tests.conftest import make_picture, read_results
 from tests.export.exporting import KINDS, fitted
 
@@ -114,7 +115,7 @@ def test_batches_change_nothing(tiny: str, tmp_path: Path) -> None:
     for one, other in zip(single, batches, strict=True):
         assert abs(one.score - other.score) < 1e-5
         assert one.anomalous == other.anomalous
-    with pytest.raises(ImageError, match="does not exist"):
+    with raises(ImageError, "image-missing", name=str(tmp_path / "none.png")):
         ExportedDetector(model).predict(str(tmp_path / "none.png"))
 
 

@@ -65,7 +65,7 @@ def full_disks(stage: Stage, count: int, seed: int) -> Tally:
                 faults.append(("tracebacks", run.words[-300:]))  # the reason is not told
             _enlarge(stage.place)
             tally.add([*faults, *job.disturbed(run)], f"{job.name} with room for {size} bytes")
-    tally.note = f"{full} found no room"
+    tally.note = f"{full} found no space"
     return tally
 
 

@@ -26,6 +26,7 @@ from hyperfsad.lab.run import Request, Source, Suite, run_benchmark
 from hyperfsad.lab.timing import RunTimes, Timing
 from hyperfsad.lab.token_cache import TokenCaches
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
+from hyperfsad.wording import COMMAND_LINE, worded
 from tests.codes import raises
 from tests.lab.peers.clip import save_clip
 from tests.lab.trees import mvtec_tree
@@ -374,7 +375,7 @@ def test_scores_of_one_method_can_be_imported_again(
     errors = capsys.readouterr().err
     assert "such as PatchCore=scores/" in errors
     assert "scores.csv cannot be read" in errors
-    assert "A is imported twice" in errors
+    assert worded("import-name-twice", {"name": "A"}, COMMAND_LINE) in errors
 
 
 def test_a_subset_is_marked_wherever_it_is_shown(root: Path, tiny: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hyperfsad.method.scoring import (
     cls_score,
     patch_scores,
 )
+from tests.codes import raises
 
 
 def unit(*shape: int, seed: int) -> torch.Tensor:
@@ -63,7 +64,7 @@ def test_pooling(name: str, expected: float) -> None:
     "name", ["", "mean", "top", "top-0", "top-0%", "top-101%", "top-1.5", "-1"]
 )
 def test_unknown_pooling_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="pooling is max"):
+    with raises(UsageError, "pooling-unknown", given=name):
         Pooling.parse(name)
 
 
@@ -87,7 +88,7 @@ def test_missing_pieces_add_to_the_paper_s_branches(lam: float) -> None:
     assert found.values == {**plain.values, "missing": 1.5}
     assert found.total == pytest.approx(plain.total + 0.3)
     for wrong in (-0.1, 10.5, float("nan")):
-        with pytest.raises(UsageError, match="missing pieces lies between 0 and 10"):
+        with raises(UsageError, "missing-range", given=wrong):
             branch_weights(lam, missing=wrong)
 
 
@@ -98,7 +99,7 @@ def test_both_branches_come_from_the_tokens() -> None:
     score_cls = float(cls_distances(query, memory).mean())
     assert found.values == pytest.approx({"map": score_map, "cls": score_cls})
     assert found.total == pytest.approx(0.3 * score_map + 0.7 * score_cls)
-    with pytest.raises(UsageError, match="λ lies between 0 and 1"):
+    with raises(UsageError, "lambda-range", given=1.5):
         branch_weights(1.5)
 
 

@@ -157,8 +157,10 @@ def test_the_output_folder_holds_no_parts(parts: Path) -> None:
 
 def test_nothing_is_one_sentence(parts: Path) -> None:
     (parts / "empty").mkdir()
-    with pytest.raises(UsageError, match="empty holds no images"):
+    with raises(UsageError, "no-images") as caught:
         TestSet.from_folders(parts / "empty", parts / "bad")
+    assert [note.code for note in caught.value.facts["notes"]] == ["folder-without-images"]
+    assert caught.value.facts["notes"][0].facts["folder"] == str(parts / "empty")
     with raises(UsageError, "no-test-images-given"):
         TestSet.from_folders((), ())
     with raises(UsageError, "test-tree-without-images", folder=parts):

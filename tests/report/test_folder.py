@@ -1,5 +1,6 @@
 """The output folder: the contract's files, runs that stop half way, and runs that come again."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -12,6 +13,8 @@ from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.disk.files import read_objects
 from hyperfsad.errors import HyperfsadError
 from hyperfsad.report.folder import JOURNAL, Journal, OutputFolder
+from hyperfsad.wording import worded
+from tests.codes import raises
 from tests.conftest import make_picture, read_results
 from tests.report.samples import sample_result
 
@@ -57,7 +60,7 @@ def test_the_records_of_the_contract(detector: HyperFSAD, photos: Path, tmp_path
     assert (stored == results[0].anomaly_map).all()
     assert (tmp_path / "out" / str(records[0]["heatmap"])).is_file()
     bad = records[3]
-    assert "3.png is not an image" in str(bad["error"])
+    assert bad["error"] == worded("image-unsupported", {"name": bad["image"]})
     assert [bad[name] for name in ("score", "heatmap", "map")] == [None, None, None]
 
 
@@ -189,8 +192,9 @@ def test_the_same_results_give_the_same_bytes(results: list[AnomalyResult], tmp_
 @pytest.mark.parametrize("name", ["file", "file/out"])
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(HyperfsadError, match="is a file, not a folder"):
+    with raises(HyperfsadError, "write-failed") as caught:
         OutputFolder(tmp_path / name, run="r").open()
+    assert caught.value.facts["error"] in (errno.ENOTDIR, errno.EEXIST)
 
 
 def test_a_full_disk_keeps_what_is_done(results: list[AnomalyResult], tmp_path: Path) -> None:
@@ -202,7 +206,7 @@ def test_a_full_disk_keeps_what_is_done(results: list[AnomalyResult], tmp_path: 
         size = os.path.getsize(tmp_path / JOURNAL)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, limits[1]))
         try:
-            with pytest.raises(HyperfsadError, match="larger than files may be"):
+            with raises(HyperfsadError, "write-failed", error=errno.EFBIG):
                 output.add(results[1])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)

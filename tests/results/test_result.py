@@ -232,7 +232,7 @@ def test_plot_and_save_from_paths_and_from_objects(
         held.save(tmp_path / "picture.png")
         held.save(tmp_path / "picture.jpg")
         assert Image.open(tmp_path / "picture.png").size == held.plot().size
-    with pytest.raises(ValueError, match="ends with"):
+    with raises(UsageError, "picture-suffix"):
         held.save(tmp_path / "picture.xyz")
     with raises(UsageError, "result-without-picture"):
         AnomalyResult.failed("a.png", "No.").plot()

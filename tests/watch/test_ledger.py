@@ -84,10 +84,11 @@ def test_foreign_records_in_the_middle_stay_and_harm_nothing(tmp_path: Path) -> 
 def test_only_one_at_a_time(tmp_path: Path) -> None:
     with Ledger(tmp_path):
         with (
-            pytest.raises(HyperfsadError, match=rf"Another process \({os.getpid()} on "),
+            raises(HyperfsadError, "target-locked", path=tmp_path) as caught,
             Ledger(tmp_path),
         ):
             pass
+        assert caught.value.facts["holder"].startswith(f"{os.getpid()} on ")
         code = "import sys; from hyperfsad.watch.ledger import *; write = Ledger(Path(sys.argv[1]))"
         command = [sys.executable, "-c", f"{code}\nwith write: pass", str(tmp_path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

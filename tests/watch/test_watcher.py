@@ -21,6 +21,7 @@ from hyperfsad.cli import main
 from hyperfsad.errors import UsageError
 from hyperfsad.report.records import results_csv
 from hyperfsad.watch import Watcher, watch
+from hyperfsad.wording import COMMAND_LINE, worded
 from tests.codes import raises
 from tests.conftest import make_picture, read_results
 from tests.waiting import DEADLINE, until
@@ -187,7 +188,8 @@ def test_a_broken_file_gets_its_error_once_and_again_when_it_changes(
         "empty.png": True,
     }
     assert results[0].error is None  # the good one did not wait for the others
-    assert any("is empty (0 bytes)" in str(record["error"]) for record in read_results(out))
+    empty = worded("image-empty", {"name": str(folder / "empty.png")})
+    assert any(record["error"] == empty for record in read_results(out))
     assert once(fitted, folder, out, patience=0.3) == []
     (folder / "cut.png").write_bytes(png(1))
     again = once(fitted, folder, out)
@@ -400,14 +402,15 @@ def test_the_command_prints_a_line_for_each_image(
     assert main([*command, "--once", "--quiet", "--patience", "0"]) == 1
     streams = capsys.readouterr()
     assert streams.out == ""
-    assert "broken.png is not an image" in streams.err
+    broken = {"name": str(folder / "broken.png")}
+    assert worded("image-unsupported", broken, COMMAND_LINE) in streams.err
     (folder / "broken.png").write_bytes(b"broken again")
     put(folder / "3.png", 3)
     assert main([*command, "--once", "--patience", "0"]) == 3
     assert main([*command, "--once"]) == 0  # nothing to do
     shutil.rmtree(folder)
     assert main([*command, "--once"]) == 1
-    assert "There is no folder" in capsys.readouterr().err
+    assert worded("watch-no-folder", {"folder": folder}, COMMAND_LINE) in capsys.readouterr().err
 
 
 def test_detect_does_not_replace_the_results_of_a_watch(

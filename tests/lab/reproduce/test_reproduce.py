@@ -21,6 +21,7 @@ from hyperfsad.disk.locks import FOLDER_LOCK
 from hyperfsad.lab.presets import PRESETS
 from hyperfsad.lab.reproduce import plan
 from hyperfsad.lab.reproduce.plan import PAPER_PRESETS
+from hyperfsad.wording import COMMAND_LINE, worded
 from tests.disk.holding import FOLDER, held_elsewhere
 from tests.lab.trees import mvtec_tree
 
@@ -178,7 +179,8 @@ def test_a_second_run_writes_the_same_bytes(
     before = contents(done)
     assert reproduce(home / "suite.json", done) == 0
     assert contents(done) == before
-    assert "Every image is scored already" in capsys.readouterr().err
+    nothing_left = worded("images-to-score", {"images": 0}, COMMAND_LINE)
+    assert nothing_left in capsys.readouterr().err
 
 
 KILLED = """
