@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -152,7 +152,8 @@ def test_regions_are_those_of_the_enlarged_map(size: tuple[int, int]) -> None:
         assert found[0].score == anomaly_map.max()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=200, deadline=None)
+@example(np.array([[0.50001, 0.0]], np.float32), (28, 23))
 @given(
     arrays(np.float32, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.sampled_from(
         [np.float32(value) for value in (0.0, 0.3, 0.5, 0.50001, 0.7, 1.0)]

@@ -109,7 +109,10 @@ def find_regions(
         added = 0.0 if missing is None else float(missing[row, column])
         lacks = added > 0 and (value - added <= threshold or 2 * added > value)
         kind = MISSING if lacks else UNEXPECTED
-        regions.append(Region(_box(polygon, size), area, value, Peak(x, y, value), polygon, kind))
+        box = _box(polygon, size)
+        # dropping nearly straight corners may have moved the outline inwards by a hair
+        area = min(area, float(box[2] * box[3]))
+        regions.append(Region(box, area, value, Peak(x, y, value), polygon, kind))
     return tuple(regions)
 
 
