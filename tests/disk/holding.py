@@ -16,7 +16,7 @@ def held_elsewhere(what: str, path: Path) -> Iterator["subprocess.Popen[str]"]:
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from hyperfsad.disk.locks import folder_lock, locked_file\n"
+        "from hyperfsad.disk.files import folder_lock, locked_file\n"
         f"with {what}:\n"
         "    print('held', flush=True)\n"
         "    sys.stdin.read()\n"

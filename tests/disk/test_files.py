@@ -13,7 +13,6 @@ from hyperfsad.disk.files import (
     atomic_path,
     open_regular,
     read_objects,
-    settle,
     write_file,
 )
 from hyperfsad.errors import HyperfsadError
@@ -128,15 +127,3 @@ def test_only_files_are_read_and_nothing_is_waited_for(tmp_path: Path) -> None:
     with open_regular(tmp_path / "link") as file:
         assert file.read() == b"content"
     assert list(read_objects(tmp_path / "pipe")) == []
-
-
-def test_a_finished_file_moves_to_its_place(tmp_path: Path) -> None:
-    finished, target = tmp_path / "finished", tmp_path / "ab" / "place"
-    for content in (b"first", b"second"):
-        finished.write_bytes(content)
-        settle(finished, target)
-        assert target.read_bytes() == content
-        assert not finished.exists()
-    with pytest.raises(FileNotFoundError):
-        settle(finished, target)
-    assert target.read_bytes() == b"second"

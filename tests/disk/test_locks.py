@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hyperfsad.disk.locks import folder_lock, locked_file, locked_folder
+from hyperfsad.disk.files import folder_lock, locked_file, locked_folder
 from hyperfsad.errors import HyperfsadError
 from hyperfsad.messages import Notice
 from hyperfsad.wording import COMMAND_LINE
@@ -93,11 +93,11 @@ def test_many_at_once_are_one_after_the_other(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from hyperfsad.disk import locks\n"
-        "locks.LOCK_POLL = 0.001\n"
+        "from hyperfsad.disk import files\n"
+        "files.LOCK_POLL = 0.001\n"
         "number = Path(sys.argv[1]) / 'number'\n"
         "for _ in range(50):\n"
-        "    with locks.locked_file(number, wait=True):\n"
+        "    with files.locked_file(number, wait=True):\n"
         "        number.write_text(str(int(number.read_text()) + 1))\n"
     )
     (tmp_path / "number").write_text("0")
@@ -122,7 +122,7 @@ def test_a_forked_process_keeps_no_lock(tmp_path: Path) -> None:
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from hyperfsad.disk.locks import FOLDER_LOCK, folder_lock\n"
+        "from hyperfsad.disk.files import FOLDER_LOCK, folder_lock\n"
         "lock = folder_lock(Path(sys.argv[1]))\n"
         "lock.acquire()\n"
         "if os.fork() == 0:\n"

@@ -6,8 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..disk.files import check_target
-from ..disk.locks import locked_file
+from ..disk.files import check_target, locked_file
 from ..errors import DetectorFileError, UsageError
 from ..wording import count
 from . import arguments

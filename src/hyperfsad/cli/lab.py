@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..detector.settings import PAPER_OFFLINE, SETTINGS, find_recipe
-from ..disk.locks import locked_folder
+from ..disk.files import locked_folder
 from ..errors import UsageError
 from . import arguments
 from .arguments import add_options, add_setting, chosen

@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from ..disk.locks import locked_folder
+from ..disk.files import locked_folder
 from ..errors import UsageError
 from ..messages import silent
 from . import arguments

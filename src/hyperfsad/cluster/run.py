@@ -9,8 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ..disk.files import encoded
-from ..disk.locks import locked_folder
+from ..disk.files import encoded, locked_folder
 from ..errors import HyperfsadError, UsageError, first_line
 from ..messages import Notify, silent
 from ..version import __version__

@@ -23,8 +23,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..disk.files import atomic_path, open_regular
-from ..disk.locks import locked_file
+from ..disk.files import atomic_path, locked_file, open_regular
 from ..disk.tensors import (
     Head,
     StoredTensor,

@@ -1,4 +1,9 @@
-"""Writing so that nothing is ever half there: to a temporary name, then renamed; JSON Lines."""
+"""Bytes on disk: files that appear whole or not at all, locks between processes, JSON Lines.
+
+The operating system takes a lock back when its holder dies. `filelock` takes it; its file names the
+holder for those who come later, and is removed when the work is done. A file that a killed process
+left behind blocks nobody.
+"""
 
 import contextlib
 import errno
@@ -7,13 +12,18 @@ import json
 import os
 import re
 import shutil
+import socket
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+import filelock
+
 from ..errors import HyperfsadError
+from ..messages import Notice, Notify, silent
 from ..wording.disk import WRITE_PROBLEMS
 
 FileStamp: TypeAlias = tuple[int, int]
@@ -73,23 +83,6 @@ def write_file(target: Path, content: bytes | memoryview, *, parents: bool = Fal
     """
     with atomic_path(target, parents=parents) as temporary, temporary.open("wb") as file:
         file.write(content)
-
-
-def settle(
-    finished: Path, target: Path, moving: contextlib.AbstractContextManager[Any] | None = None
-) -> None:
-    """Moves a finished file to its place on the same disk; both survive a power failure after it.
-
-    It replaces a file of that name. `moving` is held for the move alone, not while the disk
-    writes.
-    """
-    with explain_os_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with finished.open("rb+") as written:
-            os.fsync(written.fileno())
-        with moving or contextlib.nullcontext():
-            finished.replace(target)
-        sync_folder(target.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -175,13 +168,13 @@ def _require_regular(mode: int) -> None:
 
 
 def _kind(mode: int) -> str:
-    kinds: dict[str, Callable[[int], bool]] = {
-        "a folder": stat.S_ISDIR,
-        "a link": stat.S_ISLNK,
-        "a named pipe": stat.S_ISFIFO,
-        "a socket": stat.S_ISSOCK,
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFLNK: "a link",
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
     }
-    return next((name for name, is_one in kinds.items() if is_one(mode)), "a device")
+    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 @contextlib.contextmanager
@@ -237,3 +230,115 @@ def append_object(file: IO[bytes], value: Mapping[str, Any]) -> int:
 def encoded(text: str) -> bytes:
     """UTF-8; bytes of a file's name that are not Unicode become JSON's escape for them."""
     return text.encode("utf-8", errors="backslashreplace")
+
+
+FOLDER_LOCK = ".hyperfsad.lock"
+"""In an output folder, while a command writes there."""
+
+LOCK_POLL = 0.2
+"""Seconds between two attempts of a process that waits for another to finish its work."""
+
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+"""What file systems without locks answer."""
+
+
+class ProcessLock:
+    """Held from `acquire()` to `release()`, or to the end of the process, however it ends."""
+
+    def __init__(self, path: Path, target: Path) -> None:
+        """The lock's own file, and the file or folder that it protects."""
+        self.path, self._target = path, target
+        self._lock = filelock.FileLock(path, thread_local=False, on_acquired=_write_holder)
+        self._owner: int | None = None
+
+    def acquire(self, *, wait: bool = False, notify: Notify = silent) -> bool:
+        """Takes the lock; False, with a notice, where the file system has no locks.
+
+        If another process holds it, waits until it is free, or raises.
+        """
+        holder = ""
+        try:
+            with explain_os_errors(self._target):
+                try:
+                    self._lock.acquire(blocking=False)
+                except filelock.Timeout:
+                    with contextlib.suppress(OSError):
+                        holder = self.path.read_text(encoding="utf-8", errors="replace").strip()
+                    facts = {"path": self._target, "holder": holder or "unknown"}
+                    if not wait:
+                        raise HyperfsadError("target-locked", **facts) from None
+                    notify(Notice("lock-awaited", **facts))
+                    self._lock.acquire(poll_interval=LOCK_POLL)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            notify(Notice("locks-unsupported", folder=self.path.parent))
+            return False
+        self._owner = os.getpid()
+        remove_leftovers(self._target)
+        return True
+
+    def release(self) -> None:
+        """Removes the lock's file and gives the lock back; in a forked process it does nothing."""
+        owner, self._owner = self._owner, None
+        if owner != os.getpid():
+            return
+        with contextlib.suppress(OSError):  # `filelock` notices that the file has gone
+            self.path.unlink()
+        self._lock.release()
+
+    @contextlib.contextmanager
+    def held(self, *, wait: bool = False, notify: Notify = silent) -> Iterator[None]:
+        """Holds the lock for a while."""
+        self.acquire(wait=wait, notify=notify)
+        try:
+            yield
+        finally:
+            self.release()
+
+
+def _write_holder(file: int) -> None:
+    os.ftruncate(file, 0)
+    os.write(file, f"{os.getpid()} on {socket.gethostname()}\n".encode())
+
+
+def folder_lock(folder: Path) -> ProcessLock:
+    """The lock of a folder that results are written to."""
+    return ProcessLock(folder / FOLDER_LOCK, folder)
+
+
+@contextlib.contextmanager
+def locked_folder(folder: Path, *, wait: bool = False, notify: Notify = silent) -> Iterator[None]:
+    """Makes a folder and keeps others out of it; removes it again if it stays empty."""
+    with explain_os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with folder_lock(folder).held(wait=wait, notify=notify):
+            yield
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+_locked: ContextVar[frozenset[Path]] = ContextVar("_locked", default=frozenset())
+"""The files that this thread of work has locked already."""
+
+
+@contextlib.contextmanager
+def locked_file(path: Path, *, wait: bool = False, notify: Notify = silent) -> Iterator[None]:
+    """Keeps others from changing a file from before it is read until it is written again.
+
+    The file is replaced by another of its name, so the lock is on a neighbour. Within the block,
+    the same file may be locked again.
+    """
+    target = Path(os.path.realpath(path.parent)) / path.name
+    if target in _locked.get() or not target.parent.is_dir():  # writing it names that folder
+        yield
+        return
+    lock = ProcessLock(target.with_name(f".{path.name}.lock"), path)
+    with lock.held(wait=wait, notify=notify):
+        before = _locked.set(_locked.get() | {target})
+        try:
+            yield
+        finally:
+            _locked.reset(before)

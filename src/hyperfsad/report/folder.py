@@ -20,11 +20,11 @@ from ..disk.files import (
     append_object,
     atomic_path,
     explain_os_errors,
+    folder_lock,
     read_objects,
     stamp_of,
     write_file,
 )
-from ..disk.locks import folder_lock
 from ..errors import UsageError
 from ..images.loading import picture_file
 from ..messages import Notice, Notify, silent

@@ -22,10 +22,10 @@ from ..disk.files import (
     atomic_path,
     check_target,
     explain_os_errors,
+    locked_folder,
     read_objects,
     sync_folder,
 )
-from ..disk.locks import locked_folder
 from ..errors import HyperfsadError, UsageError
 from ..messages import Notice, Notify, silent
 from ..report.records import Record

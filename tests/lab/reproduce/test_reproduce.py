@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from hyperfsad.cli import main
-from hyperfsad.disk.locks import FOLDER_LOCK
+from hyperfsad.disk.files import FOLDER_LOCK
 from hyperfsad.lab.presets import PRESETS
 from hyperfsad.lab.reproduce import plan
 from hyperfsad.lab.reproduce.plan import PAPER_PRESETS

@@ -9,13 +9,16 @@ import contextlib
 import os
 import re
 import shutil
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from ...disk.files import file_sha256, settle
-from ...disk.locks import step_lock
+import filelock
+
+from ...disk.files import explain_os_errors, file_sha256, sync_folder
 from ..refusals import FullError
 
 NEW_FILE_GRACE = 600.0
@@ -39,7 +42,10 @@ class Files:
         self.incoming = folder / "incoming"
         self.images = folder / "images"
         self.detectors = folder / "detectors"
-        self._moving = step_lock(folder / MOVING if shared else None)
+        # the lock's file stays: the next step would make it again at once
+        self._moving: contextlib.AbstractContextManager[Any] = (
+            filelock.FileLock(folder / MOVING, poll_interval=0.002) if shared else threading.Lock()
+        )
 
     def prepare(self) -> None:
         """Makes the folders."""
@@ -61,7 +67,13 @@ class Files:
     def keep(self, finished: Path, target: Path) -> None:
         """Moves a file to its place; it is on the disk when this returns."""
         os.utime(finished)  # it may have waited in the queue for longer than a new file is spared
-        settle(finished, target, self._moving)
+        with explain_os_errors(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with finished.open("rb+") as written:
+                os.fsync(written.fileno())
+            with self._moving:  # not while the disk writes
+                finished.replace(target)
+            sync_folder(target.parent)
 
     def keep_detector(self, finished: Path) -> str:
         """Moves a detector file to its place; returns its hash."""

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.selectable import ForUpdateArg
 
-from ...disk.locks import folder_lock
+from ...disk.files import folder_lock
 from ...errors import UsageError
 from ...messages import Notify, silent
 from ..refusals import MissingError
