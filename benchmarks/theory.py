@@ -1,10 +1,10 @@
-"""The tables and figures of docs/theory.md, on real parts.
+"""The tables of docs/theory.md, on real parts.
 
     python benchmarks/theory.py DATA -o OUT [--products mvtec/bottle,mvtec/tile,mpdd/bracket_black]
 
 DATA holds products in the MVTec layout. The support is the first K images of train/good; coverage
 takes all good images. Every image is encoded once, at all blocks of dinov2-vits14; the tables of
-a few layers are cut from that. Figures are of the first product, with K = 2.
+a few layers are cut from that.
 """
 
 import argparse
@@ -21,10 +21,6 @@ from hyperfsad.encoders.encoder import ImageTokens
 from hyperfsad.images.reading import find_images
 from hyperfsad.lab.theorems.certificates import Certificates, certify_tokens
 from hyperfsad.lab.theorems.layerwise import Discrepancies, LayerwiseMatcher
-from hyperfsad.lab.theorems.plots import (
-    certificate_figure,
-    stability_figure,
-)
 from hyperfsad.lab.theorems.ranking import (
     LayerReport,
     cantelli,
@@ -37,9 +33,7 @@ from hyperfsad.method.memory import MemoryBank
 from hyperfsad.quality.coverage import cover_tokens
 from hyperfsad.quality.drift import monitor_drift
 from hyperfsad.quality.miss_rates import held_out_scores, token_distances
-from hyperfsad.quality.plots import coverage_figure, drift_figure
 from hyperfsad.quality.tokens import encode_images, numbers
-from hyperfsad.report.canvas import save_figure
 
 BACKBONE = "dinov2-vits14"
 SHOTS = (1, 2, 4)
@@ -104,12 +98,10 @@ def row(*cells: object) -> str:
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
-def coverage_rows(product: Product, out: Path, draw: bool) -> list[str]:
+def coverage_rows(product: Product) -> list[str]:
     cls = np.stack(product.normal_cls)[:, list(PLACES)]
     radii = np.sqrt(2 * held_out_scores(token_distances(cls)).max(axis=1)) + 1e-9
     report = cover_tokens(cls, radii=radii, names=product.normal_names, blocks=DEFAULT)
-    if draw:
-        save_figure(coverage_figure(report), out, "theory-coverage")
     rows = [
         row(
             product.name,
@@ -204,12 +196,10 @@ def set_row(product: Product, shots: int) -> str:
     return row(product.name, shots, *cells)
 
 
-def stability_rows(product: Product, shots: int, out: Path, draw: bool) -> list[str]:
+def stability_rows(product: Product, shots: int) -> list[str]:
     images = product.tokens["good"][:CHECKED] + product.tokens["bad"][:CHECKED]
     report = check_tokens(cut_bank(product.bank, shots), images, DEFAULT)
     assert report.holds
-    if draw:
-        save_figure(stability_figure(report), out, "theory-stability")
     return [
         row(
             product.name,
@@ -249,7 +239,7 @@ def extension_row(product: Product, other: Product) -> str:
     return row(product.name, cells[0], other.name, cells[1])
 
 
-def drift_lines(root: Path, product: Product, out: Path, draw: bool) -> list[str]:
+def drift_lines(root: Path, product: Product) -> list[str]:
     """Half of the good images calibrate; the others come twice, the second time darker."""
     train = find_images([str(root / "train" / "good")]).paths
     rest = train[2:] + find_images([str(root / "test" / "good")]).paths
@@ -261,8 +251,6 @@ def drift_lines(root: Path, product: Product, out: Path, draw: bool) -> list[str
             with Image.open(path) as picture:
                 ImageEnhance.Brightness(picture.convert("RGB")).enhance(0.8).save(darker[-1])
         report = monitor_drift(detector, rest[::2], [*rest[1::2], *darker])
-    if draw:
-        save_figure(drift_figure(report), out, "theory-drift")
     return [
         row(
             product.name,
@@ -283,7 +271,6 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--products", default="mvtec/bottle,mvtec/tile,mpdd/bracket_black")
     options = parser.parse_args()
-    out: Path = options.output
     names = (
         "coverage",
         "certificates",
@@ -296,11 +283,11 @@ def main() -> None:
     )
     tables: dict[str, list[str]] = {name: [] for name in names}
     products = []
-    for index, path in enumerate(options.products.split(",")):
+    for path in options.products.split(","):
         root = options.data / path
         product = Product(root)
         products.append(product)
-        tables["coverage"] += coverage_rows(product, out, index == 0)
+        tables["coverage"] += coverage_rows(product)
         for shots in SHOTS:
             good, bad = product.tokens["good"], product.tokens["bad"]
             report = certify_tokens(cut_bank(product.bank, shots), good, bad, LAM)
@@ -317,16 +304,15 @@ def main() -> None:
             deep = rank_layers(found["good"], found["bad"], LAM, DEPTH)
             tables["depth"].append(depth_row(product.name, shots, deep))
             tables["sets"].append(set_row(product, shots))
-            tables["stability"] += stability_rows(product, shots, out, index == 0 and shots == 2)
-            if index == 0 and shots == 2:
-                save_figure(certificate_figure(report, layers), out, "theory-certificates")
-        tables["drift"] += drift_lines(root, product, out, index == 0)
+            tables["stability"] += stability_rows(product, shots)
+        tables["drift"] += drift_lines(root, product)
     for place, product in enumerate(products):
         tables["extension"].append(extension_row(product, products[place - 1]))
     for name, lines in tables.items():
         print(f"\n## {name}\n")
         print("\n".join(lines))
-    (out / "theory.json").write_text(json.dumps(tables, indent=1, ensure_ascii=False))
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "theory.json").write_text(json.dumps(tables, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -39,14 +39,13 @@ def read(path: Path) -> dict[str, object]:
 def test_coverage(
     tiny: str, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told, plot = tmp_path / "coverage.json", tmp_path / "coverage.png"
+    told = tmp_path / "coverage.json"
     command = ["coverage", "--normal", str(good), "--backbone", tiny, "--resolution", "84"]
-    assert main([*command, "--json", str(told), "--plot", str(plot)]) == 0
+    assert main([*command, "--json", str(told)]) == 0
     output = capsys.readouterr().out
     report = read(told)
     assert str(report["answer"]) in output
     assert len(report["layers"]) == 3  # type: ignore[arg-type]
-    assert plot.stat().st_size > 1000
     assert main([*command, "--threshold", "0.9"]) == 1
     assert "use --recipe paper-offline" in capsys.readouterr().err
     command += ["--recipe", "paper-offline"]
@@ -60,9 +59,9 @@ def test_coverage(
 def test_certify(
     fitted: Path, good: Path, bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told, plot = tmp_path / "certificates.json", tmp_path / "certificates.png"
+    told = tmp_path / "certificates.json"
     command = ["lab", "certify", "--detector", str(fitted), "--good", str(good), "--bad", str(bad)]
-    assert main([*command, "--json", str(told), "--plot", str(plot)]) == 0
+    assert main([*command, "--json", str(told)]) == 0
     captured = capsys.readouterr()
     assert captured.err.count("is left out") == 3  # what it has learnt flatters it
     assert "of 36 pairs certified" in captured.out
@@ -75,18 +74,16 @@ def test_certify(
     scores = {result.image: result.score for result in detector.predict([good, bad])}
     gap = [[scores[a] - scores[n] for a in first["bad"]] for n in first["good"]]
     assert np.array(first["gap"]) == pytest.approx(np.array(gap), abs=1e-5)
-    assert plot.stat().st_size > 1000
 
 
 def test_stability(
     fitted: Path, bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told, plot = tmp_path / "stability.json", tmp_path / "stability.png"
+    told = tmp_path / "stability.json"
     command = ["lab", "stability", str(bad), "--detector", str(fitted)]
-    assert main([*command, "--json", str(told), "--plot", str(plot)]) == 0
+    assert main([*command, "--json", str(told)]) == 0
     assert "Every limit is kept." in capsys.readouterr().out
     assert read(told)["holds"] is True
-    assert plot.stat().st_size > 1000
     assert main([*command, "--noise", "0"]) == 1
 
 
@@ -94,9 +91,9 @@ def test_drift_over_images(
     fitted: Path, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stream = blended(tmp_path / "stream", range(40, 65), 0.6)
-    told, plot = tmp_path / "drift.json", tmp_path / "drift.png"
+    told = tmp_path / "drift.json"
     command = ["drift", "--detector", str(fitted), "--calibration", str(good)]
-    assert main([*command, "--json", str(told), "--plot", str(plot), "--", str(stream)]) == 0
+    assert main([*command, "--json", str(told), "--", str(stream)]) == 0
     output = capsys.readouterr().out
     assert "Your normal has moved" in output
     report = read(told)
@@ -104,7 +101,6 @@ def test_drift_over_images(
     assert isinstance(add, list)
     assert add
     assert all(name in output for name in add)
-    assert plot.stat().st_size > 1000
 
 
 def test_drift_over_results(

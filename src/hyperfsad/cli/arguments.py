@@ -188,9 +188,8 @@ RESULTS = f"""
     --save-maps        write anomaly maps to maps/*.npy as well
     --min-area PIXELS  leave out regions smaller than this number of pixels [0]
 """
-FIGURE_FILES = """
+JSON_FILE = """
     --json FILE.json  write all figures to this JSON file
-    --plot FILE.png   plot the figures to this file (needs hyperfsad[bench])
 """
 CLUSTER = """
     --address HOST:PORT  address of a Ray cluster (default: RAY_ADDRESS, otherwise a Ray on this

@@ -13,15 +13,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from ..errors import HyperfsadError, HyperfsadWarning
 from ..messages import Notice
 from ..version import __version__
 from ..wording import COMMAND_LINE, count, speak_as, visible
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DONE, NOTHING, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
 
@@ -296,17 +293,13 @@ def _remark(record: dict[str, Any]) -> str:
     return text if by_score else f"{text} (by a region of its map)"
 
 
-def write_figures(options: argparse.Namespace, content: Any, draw: "Callable[[], Figure]") -> None:
-    """Writes figures to the files that --json and --plot name."""
+def write_json(options: argparse.Namespace, content: Any) -> None:
+    """Writes figures to the file that --json names."""
     from ..disk.files import encoded, write_file
-    from ..report.canvas import save_figure
 
     if options.json:
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
         write_file(Path(options.json), encoded(text + "\n"))
-    if options.plot:
-        path = Path(options.plot)
-        save_figure(draw(), path.parent, path.stem, parents=False)
 
 
 def say_warnings() -> None:

@@ -19,7 +19,7 @@ from .console import (
     progress,
     say,
     show_status,
-    write_figures,
+    write_json,
 )
 from .detectors import (
     add_cluster,
@@ -205,6 +205,7 @@ def _add_speed(command: argparse.ArgumentParser) -> None:
     --shots 1,2,4  numbers of good parts to remember [1,4]
     --rounds N     rounds to measure; figures are medians [5]
     --peers A,B    other methods to time on the same tokens, or none [nearest,patchcore,subspace]
+    --plot FILE.png  plot cost against K to this file (needs hyperfsad[bench])
     """
     _add_rest(command, table)
 
@@ -213,12 +214,16 @@ def _speed(options: argparse.Namespace) -> int:
     """Measures each stage and prints the table."""
     from ..lab.drawing.charts import cost_against_shots
     from ..lab.speed import measure_speed
+    from ..report.canvas import save_figure
 
     peers = [] if options.peers == ("none",) else list(options.peers)
     report = measure_speed(new_detector(options), options.shots, options.rounds, show_status, peers)
     show_status("")
     print(report.to_text())
-    write_figures(options, report.to_json(), lambda: cost_against_shots(report))
+    write_json(options, report.to_json())
+    if options.plot:
+        path = Path(options.plot)
+        save_figure(cost_against_shots(report), path.parent, path.stem, parents=False)
     return DONE
 
 
@@ -235,7 +240,7 @@ def _add_certify(command: argparse.ArgumentParser) -> None:
 def _certify(options: argparse.Namespace) -> int:
     """Prints the certificates of Theorem 1 and the ranking bound of Theorem 2."""
     from ..lab import theorems as theory
-    from ..lab.theorems import plots, text
+    from ..lab.theorems import text
 
     good, bad = found_images(options.good), found_images(options.bad)
     detector = single_detector(options)
@@ -253,7 +258,7 @@ def _certify(options: argparse.Namespace) -> int:
         "theorem_2": layers.to_json(),
         "theorem_2_patches": patches.to_json(),
     }
-    write_figures(options, content, lambda: plots.certificate_figure(report, layers))
+    write_json(options, content)
     return exit_code(not (detector.skipped_ or good.failed or bad.failed))
 
 
@@ -269,18 +274,18 @@ def _add_stability(command: argparse.ArgumentParser) -> None:
 
 def _stability(options: argparse.Namespace) -> int:
     """Prints how far noise and more memory can change scores."""
-    from ..lab.theorems import check_stability, plots, text
+    from ..lab.theorems import check_stability, text
 
     found = found_images(options.images)
     detector = single_detector(options)
     report = check_stability(detector, progress(found.paths, "checking"), options.noise)
     print(printable_rows(text.stability_text(report)))
-    write_figures(options, report.to_json(), lambda: plots.stability_figure(report))
+    write_json(options, report.to_json())
     return exit_code(not (detector.skipped_ or found.failed))
 
 
 def _add_rest(command: argparse.ArgumentParser, table: str) -> None:
-    add_options(command, table + arguments.FIGURE_FILES)
+    add_options(command, table + arguments.JSON_FILE)
     arguments.add_recipe(command, PAPER_OFFLINE)
     arguments.add_machine(command)
 

@@ -16,7 +16,7 @@ from .console import (
     progress,
     say,
     say_all,
-    write_figures,
+    write_json,
 )
 from .detectors import (
     found_images,
@@ -142,7 +142,6 @@ def add_coverage(command: argparse.ArgumentParser) -> None:
 def coverage(options: argparse.Namespace) -> int:
     """Prints how many good images cover a new good part, and which to take."""
     from ..quality.coverage import cover_normal
-    from ..quality.plots import coverage_figure
 
     found = found_images(options.normal)
     detector = (single_detector if options.detector else new_detector)(options)
@@ -152,7 +151,7 @@ def coverage(options: argparse.Namespace) -> int:
         **chosen(options, "threshold", "radius", "chance"),
     )
     print(printable_rows(report.to_text()))
-    write_figures(options, report.to_json(), lambda: coverage_figure(report))
+    write_json(options, report.to_json())
     return exit_code(not detector.skipped_ and not found.failed)
 
 
@@ -173,7 +172,6 @@ def add_drift(command: argparse.ArgumentParser) -> None:
 def drift(options: argparse.Namespace) -> int:
     """Prints whether good parts have changed over a stream of inspections."""
     from ..quality.drift import is_results, monitor_drift, monitor_scores, read_stream
-    from ..quality.plots import drift_figure
 
     settings = chosen(options, "false_alarms", "defects")
     are_results = [is_results(source) for source in [*options.calibration, *options.stream]]
@@ -198,11 +196,11 @@ def drift(options: argparse.Namespace) -> int:
         print("Look at these images; if they show good parts, add them with hyperfsad extend:")
         for name in report.add:
             print(f"  {printable(name)}")
-    write_figures(options, report.to_json(), lambda: drift_figure(report))
+    write_json(options, report.to_json())
     return exit_code(complete)
 
 
 def _add_rest(command: argparse.ArgumentParser) -> None:
-    add_options(command, arguments.FIGURE_FILES)
+    add_options(command, arguments.JSON_FILE)
     arguments.add_recipe(command)
     arguments.add_machine(command)

@@ -15,7 +15,6 @@ from ..disk.files import write_file
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 DPI = 200
@@ -61,15 +60,6 @@ def new_figure(width: float, height: float, **options: Any) -> "Figure":
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white", **options)
     FigureCanvasAgg(figure)
     return figure
-
-
-def two_plots(height: float = 2.6, **options: Any) -> "tuple[Figure, Axes, Axes]":
-    """A figure with two plots side by side, both with a grid."""
-    figure = new_figure(6.8, height, layout="constrained")
-    left, right = figure.subplots(1, 2, **options)
-    for axes in (left, right):
-        axes.grid(True)
-    return figure, left, right
 
 
 def text_width(lines: Sequence[str], size: float | None = None) -> float:
