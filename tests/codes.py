@@ -1,6 +1,6 @@
 """Tests match an error's code and facts, not its sentence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,3 +24,8 @@ def raises(
     assert {name: error.facts.get(name) for name in facts} == facts
     assert str(error)
     del caught, error  # its frames would keep alive what the test deletes
+
+
+def codes(said: Iterable[object]) -> list[str | None]:
+    """The codes of notices, in their order; None for plain text."""
+    return [getattr(text, "code", None) for text in said]

@@ -15,6 +15,7 @@ import pytest
 
 from hyperfsad.cli import main
 from hyperfsad.cli.console import SOME_FAILED
+from tests.cli.running import refusal
 from tests.cluster.conftest import BUCKET, Gate, make_photos, rows_of
 from tests.conftest import make_picture, read_results
 from tests.waiting import until
@@ -142,15 +143,11 @@ def bucket_rows(store: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_mistakes_are_told_before_ray_is_started(
-    part: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def told(*words: object) -> str:
-        assert main(["detect", str(tmp_path), *map(str, words), "-o", str(tmp_path / "o")]) == 1
-        return capsys.readouterr().err
-
-    assert "gone does not exist." in told("--detector", tmp_path / "gone", "--on", "ray")
-    assert "every worker loads a saved detector" in told("--normal", tmp_path, "--on", "ray")
-    assert "--workers is an option of a cluster" in told("--detector", part, "--workers", 2)
-    words = ("--detector", part, "--on", "ray", "--workers", 0)
-    assert "There is at least one worker" in told(*words)
+def test_mistakes_are_told_before_ray_is_started(part: Path, tmp_path: Path) -> None:
+    for words, code in (
+        (f"--detector {tmp_path / 'gone'} --on ray", "storage-missing"),
+        (f"--normal {tmp_path} --on ray", "cluster-needs-file"),
+        (f"--detector {part} --workers 2", "cluster-option"),
+        (f"--detector {part} --on ray --workers 0", "cluster-workers"),
+    ):
+        assert refusal("detect", tmp_path, "-o", tmp_path / "o", *words.split()) == code

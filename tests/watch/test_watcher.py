@@ -22,7 +22,7 @@ from hyperfsad.errors import UsageError
 from hyperfsad.report.records import results_csv
 from hyperfsad.watch import Watcher, watch
 from hyperfsad.wording import COMMAND_LINE, worded
-from tests.codes import raises
+from tests.codes import codes, raises
 from tests.conftest import make_picture, read_results
 from tests.waiting import DEADLINE, until
 
@@ -241,21 +241,21 @@ def test_a_folder_that_comes_late_goes_away_and_comes_back(
 ) -> None:
     folder, away = tmp_path / "share", tmp_path / "away"
     with Beside(fitted, folder, out) as beside:
-        beside.wait(lambda: any("cannot be opened" in text for text in beside.said))
+        beside.wait(lambda: "watch-folder-lost" in codes(beside.said))
         folder.mkdir()
         put(folder / "1.png", 1)
         beside.wait(lambda: len(beside.results) == 1)
         folder.rename(away)
-        beside.wait(lambda: sum("cannot be opened" in text for text in beside.said) == 2)
+        beside.wait(lambda: codes(beside.said).count("watch-folder-lost") == 2)
         folder.mkdir()  # an empty place where the share was, as after a lost mount
-        beside.wait(lambda: sum("is there again" in text for text in beside.said) == 2)
+        beside.wait(lambda: codes(beside.said).count("watch-folder-back") == 2)
         folder.rmdir()
-        beside.wait(lambda: sum("cannot be opened" in text for text in beside.said) == 3)
+        beside.wait(lambda: codes(beside.said).count("watch-folder-lost") == 3)
         away.rename(folder)
         put(folder / "2.png", 2)
         beside.wait(lambda: len(beside.results) == 2)
     assert [Path(str(record["image"])).name for record in read_results(out)] == ["1.png", "2.png"]
-    assert sum("cannot be opened" in text for text in beside.said) == 3  # said once each time
+    assert codes(beside.said).count("watch-folder-lost") == 3  # said once each time
 
 
 def test_new_only_leaves_out_what_is_there_at_the_first_start(
@@ -349,7 +349,7 @@ def test_a_file_that_is_always_changing_is_left_for_the_next_time(
         stop.set()
         thread.join()
     assert results == []
-    assert f"{folder / 'latest.png'} is still being written; it is left for the next time." in said
+    assert "watch-left-for-next" in codes(said)
 
 
 def test_images_under_temporary_names_are_reported(

@@ -1,9 +1,8 @@
-"""Every code that is raised or told has one sentence on every surface, made of the facts given."""
+"""Every code that is raised or reported has one sentence on every surface, made of its facts."""
 
 import ast
 import string
 from collections.abc import Iterator
-from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 
@@ -14,51 +13,38 @@ from hyperfsad import wording
 from hyperfsad.wording import COMMAND_LINE, PYTHON, STATION, Options, sentences, worded
 
 SOURCE = Path(hyperfsad.__file__).parent
+TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py")}
 
 
 def error_kinds() -> set[str]:
     """All classes of errors, and whatever else takes a code first."""
     found = {"HyperfsadError", "Notice", "Conflict"}
-    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py")]
-    classes = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    classes = [node for tree in TREES.values() for node in tree.body]
     while more := {
         node.name
         for node in classes
-        if node.name not in found and any(ast.unparse(base) in found for base in node.bases)
+        if isinstance(node, ast.ClassDef)
+        and node.name not in found
+        and any(ast.unparse(base) in found for base in node.bases)
     }:
         found |= more
     return found
 
 
-KINDS = error_kinds()
-
-
-@dataclass(frozen=True)
-class Use:
-    """A place in the source that raises or tells a code."""
-
-    place: str
-    code: str
-    facts: frozenset[str]
-    open: bool
-    """Whether it hands on facts that cannot be read here (`**facts`)."""
-
-
-def uses() -> Iterator[Use]:
-    for file in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+def uses() -> Iterator[tuple[str, str, set[str] | None]]:
+    """Places in the source with a code and the names of its facts; None where they are not known
+    here (`**facts`, and a `Conflict` gets its settings)."""
+    kinds = error_kinds()
+    for file, tree in TREES.items():
+        for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            first = node.args[0]
-            if name in KINDS and isinstance(first, ast.Constant) and isinstance(first.value, str):
-                given = [keyword.arg for keyword in node.keywords]
-                yield Use(
-                    f"{file.relative_to(SOURCE)}:{node.lineno}",
-                    first.value,
-                    frozenset(name for name in given if name is not None),
-                    None in given or name == "Conflict",  # which is told its settings
-                )
+            code = getattr(node.args[0], "value", None)
+            if name in kinds and isinstance(code, str) and " " not in code:
+                facts = {keyword.arg for keyword in node.keywords if keyword.arg}
+                known = len(facts) == len(node.keywords) and name != "Conflict"
+                yield f"{file.relative_to(SOURCE)}:{node.lineno}", code, facts if known else None
 
 
 def needed(code: str) -> set[str]:
@@ -74,37 +60,34 @@ def needed(code: str) -> set[str]:
     return {field.split(".")[0].split("[")[0] for field in fields} - {"option"}
 
 
-USES = [use for use in uses() if " " not in use.code]
-
-
-@pytest.mark.parametrize("use", USES, ids=lambda use: f"{use.code} {use.place}")
-def test_a_code_has_a_sentence_and_its_facts(use: Use) -> None:
-    assert use.code in sentences(), use.place
-    assert use.open or needed(use.code) <= use.facts, use.place
-
-
-def test_every_sentence_is_used() -> None:
-    told = {use.code for use in USES}
-    assert set(sentences()) <= told
+def test_codes_and_sentences_fit_together() -> None:
+    used = list(uses())
+    unworded = [(place, code) for place, code, _ in used if code not in sentences()]
+    assert not unworded
+    short = [
+        (place, code, lacking)
+        for place, code, facts in used
+        if facts is not None and (lacking := needed(code) - facts)
+    ]
+    assert not short
+    assert not set(sentences()) - {code for _, code, _ in used}
 
 
 @pytest.mark.parametrize("options", [PYTHON, COMMAND_LINE, STATION], ids=["python", "cli", "page"])
-@pytest.mark.parametrize("code", sorted(sentences()))
-def test_each_surface_spells_options_its_own_way(code: str, options: Options) -> None:
-    sentence = sentences()[code]
-    if callable(sentence):
-        return  # tested beside the code that tells it
-    facts = {name: f"⟨{name}⟩" for name in needed(code)}
-    try:
-        text = worded(code, facts, options)
-    except ValueError:  # a number's format
-        text = worded(code, dict.fromkeys(facts, 2), options)
-    assert text[0] == text[0].upper()
+def test_each_surface_spells_options_its_own_way(options: Options) -> None:
     ends = (".", "?", "!", ": ⟨cause⟩")  # a cause is a sentence of its own
-    assert text.rstrip(")").endswith(ends), text
-    assert "\n" not in text
-    if options is not COMMAND_LINE:
-        assert " --" not in text, text
+    for code, sentence in sentences().items():
+        if callable(sentence):
+            continue  # tested beside the code that reports it
+        facts = {name: f"⟨{name}⟩" for name in needed(code)}
+        try:
+            text = worded(code, facts, options)
+        except ValueError:  # a number's format
+            text = worded(code, dict.fromkeys(facts, 2), options)
+        assert text[0] == text[0].upper(), code
+        assert text.rstrip(")").endswith(ends), f"{code}: {text}"
+        assert "\n" not in text, code
+        assert options is COMMAND_LINE or " --" not in text, f"{code}: {text}"
 
 
 def test_a_surface_is_chosen_once() -> None:

@@ -7,7 +7,7 @@ from . import Sentences
 
 def _passed_over(address: str, number: int, **_: object) -> str:
     files = "1 file that is not an image" if number == 1 else f"{number} files that are not images"
-    return f"{address}: {files} passed over."
+    return f"{address}: {files} skipped."
 
 
 def _ray_started(workers: int, address: str, cores: int, gpus: float, **_: object) -> str:
@@ -22,35 +22,29 @@ def _no_images(notes: Sequence[str], **_: object) -> str:
 
 CLUSTER_SENTENCES: Sentences = {
     "storage-unreachable": "{address} cannot be reached: {why}.",
-    "storage-unknown": "{address} is of a kind that fsspec does not know.",
+    "storage-unknown": "{address} names a file system that fsspec does not know.",
     "storage-missing": "{address} does not exist.",
     "storage-unreadable": "{address} cannot be read: {why}.",
     "storage-unwritable": "{address} cannot be written: {why}.",
     "storage-unlisted": "{address} cannot be listed: {why}.",
     "storage-no-match": "No file matches {pattern}.",
     "storage-passed-over": _passed_over,
-    "cluster-workers": "There is at least one worker, with at least one core.",
-    "cluster-gpus": (
-        "A worker has a share of a graphics card, or a whole number of them, not {given:g}."
-    ),
-    "cluster-part-size": "A part has at least one image, not {given}.",
+    "cluster-workers": "At least one worker with at least one core is needed.",
+    "cluster-gpus": "A worker takes a fraction of one GPU, or a whole number of GPUs, not"
+    " {given:g}.",
+    "cluster-part-size": "{option[part_size]} must be at least 1, not {given}.",
     "cluster-no-images": _no_images,
-    "cluster-worker-lost": (
-        "A worker failed, and with it the run: {why}; what is done is kept, so run it again."
-    ),
-    "benchmark-worker-failed": "A worker cannot go on ({why}).",
-    "benchmark-worker-differs": (
-        "A worker has another version of hyperfsad, other weights of {encoder} or another engine"
-        " than this machine, or does not share the folder {work}; make them the same on all."
-    ),
+    "cluster-worker-lost": "A worker failed and ended the run: {why}; finished results are kept,"
+    " so run it again.",
+    "benchmark-worker-failed": "A worker cannot continue ({why}).",
+    "benchmark-worker-differs": "A worker differs from this machine: it has another version of"
+    " hyperfsad, other weights of {encoder} or another engine, or it does not share the folder"
+    " {work}.",
     "ray-not-installed": "{option[on]} ray needs `pip install 'hyperfsad[ray]'`: {why}.",
-    "ray-not-started": "Ray does not start here: {why}.",
-    "ray-not-found": (
-        "There is no Ray at {address}: {why}; give the {option[address]} that Ray's head node"
-        " printed when it started."
-    ),
+    "ray-not-started": "Ray could not be started here: {why}.",
+    "ray-not-found": "No Ray was found at {address}: {why}; give the {option[address]} that Ray's"
+    " head node printed when it started.",
     "ray-started": _ray_started,
-    "ray-fewer-workers": (
-        "Ray has room for fewer workers now; the others start as soon as it has more."
-    ),
+    "ray-fewer-workers": "Ray has room for fewer workers at the moment; the others start when"
+    " there is more.",
 }

@@ -5,37 +5,26 @@ from . import Sentences
 _POLYGON = "a polygon such as '10,20 300,20 300,240'"
 
 DECISIONS_SENTENCES: Sentences = {
-    "part-not-found": (
-        "No part stands out from its surroundings in these pictures; the region of interest is the"
-        " whole picture."
-    ),
-    "roi-shape": (
-        "{image} is {width}×{height} pixels; the region of interest was made for pictures of"
-        " another shape ({aspect:.2f} times as wide as high)."
-    ),
-    "roi-too-small": (
-        "The region of interest touches {patches} of the {grid}×{grid} patches that the encoder"
-        " sees, and {needed} are needed; draw it larger, or choose a higher {option[resolution]}."
-    ),
+    "part-not-found": "No part stands out from its background in these pictures; the region of"
+    " interest is the whole picture.",
+    "roi-shape": "{image} is {width}×{height} pixels; the region of interest was made for pictures"
+    " of another shape ({aspect:.2f} times as wide as high).",
+    "roi-too-small": "The region of interest touches {patches} of the {grid}×{grid} patches that"
+    " the encoder sees, and {needed} are needed; draw it larger, or choose a higher"
+    " {option[resolution]}.",
     "roi-invalid": f"A region of interest is a mask, or {_POLYGON}, not {{given}}.",
     "roi-unknown": (
         f"The region of interest {{given!r}} is neither a picture that exists nor {_POLYGON}."
     ),
     "roi-mask-unusable": lambda error, **_: f"The region of interest's mask is unusable: {error}",
-    "roi-mask-shape": (
-        "The mask {mask} is {size} pixels and the first normal image is {of}; a mask has the shape"
-        " of the pictures, at any size."
-    ),
-    "roi-mask-empty": (
-        "The mask {mask} is all black or all transparent; it is bright, or opaque, where parts are"
-        " inspected."
-    ),
-    "roi-few-corners": "A polygon has at least 3 different corners, not {given}.",
-    "roi-corner-outside": (
-        "The corner {x:g},{y:g} of the region of interest lies outside the first normal image,"
-        " which has {width}×{height} pixels."
-    ),
-    "roi-encloses-nothing": "The corners of the region of interest enclose nothing.",
-    "rate-range": "The false-alarm rate lies between {least:f} and 1, not at {given}.",
+    "roi-mask-shape": "The mask {mask} is {size} pixels and the first normal image is {of}; a mask"
+    " needs the aspect ratio of the pictures, at any size.",
+    "roi-mask-empty": "The mask {mask} is all black or all transparent; it must be bright, or"
+    " opaque, where parts are inspected.",
+    "roi-few-corners": "A polygon needs at least 3 different corners, not {given}.",
+    "roi-corner-outside": "The corner {x:g},{y:g} of the region of interest lies outside the first"
+    " normal image, which has {width}×{height} pixels.",
+    "roi-encloses-nothing": "The corners of the region of interest enclose no area.",
+    "rate-range": "The false-alarm rate must be between {least:f} and 1, not {given}.",
     "no-good-parts": "There are no good parts to calibrate with.",
 }

@@ -58,8 +58,8 @@ def _outliers_left_out(names: Sequence[str], times: float, option: Options) -> s
 
 
 def _outliers_kept(names: Sequence[str], times: float, **_: object) -> str:
-    have = "has" if len(names) == 1 else "have"
-    return f"{_outliers(names, times)}and {have} a say in the threshold."
+    verb = "counts" if len(names) == 1 else "count"
+    return f"{_outliers(names, times)}and {verb} towards the threshold."
 
 
 def _above(names: Sequence[str], **_: object) -> str:
@@ -73,7 +73,7 @@ def _above(names: Sequence[str], **_: object) -> str:
 def _foreign(names: Sequence[str], **_: object) -> str:
     look, them = ("looks", "it") if len(names) == 1 else ("look", "them")
     return (
-        f"{', '.join(names)} {look} like another product than the good parts that were learnt; if"
+        f"{', '.join(names)} {look} like a different product from the good parts learnt so far; if"
         f" so, leave {them} out."
     )
 
@@ -90,235 +90,147 @@ def _no_good_part(unreadable: int, **_: object) -> str:
 
 
 DETECTOR_SENTENCES: Sentences = {
-    "detector-not-fitted": "This detector has not learnt any good part yet; call fit first.",
+    "detector-not-fitted": "This detector has not learnt any good parts yet; call fit first.",
     "notify-not-callable": "{option[notify]} must be a function, not {given}.",
-    "token-width-differs": (
-        "This detector remembers tokens of {width} numbers, and those of {encoder} have {expected};"
-        " fit it again."
-    ),
-    "encoder-fixed": (
-        "{path} was made with {encoder} and works with no other encoder; {option[backbone]} only"
-        " names the place of a folder that has moved."
-    ),
-    "encoder-folder-missing": (
-        "{path} needs the encoder folder {folder}, which does not exist; give its place with"
-        " {option[backbone]}."
-    ),
-    "nncf-missing": (
-        "8-bit pre-screening needs NNCF, which is not installed; install it with"
-        " `pip install 'hyperfsad[int8]'`."
-    ),
+    "token-width-differs": "This detector holds tokens of {width} numbers, but those of {encoder}"
+    " have {expected}; fit it again.",
+    "encoder-fixed": "{path} was made with {encoder} and works with no other encoder;"
+    " {option[backbone]} only says where its folder is now.",
+    "encoder-folder-missing": "{path} needs the encoder folder {folder}, which does not exist; say"
+    " where it is now with {option[backbone]}.",
+    "nncf-missing": "8-bit pre-screening needs NNCF, which is not installed; install it with `pip"
+    " install 'hyperfsad[int8]'`.",
     "no-good-part": _no_good_part,
     "good-part-not-finite": "{names} cannot be learnt: {cause}",
-    "result-not-finite": "{name} cannot be judged: {cause}",
+    "result-not-finite": "{name} cannot be scored: {cause}",
     "forget-unknown": "The detector has learnt none of these pictures.",
     "forget-all": "A detector keeps at least one good part; learn another one first.",
     "threshold-invalid": "The threshold must be above 0 and finite, not {given:g}.",
-    "one-product-only": "The detector knows one product only; leave {option[product]} out.",
+    "one-product-only": "The detector knows only one product; leave {option[product]} out.",
     "no-product": "There is no product to learn.",
-    "product-unnamed": (
-        "The detector knows several products ({products}); name one of them with {option[product]}."
-    ),
+    "product-unnamed": "The detector knows several products ({products}); choose one with"
+    " {option[product]}.",
     "product-without-name": "A product needs a name.",
     "product-not-learnt": "The product {product} cannot be learnt: {cause}",
-    "products-alike": (
-        "{product} looks like {other}: {nearer} of its {count} good parts could be taken for it,"
-        " and defects will be judged by the wrong one; give more good parts, or make them one"
-        " product."
-    ),
-    "rotations-one-part": (
-        "One good part cannot tell whether parts lie at any angle: its rotated copies count only"
-        " for images that they fit clearly better ({option[rotations]} 1 leaves them out)."
-    ),
-    "rotations-two-parts": (
-        "The good parts lie alike (rotated, they are {closer:.0f} % closer), but two are few:"
-        " rotated copies count only for images that they fit clearly better ({option[rotations]} 1"
-        " leaves them out)."
-    ),
-    "rotations-useless": (
-        "The good parts lie alike (rotated, they are {closer:.0f} % closer), so they are remembered"
-        " without rotated copies."
-    ),
-    "rotations-help": (
-        "The good parts lie at different angles (rotated, they are {closer:.0f} % closer): each is"
-        " remembered in {rotations} orientations ({option[rotations]} 1 leaves them as they are)."
-    ),
-    "view-tiles": (
-        "Pictures of {width}×{height} pixels are cut into {tiles} tiles, about {cost} times the"
-        " plain cost ({option[tiles]} no keeps them whole)."
-    ),
-    "view-larger": (
-        "Pictures of {width}×{height} pixels are encoded with {resolution} instead of {usual}"
-        " pixels a side, about {cost:.1f} times the plain cost ({option[resolution]} {usual}"
-        " prevents it)."
-    ),
-    "view-reduced": (
-        "Pictures of {width}×{height} pixels are reduced to {usual}×{usual}; one patch covers"
-        " {across}×{down} of their pixels. To find smaller defects, use {option[max_cost]} {cost}:"
-        " it cuts them into tiles."
-    ),
+    "products-alike": "{product} looks like {other}: {nearer} of its {count} good parts could be"
+    " mistaken for it, and their defects would be missed; give more good parts, or make them one"
+    " product.",
+    "rotations-one-part": "One good part does not show whether parts lie at any angle: its rotated"
+    " copies are used only for images that they fit clearly better ({option[rotations]} 1 turns"
+    " them off).",
+    "rotations-two-parts": "The good parts lie alike (rotation brings them {closer:.0f} % closer),"
+    " but two are few: rotated copies are used only for images that they fit clearly better"
+    " ({option[rotations]} 1 turns them off).",
+    "rotations-useless": "The good parts lie alike (rotation brings them {closer:.0f} % closer),"
+    " so they are remembered without rotated copies.",
+    "rotations-help": "The good parts lie at different angles (rotation brings them {closer:.0f} %"
+    " closer): each is remembered in {rotations} orientations ({option[rotations]} 1 turns this"
+    " off).",
+    "view-tiles": "Pictures of {width}×{height} pixels are cut into {tiles} tiles, about {cost}"
+    " times the plain cost ({option[tiles]} no keeps them whole).",
+    "view-larger": "Pictures of {width}×{height} pixels are encoded at {resolution} instead of"
+    " {usual} pixels a side, about {cost:.1f} times the plain cost ({option[resolution]} {usual}"
+    " prevents it).",
+    "view-reduced": "Pictures of {width}×{height} pixels are reduced to {usual}×{usual}; one patch"
+    " covers {across}×{down} of their pixels. To find smaller defects, use {option[max_cost]}"
+    " {cost}, which cuts them into tiles.",
     "good-parts-outliers": _outliers_left_out,
     "good-parts-outliers-kept": _outliers_kept,
     "good-parts-above": _above,
     "good-parts-foreign": _foreign,
     "good-parts-were-anomalous": _were_anomalous,
-    "one-part-decides": (
-        "At a false-alarm rate of {rate:g} with {parts} good parts, one part sets the threshold:"
-        " {name}. With {enough} parts or more, one part no longer decides."
-    ),
-    "learnt-part-outlier": (
-        "{name} stands far apart from the other good parts: compared with them it scores"
-        " {score:.3f}, each of them at most {others:.3f}. If it is a bad part, learn without it,"
-        " since it raises the threshold."
-    ),
-    "one-good-part": (
-        "One good picture says little about how good parts differ, so small defects may be missed;"
-        " two to four pictures of different parts are better."
-    ),
-    "good-parts-alike": (
-        "The {count} good pictures are almost the same, so they say little about how good parts"
-        " differ; take pictures of other parts."
-    ),
-    "inspect-needs-paths": "An inspection that writes results needs the paths of images.",
+    "one-part-decides": "At a false-alarm rate of {rate:g} with {parts} good parts, one part sets"
+    " the threshold: {name}. With {enough} parts or more, one part no longer decides.",
+    "learnt-part-outlier": "{name} stands far apart from the other good parts: compared with them"
+    " it scores {score:.3f}, each of them at most {others:.3f}. If it is a bad part, learn without"
+    " it, since it raises the threshold.",
+    "one-good-part": "One good picture says little about how good parts differ, so small defects"
+    " may be missed; two to four pictures of different parts are better.",
+    "good-parts-alike": "The {count} good pictures are almost the same, so they say little about"
+    " how good parts differ; take pictures of other parts.",
+    "inspect-needs-paths": "To write results, give the paths of the images.",
     "images-done-before": lambda count, **_: (
         f"{count} image{'' if count == 1 else 's'} done before."
     ),
-    "inspection-stopped": (
-        "Stopped after {done} of {total} images; run it again with {option[resume]} to continue."
-    ),
+    "inspection-stopped": "Stopped after {done} of {total} images; run it again with"
+    " {option[resume]} to continue.",
     "file-not-a-path": "A detector file must be given as a path, not {given}.",
     "file-missing": "There is no detector file {path}.",
     "file-is-folder": "{path} is a folder, not a detector file.",
     "file-unreadable": "{path} cannot be read: {cause}.",
-    "file-damaged": "{path} is damaged, cut short or not a detector file.",
+    "file-damaged": "{path} is damaged, truncated or not a detector file.",
     "file-not-ours": "{path} is a safetensors file, but not a hyperfsad detector.",
-    "file-other-format": (
-        "{path} has the format {format}, and this hyperfsad reads the format {known}; upgrade"
-        " hyperfsad, or fit the detector again."
-    ),
+    "file-other-format": "{path} has format {format}, and this version of hyperfsad reads format"
+    " {known}; upgrade hyperfsad, or fit the detector again.",
     "file-field-invalid": "{path} is damaged: its field {field} holds {given}.",
-    "file-not-written": "{path} is not written, since nobody could read it: {cause}.",
-    "file-holds-products": (
-        "{path} holds several products, and this needs a detector of one; in Python, use"
-        " ProductDetector.load or load_detector."
-    ),
-    "file-not-products": (
-        "{path} holds a detector of one product; in Python, use HyperFSAD.load or load_detector."
-    ),
-    "file-not-cascade": (
-        "{path} holds a detector without 8-bit pre-screening; in Python, use load_detector."
-    ),
+    "file-not-written": "{path} was not written, because it could not be read again: {cause}.",
+    "file-holds-products": "{path} holds several products, but a detector of one product is"
+    " needed; in Python, use ProductDetector.load or load_detector.",
+    "file-not-products": "{path} holds a detector of one product; in Python, use HyperFSAD.load or"
+    " load_detector.",
+    "file-not-cascade": "{path} holds a detector without 8-bit pre-screening; in Python, use"
+    " load_detector.",
     "setting-invalid": _setting_invalid,
-    "tiles-with-rotations": (
-        "Tiles are compared near their own place, and parts that lie at any angle have none; leave"
-        " {option[tiles]} or {option[rotations]} out."
-    ),
-    "tiles-with-roi": (
-        "Tiles do not know a region of interest; leave {option[tiles]} or {option[roi]} out."
-    ),
-    "tiles-with-int8": (
-        "The engine openvino-int8 is calibrated on whole pictures, and tiles are parts of them;"
-        " leave {option[tiles]} and {option[max_cost]} out, or choose another {option[engine]}."
-    ),
-    "engine-with-device": (
-        "The engine {engine} works on the CPU, not on {device}; set {option[device]} to cpu or"
-        " {option[engine]} to torch."
-    ),
-    "precision-of-detector": (
-        "The detector was fitted in {fitted_in}, and its memory and thresholds hold for that alone;"
-        " leave {option[engine]} out, or fit a detector again with the engine {engine}."
-    ),
-    "exported-with-machine": (
-        "An exported model runs its own encoder on the CPU; leave {option[engine]} and"
-        " {option[device]} out."
-    ),
-    "hypergraph-with-tiles": (
-        "With tiles, each tile has normal patches of its own and tiles overlap, so an image has no"
-        " single hypergraph; fit a detector without {option[tiles]}, or explain one place."
-    ),
-    "compact-with-tiles": (
-        "Tiles are compared near their own place, so there is nothing to make compact; leave"
-        " {option[memory]} out, or {option[tiles]} and {option[max_cost]}."
-    ),
-    "compact-with-lookup": (
-        "The effect of a compact memory is known for sparsemax alone; leave {option[memory]} or"
-        " {option[lookup]} out."
-    ),
-    "products-with-roi": (
-        "A mask or polygon is the region of one product; with several products, {option[roi]} must"
-        " be auto."
-    ),
-    "products-with-tiles": (
-        "A detector of several products does not cut images into tiles; leave {option[tiles]} out,"
-        " or fit one detector for each product."
-    ),
-    "products-with-max-cost": (
-        "{option[max_cost]} chooses the view of one product; with several products, give"
-        " {option[resolution]}."
-    ),
-    "products-with-compact": (
-        "A compact memory is for one product; with several products, leave {option[memory]} out."
-    ),
-    "products-with-int8": (
-        "The engine openvino-int8 is calibrated on one product; with several products, choose"
-        " another {option[engine]}, or fit one detector for each."
-    ),
-    "products-with-fast": (
-        "8-bit pre-screening is for a detector of one product; leave {option[categories]} or"
-        " {option[fast]} out."
-    ),
-    "cascade-with-tiles": (
-        "8-bit pre-screening sees whole pictures, and tiles are there to see more; leave"
-        " {option[fast]} out, or {option[tiles]} and {option[max_cost]}."
-    ),
-    "cascade-with-compact": (
-        "8-bit pre-screening and a compact memory serve the same purpose; leave {option[fast]} or"
-        " {option[memory]} out."
-    ),
-    "cascade-with-roi": (
-        "8-bit pre-screening does not know a region of interest; leave {option[fast]} or"
-        " {option[roi]} out."
-    ),
-    "cascade-with-int8": (
-        "8-bit pre-screening needs a full detector of higher precision; leave {option[fast]} out,"
-        " or choose another {option[engine]}."
-    ),
-    "export-with-fast": (
-        "A graph holds one detector, and this file holds a fast one and a full one; fit it without"
-        " {option[fast]}."
-    ),
-    "export-with-products": (
-        "A graph holds one product, and this detector knows several; fit a detector of one."
-    ),
-    "export-with-tiles": (
-        "A graph takes whole pictures of a fixed size, and this detector cuts them into tiles; fit"
-        " one without {option[tiles]}."
-    ),
-    "export-with-roi": (
-        "A region of interest is cut out of pictures before they are resized, which a graph cannot"
-        " do; fit a detector without {option[roi]}."
-    ),
-    "export-with-compact": (
-        "A graph compares with the whole memory, and this detector with a part of it; fit one"
-        " without {option[memory]}."
-    ),
-    "export-with-lookup": (
-        "A graph weights patches with sparsemax, and this detector with {lookup}; fit one without"
-        " {option[lookup]}."
-    ),
-    "theory-with-recipe": (
-        "The theory holds for the paper's algorithm, not for the recipe {recipe}; use"
-        " {option[recipe]} paper-offline."
-    ),
-    "theory-with-tiles": (
-        "The theory holds for whole images; use a detector that was fitted without {option[tiles]}."
-    ),
-    "theory-with-compact": (
-        "The theory holds for the whole memory, and this one is compact; use a detector that was"
-        " fitted without {option[memory]}."
-    ),
-    "theory-with-roi": (
-        "The theory holds for whole pictures, and this detector has a region of interest; use one"
-        " that was fitted without {option[roi]}."
-    ),
+    "tiles-with-rotations": "Tiles are compared with normal tiles at the same place, which parts"
+    " at any angle do not have; leave {option[tiles]} or {option[rotations]} out.",
+    "tiles-with-roi": "Tiles do not support a region of interest; leave {option[tiles]} or"
+    " {option[roi]} out.",
+    "tiles-with-int8": "The engine openvino-int8 is calibrated on whole pictures, and tiles are"
+    " parts of them; leave {option[tiles]} and {option[max_cost]} out, or choose another"
+    " {option[engine]}.",
+    "engine-with-device": "The engine {engine} runs on the CPU, not on {device}; set"
+    " {option[device]} to cpu or {option[engine]} to torch.",
+    "precision-of-detector": "The detector was fitted in {fitted_in}, and its memory and"
+    " thresholds are valid only for that; leave {option[engine]} out, or fit a detector again with"
+    " the engine {engine}.",
+    "exported-with-machine": "An exported model runs its own encoder on the CPU; leave"
+    " {option[engine]} and {option[device]} out.",
+    "hypergraph-with-tiles": "With tiles, each tile has normal patches of its own and tiles"
+    " overlap, so an image has no single hypergraph; fit a detector without {option[tiles]}, or"
+    " explain one place.",
+    "compact-with-tiles": "Tiles are compared with normal tiles at the same place, so their memory"
+    " cannot be made compact; leave {option[memory]} out, or {option[tiles]} and"
+    " {option[max_cost]}.",
+    "compact-with-lookup": "The effect of a compact memory is known for sparsemax only; leave"
+    " {option[memory]} or {option[lookup]} out.",
+    "products-with-roi": "A mask or polygon is the region of one product; with several products,"
+    " {option[roi]} must be auto.",
+    "products-with-tiles": "A detector of several products does not cut images into tiles; leave"
+    " {option[tiles]} out, or fit one detector for each product.",
+    "products-with-max-cost": "{option[max_cost]} chooses the view of one product; with several"
+    " products, give {option[resolution]}.",
+    "products-with-compact": "A compact memory works for one product; with several products, leave"
+    " {option[memory]} out.",
+    "products-with-int8": "The engine openvino-int8 is calibrated on one product; with several"
+    " products, choose another {option[engine]}, or fit one detector for each.",
+    "products-with-fast": "8-bit pre-screening works for one product; leave {option[categories]}"
+    " or {option[fast]} out.",
+    "cascade-with-tiles": "8-bit pre-screening works on whole pictures; leave {option[fast]} out,"
+    " or {option[tiles]} and {option[max_cost]}.",
+    "cascade-with-compact": "8-bit pre-screening and a compact memory serve the same purpose;"
+    " leave {option[fast]} or {option[memory]} out.",
+    "cascade-with-roi": "8-bit pre-screening does not support a region of interest; leave"
+    " {option[fast]} or {option[roi]} out.",
+    "cascade-with-int8": "8-bit pre-screening needs a full detector of higher precision; leave"
+    " {option[fast]} out, or choose another {option[engine]}.",
+    "export-with-fast": "A graph holds one detector, and this file holds two, 8-bit and full; fit"
+    " one without {option[fast]}.",
+    "export-with-products": "A graph holds one product, and this detector knows several; fit a"
+    " detector of one.",
+    "export-with-tiles": "A graph takes whole pictures of a fixed size, and this detector cuts"
+    " them into tiles; fit one without {option[tiles]}.",
+    "export-with-roi": "A region of interest is cut out of pictures before they are resized, which"
+    " a graph cannot do; fit a detector without {option[roi]}.",
+    "export-with-compact": "A graph compares with the whole memory, but this detector's is"
+    " compact; fit one without {option[memory]}.",
+    "export-with-lookup": "A graph weights patches with sparsemax, and this detector with"
+    " {lookup}; fit one without {option[lookup]}.",
+    "theory-with-recipe": "The theory holds for the paper's algorithm, not for the recipe"
+    " {recipe}; use {option[recipe]} paper-offline.",
+    "theory-with-tiles": "The theory holds for whole images; use a detector that was fitted"
+    " without {option[tiles]}.",
+    "theory-with-compact": "The theory holds for the whole memory, and this one is compact; use a"
+    " detector that was fitted without {option[memory]}.",
+    "theory-with-roi": "The theory holds for whole pictures, and this detector has a region of"
+    " interest; use one that was fitted without {option[roi]}.",
 }

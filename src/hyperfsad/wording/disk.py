@@ -27,7 +27,7 @@ def _write_failed(path: Path, error: int, **_: Any) -> str:
 
 
 def _locked(path: Path, holder: str, **_: Any) -> str:
-    doing = f"at work in {path}" if path.is_dir() else f"changing {path}"
+    doing = f"writing to {path}" if path.is_dir() else f"changing {path}"
     return f"Another process ({holder}) is {doing}"
 
 
@@ -54,6 +54,6 @@ DISK_SENTENCES: Sentences = {
     "lock-awaited": _lock_awaited,
     "locks-unsupported": "{folder} is on a file system without locks; make sure that no other"
     " process writes there.",
-    "header-too-large": "The names and numbers of these images take {given_mb:.1f} MB, and a file"
-    " has room for {limit_mb:.1f} MB of them; learn fewer images.",
+    "header-too-large": "The names and numbers of these images take {given_mb:.1f} MB, but a file"
+    " has room for {limit_mb:.1f} MB; learn fewer images.",
 }

@@ -79,14 +79,14 @@ def _weights_verdict(
 
 ENCODERS_SENTENCES: Sentences = {
     "encoder-unknown": "{given!r} is neither a known encoder ({known}) nor a local folder.",
-    "layers-range": "{encoder} has the layers 1 to {depth}; {given} was asked for.",
-    "resolution-multiple": "The resolution of {encoder} must be a multiple of {patch}, not {given};"
-    " the nearest are {lower} and {upper}.",
-    "threads-range": "The number of threads is 1 to {limit}, not {given}.",
-    "device-unavailable": "The device {device} is not available here; there is: {available}.",
+    "layers-range": "{encoder} has layers 1 to {depth}, not {given}.",
+    "resolution-multiple": "The resolution of {encoder} must be a multiple of {patch}, not"
+    " {given}; the nearest are {lower} and {upper}.",
+    "threads-range": "The number of threads must be 1 to {limit}, not {given}.",
+    "device-unavailable": "The device {device} is not available here; available: {available}.",
     "device-forked": "A graphics card does not survive a fork: start processes with"
     ' multiprocessing.get_context("spawn"), or load the detector in each of them.',
-    "engine-unknown": "The engine is one of {known}, not {given!r}.",
+    "engine-unknown": "The engine must be one of {known}, not {given!r}.",
     "engine-not-installed": "The engine {engine} is not installed; install it with `pip install"
     " 'hyperfsad[{extra}]'`, or set {option[engine]} to torch.",
     "encoder-not-finite": "The encoder {encoder} produced NaN or infinity, so its weights or this"
@@ -97,8 +97,8 @@ ENCODERS_SENTENCES: Sentences = {
     " openvino, which is float32.",
     "encoder-precision": "This detector was fitted in {precision}, and the encoder computes in"
     " {given}; its scores and thresholds would be wrong. Fit it again with the engine {engine}.",
-    "encoder-of-another-detector": "This detector has an {precision} encoder of its own, calibrated"
-    " on its good parts; it cannot take that of another detector.",
+    "encoder-of-another-detector": "This detector has an {precision} encoder of its own,"
+    " calibrated on its good parts; it cannot take that of another detector.",
     "encoder-weights": "This detector was made with other weights of {encoder} than those on this"
     " machine; its scores would be wrong. Fit it again.",
     "int8-without-detector": "The engine openvino-int8 is calibrated on the good parts of one"
@@ -110,9 +110,9 @@ ENCODERS_SENTENCES: Sentences = {
     " `pip install 'hyperfsad[int8]'`.",
     "openvino-broken": "OpenVINO cannot be loaded: {reason}.",
     "openvino-preparing": "Preparing {encoder} for OpenVINO (once).",
-    "openvino-not-kept": "The model for OpenVINO is not kept, and is prepared at every start"
-    " ({error}).",
-    "openvino-disk": "OpenVINO needs room for a file: {reason}.",
+    "openvino-not-kept": "The OpenVINO model could not be stored and is prepared again at every"
+    " start ({error}).",
+    "openvino-disk": "OpenVINO needs disk space: {reason}.",
     "openvino-forked": "OpenVINO does not survive a fork: start processes with"
     ' multiprocessing.get_context("spawn"), or choose the engine torch.',
     "openvino-failed": "OpenVINO cannot run {encoder}: {reason}.",
@@ -129,7 +129,7 @@ ENCODERS_SENTENCES: Sentences = {
     "weights-of-another-encoder": _weights_of_another_encoder,
     "weights-unreadable": "The weights in {path} cannot be read: {reason}.",
     "weights-incomplete": "The weights in {folder} lack {tensor} ({count} in all).",
-    "weights-files": "{folder} should hold one safetensors file, and holds {count}.",
+    "weights-files": "{folder} must hold one safetensors file, not {count}.",
     "weights-unexpected": "{path} is not the file that hyperfsad knows: its sha256 is"
     " {found:.16}…, expected {expected:.16}…; delete {home} and run `hyperfsad encoders fetch"
     " {encoder}`.",

@@ -3,49 +3,32 @@
 from . import Sentences
 
 EXPORT_SENTENCES: Sentences = {
-    "batch-range": "{option[batch_size]} is at least 1, not {given}.",
+    "batch-range": "{option[batch_size]} must be at least 1, not {given}.",
     "export-kind": "A detector is exported to {known}, not to {given!r}.",
     "export-exists": "{folder} exists already; remove it or give another name.",
-    "export-other-weights": (
-        "This detector was made with other weights of {encoder} than those on this machine, so its"
-        " scores would be wrong; fit it again."
-    ),
-    "export-precision": (
-        "This detector was fitted in {own}, and its memory and thresholds hold for that alone; fit"
-        " it with {option[engine]} {engine}, then export it."
-    ),
-    "export-half-precision": (
-        "A graph computes in one kind of floating number, and matching needs float32; export a"
-        " detector that was fitted with openvino or openvino-int8, not in {own}."
-    ),
+    "export-other-weights": "This detector was made with other weights of {encoder} than those on"
+    " this machine, so its scores would be wrong; fit it again.",
+    "export-precision": "This detector was fitted in {own}, and its memory and thresholds are"
+    " valid only for that; fit it with {option[engine]} {engine}, then export it.",
+    "export-half-precision": "A graph computes in one floating-point type, and matching needs"
+    " float32; export a detector that was fitted with openvino or openvino-int8, not in {own}.",
     "export-int8-kind": "An encoder in int8 runs with OpenVINO, not with {kind}; choose openvino.",
-    "export-uneven-orientations": (
-        "The good parts of this detector are remembered in different numbers of orientations; fit"
-        " it again."
-    ),
-    "export-too-large": (
-        "The model would have {gigabytes:.1f} GB, and a graph holds {most:.1f}; fit a detector on"
-        " fewer good parts or orientations."
-    ),
+    "export-uneven-orientations": "This detector holds its good parts in different numbers of"
+    " orientations; fit it again.",
+    "export-too-large": "The model would have {gigabytes:.1f} GB, and a graph holds {most:.1f};"
+    " fit a detector on fewer good parts or orientations.",
     "export-failed": "The detector cannot be exported: {reason}.",
-    "export-differs": (
-        "The exported model is off by {by:.1g} on this machine, where at most {most:g} is rounding;"
-        " nothing was written."
-    ),
+    "export-differs": "The exported model is off by {by:.1g} on this machine, where at most"
+    " {most:g} is rounding; nothing was written.",
     "card-unreadable": "{file} cannot be read ({reason}), so its folder is not an exported model.",
     "card-damaged": "{file} is damaged: {reason}.",
-    "card-newer": "{file} has the format {given}, this version reads {known}; update hyperfsad.",
+    "card-newer": "{file} has format {given}, and this version reads {known}; update hyperfsad.",
     "export-unreadable": "{file} cannot be read: {reason}.",
-    "export-changed": (
-        "{file} is not the file that was exported: its sha256 differs from that in {card}; export"
-        " the detector again."
-    ),
-    "runtime-missing": (
-        "{folder} runs with {package}, which is not installed; install it with `pip install"
-        " {package}`."
-    ),
+    "export-changed": "{file} is not the file that was exported: its sha256 differs from that in"
+    " {card}; export the detector again.",
+    "runtime-missing": "{folder} runs with {package}, which is not installed; install it with `pip"
+    " install {package}`.",
     "export-not-runnable": "{folder} cannot be run: {reason}.",
-    "pixels-shape": (
-        "The model takes uint8 of the shape (images, {side}, {side}, 3), not {type} of {shape}."
-    ),
+    "pixels-shape": "The model takes uint8 of the shape (images, {side}, {side}, 3), not {type} of"
+    " {shape}.",
 }

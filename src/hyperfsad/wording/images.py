@@ -51,7 +51,7 @@ IMAGES_SENTENCES: Sentences = {
     "image-path": "{name!r} is not the path of a file.",
     "image-link": "{name} is a broken link.",
     "image-empty": "{name} is empty (0 bytes).",
-    "image-unsupported": "{name} is not an image, or of a kind that is not supported.",
+    "image-unsupported": "{name} is not an image, or its format is not supported.",
     "image-unreadable": "{name} cannot be read: {reason}.",
     "image-damaged": "{name} is damaged: {reason}.",
     "image-memory": "{name} does not fit into memory.",
@@ -59,16 +59,17 @@ IMAGES_SENTENCES: Sentences = {
     "image-too-large": "{name} is too large: it has over {megapixels:.0f} million pixels.",
     "image-mode": "{name} has the colour mode {mode}, which is not supported; save it as RGB.",
     "image-grey-range": "{name} has grey values outside 0 to 65535; save it as 8 or 16 bit.",
-    "image-float-range": "{name} has float values outside 0 to 1; scale all images alike before.",
+    "image-float-range": "{name} has float values outside 0 to 1; scale all images in the same way"
+    " first.",
     "image-not-finite": "{name} contains NaN or infinity.",
     "array-shape": "{name} has the shape {shape}; expected (H, W) or (H, W, 3).",
     "array-type": "{name} has the type {type}; expected uint8, uint16 or float.",
-    "tensor-shape": "{name} has the shape {shape}; expected one image: (H, W), (C, H, W) or"
-    " (H, W, C).",
-    "tensor-channels": "{name} has the shape {shape}, and either end could be its channels; give an"
-    " array (H, W, C) instead.",
+    "tensor-shape": "{name} has the shape {shape}; expected one image: (H, W), (C, H, W) or (H, W,"
+    " C).",
+    "tensor-channels": "{name} has the shape {shape}, and either end could be its channels; give"
+    " an array (H, W, C) instead.",
     "tensor-type": "{name} has the type {type}; expected uint8, or float from 0 to 1.",
-    "picture-suffix": "{name}: the name of a picture ends with .jpg or .png.",
+    "picture-suffix": "{name}: the name of a picture must end with .jpg or .png.",
     "folder-without-images": _folder_without_images,
     "files-ignored": _files_ignored,
     "folder-unreadable": "{folder} cannot be opened: {reason}.",
@@ -79,8 +80,8 @@ IMAGES_SENTENCES: Sentences = {
     "image-repeated": _repeated,
     "products-not-a-folder": "{path} is not a folder; give a folder with one folder for each"
     " product.",
-    "products-without-folders": "{folder} holds no folders; put the good parts of each product into"
-    " a folder of its own.",
+    "products-without-folders": "{folder} holds no folders; put the good parts of each product"
+    " into a folder of its own.",
     "products-loose-images": _loose_images,
     "product-with-defects": "{folder} holds a folder train and a folder test, as data sets with"
     " defects do; the folder of a product holds good parts only.",

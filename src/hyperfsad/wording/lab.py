@@ -57,20 +57,18 @@ def _winclip_unavailable(encoder: str, reasons: Mapping[str, str], **_: Any) -> 
 
 
 LAB_SENTENCES: Sentences = {
-    "winclip-without-text": "{encoder} has no text tower; WinCLIP needs a CLIP with both towers and"
-    " its tokenizer: clip-vitb16-text or clip-vitl14-336 from the hub, or a folder with"
+    "winclip-without-text": "{encoder} has no text tower; WinCLIP needs a CLIP with both towers"
+    " and its tokenizer: clip-vitb16-text or clip-vitl14-336 from the hub, or a folder with"
     " config.json, safetensors weights and tokenizer files.",
     "winclip-unavailable": _winclip_unavailable,
     "tokenizer-missing": "{folder} holds no tokenizer; WinCLIP needs the tokenizer files of its"
     " CLIP.",
     "tokenizer-unreadable": "The tokenizer in {folder} cannot be read: {reason}.",
-    "category-unknown": (
-        "{folder} has no category {unknown} of {dataset}; the categories are {known}."
-    ),
+    "category-unknown": "{folder} has no category {unknown} of {dataset}; the categories are"
+    " {known}.",
     "dataset-not-here": _dataset_not_here,
-    "dataset-root-not-a-folder": (
-        "{folder} is not a folder; name the folder that holds the data set {name}."
-    ),
+    "dataset-root-not-a-folder": "{folder} is not a folder; name the folder that holds the data"
+    " set {name}.",
     "dataset-unknown": "The data set {name} is unknown; known are {known}.",
     "no-normal-images": "{folder} holds no normal images; expected them in {expected}.",
     "split-file-missing": _SPLIT + "{file} does not exist; complete the copy of the data set.",
@@ -86,10 +84,8 @@ LAB_SENTENCES: Sentences = {
     "split-unreadable": "{table} cannot be read: {reason}.",
     "absent-dataset": _absent_dataset,
     "absent-encoder": lambda encoder, error, **_: f"The encoder {encoder} is not used: {error}",
-    "absent-figures": (
-        "Figures are not drawn: matplotlib or scikit-learn is not installed; run pip install"
-        " 'hyperfsad[bench]'."
-    ),
+    "absent-figures": "Figures are not drawn: matplotlib or scikit-learn is not installed; run pip"
+    " install 'hyperfsad[bench]'.",
     "absent-preset": (
         lambda preset, encoder, error, **_: (
             f"The preset {preset} is not run with {encoder}: {error}"
@@ -97,54 +93,42 @@ LAB_SENTENCES: Sentences = {
     ),
     "bubble-time": "The time of {method} is {given} ms; a bubble needs more than 0.",
     "images-to-score": _images_to_score,
-    "import-ambiguous": (
-        "{file}, line {line}: {image} may mean {first} or {second}; write more of the path."
-    ),
+    "import-ambiguous": "{file}, line {line}: {image} could be {first} or {second}; write more of"
+    " the path.",
     "import-incomplete": _import_incomplete,
-    "import-map": (
-        "{map} holds {problem}; a map is a grid of finite numbers, or a grey picture of 8 or 16"
-        " bits."
-    ),
+    "import-map": "{map} holds {problem}; a map is a grid of finite numbers, or a grey picture of"
+    " 8 or 16 bits.",
     "import-map-missing": "The map {map} of {image} does not exist.",
     "import-map-unreadable": "The map {map} cannot be read: {reason}.",
-    "import-maps-incomplete": (
-        "{folder} has no map for {image}, though {map} exists; give all images of the category a"
-        " map, or none."
-    ),
+    "import-maps-incomplete": "{folder} has no map for {image}, though {map} exists; give all"
+    " images of the category a map, or none.",
     "import-name-twice": "{name} is imported twice; give each import a name of its own.",
     "import-no-image": "{file} names no test image of the data sets that are measured here.",
-    "import-score": (
-        "{file}, line {line}: the score of {image} is {given!r}; expected a finite number."
-    ),
+    "import-score": "{file}, line {line}: the score of {image} is {given!r}; expected a finite"
+    " number.",
     "import-shots": "{file} has no scores with {shots} shots; choose others with {option[shots]}.",
     "import-twice": "{file}, line {line}: {image} was scored in line {first} already; keep one.",
     "import-unnamed": "{file}, line {line}: the image is not named.",
-    "import-unreadable": (
-        "{file} cannot be read ({reason}); expected a table with the columns image and score."
-    ),
+    "import-unreadable": "{file} cannot be read ({reason}); expected a table with the columns"
+    " image and score.",
     "import-whole-number": "{file}, line {line}: {name} is {given!r}; expected a whole number.",
     "maps-not-finite": "The maps of {method} hold NaN or infinity.",
     "no-maps-to-draw": "No image has a map of {method}, so there is nothing to draw.",
     "nothing-to-draw": "The figure has nothing to draw.",
     "nothing-to-time": "Timing needs at least one category and one encoder.",
     "preset": "The preset {given!r} is unknown; known are {known}.",
-    "preset-recipe": (
-        "The preset {preset} varies the paper's algorithm; {option[recipe]} must be paper-offline"
-        " or paper, not {given}."
-    ),
+    "preset-recipe": "The preset {preset} varies the paper's algorithm; {option[recipe]} must be"
+    " paper-offline or paper, not {given}.",
     "published-average": "An average takes one row of one method for each data set.",
     "published-field": "Published rows are chosen by {known}, not {given!r}.",
     "published-table": "The published tables are {known}, not {given!r}.",
     "running-preset": "{number} of {count}: {title}.",
-    "shots-rounds": (
-        "{option[shots]} and {option[rounds]} must be at least 1, not {shots} and {rounds}."
-    ),
+    "shots-rounds": "{option[shots]} and {option[rounds]} must be at least 1, not {shots} and"
+    " {rounds}.",
     "shots-runs": "{option[shots]} and {option[runs]} must be at least 1, not {shots} and {runs}.",
     "speed-peer": "The peers to compare with are {known}, not {given!r}.",
-    "suite-file": (
-        '{path} must be JSON such as {{"datasets": {{"mvtec": "folder"}}, "encoders":'
-        ' ["dinov2-vits14"]}}: {reason}.'
-    ),
+    "suite-file": '{path} must be JSON such as {{"datasets": {{"mvtec": "folder"}}, "encoders":'
+    ' ["dinov2-vits14"]}}: {reason}.',
     "suite-unusable": (
         lambda kind, file, reasons, **_: f"None of the {kind} of {file} can be used. {reasons}"
     ),
@@ -152,26 +136,18 @@ LAB_SENTENCES: Sentences = {
     + _ENTRY
     + ".",
     "supports-file": '{path} must be JSON such as {{"supports": [' + _ENTRY + "]}}: {reason}.",
-    "supports-images": (
-        "{path}, entry {entry}: {shots} shots need {shots} different image names, not {given}."
-    ),
-    "supports-missing": (
-        "{path} names no supports of {dataset}/{category} for run {run} and {shots} shots; add"
-        " them, or leave the category out."
-    ),
-    "supports-name": (
-        "{path}, entry {entry}: {dataset}/{category} has {found} good images named {name}; name"
-        " exactly one."
-    ),
-    "supports-twice": (
-        "{path}, entry {entry}: {dataset}/{category} has another list for run {run} and {shots}"
-        " shots; keep one."
-    ),
+    "supports-images": "{path}, entry {entry}: {shots} shots need {shots} different image names,"
+    " not {given}.",
+    "supports-missing": "{path} names no supports of {dataset}/{category} for run {run} and"
+    " {shots} shots; add them, or leave the category out.",
+    "supports-name": "{path}, entry {entry}: {dataset}/{category} has {found} good images named"
+    " {name}; name exactly one.",
+    "supports-twice": "{path}, entry {entry}: {dataset}/{category} has another list for run {run}"
+    " and {shots} shots; keep one.",
     "table-heading": "Two columns of the table {table!r} have the same heading.",
     "table-row": "The row {row!r} of the table {table!r} has {found} cells for {expected} columns.",
     "tokens-not-stored": lambda error, **_: f"Tokens are no longer stored on disk: {error}",
-    "too-few-good-images": (
-        "{dataset}/{category} has {found} different good images; {needed} shots need {needed}."
-    ),
+    "too-few-good-images": "{dataset}/{category} has {found} different good images; {needed} shots"
+    " need {needed}.",
     "tsne-images": "{category} has {found} images; t-SNE needs at least {needed}.",
 }

@@ -10,11 +10,9 @@ def _unknown_option(peer: str, given: str, known: Sequence[str], **_: object) ->
 
 
 PEERS_SENTENCES: Sentences = {
-    "peer-unknown": "The peer is one of {known}, not {given!r}.",
+    "peer-unknown": "The peer must be one of {known}, not {given!r}.",
     "peer-option-unknown": _unknown_option,
     "peer-option-range": "{peer} needs {expected}, not {given}.",
-    "winclip-resolution": (
-        "WinCLIP needs 3×3 patches; with {encoder} that is a resolution of {least} or more, not"
-        " {given}."
-    ),
+    "winclip-resolution": "WinCLIP needs 3×3 patches; with {encoder} that is a resolution of"
+    " {least} or more, not {given}.",
 }

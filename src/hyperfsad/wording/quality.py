@@ -12,73 +12,49 @@ def _threshold_not_positive(given: float, product: str, **_: object) -> str:
 
 
 QUALITY_SENTENCES: Sentences = {
-    "advice-too-few": (
-        "Advice needs at least two different good parts, not {given}: one is learnt, the other is"
-        " judged. Four or more are better."
-    ),
+    "advice-too-few": "Advice needs at least two different good parts, not {given}: it learns one"
+    " and inspects the other. Four or more are better.",
     "all-images-in-output": "All images lie in the output folder {folder}.",
     "anomalous-without-mask": "{image} is anomalous and has no mask to compare its map with.",
     "both-good-and-bad": "{image} is named as good and as bad; name it once.",
-    "coverage-needs-one-rotation": (
-        "Coverage counts pictures as they are, and this detector also remembers them rotated; use"
-        " a detector fitted with {option[rotations]} 1."
-    ),
-    "coverage-threshold-low": (
-        "The map of a usual good part alone exceeds the threshold {threshold:.3f}"
-        " (λ times {level:.3f}); use a higher one."
-    ),
+    "coverage-needs-one-rotation": "Coverage counts pictures as they are, but this detector also"
+    " holds rotated copies; use a detector fitted with {option[rotations]} 1.",
+    "coverage-threshold-low": "The map of a usual good part alone exceeds the threshold"
+    " {threshold:.3f} (λ times {level:.3f}); use a higher one.",
     "coverage-too-few": "Coverage needs at least 3 different normal images, not {given}.",
-    "coverage-without-cls": (
-        "With λ = 1 the CLS token does not count, so there is nothing to cover."
-    ),
-    "drift-calibration-not-finite": (
-        "A calibration score is NaN or infinite; leave that image out."
-    ),
+    "coverage-without-cls": "With λ = 1 the CLS token does not count, so there is nothing to"
+    " cover.",
+    "drift-calibration-not-finite": "A calibration score is NaN or infinite; leave that image out.",
     "drift-defects-range": "{option[defects]} must be at least 0 and below 1, not {given}.",
     "drift-empty-stream": "The stream contains no inspections.",
     "drift-too-few": "Drift needs at least {least} calibration images, not {given}.",
-    "maps-shape": (
-        "The maps have the shape {maps} and the masks {masks}; both must be (images, height,"
-        " width)."
-    ),
-    "mask-shape": (
-        "The mask {mask} is {mask_size} and its image {image} is {size}; a mask must have the"
-        " aspect ratio of its image."
-    ),
+    "maps-shape": "The maps have the shape {maps} and the masks {masks}; both must be (images,"
+    " height, width).",
+    "mask-shape": "The mask {mask} is {mask_size} and its image {image} is {size}; a mask must"
+    " have the aspect ratio of its image.",
     "metrics-not-finite": "The {what} hold NaN or infinity; leave out the images that failed.",
     "no-mask": "{image} has no mask; expected {folder}/{stem}_mask.png or {stem}.png.",
     "no-readable-bad-part": "None of the bad parts can be read, so there is nothing to find.",
     "no-test-images": "{folder} holds no test images; expected them in {expected}.",
     "no-test-images-given": "No image was given; name good parts, bad parts or both.",
-    "only-learnt-parts": (
-        "The detector has learnt all good parts that were given, and there are no others; give"
-        " some that it has not learnt."
-    ),
+    "only-learnt-parts": "The detector has learnt all of the given good parts, and there are no"
+    " others; give some that it has not learnt.",
     "pro-limit-range": "{option[pro_limit]} must be above 0 and at most 1, not {given}.",
     "radius-range": "{option[radius]} must be above 0, not {given}.",
-    "record-damaged": ("Line {line} of {file} is not a result; run hyperfsad detect again."),
+    "record-damaged": "Line {line} of {file} is not a result; run hyperfsad detect again.",
     "records-unreadable": "{file} cannot be read: {reason}.",
-    "scores-shape": (
-        "The labels have the shape {labels} and the image scores {scores}; give one of each for"
-        " every image."
-    ),
+    "scores-shape": "The labels have the shape {labels} and the image scores {scores}; give one of"
+    " each for every image.",
     "share-range": lambda option, option_name, given, **_: (
         f"{option[option_name]} must be between 0 and 1, not {given}."
     ),
-    "shared-mask": (
-        "{first} and {second} share the mask {mask}; give each image a mask of its own."
-    ),
-    "test-set-choice": (
-        "Parts come either from a tree with test/good and test/<defect>, or from {option[good]} and"
-        " {option[bad]}."
-    ),
-    "test-tree-not-a-folder": (
-        "{folder} is not a folder; give one that holds test/good and test/<defect>."
-    ),
-    "test-tree-without-images": (
-        "{folder} holds no test images; give a folder with test/good and test/<defect>, or name"
-        " the parts with {option[good]} and {option[bad]}."
-    ),
+    "shared-mask": "{first} and {second} share the mask {mask}; give each image a mask of its own.",
+    "test-set-choice": "Parts come either from a tree with test/good and test/<defect>, or from"
+    " {option[good]} and {option[bad]}.",
+    "test-tree-not-a-folder": "{folder} is not a folder; give one that holds test/good and"
+    " test/<defect>.",
+    "test-tree-without-images": "{folder} holds no test images; give a folder with test/good and"
+    " test/<defect>, or name the parts with {option[good]} and {option[bad]}.",
     "threshold-not-positive": _threshold_not_positive,
     "two-masks": "{image} has two masks, {first} and {second}; keep one of them.",
 }

@@ -6,24 +6,18 @@ from . import Sentences
 def _foreign_images(images: int, **_: object) -> str:
     some = "1 image looks" if images == 1 else f"{images:,} images look"
     means = "its score means" if images == 1 else "their scores mean"
-    return f"{some} like another product than the good parts, so {means} little."
+    return f"{some} like a different product from the good parts, so {means} little."
 
 
 REPORT_SENTENCES: Sentences = {
-    "all-anomalous": (
-        "All {images} images are anomalous: is this the right product, light and camera? If they"
-        " are good, teach some of them with hyperfsad extend."
-    ),
-    "figures-need-package": (
-        "Figures need {package}; install it with: pip install 'hyperfsad[bench]'."
-    ),
+    "all-anomalous": "All {images} images are anomalous: is this the right product, light and"
+    " camera? If they are good, add some of them with hyperfsad extend.",
+    "figures-need-package": "Figures need {package}; install it with: pip install"
+    " 'hyperfsad[bench]'.",
     "foreign-images": _foreign_images,
-    "output-of-watch": (
-        "{folder} holds the results of hyperfsad watch; choose another output folder."
-    ),
-    "results-replaced": "{folder} already holds {files}; they will be replaced.",
-    "unfinished-run-replaced": (
-        "{folder} holds an unfinished run, which is replaced; {option[resume]} would continue it,"
-        " with the same detector and options."
-    ),
+    "output-of-watch": "{folder} holds the results of hyperfsad watch; choose another output"
+    " folder.",
+    "results-replaced": "{folder} already holds {files}, which will be replaced.",
+    "unfinished-run-replaced": "{folder} holds an unfinished run, which is replaced;"
+    " {option[resume]} would continue it, with the same detector and options.",
 }

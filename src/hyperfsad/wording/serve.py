@@ -34,16 +34,16 @@ def _trend_too_long(option: Options, step: str, limit: int) -> str:
 SERVE_SENTENCES: Sentences = {
     # requests
     "address-unknown": "There is nothing at this address.",
-    "method-unknown": "This address does not have this method.",
+    "method-unknown": "This address does not support this method.",
     "request-refused": "The request was refused: {reason}.",
     "request-invalid": _request_invalid,
     "request-failed": "The station could not do this; its log says why under {request}.",
     "request-too-large": "The request is larger than the {limit:,} bytes that are accepted.",
     "not-signed-in": "Sign in first, or send the header `Authorization: Bearer TOKEN`.",
-    "authorization-kind": "The header has the form `Authorization: Bearer TOKEN`.",
+    "authorization-kind": "The header must have the form `Authorization: Bearer TOKEN`.",
     "token-unknown": "The token is not known here.",
     "tokens-wrong": "Too many wrong tokens; try again in {retry_after} s.",
-    "admin-required": "Your role may inspect and look; this needs the role admin.",
+    "admin-required": "Your role may inspect and view; this needs the role admin.",
     "teaching-needs-admin": "Teaching a product needs the role admin; set `learn` to false.",
     "forgetting-needs-admin": "The product has learnt this image; only the role admin can undo it.",
     "host-foreign": "This station answers on this machine only, as localhost.",
@@ -55,11 +55,12 @@ SERVE_SENTENCES: Sentences = {
     "station-listening": "The station listens on {address} (Ctrl-C ends it).",
     "station-stopping": "The station is stopping; try again when it is back.",
     "queue-full": "{taken} of {limit} places in the queue are taken; try again in {retry_after} s.",
-    "live-full": "{limit} readers follow the verdicts already; try again later.",
+    "live-full": "{limit} readers already follow the verdicts; try again later.",
     "encoder-loading": "The encoder is being loaded.",
     "database-silent": "The database does not answer.",
-    "database-away": "The station's database does not answer: nothing was done; try again.",
-    "disk-full": "The station's disk is full: nothing of this request was kept; free some space.",
+    "database-away": "The station's database does not answer, so nothing was done; try again.",
+    "disk-full": "The station's disk is full, so nothing of this request was kept; free some"
+    " space.",
     "disk-nearly-full": _disk_nearly_full,
     "watch-failed": "The folder cannot be watched now; see the log.",
     # uploads
@@ -67,7 +68,7 @@ SERVE_SENTENCES: Sentences = {
     "form-damaged": "The form is damaged or incomplete; send it again.",
     "field-unknown": "The form has no field {field}.",
     "field-too-long": "The field {field} is too long.",
-    "field-not-a-number": "The field {field} is a number, not {given}.",
+    "field-not-a-number": "The field {field} must be a number, not {given}.",
     "file-field": "Files go into the field {field}.",
     "files-too-many": "At most {limit} files are accepted at once.",
     "upload-missing": "Send at least one file in the field {field}.",
@@ -81,22 +82,23 @@ SERVE_SENTENCES: Sentences = {
     # products and inspections
     "product-id-unknown": "There is no product {product}.",
     "product-not-made": "There is no product {product} yet; create it.",
-    "product-deleted": "The product {product} was deleted; nothing explains the verdict now.",
-    "product-changed": "{product} was changed by somebody else meanwhile; try again.",
-    "product-name-taken": "There is a product {product} already; choose another name.",
-    "product-name-invalid": "A product's name has 1 to 100 printable characters.",
-    "images-known": "The product has learnt all of these pictures already.",
+    "product-deleted": "The product {product} was deleted, so its verdict can no longer be"
+    " explained.",
+    "product-changed": "Somebody else changed {product} in the meantime; try again.",
+    "product-name-taken": "There is already a product {product}; choose another name.",
+    "product-name-invalid": "A product's name must have 1 to 100 printable characters.",
+    "images-known": "The product has already learnt all of these pictures.",
     "good-part-unknown": "The product has not learnt this picture.",
     "threshold-or-images": "Give either a threshold, or good parts and a false_alarm_rate.",
     "inspection-unknown": "There is no inspection {inspection}.",
-    "original-gone": "The original of this picture is not kept any longer.",
-    "label-known": "This inspection is labelled {label} already; undo that first.",
+    "original-gone": "The original of this picture is no longer kept.",
+    "label-known": "This inspection is already labelled {label}; undo that first.",
     "label-missing": "This inspection has no label.",
-    "label-removed": "The label was taken back by somebody else meanwhile.",
-    "fine-with-defect": "A part that is fine has no defect.",
+    "label-removed": "Somebody else removed the label in the meantime.",
+    "fine-with-defect": "A part that is fine cannot have a defect.",
     "labels-contradict": "{image} is labelled fine and bad; undo one of the two.",
     "labels-missing": "No inspection of {product} has a label yet; label some.",
-    "trend-reversed": "`since` comes before `until`; swap them.",
+    "trend-reversed": "`since` must come before `until`; swap them.",
     "trend-too-long": _trend_too_long,
     "detector-replaced": "The detector file was replaced just now; try again.",
     "detector-precision": "The detector computes in {made}, and this station in {station}; fit it"
@@ -110,24 +112,26 @@ SERVE_SENTENCES: Sentences = {
     " many; use openvino.",
     "tls-incomplete": "{option[tls_cert]} and {option[tls_key]} go together; give both.",
     "tls-unusable": "TLS cannot be used: {reason}.",
-    "port-range": "The port is 0 to 65535, not {given}.",
+    "port-range": "The port must be 0 to 65535, not {given}.",
     "port-unusable": "Port {port} on {host} cannot be opened: {reason}; choose another one with"
     " {option[port]} and {option[host]}.",
-    "max-queue-range": "{option[max_queue]} is 1 to 10000, not {given}.",
-    "token-required": "On {host} others can reach the station, so it needs {option[token]}: a file"
-    " with the rows `inspect: TOKEN` and `admin: TOKEN`; without it, only this machine may ask.",
+    "max-queue-range": "{option[max_queue]} must be 1 to 10000, not {given}.",
+    "token-required": "On {host} other machines can reach the station, so it needs"
+    " {option[token]}: a file with the rows `inspect: TOKEN` and `admin: TOKEN`; without it, the"
+    " station serves this machine only.",
     "token-file-unreadable": "The token file {file} cannot be read: {reason}.",
-    "token-file-rows": "The token file {file} has one row `inspect: TOKEN` and one `admin: TOKEN`.",
+    "token-file-rows": "The token file {file} needs one row `inspect: TOKEN` and one `admin:"
+    " TOKEN`.",
     "token-too-short": "The token of {role} in {file} needs at least {shortest} plain characters;"
     ' make one with `python -c "import secrets; print(secrets.token_urlsafe())"`.',
     "token-admin-missing": "The token file {file} has no row `admin: TOKEN`.",
     "token-repeated": "The token file {file} gives two roles the same token.",
-    "watch-invalid": "{option[watch]} has the form bolt=/camera/line1, not {given!r}.",
-    "watch-inside-store": "The folder {folder}, which {product} watches, and the store {store} lie"
+    "watch-invalid": "{option[watch]} must have the form bolt=/camera/line1, not {given!r}.",
+    "watch-inside-store": "The folder {folder}, watched for {product}, and the store {store} lie"
     " inside each other; choose another one.",
     "watch-not-a-folder": "{folder} is a file; name the folder to watch.",
     "watch-repeated": "{option[watch]} names a product and a folder twice; leave one out.",
-    "keep-invalid": "{option[keep]} has the form 90d, 20GB or 90d,20GB, not {given!r}.",
+    "keep-invalid": "{option[keep]} must have the form 90d, 20GB or 90d,20GB, not {given!r}.",
     "store-missing": "{folder} holds no station's database; name the folder of {option[store]}.",
     "store-damaged": "{file} is missing, so the store is damaged.",
     "store-too-new": "The store was written by a newer hyperfsad ({reason}); upgrade.",
@@ -142,6 +146,7 @@ SERVE_SENTENCES: Sentences = {
     "database-address-invalid": "{option[database]} cannot be used: {reason}; give an address such"
     " as postgresql://user@host/name.",
     # the client
-    "station-address-invalid": "A station's address has the form http://127.0.0.1:8000, not {url}.",
+    "station-address-invalid": "A station's address must have the form http://127.0.0.1:8000, not"
+    " {url}.",
     "station-silent": "The station does not answer: {reason}.",
 }

@@ -16,7 +16,7 @@ def _started(folder: str, done: int, results: object, **_: object) -> str:
 
 def _events(given: Sequence[str], known: Sequence[str], **_: object) -> str:
     wrong = ", ".join(given) or "nothing"
-    return f"The webhook is called on any of {', '.join(known)}, not on {wrong}."
+    return f"The webhook can be called on {', '.join(known)}, not on {wrong}."
 
 
 def _earlier(number: int, **_: object) -> str:
@@ -33,66 +33,44 @@ WATCH_SENTENCES: Sentences = {
     "watch-started": _started,
     "watch-no-folder": "There is no folder {folder}.",
     "watch-file": "{path} is a file; name the folder to watch.",
-    "watch-inside-output": (
-        "{folder} is or lies in the output folder {output}, which is never watched; choose another"
-        " {option[output]}."
-    ),
-    "watch-other-detector": (
-        "Earlier results come from another detector ({before}); they stay, and this one ({now})"
-        " inspects new images."
-    ),
+    "watch-inside-output": "{folder} is or lies in the output folder {output}, which is never"
+    " watched; choose another {option[output]}.",
+    "watch-other-detector": "Earlier results come from another detector ({before}); they are kept,"
+    " and this one ({now}) inspects new images.",
     "watch-folder-closed": "{folder} cannot be opened: {why}.",
     "watch-folder-lost": "{folder} cannot be opened ({why}); hyperfsad keeps trying.",
-    "watch-folder-back": "{folder} is there again.",
-    "watch-temporary-name": (
-        "{image} has a temporary name and is skipped; rename it to have it inspected."
-    ),
-    "watch-never-settles": (
-        "{image} has been changing for a minute, never unchanged for {seconds:g} seconds"
-        " ({option[settle]}), so it cannot be inspected."
-    ),
+    "watch-folder-back": "{folder} is back.",
+    "watch-temporary-name": "{image} has a temporary name and is skipped; rename it to have it"
+    " inspected.",
+    "watch-never-settles": "{image} has been changing for a minute, never unchanged for"
+    " {seconds:g} seconds ({option[settle]}), so it cannot be inspected.",
     "watch-vanished": "{image} vanished before it was inspected.",
-    "watch-left-for-next": "{image} is still being written; it is left for the next time.",
+    "watch-left-for-next": "{image} is still being written; the next run will inspect it.",
     "watch-image-memory": "{image} cannot be read: it does not fit into memory.",
     "watch-image-unreadable": "{image} cannot be read: {why}.",
-    "watch-results-changed": (
-        "{path} was changed by another program while it was being written; start again."
-    ),
-    "watch-results-foreign": (
-        "{folder} holds the results of another command; choose another {option[output]} for"
-        " watching."
-    ),
-    "watch-record-cut-off": (
-        "The last record of {path} was cut off; it is now in {file}, and its image is inspected"
-        " again."
-    ),
-    "webhook-address": (
-        "A webhook is an address such as https://example.org/parts; write other characters than"
-        " ASCII as %XX."
-    ),
-    "webhook-password": (
-        "A webhook's address must not hold a password; send it as a header, such as"
-        ' {option[webhook_header]} "Authorization: …".'
-    ),
+    "watch-results-changed": "Another program changed {path} while it was in use; start again.",
+    "watch-results-foreign": "{folder} holds the results of another command; choose another"
+    " {option[output]} for watching.",
+    "watch-record-cut-off": "The last record of {path} was cut off; it is now in {file}, and its"
+    " image is inspected again.",
+    "webhook-address": "A webhook is an address such as https://example.org/parts; write non-ASCII"
+    " characters as %XX.",
+    "webhook-password": "A webhook's address must not hold a password; send it as a header, such"
+    ' as {option[webhook_header]} "Authorization: …".',
     "webhook-header": 'A header of the webhook is written as "Name: value", in ASCII.',
-    "webhook-own-header": "The header {name} of the webhook is set by hyperfsad itself.",
+    "webhook-own-header": "The header {name} of the webhook is set by hyperfsad.",
     "webhook-header-file": "{path} cannot be read: {why}.",
     "webhook-events": _events,
-    "webhook-no-threshold": (
-        "The detector has no threshold, so no image would be anomalous: set one with `hyperfsad"
-        " calibrate`, or send all results ({option[webhook_on]} all)."
-    ),
+    "webhook-no-threshold": "The detector has no threshold, so no image would be anomalous: set"
+    " one with `hyperfsad calibrate`, or send all results ({option[webhook_on]} all).",
     "webhook-earlier": _earlier,
     "webhook-undelivered": _undelivered,
     "webhook-state-unfit": "{path} does not fit {results}; earlier results are not sent.",
-    "webhook-state-unsaved": "The state of the webhook was not saved ({why}).",
+    "webhook-state-unsaved": "The progress of the webhook was not saved ({why}).",
     "webhook-waits": "The webhook waits: {why}.",
-    "webhook-recovered": "The webhook at {host} takes results again.",
-    "webhook-retries": (
-        "The webhook at {host} did not take a result ({why}); hyperfsad tries again until it does."
-    ),
-    "webhook-refused": (
-        "The webhook at {host} refused the result of {image} ({why}); it is not sent again but"
-        " kept in {file}."
-    ),
+    "webhook-recovered": "The webhook at {host} accepts results again.",
+    "webhook-retries": "The webhook at {host} did not accept a result ({why}); hyperfsad tries"
+    " again until it does.",
+    "webhook-refused": "The webhook at {host} refused the result of {image} ({why}); it is not"
+    " sent again but kept in {file}.",
 }
