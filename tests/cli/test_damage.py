@@ -65,7 +65,7 @@ def test_learning_goes_on(
         "calibrate": [target, *every],
         "coverage": ["--normal", *every, *backbone, *SMALL],
         "drift": [*every, "--calibration", *every, "--normal", first[0], *backbone, *SMALL],
-        "advise": [*every, "--bad", *every, "-o", str(tmp_path), *backbone, "--max-cost", "1"],
+        "advise": [*every, "--bad", *every, *backbone, "--max-cost", "1"],
     }
     for command, arguments in commands.items():
         if command == "calibrate":

@@ -35,40 +35,37 @@ def add_advise(command: argparse.ArgumentParser) -> None:
     arguments.add_files(command, "good", "GOOD", "images of good parts, four or more")
     table = """
     --bad BAD...      images of bad parts to find, instead of drawn defects
-    -o --output DIR   folder for the page and the figures [advice]
+    --json FILE.json  write all figures to this JSON file
     --max-cost TIMES  what an image may cost, as a multiple of the plain cost; costlier settings
         are left out [6]
     """
-    add_options(command, table + arguments.WAIT)
+    add_options(command, table)
     arguments.add_encoder(command, command)
     arguments.add_machine(command)
 
 
 def advise(options: argparse.Namespace) -> int:
-    """Compares settings, prints what to do and writes a page."""
+    """Compares settings and prints what to do."""
     if not options.good:
         raise UsageError("good-before-bad")
     good = found_images(options.good)
     bad = found_images(options.bad) if options.bad else None
     limit, options.max_cost = options.max_cost, None  # of the comparison, not of each detector
-    from ..quality.advice_page import advice_text, save_advice
     from ..quality.advise import advise as run
 
     words = [*options.good]
     for name in ("recipe", "backbone"):
         if (given := getattr(options, name)) is not None:
             words += [f"--{name}", given]
-    with locked_folder(Path(options.output), wait=options.wait, notify=say):
-        found = run(
-            good.paths,
-            bad.paths if bad else (),
-            max_cost=limit,
-            make=partial(new_detector, options, notify=silent),
-            progress=progress,
-        )
-        page = save_advice(found, Path(options.output), words)
-    print(printable_rows(advice_text(found, words)))
-    print(printable(f"See {page}"))
+    found = run(
+        good.paths,
+        bad.paths if bad else (),
+        max_cost=limit,
+        make=partial(new_detector, options, notify=silent),
+        progress=progress,
+    )
+    print(printable_rows(found.to_text(words)))
+    write_json(options, found.to_json(words))
     return exit_code(found.complete and not good.failed and not (bad and bad.failed))
 
 

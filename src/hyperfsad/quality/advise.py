@@ -1,16 +1,19 @@
 """Which setting suits these parts: all are shown the same pictures, at one false-alarm rate."""
 
+import shlex
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from itertools import product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..detector.detector import HyperFSAD
 from ..errors import HyperfsadError, HyperfsadWarning, UsageError
 from ..images.loading import load_image
 from ..messages import Progress, no_progress
+from ..wording import as_rows, count
 from .drawn_defects import DEFECT_KINDS, DEFECT_SIZES, DrawnDefect
+from .operating_points import Rate
 from .trials import (
     MAX_TRIAL_COST,
     CandidateSetting,
@@ -22,15 +25,13 @@ from .trials import (
 
 MAX_PARTS = 8
 """Good parts that take part; more cost time and tell little more."""
-
 DEFECT_ROUNDS = 2
 """Defects of each kind, size and contrast."""
-
 CLEARLY_MORE = 0.08
 """Another setting than what `fit` chooses is advised if it finds more by this share of all."""
-
-MOSTLY_FOUND = 0.7
-"""The share of drawn defects of a size that must be found before the size counts as found."""
+FEW_BAD_PARTS = 10
+ADVICE_FORMAT = 1
+"""Of the figures; raised when a field changes its meaning."""
 
 MakeDetector: TypeAlias = Callable[..., HyperFSAD]
 """Makes a detector with these options of `HyperFSAD`; all others are the caller's."""
@@ -44,7 +45,7 @@ class Advice:
     """The first is what `fit` does by itself."""
     size: tuple[int, int]
     """Of the first good part, in pixels."""
-    skipped: tuple[tuple[CandidateSetting, str], ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
     """Settings that were not or could not be tried, and why."""
     complete: bool = True
     """Whether all pictures could be read."""
@@ -62,28 +63,108 @@ class Advice:
         return best if clearly else self.usual
 
     @property
-    def parts(self) -> int:
-        """Good parts that took part."""
-        return sum(not sample.bad for sample in self.usual.samples)
-
-    @property
     def drawn(self) -> bool:
         """Whether defects were drawn, since no bad part was given."""
         return any(sample.defect is not None for sample in self.usual.samples)
 
-    def pixels(self, share: float) -> int:
-        """The size of a drawn defect in pixels of the picture."""
-        return max(1, round(share * min(self.size)))
+    def to_text(self, arguments: Sequence[str] = ("good/",)) -> str:
+        """For a terminal; `arguments` name the good parts on the command line."""
+        parts = self.usual.false_alarms.total
+        defects = count(self.usual.found().total, "drawn defect" if self.drawn else "bad part")
+        lines = [
+            f"{count(len(self.trials), 'setting')}, {count(parts, 'good part')}, {defects}. Each"
+            " picture is classified by a detector that has not learnt its part, and counts as"
+            " found above the level that 5 % of good parts may exceed, the same for all.",
+            *("", *self._table(), ""),
+        ]
+        if self.drawn:
+            kinds = (f"{kind} {_of(self.advised.found(kind=kind))}" for kind in DEFECT_KINDS)
+            lines.append(f"Found by the advised setting: {', '.join(kinds)}.")
+        lines += [f"Left out: {name}. {why}" for name, why in self.skipped.items()]
+        lines += [self._conclusion(), f"  {self.command(arguments)}", self._caution(parts)]
+        return as_rows(lines)
 
-    def smallest(self, trial: Trial, kind: str) -> float | None:
-        """The size from which on drawn defects of a kind are mostly found; None: not even large."""
-        smallest = None
-        for share in sorted(DEFECT_SIZES, reverse=True):
-            found, total = trial.found(kind=kind, share=share)
-            if found < MOSTLY_FOUND * total:
-                break
-            smallest = share
-        return smallest
+    def to_json(self, arguments: Sequence[str] = ("good/",)) -> dict[str, Any]:
+        """All figures, as advice.json holds them."""
+        return {
+            "format": ADVICE_FORMAT,
+            "advised": self.advised.setting.name,
+            "command": self.command(arguments),
+            "drawn": self.drawn,
+            "good_parts": self.usual.false_alarms.total,
+            "settings": [
+                {
+                    "setting": trial.setting.name,
+                    "flags": trial.setting.flags,
+                    "cost": trial.setting.cost,
+                    "level": trial.level,
+                    "found": trial.found().count,
+                    "defects": trial.found().total,
+                    "kinds": {
+                        kind: list(astuple(trial.found(kind=kind)))
+                        for kind in (DEFECT_KINDS if self.drawn else ())
+                    },
+                    "found_by_own_threshold": trial.found_by_itself,
+                    "false_alarms": trial.false_alarms.count,
+                }
+                for trial in self.trials
+            ],
+            "left_out": [
+                {"setting": name, "reason": reason} for name, reason in self.skipped.items()
+            ],
+        }
+
+    def command(self, arguments: Sequence[str] = ("good/",)) -> str:
+        """The command line that fits a detector as advised."""
+        flags = self.advised.setting.flags
+        return shlex.join(["hyperfsad", "fit", *arguments, "-o", "part.hfsad", *flags])
+
+    def _table(self) -> Iterator[str]:
+        """A row for each setting: what it costs and finds, by size if defects were drawn."""
+        width = max(len("setting"), *(len(trial.setting.name) for trial in self.trials))
+        shares = DEFECT_SIZES if self.drawn else ()
+        pixels = (max(1, round(share * min(self.size))) for share in shares)
+        sizes = "".join(f"{f'{size} px':>8}" for size in pixels)
+        own = "by its own threshold: defects, false alarms"
+        yield f"{'setting':{width}}  time  found{sizes}   {own}"
+        for trial in self.trials:
+            setting, mark = trial.setting, "*" if trial is self.advised else " "
+            rates = (trial.found(share=share) for share in shares)
+            cells = "".join(f"{f'{rate.count}/{rate.total}':>8}" for rate in rates)
+            yield (
+                f"{setting.name:{width}}  {setting.cost:4.1f}  {trial.found().count:5}{cells}{mark}"
+                f"  {trial.found_by_itself}, {_of(trial.false_alarms)} good parts"
+            )
+        yield "* advised; time: of an image, as a multiple of the plain one"
+
+    def _conclusion(self) -> str:
+        """What to do, and why."""
+        usual, advised = self.usual, self.advised
+        found = f"{_of(advised.found())} defects"
+        own = f" With the threshold that fit sets, it finds {advised.found_by_itself}."
+        if advised is usual:
+            others = max((trial.share_found for trial in self.trials[1:]), default=0.0)
+            clearly = f"clearly more, by {100 * CLEARLY_MORE:.0f} % of all"
+            more = clearly if others > usual.share_found else "more"
+            return (
+                f"Keep what fit chooses: it finds {found}, and no other setting finds {more}.{own}"
+            )
+        return (
+            f"Look at the parts {advised.setting.name}: that finds {found}, where fit by itself"
+            f" finds {usual.found().count}. An image takes about {advised.setting.cost:.1f} times"
+            f" the plain time.{own}"
+        )
+
+    def _caution(self, parts: int) -> str:
+        """What the figures do not say."""
+        few = " Take more good parts to be surer." if parts < 4 else ""
+        if self.drawn:
+            return (
+                "Drawn defects only stand in for real ones; with pictures of bad parts, --bad"
+                f" compares the settings on those.{few}"
+            )
+        bad = "With few bad parts, a" if self.usual.found().total < FEW_BAD_PARTS else "A"
+        return f"{bad} difference of one or two parts may be chance.{few}"
 
 
 def advise(
@@ -96,7 +177,7 @@ def advise(
 ) -> Advice:
     """Compares settings on good parts, and on bad ones or on defects that it draws itself.
 
-    Each picture is judged by a detector that has not learnt the part behind it.
+    Each picture is classified by a detector that has not learnt the part behind it.
     """
     usual = make().fit(_spread(list(dict.fromkeys(good)), MAX_PARTS), threshold=False)
     parts = [image.name for image in usual.support_]
@@ -113,12 +194,12 @@ def advise(
         except HyperfsadError as error:
             if not trials:
                 raise
-            skipped.append((setting, str(error)))
+            skipped[setting.name] = str(error)
             continue
         trials.append(try_setting(setting, detector, samples, progress(samples, setting.name)))
     read = sum(sample.bad for sample in samples)
     complete = not usual.skipped_ and (not bad or read == len(set(bad)))
-    return Advice(tuple(trials), size, tuple(skipped), complete)
+    return Advice(tuple(trials), size, skipped, complete)
 
 
 def _fitted(
@@ -163,3 +244,7 @@ def _spread(items: Sequence[str], limit: int) -> list[str]:
     if len(items) <= limit:
         return list(items)
     return [items[round(place * (len(items) - 1) / (limit - 1))] for place in range(limit)]
+
+
+def _of(rate: Rate) -> str:
+    return f"{rate.count} of {rate.total}"

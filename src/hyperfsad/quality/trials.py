@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from PIL import Image
@@ -12,13 +13,12 @@ from ..detector.fit import ROTATED_COPIES, ROTATIONS_COST, WORTHWHILE, resolutio
 from ..images.loading import load_image
 from ..views import count_tiles
 from .drawn_defects import DrawnDefect, draw_defect
+from .operating_points import Rate
 
 MAX_TRIAL_COST = 6.0
 """What an image may cost in a compared setting, as a multiple of the plain cost."""
-
 LARGER_INPUT = 1.25
 """How much larger an encoder's input is tried."""
-
 MAX_FOLDS = 4
 """Groups of good parts that are held out in turn."""
 
@@ -36,19 +36,15 @@ class CandidateSetting:
     """Options that only repeat what the good parts asked for already."""
 
     @property
-    def flags(self) -> tuple[str, ...]:
+    def flags(self) -> list[str]:
         """The options as `hyperfsad fit` takes them."""
-        return tuple(w for name, value in self.options.items() for w in (f"--{name}", str(value)))
-
-
-SkippedSettings = list[tuple[CandidateSetting, str]]
-"""Settings that were not compared, and a sentence that says why."""
+        return [word for name, value in self.options.items() for word in (f"--{name}", str(value))]
 
 
 def candidate_settings(
     usual: HyperFSAD, size: tuple[int, int], max_cost: float = MAX_TRIAL_COST
-) -> tuple[list[CandidateSetting], SkippedSettings]:
-    """What is worth comparing for pictures of a size, and what is not.
+) -> tuple[list[CandidateSetting], dict[str, str]]:
+    """What to compare for pictures of a size; of other settings, their names and why not.
 
     The first setting is what `fit` does by itself. `usual` is a detector that was fitted on the
     good parts, so that it has chosen its view.
@@ -56,50 +52,42 @@ def candidate_settings(
     rotations, encoder = usual.rotations_, usual.encoding_
     # What the good parts asked for holds for the others too, and need not be found out again.
     shared = {} if usual.tentative_ else {"rotations": rotations}
-    plain = ROTATIONS_COST if rotations > 1 else 1.0
-    if rotations > 1:
-        turned = CandidateSetting("as they lie", {"rotations": 1})
-    else:
-        options = {"rotations": ROTATED_COPIES}
-        turned = CandidateSetting("in eight orientations", options, ROTATIONS_COST)
-    side = encoder.resolution
+    plain, side = (ROTATIONS_COST if rotations > 1 else 1.0), encoder.resolution
     larger = round(LARGER_INPUT * encoder.grid) * encoder.patch
-    options = {"resolution": larger}
-    closer = CandidateSetting(
-        f"at {larger} pixels", options, resolution_cost(larger / side), shared
-    )
-    tiles = 1 + count_tiles(size, side, encoder.grid)
-    tiled = CandidateSetting(f"in tiles of {side} pixels", {"tiles": side}, float(tiles))
     found = [
         CandidateSetting("as fit chooses", cost=plain),
-        turned,
+        CandidateSetting("as they lie", {"rotations": 1})
+        if rotations > 1
+        else CandidateSetting(
+            "in eight orientations", {"rotations": ROTATED_COPIES}, ROTATIONS_COST
+        ),
         CandidateSetting("the part alone", {"roi": "auto"}, plain, shared),
+        CandidateSetting(
+            f"at {larger} pixels", {"resolution": larger}, resolution_cost(larger / side), shared
+        ),
+        CandidateSetting(
+            f"in tiles of {side} pixels",
+            {"tiles": side},
+            1.0 + count_tiles(size, side, encoder.grid),
+        ),
     ]
-    small: SkippedSettings = []
-    pictures = f"pictures of {size[0]}×{size[1]} pixels"
-    if max(size) > side:
-        found.append(closer)
-    else:
-        small.append((closer, f"The encoder sees all of {pictures} already."))
-    if max(size) >= WORTHWHILE * side:
-        found.append(tiled)
-    else:
-        small.append((tiled, f"It shows little more of {pictures}."))
-    costly = [
-        (
-            one,
-            f"An image takes about {one.cost:.1f} times the plain time; at most {max_cost:g}"
-            " times was allowed.",
-        )
-        for one in found[1:]
-        if one.cost > max_cost
-    ]
-    return [found[0], *(one for one in found[1:] if one.cost <= max_cost)], costly + small
+    pictures, skipped = f"pictures of {size[0]}×{size[1]} pixels", {}
+    for setting in found[1:]:
+        if "resolution" in setting.options and max(size) <= side:
+            skipped[setting.name] = f"The encoder sees all of {pictures} already."
+        elif "tiles" in setting.options and max(size) < WORTHWHILE * side:
+            skipped[setting.name] = f"It shows little more of {pictures}."
+        elif setting.cost > max_cost:
+            skipped[setting.name] = (
+                f"An image takes about {setting.cost:.1f} times the plain time; at most"
+                f" {max_cost:g} times was allowed."
+            )
+    return [setting for setting in found if setting.name not in skipped], skipped
 
 
 @dataclass(frozen=True)
 class TrialSample:
-    """One picture that is judged."""
+    """One picture to classify."""
 
     path: str
     part: int
@@ -111,7 +99,7 @@ class TrialSample:
     def picture(self) -> Image.Image:
         """The picture; a drawn defect is drawn again, since all of them would fill the memory."""
         image = load_image(self.path).rgb()
-        return image if self.defect is None else draw_defect(image, self.defect).image
+        return image if self.defect is None else draw_defect(image, self.defect)
 
 
 @dataclass(frozen=True)
@@ -122,70 +110,55 @@ class Trial:
     samples: tuple[TrialSample, ...]
     strengths: tuple[float, ...]
 
-    @property
+    @cached_property
     def level(self) -> float:
         """The strength that 5 % of good parts may exceed: settings are compared at this rate."""
-        return good_part_level(self._strengths(bad=False), FALSE_ALARM_RATE)
+        pairs = zip(self.samples, self.strengths, strict=True)
+        good = [strength for sample, strength in pairs if not sample.bad]
+        return good_part_level(good, FALSE_ALARM_RATE)
 
-    @property
-    def defects(self) -> list[tuple[TrialSample, bool]]:
-        """The samples with a defect, and whether each was found at that rate."""
-        level, pairs = self.level, zip(self.samples, self.strengths, strict=True)
-        return [(sample, strength > level) for sample, strength in pairs if sample.bad]
+    def above(self, level: float, *, bad: bool = True, **of: Any) -> Rate:
+        """How many of the good or bad samples exceed a level.
 
-    @property
-    def found_count(self) -> int:
-        """Defects that were found at that rate."""
-        return sum(found for _, found in self.defects)
+        `of` names fields of their drawn defects, such as `kind`.
+        """
+        found = [
+            strength > level
+            for sample, strength in zip(self.samples, self.strengths, strict=True)
+            if sample.bad == bad
+            and all(getattr(sample.defect, name) == value for name, value in of.items())
+        ]
+        return Rate(sum(found), len(found))
+
+    def found(self, **of: Any) -> Rate:
+        """How many defects are found at the common false-alarm rate."""
+        return self.above(self.level, **of)
 
     @property
     def share_found(self) -> float:
         """Of the defects."""
-        return self.found_count / len(self.defects)
+        return self.found().share or 0.0
+
+    @property
+    def false_alarms(self) -> Rate:
+        """Good parts above the threshold that the detector sets by itself."""
+        return self.above(1, bad=False)
 
     @property
     def found_by_itself(self) -> int:
-        """Defects above the threshold that the detector sets by itself."""
-        return sum(strength > 1 for strength in self._strengths(bad=True))
-
-    @property
-    def false_alarms(self) -> int:
-        """Good parts above the threshold that the detector sets by itself."""
-        return sum(strength > 1 for strength in self._strengths(bad=False))
-
-    def found(self, *, kind: str | None = None, share: float | None = None) -> tuple[int, int]:
-        """How many drawn defects of a kind and of a size were found, and of how many."""
-        chosen = [
-            found
-            for sample, found in self.defects
-            if sample.defect is not None
-            and kind in (None, sample.defect.kind)
-            and share in (None, sample.defect.share)
-        ]
-        return sum(chosen), len(chosen)
-
-    def _strengths(self, *, bad: bool) -> list[float]:
-        pairs = zip(self.samples, self.strengths, strict=True)
-        return [strength for sample, strength in pairs if sample.bad == bad]
+        """Defects above that threshold."""
+        return self.above(1).count
 
 
-class HeldOutDetectors:
-    """Detectors that have each not learnt some of the good parts."""
+def held_out_detectors(detector: HyperFSAD) -> list[HyperFSAD]:
+    """Detectors that have each not learnt some of the good parts: part i is unknown to i modulo n.
 
-    def __init__(self, detector: HyperFSAD) -> None:
-        """`detector` was fitted on all of them."""
-        entries = detector.memory_.entries
-        self.folds = min(MAX_FOLDS, len(entries))
-        self.detectors: list[HyperFSAD] = []
-        for fold in range(self.folds):
-            held_out = [entry for part in entries[fold :: self.folds] for entry in part]
-            self.detectors.append(detector.leaving_out(held_out).calibrate())
-
-    def strength(self, sample: TrialSample) -> float:
-        """What a sample reaches by a detector that has not learnt the part behind it."""
-        result = self.detectors[sample.part % self.folds].predict(sample.picture())
-        assert result.strength is not None
-        return result.strength
+    `detector` was fitted on all of them.
+    """
+    entries = detector.memory_.entries
+    folds = min(MAX_FOLDS, len(entries))
+    groups = ([entry for part in entries[fold::folds] for entry in part] for fold in range(folds))
+    return [detector.leaving_out(group).calibrate() for group in groups]
 
 
 def try_setting(
@@ -194,6 +167,11 @@ def try_setting(
     samples: Sequence[TrialSample],
     shown: Iterable[TrialSample],
 ) -> Trial:
-    """Judges every sample; `shown` passes them on one by one, and may show progress."""
-    held_out = HeldOutDetectors(detector)
-    return Trial(setting, tuple(samples), tuple(held_out.strength(sample) for sample in shown))
+    """Classifies every sample; `shown` passes them on one by one, and may show progress."""
+    detectors = held_out_detectors(detector)
+    strengths = []
+    for sample in shown:
+        strength = detectors[sample.part % len(detectors)].predict(sample.picture()).strength
+        assert strength is not None
+        strengths.append(strength)
+    return Trial(setting, tuple(samples), tuple(strengths))
