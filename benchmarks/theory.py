@@ -28,7 +28,7 @@ from hyperfsad.lab.theorems.ranking import (
     rank_layers,
     score_gaps,
 )
-from hyperfsad.lab.theorems.stability import check_tokens, quantiles, unaffected_patches
+from hyperfsad.lab.theorems.stability import check_tokens, unaffected_patches
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.quality.coverage import cover_tokens
 from hyperfsad.quality.drift import monitor_drift
@@ -127,14 +127,17 @@ def coverage_rows(product: Product) -> list[str]:
 
 
 def certificate_row(product: Product, shots: int, report: Certificates) -> str:
-    counts = report.counts()
+    counts = report.reasons
+    level, near, far = report.epsilon**2 / 2, report.r**2 / 2, report.delta**2 / 2
+    map_margin = report.gamma.mean(axis=1)[None] - level.mean(axis=1)[:, None]
+    cls_margin = far.mean(axis=1)[None] - near.mean(axis=1)[:, None]
     return row(
         product.name,
         shots,
-        f"{np.median((report.epsilon**2 / 2).mean(axis=1)):.3f}",
+        f"{np.median(level.mean(axis=1)):.3f}",
         f"{np.median(report.gamma.mean(axis=1)):.3f}",
-        f"{np.median(report.map_margin):+.3f}",
-        f"{np.median(report.cls_margin):+.4f}",
+        f"{np.median(map_margin):+.3f}",
+        f"{np.median(cls_margin):+.4f}",
         f"{np.median(report.margin):+.3f}",
         f"{report.margin.max():+.3f}",
         f"{np.median(report.gap):+.3f}",
@@ -147,29 +150,20 @@ def certificate_row(product: Product, shots: int, report: Certificates) -> str:
     )
 
 
-def best_set(report: LayerReport) -> str:
-    """The layers with the lowest bound, with the bound and what was measured."""
-    assert report.best is not None
-    bound, measured = 100 * report.best.bound, 100 * report.best.misranked
-    named = ", ".join(str(report.eta.blocks[place]) for place in report.best.layers)
-    return f"{named} ({bound:.0f}; {measured:.1f})"
-
-
 def ranking_row(name: str, shots: int, report: LayerReport) -> str:
-    off = report.eta.correlations[~np.eye(len(report.eta.blocks), dtype=bool)]
+    off = report.eta_correlation[~np.eye(len(report.layers), dtype=bool)]
     return row(
         name,
         shots,
         *(
             f"{mean:+.3f} ± {deviation:.3f}"
-            for mean, deviation in zip(report.eta.means, report.eta.deviations, strict=True)
+            for mean, deviation in zip(report.eta_mean, report.eta_deviation, strict=True)
         ),
         f"{off.min():.2f} to {off.max():.2f}",
         f"{100 * report.together.bound:.0f}",
-        f"{100 * report.uniform:.0f}",
+        f"{100 * report.uniform_bound:.0f}",
         f"{100 * report.together.misranked:.1f}",
-        ", ".join(map(str, report.keep())) or "none",
-        best_set(report),
+        ", ".join(map(str, report.keep)) or "none",
     )
 
 
@@ -178,7 +172,6 @@ def depth_row(name: str, shots: int, report: LayerReport) -> str:
         name,
         shots,
         *(f"{100 * alone.bound:.0f} / {100 * alone.misranked:.0f}" for alone in report.alone),
-        best_set(report),
     )
 
 
@@ -204,15 +197,15 @@ def stability_rows(product: Product, shots: int) -> list[str]:
         row(
             product.name,
             shots,
-            layer.block,
+            layer.layer,
             f"{layer.largest.weights:.2f}",
             f"{layer.largest.rebuilt:.2f}",
-            f"{layer.bound:.0f}",
-            f"{quantiles(layer.sets.gain)['median']:.2f}",
-            f"{quantiles(layer.sets.gain)['max']:.1f}",
-            f"{quantiles(layer.sets.size)['median']:.0f}",
+            f"{layer.reconstruction_bound:.0f}",
+            f"{layer.local_gain['median']:.2f}",
+            f"{layer.local_gain['max']:.1f}",
+            f"{layer.active['median']:.0f}",
             f"{layer.largest.cls:.2f}",
-            " / ".join(f"{100 * mass:.0f}" for mass in layer.softmax),
+            " / ".join(f"{100 * mass:.0f}" for mass in layer.softmax_mass),
         )
         for layer in report.layers
     ]

@@ -239,26 +239,14 @@ def _add_certify(command: argparse.ArgumentParser) -> None:
 
 def _certify(options: argparse.Namespace) -> int:
     """Prints the certificates of Theorem 1 and the ranking bound of Theorem 2."""
-    from ..lab import theorems as theory
-    from ..lab.theorems import text
+    from ..lab.theorems import certify
 
     good, bad = found_images(options.good), found_images(options.bad)
     detector = single_detector(options)
-    report = theory.certify(detector, progress(good.paths, "good"), progress(bad.paths, "bad"))
-    blocks = detector.encoding_.layers
-    layers = theory.rank_layers(report.good, report.bad, report.lam, blocks)
-    masks = None
-    if options.masks:
-        masks = theory.read_masks(report.bad, options.masks, detector.encoding_.grid)
-    patches = theory.rank_patches(report.good, report.bad, blocks, masks)
-    told = (text.certificate_text(report, blocks), text.ranking_text(layers))
-    print(printable_rows("\n\n".join((*told, text.patches_text(patches)))))
-    content = {
-        "theorem_1": report.to_json(),
-        "theorem_2": layers.to_json(),
-        "theorem_2_patches": patches.to_json(),
-    }
-    write_json(options, content)
+    paths = progress(good.paths, "good"), progress(bad.paths, "bad")
+    report = certify(detector, *paths, options.masks)
+    print(printable_rows(report.to_text()))
+    write_json(options, report.to_json())
     return exit_code(not (detector.skipped_ or good.failed or bad.failed))
 
 
@@ -274,12 +262,12 @@ def _add_stability(command: argparse.ArgumentParser) -> None:
 
 def _stability(options: argparse.Namespace) -> int:
     """Prints how far noise and more memory can change scores."""
-    from ..lab.theorems import check_stability, text
+    from ..lab.theorems import check_stability
 
     found = found_images(options.images)
     detector = single_detector(options)
     report = check_stability(detector, progress(found.paths, "checking"), options.noise)
-    print(printable_rows(text.stability_text(report)))
+    print(printable_rows(report.to_text()))
     write_json(options, report.to_json())
     return exit_code(not (detector.skipped_ or found.failed))
 

@@ -1,6 +1,9 @@
-"""The tokens of images, as the statistics of coverage, drift and the theorems read them."""
+"""Tokens in, figures out: what coverage, drift and the theorems share."""
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +47,19 @@ def encode_images(
 def numbers(values: Tensor) -> Array:
     """A tensor as a float64 array."""
     return values.detach().cpu().double().numpy()
+
+
+def plain(value: Any) -> Any:
+    """A report for JSON: dataclasses as dictionaries, arrays as lists, infinity as null."""
+    if is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def fitted_bank(detector: HyperFSAD) -> MemoryBank:

@@ -50,7 +50,7 @@ def test_the_margin_never_exceeds_the_real_gap(world: World, lam: float, lookup:
     good = [(str(index), world.good()) for index in range(2)]
     bad = [(str(index), world.bad()) for index in range(2)]
     report = certify_tokens(bank, good, bad, lam, lookup, rounding=0.0)
-    assert report.premise_holds.all()
+    assert np.isfinite(report.margin).all()
     scores = [
         [reference_score(bank, image, lam, lookup) for _, image in images] for images in (good, bad)
     ]
@@ -103,7 +103,7 @@ def test_with_one_normal_patch_the_margin_is_the_gap(lam: float) -> None:
     report = certify_tokens(bank, [("good", good)], [("bad", bad)], lam, rounding=0.0)
     assert report.margin[0, 0] == pytest.approx(report.gap[0, 0], abs=1e-10)
     assert report.share == 1
-    assert report.counts()["certified"] == 1
+    assert report.reasons["certified"] == 1
 
 
 def test_the_values_are_those_of_the_premises() -> None:
@@ -143,8 +143,8 @@ def test_the_margins_of_layers_are_equation_27(lam: float) -> None:
 
 def reason_of(bank: MemoryBank, good: ImageTokens, bad: ImageTokens, lam: float = 1.0) -> str:
     report = certify_tokens(bank, [("good", good)], [("bad", bad)], lam)
-    assert sum(report.counts().values()) == 1
-    return str(report.reasons[0, 0])
+    (reason,) = (name for name, count in report.reasons.items() if count)
+    return reason
 
 
 def several(rows: list[list[float]]) -> MemoryBank:
@@ -175,7 +175,6 @@ def test_premise_one_itself_can_fail() -> None:
     good = image([[-0.2, 1.0, 0.0]], [1.0, 0.0, 0.0])
     bad = image([[-1.0, 0.0, 0.1]], [0.0, 1.0, 0.0])
     report = certify_tokens(bank, [("good", good)], [("bad", bad)])
-    assert not report.premise_holds[0]
     assert report.margin[0, 0] == -math.inf
     assert report.to_json()["margin"] == [[None]]
     assert report.to_json()["layer_margin"] == [[[None]]]

@@ -42,7 +42,7 @@ def test_what_the_theory_does_not_speak_of_is_refused(detector: HyperFSAD, good:
     with raises(UsageError, "theorem-needs-sparsemax"):
         check_stability(dense, good)
     with pytest.warns(UserWarning, match="learnt already"):  # Theorem 1 takes any lookup
-        assert certify(dense, good, good).margin.shape == (10, 12)
+        assert certify(dense, good, good).theorem_1.margin.shape == (10, 12)
 
 
 @pytest.mark.parametrize(

@@ -43,18 +43,12 @@ def test_the_moments_are_those_of_all_pairs(
     low = np.concatenate([*(image.distances for image in good), *rest], axis=1)
     report = rank_patches(good, bad, range(1, layers + 1), masks)
     pairs = all_pairs(high, low).reshape(-1, layers)
-    assert (report.defective, report.normal) == (high.shape[1], low.shape[1])
-    assert report.eta.means == pytest.approx(pairs.mean(axis=0), abs=1e-12)
-    assert report.eta.deviations == pytest.approx(pairs.std(axis=0), abs=1e-12)
-    if layers > 1:
-        assert report.eta.correlations == pytest.approx(np.corrcoef(pairs.T), abs=1e-9)
+    assert (report.defective_patches, report.normal_patches) == (high.shape[1], low.shape[1])
     together = pairs.mean(axis=1)
     expected = cantelli(float(together.mean()), float(together.var()))
     assert report.together.bound == pytest.approx(expected, abs=1e-12)
     assert report.together.misranked == pytest.approx((together <= 0).mean(), abs=1e-12)
     assert report.together.misranked <= report.together.bound + 1e-12
-    for place, alone in enumerate(report.alone):
-        assert alone.misranked == pytest.approx((pairs[:, place] <= 0).mean(), abs=1e-12)
 
 
 def test_the_measured_share_is_one_less_the_auroc() -> None:
@@ -72,7 +66,6 @@ def test_ties_count_against_us() -> None:
     flat = Discrepancies("", np.full((1, 4), 0.3), np.zeros(1))
     report = rank_patches([flat], [flat], (1,))
     assert report.together.misranked == report.together.bound == 1
-    assert json.loads(json.dumps(report.to_json(), allow_nan=False)) == report.to_json()
 
 
 def test_nothing_to_rank() -> None:

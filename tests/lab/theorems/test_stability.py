@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hyperfsad.encoders.encoder import ImageTokens
-from hyperfsad.lab.theorems import active
-from hyperfsad.lab.theorems.active import active_sets, softmax_mass, spectral_gain
+from hyperfsad.lab.theorems import stability
 from hyperfsad.lab.theorems.stability import (
+    active_sets,
     check_tokens,
     cls_distance,
     moved_by,
     perturb,
+    softmax_mass,
+    spectral_gain,
     unaffected_patches,
 )
 from hyperfsad.method import lookups
@@ -47,26 +49,25 @@ def test_no_noise_breaks_a_limit(
 
 
 @settings(max_examples=500, deadline=None)
-@given(seeds, st.integers(1, 60), st.integers(2, 8), st.floats(0.05, 1))
-def test_inside_its_room_the_reconstruction_is_affine(
-    seed: int, count: int, width: int, spread: float
+@given(seeds, st.integers(1, 60), st.integers(2, 8), st.floats(0.05, 1), st.floats(1e-4, 0.1))
+def test_while_the_active_set_stays_the_reconstruction_is_affine(
+    seed: int, count: int, width: int, spread: float, length: float
 ) -> None:
     memory, query = crowd(seed, count, width, spread), crowd(seed + 1, 1, width, spread)
     sets = active_sets(query, memory)
     step = torch.randn(width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    step = 0.99 * float(sets.room[0]) * unit(step)
+    step = length * unit(step)
     before, after = sparsemax(query @ memory.T)[0], sparsemax((query + step) @ memory.T)[0]
     chosen = before > 0
     assert int(chosen.sum()) == sets.size[0]
-    if float(sets.room[0]) > 1e-9:
-        assert torch.equal(chosen, after > 0)
-        rows = memory[chosen] - memory[chosen].mean(dim=0)
-        gained = (after - before) @ memory
-        assert (gained - rows.T @ rows @ step).abs().max() < 1e-9
-        assert float(gained.norm()) <= sets.gain[0] * float(step.norm()) + 1e-9
-    norm = float(torch.linalg.matrix_norm(rows.T @ rows, 2)) if sets.room[0] > 1e-9 else None
-    assert norm is None or sets.gain[0] == pytest.approx(norm, abs=1e-9)
+    rows = memory[chosen] - memory[chosen].mean(dim=0)
+    scatter = rows.T @ rows
+    assert sets.gain[0] == pytest.approx(float(torch.linalg.matrix_norm(scatter, 2)), abs=1e-9)
     assert sets.gain[0] <= spectral_gain(memory) + 1e-9
+    if torch.equal(chosen, after > 0):
+        gained = (after - before) @ memory
+        assert (gained - scatter @ step).abs().max() < 1e-9
+        assert float(gained.norm()) <= sets.gain[0] * length + 1e-9
 
 
 def test_each_limit_can_be_met() -> None:
@@ -142,9 +143,9 @@ def test_parts_of_the_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
     memory, queries = crowd(0, 300, 6, 0.4), crowd(1, 50, 6, 0.4)
     whole = active_sets(queries, memory)
     monkeypatch.setattr(lookups, "SIMILARITIES_AT_ONCE", 2100)
-    monkeypatch.setattr(active, "PATCHES_AT_ONCE", 3)
+    monkeypatch.setattr(stability, "PATCHES_AT_ONCE", 3)
     parts = active_sets(queries, memory)
-    for name in ("size", "tau", "gain", "room", "log_mass"):
+    for name in ("size", "tau", "gain", "log_mass"):
         assert getattr(parts, name) == pytest.approx(getattr(whole, name), abs=1e-12)
 
 
@@ -161,12 +162,12 @@ def test_the_report_tells_all_layers() -> None:
     images: list[tuple[str, ImageTokens]] = [("good", world.good()), ("bad", world.bad())]
     report = check_tokens(world.bank(), images, [2, 4], noise=0.1)
     assert report.holds
-    assert report.names == ("good", "bad")
+    assert report.images == ("good", "bad")
     assert report.distractors == (4, 40, 400)
     for layer in report.layers:
-        assert len(layer.sets.size) == 2 * 4
-        assert 0 < layer.softmax[0] < layer.softmax[1] < layer.softmax[2] < 1
+        assert 0 < layer.softmax_mass[0] < layer.softmax_mass[1] < layer.softmax_mass[2] < 1
+        assert 0 < layer.local_gain["median"] <= layer.local_gain["max"]
         assert len(layer.cls_distance) == 2
-        assert 0 < layer.largest.rebuilt <= layer.bound
+        assert 0 < layer.largest.rebuilt <= layer.reconstruction_bound
     told = report.to_json()
     assert json.loads(json.dumps(told, allow_nan=False)) == told

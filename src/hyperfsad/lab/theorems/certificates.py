@@ -15,17 +15,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...detector.detector import HyperFSAD
 from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
-from ...images.reading import Images
 from ...method.memory import MemoryBank
-from ...quality.tokens import Array, encode_images, fitted_bank, numbers, refuse_departures
+from ...quality.tokens import Array, numbers, plain
+from ...wording import as_rows
 from .hull import Cone
 from .layerwise import PROVEN_MARGIN, Discrepancies, LayerwiseMatcher
 from .ranking import score_gaps
 
-CERTIFICATE_REASONS = ("certified", "misranked", "premise (i)", "premise (ii)", "either", "both")
+CERTIFICATE_REASONS = {
+    "certified": "are certified",
+    "misranked": "are ranked wrongly: nothing could certify them",
+    "premise (i)": "fail by (i): a good patch draws on normal patches that are far away",
+    "premise (ii)": "fail by (ii): a mixture of normal patches comes close to the defect",
+    "either": "fail by (i) and (ii) together; either made exact would do",
+    "both": "fail by (i) and by (ii); neither made exact would do",
+}
 """Why a pair has no certificate. (iii) is never among them: it loses nothing, since for unit tokens
 r²/2 and δ²/2 are the CLS scores themselves."""
 
@@ -57,35 +63,15 @@ class Certificates:
         return _distances(self.bad)
 
     @property
-    def premise_holds(self) -> NDArray[np.bool_]:
-        """Whether ε < √2 in every layer of a good image, (good,)."""
-        return np.asarray((self.epsilon < math.sqrt(2)).all(axis=1))
-
-    @property
-    def map_margin(self) -> Array:
-        """Δ_map of each pair; −∞ where premise (i) itself fails."""
-        return np.asarray(self.gamma.mean(axis=1)[None, :] - self._good_bound[:, None])
-
-    @property
-    def cls_margin(self) -> Array:
-        """Δ_cls of each pair."""
-        far, near = (self.delta**2).mean(axis=1), (self.r**2).mean(axis=1)
-        return np.asarray(far[None, :] - near[:, None]) / 2
+    def layer_margin(self) -> Array:
+        """b of Equation 27, (good, bad, layers): a bound on η of each layer, and so on its share of
+        the gap; −∞ where premise (i) fails in that layer."""
+        return self._bounds(self.gamma, self._reach)
 
     @property
     def margin(self) -> Array:
-        """What is certified of each pair; −∞ where nothing is."""
-        return self._margin(self.map_margin)
-
-    @property
-    def layer_margin(self) -> Array:
-        """b of Equation 27, (good, bad, layers): a bound on η of each layer, and so on its share of
-        the gap; −∞ where premise (i) fails in that layer. Their mean is the margin."""
-        near = np.where(self.epsilon < math.sqrt(2), self.epsilon**2 / 2, math.inf)
-        local = self.gamma[None, :] - near[:, None]
-        far = self.delta[None, :] ** 2 - self.r[:, None] ** 2
-        found = self.lam * local if self.lam > 0 else np.zeros_like(local)
-        return np.asarray(found + (1 - self.lam) / 2 * far - self.rounding)
+        """What is certified of each pair: the mean of b; −∞ where nothing is."""
+        return np.asarray(self.layer_margin.mean(axis=2))
 
     @property
     def gap(self) -> Array:
@@ -103,51 +89,69 @@ class Certificates:
         return float(self.certified.mean())
 
     @property
-    def reasons(self) -> NDArray[np.str_]:
-        """`CERTIFICATE_REASONS` of each pair: which premise, made exact, would certify it."""
-        peak = np.array([image.distances.mean(axis=0).max() for image in self.good])
-        height = np.array([image.distances[:, image.peak].mean() for image in self.bad])
-        first = self._margin(self.gamma.mean(axis=1)[None, :] - peak[:, None]) > 0
-        second = self._margin(height[None, :] - self._good_bound[:, None]) > 0
-        return np.select(
+    def reasons(self) -> dict[str, int]:
+        """How many pairs there are of each of `CERTIFICATE_REASONS`: which premise, made exact,
+        would certify them."""
+        level, height = (
+            np.stack([image.distances[:, image.peak] for image in images])
+            for images in (self.good, self.bad)
+        )
+        first = self._bounds(self.gamma, level).mean(axis=2) > 0
+        second = self._bounds(height, self._reach).mean(axis=2) > 0
+        found = np.select(
             [self.certified, self.gap <= 0, first & second, first, second],
             ["certified", "misranked", "either", "premise (i)", "premise (ii)"],
             "both",
         )
-
-    def counts(self) -> dict[str, int]:
-        """How many pairs there are of each reason."""
-        return {reason: int((self.reasons == reason).sum()) for reason in CERTIFICATE_REASONS}
+        return {reason: int((found == reason).sum()) for reason in CERTIFICATE_REASONS}
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as plain numbers."""
-        return {
+        """Every figure."""
+        names = ("epsilon", "gamma", "gamma_gap", "r", "delta", "margin", "layer_margin", "gap")
+        content: dict[str, Any] = {
             "lambda": self.lam,
             "good": [image.name for image in self.good],
             "bad": [image.name for image in self.bad],
-            "epsilon": self.epsilon.tolist(),
-            "gamma": self.gamma.tolist(),
-            "gamma_duality_gap": self.gamma_gap.tolist(),
-            "r": self.r.tolist(),
-            "delta": self.delta.tolist(),
-            "map_margin": _finite(self.map_margin),
-            "cls_margin": self.cls_margin.tolist(),
-            "margin": _finite(self.margin),
-            "layer_margin": [_finite(row) for row in self.layer_margin],
-            "gap": self.gap.tolist(),
-            "certified": self.certified.tolist(),
-            "share": self.share,
-            "reasons": self.counts(),
         }
+        for name in (*names, "certified", "share", "reasons"):
+            content[name] = plain(getattr(self, name))
+        return content
+
+    def to_text(self, blocks: Sequence[int]) -> str:
+        """The premises, the share of certified pairs and why the others are not."""
+        lines = [
+            f"Theorem 1: {len(self.good)} good × {len(self.bad)} bad images (medians)",
+            "layer  ε      γ      gap of γ  r      δ      γ − ε²/2  (δ² − r²)/2",
+        ]
+        columns = (self.epsilon, self.gamma, self.gamma_gap, self.r, self.delta)
+        medians = np.stack([np.median(column, axis=0) for column in columns], axis=1)
+        for block, (epsilon, gamma, gap, near, far) in zip(blocks, medians, strict=True):
+            lines.append(
+                f"{block:5}  {epsilon:.3f}  {gamma:.3f}  {gap:.0e}     {near:.3f}  {far:.3f}"
+                f"  {gamma - epsilon**2 / 2:+8.3f}  {(far**2 - near**2) / 2:+11.4f}"
+            )
+        margin, gaps = self.margin, self.gap
+        lines += [
+            "",
+            f"certified margin: median {np.median(margin):+.4f}, largest {margin.max():+.4f};"
+            f" real gap: median {np.median(gaps):+.4f}, smallest {gaps.min():+.4f}",
+            f"{self.share:.1%} of {margin.size} pairs certified.",
+        ]
+        counts = list(self.reasons.items())[1:]
+        lines += [f"  {count:5} {CERTIFICATE_REASONS[why]}" for why, count in counts if count]
+        return as_rows(lines)
 
     @property
-    def _good_bound(self) -> Array:
+    def _reach(self) -> Array:
         """What premise (i) leaves of the map of each good image; ∞ where it fails."""
-        return np.where(self.premise_holds, (self.epsilon**2 / 2).mean(axis=1), math.inf)
+        return np.where(self.epsilon < math.sqrt(2), self.epsilon**2 / 2, math.inf)
 
-    def _margin(self, map_margin: Array) -> Array:
-        local = self.lam * map_margin if self.lam > 0 else np.zeros_like(map_margin)
-        return local + (1 - self.lam) * self.cls_margin - self.rounding
+    def _bounds(self, height: Array, level: Array) -> Array:
+        """b of all pairs and layers, with patches of bad images at a `height` (bad, layers) and
+        those of good ones at most at a `level` (good, layers)."""
+        apart = self.delta[None] ** 2 - self.r[:, None] ** 2
+        local = self.lam * (height[None] - level[:, None]) if self.lam > 0 else 0.0
+        return np.asarray(local + (1 - self.lam) / 2 * apart - self.rounding)
 
 
 def certify_tokens(
@@ -164,10 +168,13 @@ def certify_tokens(
     for name, image in good:
         normal.append(matcher.discrepancies(name, image))
         reach.append(matcher.reach(image))
-    cones = [Cone(layer.detach().cpu().numpy()) for layer in bank.patches]
+    cones = [Cone(numbers(layer)) for layer in bank.patches]
     for name, image in bad:
         anomalous.append(matcher.discrepancies(name, image))
-        bounds.append(_hull_bounds(cones, image, anomalous[-1].peak))
+        peak = anomalous[-1].peak
+        layers = zip(cones, image.patches, strict=True)
+        found = [cone.largest_cosine(numbers(layer[peak])) for cone, layer in layers]
+        bounds.append([(bound.gamma, bound.gap) for bound in found])
     for images, what in ((normal, "good"), (anomalous, "bad")):
         if not images:
             raise UsageError("theorem-no-images", kind=what)
@@ -177,35 +184,6 @@ def certify_tokens(
     )
 
 
-def certify(detector: HyperFSAD, good: Images, bad: Images) -> Certificates:
-    """Theorem 1 for a fitted detector and images whose labels are known.
-
-    Good images that it has learnt are left out: they score next to nothing and would flatter it.
-    """
-    refuse_departures(detector)
-    if detector.settings.pooling != "max":
-        raise UsageError("theorem-needs-max-pooling", pooling=detector.settings.pooling)
-    return certify_tokens(
-        fitted_bank(detector),
-        encode_images(detector, good, known=detector.memory_.images),
-        encode_images(detector, bad),
-        detector.settings.lam,
-        detector.settings.lookup,
-    )
-
-
-def _hull_bounds(cones: Sequence[Cone], image: ImageTokens, peak: int) -> list[tuple[float, float]]:
-    """γ and its duality gap in every layer, at one patch."""
-    layers = zip(cones, image.patches, strict=True)
-    found = [cone.largest_cosine(numbers(layer[peak])) for cone, layer in layers]
-    return [(bound.gamma, bound.gap) for bound in found]
-
-
 def _distances(images: Sequence[Discrepancies]) -> Array:
     """√(2g): how far each image's CLS token is from the memory, (images, layers)."""
     return np.asarray(np.sqrt(2 * np.maximum(np.stack([image.cls for image in images]), 0)))
-
-
-def _finite(values: Array) -> list[list[float | None]]:
-    """A matrix for JSON, which knows no infinity."""
-    return [[float(value) if math.isfinite(value) else None for value in row] for row in values]

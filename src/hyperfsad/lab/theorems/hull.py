@@ -10,13 +10,13 @@ solver's residual is such a u but for its last digits; a direction s with ⟨s, 
 pushes it there.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ...quality.tokens import Array
 
 FIRST_ROWS = 128
 """The most similar rows that the projection starts from; what is missing is added in rounds."""
@@ -37,12 +37,8 @@ TURNS = 1000
 CONE_ROUNDING = 1e-12
 """Of the few float64 operations that follow the solver."""
 
-ROWS_AT_ONCE = 1 << 14
-"""Rows that are held in float64 at once: 50 MB at a width of 384."""
 
-
-@dataclass(frozen=True)
-class ConeBound:
+class ConeBound(NamedTuple):
     """The largest cosine of a token with any nonzero mixture of the rows."""
 
     upper: float
@@ -64,14 +60,13 @@ class ConeBound:
 class Cone:
     """The cone of one layer's normal patches, rows of length 1."""
 
-    def __init__(self, rows: NDArray[np.floating]) -> None:
-        self._rows = rows.astype(np.float64) if len(rows) <= ROWS_AT_ONCE else rows
+    def __init__(self, rows: Array) -> None:
+        self._rows = rows
 
-    def largest_cosine(self, token: NDArray[np.floating]) -> ConeBound:
+    def largest_cosine(self, token: Array) -> ConeBound:
         """The bound for one token; exact up to its gap."""
-        query = token.astype(np.float64)
-        query /= np.linalg.norm(query)
-        similar = self._products(query)
+        query = token / np.linalg.norm(token)
+        similar = self._rows @ query
         best = int(similar.argmax())
         top = float(similar[best])
         if top <= 0:
@@ -90,16 +85,16 @@ class Cone:
         """
         from scipy.optimize import nnls
 
-        nearest: Array = similar[best] * self._take(best)
+        nearest: Array = similar[best] * self._rows[best]
         working = _largest(similar, FIRST_ROWS)
         for _ in range(ROUNDS):
-            rows = self._take(working)
+            rows = self._rows[working]
             try:
                 weights, _ = nnls(rows.T, query, maxiter=30 * len(working))
             except RuntimeError:  # no convergence; what was found before is still proven
                 break
             nearest = weights @ rows
-            leaning = self._products(query - nearest)
+            leaning = self._rows @ (query - nearest)
             missing = _largest(leaning, MORE_ROWS)
             missing = np.setdiff1d(missing[leaning[missing] > OPTIMAL], working)
             if not len(missing):
@@ -108,12 +103,12 @@ class Cone:
         return nearest
 
     def _proven(self, query: Array, nearest: Array) -> float:
-        violation = max(0.0, float(self._products(query - nearest).max()))
-        if violation == 0:
-            return min(1.0, float(np.linalg.norm(nearest)) + CONE_ROUNDING)
-        if self._inward is None:
-            return 1.0  # a cosine is never more
-        return min(1.0, float(np.linalg.norm(nearest + violation * self._inward)) + CONE_ROUNDING)
+        violation = max(0.0, float((self._rows @ (query - nearest)).max()))
+        if violation > 0:
+            if self._inward is None:
+                return 1.0  # a cosine is never more
+            nearest = nearest + violation * self._inward
+        return min(1.0, float(np.linalg.norm(nearest)) + CONE_ROUNDING)
 
     @cached_property
     def _inward(self) -> Array | None:
@@ -122,29 +117,14 @@ class Cone:
         Tokens of one layer share a mean, which usually will do; otherwise the perceptron finds one
         where all rows lie in a half-space with some margin.
         """
-        direction = sum(part.sum(axis=0, dtype=np.float64) for part in self._parts) / len(
-            self._rows
-        )
+        direction = self._rows.mean(axis=0)
         for _ in range(TURNS):
-            products = self._products(direction)
+            products = self._rows @ direction
             worst = int(products.argmin())
             if products[worst] > 1e-6 * max(1.0, float(np.linalg.norm(direction))):
-                inward: Array = direction / (products[worst] - CONE_ROUNDING)
-                return inward
-            direction = direction + self._take(worst)
+                return np.asarray(direction / (products[worst] - CONE_ROUNDING))
+            direction = direction + self._rows[worst]
         return None
-
-    @property
-    def _parts(self) -> list[NDArray[np.floating]]:
-        return np.split(self._rows, range(ROWS_AT_ONCE, len(self._rows), ROWS_AT_ONCE))
-
-    def _products(self, vector: Array) -> Array:
-        """⟨p, v⟩ of all rows, in float64."""
-        parts = (part.astype(np.float64, copy=False) for part in self._parts)
-        return np.concatenate([part @ vector for part in parts])
-
-    def _take(self, index: int | NDArray[np.intp]) -> Array:
-        return self._rows[index].astype(np.float64)
 
 
 def _largest(values: Array, count: int) -> NDArray[np.intp]:

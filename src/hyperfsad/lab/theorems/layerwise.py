@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...encoders.encoder import ImageTokens
-from ...method.lookups import LOOKUPS, SPARSE, in_chunks
+from ...method.lookups import LOOKUPS, in_chunks
 from ...method.matching import MemoryLayer
 from ...method.memory import MemoryBank
 from ...method.scoring import BranchScores, branch_weights, cls_distances
@@ -74,10 +74,5 @@ def least_active(queries: Tensor, memory: Tensor, lookup: str) -> float:
     least = math.inf
     for part in in_chunks(queries, memory):
         z = part @ memory.T
-        if lookup in SPARSE:
-            for rows, index, weights in SPARSE[lookup](z):
-                active = z[rows].gather(1, index)[weights > 0]
-                least = min(least, float(active.min())) if active.numel() else least
-        else:
-            least = min(least, float(z[LOOKUPS[lookup](z) > 0].min()))
+        least = min(least, float(z[LOOKUPS[lookup](z) > 0].min()))
     return least

@@ -17,18 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...errors import UsageError
-from ...images.reading import find_images
-from ...quality.test_set import TestImage, load_mask
+from ...quality.test_set import TestImage, images_in, load_mask
 from ...quality.tokens import Array
+from ...wording import as_rows
 from .layerwise import Discrepancies
-
-COMPARED_LAYERS = 12
-"""Up to here all sets of layers are compared: 4,095 of them, 9 s of one core for 56 images."""
 
 DEFECTIVE_SHARE = 0.5
 """A patch of which a mask covers this much is defective; one of which it covers nothing is normal;
@@ -72,92 +68,77 @@ class RankingBound:
     """Theorem 2 for one set of layers."""
 
     layers: tuple[int, ...]
-    """Places among the layers of the detector."""
+    """The encoder's block numbers."""
     mean: float
     variance: float
     misranked: float
     """Misranked in fact; ties count against us, so that AUROC is at least 1 less this."""
+    bound: float
+    """Misranked at most."""
+
+    @classmethod
+    def of(
+        cls, layers: Sequence[int], mean: float, variance: float, misranked: float
+    ) -> "RankingBound":
+        """The bound from the moments of η over all pairs."""
+        mean, variance, misranked = float(mean), float(variance), float(misranked)
+        return cls(tuple(layers), mean, variance, misranked, cantelli(mean, variance))
 
     @property
-    def bound(self) -> float:
-        """Misranked at most."""
-        return cantelli(self.mean, self.variance)
-
-    def to_json(self, blocks: Sequence[int]) -> dict[str, Any]:
-        """Everything, as plain numbers."""
-        moments = {"mean": self.mean, "variance": self.variance}
-        shares = {"bound": self.bound, "misranked": self.misranked}
-        return {"layers": [blocks[place] for place in self.layers], **moments, **shares}
-
-
-@dataclass(frozen=True)
-class EtaMoments:
-    """η of each layer, over all pairs."""
-
-    blocks: tuple[int, ...]
-    """The encoder's block numbers."""
-    means: Array
-    covariances: Array
-    """Between layers, (layers, layers)."""
-
-    @property
-    def deviations(self) -> Array:
-        """Of each layer."""
-        return np.sqrt(np.diag(self.covariances))
-
-    @property
-    def correlations(self) -> Array:
-        """Between layers; 0 where a layer never varies."""
-        scale = np.outer(self.deviations, self.deviations)
-        return np.divide(self.covariances, scale, out=np.eye(len(self.blocks)), where=scale > 0)
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain numbers."""
-        return {
-            "eta_mean": self.means.tolist(),
-            "eta_deviation": self.deviations.tolist(),
-            "eta_correlation": self.correlations.tolist(),
-        }
+    def words(self) -> str:
+        """The bound beside what was measured."""
+        return (
+            f"misranked at most {self.bound:.1%} (AUROC at least {1 - self.bound:.3f}); measured"
+            f" {self.misranked:.1%} (AUROC {1 - self.misranked:.3f})"
+        )
 
 
 @dataclass(frozen=True)
 class LayerReport:
-    """Theorem 2 for a detector's layers, from pairs whose labels are known."""
+    """Theorem 2 for a detector's layers, from pairs of images whose labels are known."""
 
-    eta: EtaMoments
+    layers: tuple[int, ...]
+    """The encoder's block numbers."""
+    eta_mean: Array
+    eta_deviation: Array
+    eta_correlation: Array
+    """Between layers; 0 where a layer never varies."""
     together: RankingBound
-    uniform: float
-    """Equation 28 with the worst layer's mean and variance and the largest covariance."""
-    single: float
-    """The same for one layer: σ²/(σ² + μ²)."""
     alone: tuple[RankingBound, ...]
     """Each layer by itself."""
+    uniform_bound: float
+    """Equation 28 with the worst layer's mean and variance and the largest covariance."""
+    single_layer_bound: float
+    """The same for one layer: σ²/(σ² + μ²)."""
     without: tuple[RankingBound, ...]
     """All but one layer; empty where there is only one."""
-    best: RankingBound | None
-    """The set of layers with the lowest bound; None where there are too many sets."""
+    keep: tuple[int, ...]
+    """Layers without which the bound would be higher: the ones worth keeping."""
 
-    def keep(self) -> tuple[int, ...]:
-        """Blocks without which the bound would be higher: the ones worth keeping."""
-        if not self.without:
-            return self.eta.blocks
-        rest = zip(self.eta.blocks, self.without, strict=True)
-        return tuple(block for block, others in rest if others.bound > self.together.bound)
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain numbers."""
-        blocks = self.eta.blocks
-        return {
-            "layers": list(blocks),
-            **self.eta.to_json(),
-            "together": self.together.to_json(blocks),
-            "uniform_bound": self.uniform,
-            "single_layer_bound": self.single,
-            "alone": [ranked.to_json(blocks) for ranked in self.alone],
-            "without": [ranked.to_json(blocks) for ranked in self.without],
-            "best": None if self.best is None else self.best.to_json(blocks),
-            "keep": list(self.keep()),
-        }
+    def to_text(self) -> str:
+        """η of each layer, the bound beside what was measured, and what to keep."""
+        lines = [
+            "Theorem 2: η over all pairs",
+            "layer  mean     deviation  alone: bound  misranked",
+        ]
+        rows = zip(self.layers, self.eta_mean, self.eta_deviation, self.alone, strict=True)
+        for block, mean, deviation, alone in rows:
+            lines.append(
+                f"{block:5}  {mean:+.4f}  {deviation:.4f}     {alone.bound:8.1%}"
+                f"      {alone.misranked:.1%}"
+            )
+        if self.without:
+            off = self.eta_correlation[~np.eye(len(self.layers), dtype=bool)]
+            lines.append(f"correlation between layers: {off.min():.2f} to {off.max():.2f}")
+        lines.append(f"together: {self.together.words}")
+        single = self.single_layer_bound
+        lines.append(f"uniform bound {self.uniform_bound:.1%}, for one layer {single:.1%}")
+        for block, rest in zip(self.layers, self.without, strict=False):
+            found = f"at most {rest.bound:.1%}; measured {rest.misranked:.1%}"
+            lines.append(f"without {block:2}: {found}")
+        kept = ", ".join(map(str, self.keep)) or "none: any one may go"
+        lines.append(f"Worth keeping (the bound rises without them): {kept}")
+        return as_rows(lines)
 
 
 def rank_layers(
@@ -169,30 +150,34 @@ def rank_layers(
     count = len(blocks)
     places = tuple(range(count))
 
-    def ranked(layers: tuple[int, ...]) -> RankingBound:
-        normal, anomalous = ([image.of_layers(layers) for image in some] for some in (good, bad))
+    def ranked(chosen: tuple[int, ...]) -> RankingBound:
+        normal, anomalous = ([image.of_layers(chosen) for image in some] for some in (good, bad))
         average = layer_margins(normal, anomalous, lam).mean(axis=2)
-        misranked = float((score_gaps(normal, anomalous, lam) <= 0).mean())
-        return RankingBound(layers, float(average.mean()), float(average.var()), misranked)
+        misranked = (score_gaps(normal, anomalous, lam) <= 0).mean()
+        named = [blocks[place] for place in chosen]
+        return RankingBound.of(named, average.mean(), average.var(), misranked)
 
     pairs = layer_margins(good, bad, lam).reshape(-1, count).T
-    eta = EtaMoments(tuple(blocks), pairs.mean(axis=1), _covariances(pairs))
-    worst, largest = float(eta.means.min()), float(np.diag(eta.covariances).max())
-    off = eta.covariances[~np.eye(count, dtype=bool)]
+    covariances = np.atleast_2d(np.cov(pairs, bias=True))
+    deviations = np.sqrt(np.diag(covariances))
+    scale = np.outer(deviations, deviations)
+    worst, largest = float(pairs.mean(axis=1).min()), float(np.diag(covariances).max())
+    off = covariances[~np.eye(count, dtype=bool)]
     shared = float(off.max()) / largest if len(off) and largest > 0 else 0.0
-    without = [places[:place] + places[place + 1 :] for place in places] if count > 1 else []
-    best = None
-    if count <= COMPARED_LAYERS:
-        every = (chosen for size in places for chosen in combinations(places, size + 1))
-        best = min(map(ranked, every), key=lambda found: (found.bound, len(found.layers)))
+    together = ranked(places)
+    without = tuple(ranked(rest) for rest in combinations(places, count - 1) if rest)[::-1]
+    rises = [rest.bound > together.bound for rest in without] or [True]
     return LayerReport(
-        eta,
-        ranked(places),
+        tuple(blocks),
+        pairs.mean(axis=1),
+        deviations,
+        np.divide(covariances, scale, out=np.eye(count), where=scale > 0),
+        together,
+        tuple(ranked((place,)) for place in places),
         uniform_bound(worst, largest, shared, count),
         cantelli(worst, largest),
-        tuple(ranked((place,)) for place in places),
-        tuple(map(ranked, without)),
-        best,
+        without,
+        tuple(block for block, kept in zip(blocks, rises, strict=True) if kept),
     )
 
 
@@ -200,28 +185,22 @@ def rank_layers(
 class PatchReport:
     """Theorem 2 for patches, over all pairs of a defective and a normal one."""
 
-    eta: EtaMoments
-    masked: bool
-    """Whether masks said which patches are defective; otherwise it is t*, one patch an image."""
-    defective: int
-    normal: int
-    """How many patches there are of each side; the pairs are their product."""
     together: RankingBound
-    alone: tuple[RankingBound, ...]
-    """Each layer by itself."""
+    defective_by: str
+    """What says which patches are defective: `mask`, or `peak`, t* of each bad image."""
+    defective_patches: int
+    normal_patches: int
+    """How many patches there are of each side; the pairs are their product."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain numbers."""
-        blocks = self.eta.blocks
-        return {
-            "layers": list(blocks),
-            "defective_patches": self.defective,
-            "normal_patches": self.normal,
-            "defective_by": "mask" if self.masked else "peak",
-            **self.eta.to_json(),
-            "together": self.together.to_json(blocks),
-            "alone": [ranked.to_json(blocks) for ranked in self.alone],
-        }
+    def to_text(self) -> str:
+        """The bound beside what was measured."""
+        where = {"mask": "in the masks", "peak": "the highest of each bad image"}[self.defective_by]
+        lines = [
+            f"Theorem 2 for patches: {self.defective_patches} defective ({where}) ×"
+            f" {self.normal_patches} normal",
+            f"η {self.together.mean:+.4f} on average; {self.together.words}",
+        ]
+        return as_rows(lines)
 
 
 def rank_patches(
@@ -248,23 +227,15 @@ def rank_patches(
     high, low = np.concatenate(defective, axis=1), np.concatenate(normal, axis=1)
     if not high.shape[1]:
         raise UsageError("masks-without-defect")
-    places = tuple(range(len(blocks)))
-
-    def ranked(layers: tuple[int, ...]) -> RankingBound:
-        above, below = high[list(layers)].mean(axis=0), low[list(layers)].mean(axis=0)
-        mean, variance = float(above.mean() - below.mean()), float(above.var() + below.var())
-        passed = np.searchsorted(np.sort(below), above, side="left")  # ties count against us
-        return RankingBound(layers, mean, variance, 1 - float(passed.mean()) / len(below))
-
-    means = high.mean(axis=1) - low.mean(axis=1)
-    return PatchReport(
-        EtaMoments(tuple(blocks), means, _covariances(high) + _covariances(low)),
-        masks is not None,
-        high.shape[1],
-        low.shape[1],
-        ranked(places),
-        tuple(ranked((place,)) for place in places),
+    above, below = high.mean(axis=0), low.mean(axis=0)
+    passed = np.searchsorted(np.sort(below), above, side="left")  # ties count against us
+    together = RankingBound.of(
+        blocks,
+        above.mean() - below.mean(),
+        above.var() + below.var(),
+        1 - passed.mean() / len(below),
     )
+    return PatchReport(together, "peak" if masks is None else "mask", len(above), len(below))
 
 
 def read_masks(
@@ -275,20 +246,16 @@ def read_masks(
     A mask is `<name>_mask` or `<name>`, in a folder named as that of its image, or in `folder`
     itself.
     """
-    known: dict[tuple[str, str], str] = {}
-    root = os.path.abspath(folder)
-    for path in find_images([folder]).paths:
-        above, stem = os.path.split(os.path.splitext(os.path.abspath(path))[0])
-        place = "" if above == root else os.path.basename(above)
-        known[place, stem.removesuffix("_mask")] = path
     found = []
     for image in images:
-        stem, above = Path(image.name).stem, Path(image.name).absolute().parent.name
-        mask = known.get((above, stem)) or known.get(("", stem))
+        path = Path(image.name).absolute()
+        stem, above = path.stem, path.parent.name
+        places = [*images_in(Path(folder) / above), *images_in(Path(folder))]
+        mask = next((one for one in places if one.stem in (f"{stem}_mask", stem)), None)
         if mask is None:
             facts = {"image": image.name, "folder": folder, "stem": stem, "subfolder": above}
             raise UsageError("mask-missing", **facts)
-        pixels = load_mask(TestImage(image.name, True, "", mask), grid * MASK_SAMPLES)
+        pixels = load_mask(TestImage(image.name, True, "", str(mask)), grid * MASK_SAMPLES)
         shares = pixels.reshape(grid, MASK_SAMPLES, grid, MASK_SAMPLES).mean(axis=(1, 3))
         found.append(np.asarray(shares.reshape(-1), dtype=np.float64))
     return found
@@ -298,9 +265,3 @@ def _defective(mask: Array) -> list[int]:
     """The places of the defective patches; of a small defect the patch that has most of it."""
     places: list[int] = np.flatnonzero(mask >= DEFECTIVE_SHARE).tolist()
     return places if places or not mask.any() else [int(mask.argmax())]
-
-
-def _covariances(values: Array) -> Array:
-    """Between layers, over all columns, (layers, layers)."""
-    centred = values - values.mean(axis=1, keepdims=True)
-    return np.asarray(centred @ centred.T / values.shape[1])
