@@ -214,11 +214,8 @@ def test_efficiency_times_every_stage_of_every_method(
             assert 0 < max(stages[:3]) < stages[3]
             assert row["decode ms"] == mine[0]["decode ms"]  # the same images, the same tokens
             assert row["encode ms"] == mine[0]["encode ms"]
-        assert float(mine[0]["peak GB"]) > 0.01
-        assert {row["peak GB"] for row in mine[1:]} == {""}  # not their own
-    printed = capsys.readouterr().out
-    assert "RTX 3090" in printed
-    assert "the whole process so far" in printed
+    assert {row["peak GB"] for row in here} == {""}  # of one method only a GPU knows it
+    assert "RTX 3090" in capsys.readouterr().out
 
 
 def test_figure_1_shows_the_ten_timed_methods() -> None:

@@ -19,24 +19,14 @@ from hyperfsad.lab.speed import (
 from hyperfsad.method.matching import MemoryLayer
 from tests.codes import raises
 
+COMMAND = ("lab", "speed", "--rounds", "1", "--engine", "torch", "--backbone")
+
 
 def test_the_report_holds_every_stage_and_ratio(
     tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, picture = tmp_path / "speed.json", tmp_path / "cost.png"
-    command = [
-        "lab",
-        "speed",
-        "--backbone",
-        tiny,
-        "--shots",
-        "3,1",
-        "--rounds",
-        "1",
-        "--engine",
-        "torch",
-    ]
-    assert main([*command, "--json", str(path), "--plot", str(picture)]) == 0
+    path = tmp_path / "speed.json"
+    assert main([*COMMAND, tiny, "--shots", "3,1", "--json", str(path)]) == 0
     report = json.loads(path.read_text(encoding="utf-8"))
     assert [cost["shots"] for cost in report["costs"]] == [1, 3]
     for cost in report["costs"]:
@@ -56,23 +46,10 @@ def test_the_report_holds_every_stage_and_ratio(
             *("ours", "nearest", "patchcore", "subspace")
         ]
         assert min(peer["match"] for peer in cost["peers"]) > 0
-    assert picture.stat().st_size > 1000
-    assert picture.with_suffix(".pdf").stat().st_size > 1000
 
 
 def test_peers_are_those_that_are_named(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = [
-        "lab",
-        "speed",
-        "--backbone",
-        tiny,
-        "--shots",
-        "1",
-        "--rounds",
-        "1",
-        "--engine",
-        "torch",
-    ]
+    command = [*COMMAND, tiny, "--shots", "1"]
     assert main([*command, "--peers", "none"]) == 0
     assert "over ours" not in capsys.readouterr().out
     assert main([*command, "--peers", "winclip"]) == 1

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hyperfsad.errors import HyperfsadError, UsageError
+from hyperfsad.errors import HyperfsadError
 from hyperfsad.lab.published import published
 from hyperfsad.lab.tables import (
     Cell,
@@ -25,7 +25,6 @@ from hyperfsad.lab.tables import (
     to_markdown,
     write_table,
 )
-from tests.codes import raises
 
 
 def one_column(*values: float | str | None, column: Column | None = None) -> Table:
@@ -131,13 +130,6 @@ def test_marks_are_those_of_the_paper(shots: int, best: set[str], second: set[st
     names = [row.backbone or row.method for row in rows]
     assert {name for name, place in zip(names, won, strict=True) if place == "best"} == best
     assert {name for name, place in zip(names, won, strict=True) if place == "second"} == second
-
-
-def test_a_row_must_fit_its_columns() -> None:
-    with raises(UsageError, "table-row", row="a", found=2, expected=1):
-        Table("One", (Column("I"),), (TableRow("a", (None, None)),))
-    with raises(UsageError, "table-heading"):
-        Table("One", (Column("I", "M"), Column("I", "M")), ())
 
 
 def markdown_cells(text: str) -> list[list[str]]:

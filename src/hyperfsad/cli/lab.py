@@ -1,7 +1,6 @@
 """Commands of the lab, all behind one word: the paper's tables, figures, theorems and timings."""
 
 import argparse
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +21,13 @@ from .console import (
     write_json,
 )
 from .detectors import (
-    add_cluster,
-    cluster_of,
     found_images,
     new_detector,
-    refuse_cluster_options,
     single_detector,
 )
 
 if TYPE_CHECKING:
-    from ..lab.run import Request, Suite
-    from ..lab.spread import SpreadOnRay
+    from ..lab.run import Suite
 
 
 def add_lab(command: argparse.ArgumentParser) -> None:
@@ -100,7 +95,6 @@ def _add_benchmark(command: argparse.ArgumentParser) -> None:
     add_setting(command, "recipe", text, PAPER_OFFLINE)
     text = "side of the encoder's square input in pixels (default: the encoder's)"
     add_setting(command, "resolution", text)
-    add_cluster(command, "measure")
 
 
 def _benchmark(options: argparse.Namespace) -> int:
@@ -108,7 +102,6 @@ def _benchmark(options: argparse.Namespace) -> int:
     from ..encoders.encoder import use_threads
     from ..lab.run import Source, Suite
 
-    refuse_cluster_options(options)
     use_threads(options.threads)
     encoders = tuple(options.backbone or [find_recipe(options.recipe).backbone])
     out = Path(options.output)
@@ -125,13 +118,11 @@ def _benchmark(options: argparse.Namespace) -> int:
 
 def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> int:
     from ..lab.drawing.figures import ALL_FIGURES
-    from ..lab.efficiency import efficiency_table
     from ..lab.run import Request, run_benchmark
     from ..lab.tables import to_markdown, write_table
+    from ..lab.timing import efficiency_table
 
     if options.preset == "efficiency":
-        if options.on:
-            raise UsageError("efficiency-here")
         settings = chosen(options, "shots", "resolution", "recipe", "device", "engine")
         table = efficiency_table(suite.load(), suite.encoders, notify=say, **settings)
         write_table(table, out, "efficiency")
@@ -140,17 +131,10 @@ def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> in
         return DONE
     more = chosen(options, "resolution", "recipe", "eval_size")
     request = Request(**_protocol(options), **more)
-    with contextlib.ExitStack() as stack:
-        spread = stack.enter_context(_spread(options, request)) if options.on else None
+    figures = ALL_FIGURES if options.figures else None
+    with later_bar() as bar:
         outcome = run_benchmark(
-            suite,
-            options.preset,
-            out,
-            request,
-            progress=stack.enter_context(later_bar()),
-            figures=ALL_FIGURES if options.figures else None,
-            spread=spread,
-            notify=say,
+            suite, options.preset, out, request, progress=bar, figures=figures, notify=say
         )
     for table in outcome.tables.values():
         print(printable_rows(to_markdown(table)))
@@ -160,17 +144,10 @@ def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> in
     return DONE
 
 
-def _spread(options: argparse.Namespace, request: "Request") -> "SpreadOnRay":
-    from ..lab.spread import SpreadOnRay
-
-    machine = {**chosen(options, "device", "engine"), "limit": request.cache_limit}
-    return SpreadOnRay(cluster_of(options), notify=say, **machine)
-
-
 def _add_reproduce(command: argparse.ArgumentParser) -> None:
     command.description = (
         "Run all tables and figures of the paper on the data sets and encoders of a suite, and put"
-        " them into one page and one LaTeX file. A killed run continues where it stopped."
+        " them into one page. A killed run continues where it stopped."
     )
     table = """
     --suite FILE     JSON file that names data sets and encoders, as for benchmark (required)
@@ -196,7 +173,7 @@ def _reproduce(options: argparse.Namespace) -> int:
     request = Request(**_protocol(options))
     with locked_folder(out, wait=options.wait, notify=say), later_bar() as bar:
         found = run(suite, out, request, presets, file=options.suite, progress=bar, notify=say)
-    print(printable(f"See {found.page}; for LaTeX {found.latex}"))
+    print(printable(f"See {found.page}"))
     return exit_code(not found.absent)
 
 
@@ -205,25 +182,19 @@ def _add_speed(command: argparse.ArgumentParser) -> None:
     --shots 1,2,4  numbers of good parts to remember [1,4]
     --rounds N     rounds to measure; figures are medians [5]
     --peers A,B    other methods to time on the same tokens, or none [nearest,patchcore,subspace]
-    --plot FILE.png  plot cost against K to this file (needs hyperfsad[bench])
     """
     _add_rest(command, table)
 
 
 def _speed(options: argparse.Namespace) -> int:
     """Measures each stage and prints the table."""
-    from ..lab.drawing.charts import cost_against_shots
     from ..lab.speed import measure_speed
-    from ..report.canvas import save_figure
 
     peers = [] if options.peers == ("none",) else list(options.peers)
     report = measure_speed(new_detector(options), options.shots, options.rounds, show_status, peers)
     show_status("")
     print(report.to_text())
     write_json(options, report.to_json())
-    if options.plot:
-        path = Path(options.plot)
-        save_figure(cost_against_shots(report), path.parent, path.stem, parents=False)
     return DONE
 
 

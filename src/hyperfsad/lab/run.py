@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..detector.settings import PAPER_OFFLINE, Settings
 from ..errors import UsageError, first_line
@@ -16,7 +16,6 @@ from ..report.canvas import footnote
 from .datasets import Category, load_dataset
 from .differences import differences_table, find_differences, measured_encoders, sentences
 from .drawing.figures import draw_curves, draw_figures
-from .efficiency import TIMED_PRESETS, with_times
 from .imports import import_notes, import_records, import_rows, read_import
 from .preset_tables import build_tables, category_tables, subset_notes
 from .presets import PRESETS, passes
@@ -24,8 +23,8 @@ from .protocol import Protocol, evaluate, pass_label, score_rows, work_folder
 from .records import Entry, Record, entry_key, imported_entry, measured_entry, write_records
 from .supports import SupportSets, draw_supports, read_supports, write_supports
 from .tables import Table, write_table
-from .timing import RunTimes, time_variants
-from .token_cache import CACHE_LIMIT, TokenCache, TokenCaches
+from .timing import TIMED_PRESETS, RunTimes, time_variants, with_times
+from .token_cache import CACHE_LIMIT, TokenCaches
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,6 @@ class Suite:
             for name, source in self.sources.items()
             for category in load_dataset(source.layout, source.root, self.categories)
         ]
-
-
-Spread: TypeAlias = Callable[[Sequence[Category], SupportSets, Protocol, TokenCache, Path], None]
-"""Has blocks and metrics of categories computed elsewhere and put into the folder of a pass, where
-`evaluate` finds them."""
 
 
 @dataclass
@@ -152,16 +146,14 @@ def run_benchmark(
     caches: TokenCaches | None = None,
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
     figures: Mapping[str, int | None] | None = None,
-    spread: Spread | None = None,
     notify: Notify = silent,
 ) -> Outcome:
     """Measures, and writes records, scores, supports, provenance and tables.
 
     `progress(total)` returns the function that is called with the number of images just done.
     `figures` draws figures like the paper's, one folder for each encoder and resolution. Calls that
-    share `caches` load each encoder and hash each image once. `spread` lets others do the work of
-    each pass. A killed run continues where it stopped, and the same call always writes the same
-    bytes.
+    share `caches` load each encoder and hash each image once. A killed run continues where it
+    stopped, and the same call always writes the same bytes.
     """
     if preset_name not in PRESETS:
         raise UsageError("preset", given=preset_name, known=", ".join(PRESETS))
@@ -190,8 +182,6 @@ def run_benchmark(
         key = found.add_entry(measured_entry(cache, variants, **origin, eval_size=eval_size))
         methods = [variant.label for variant in variants]
         measured: list[Record] = []
-        if spread is not None:
-            spread(categories, sets, protocol, cache, work)
         for category in categories:
             mine = sets.of(category)
             measured += evaluate(

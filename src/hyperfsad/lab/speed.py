@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
@@ -19,9 +18,9 @@ from ..encoders.encoder import Encoder, Tokens, prepare
 from ..errors import UsageError
 from ..images.loading import NormalImage, load_image
 from ..method.memory import MemoryBank
-from .meters import Meter
 from .peers import SAME_TOKENS, make_peer
 from .peers.peer import FewShotDetector
+from .timing import Meter
 
 _Item = TypeVar("_Item")
 
@@ -54,23 +53,17 @@ class Cost:
     match: float
     textbook: float | None
     """The same matching by full sort and dense product."""
+    textbook_over_ours: float | None
     end_to_end: float
     """From file to result in a stream of files, everything included."""
     encode: float
     """The encoder alone, measured in turns with `end_to_end`."""
+    over_encoder: float
     bank_bytes: int
     peak_bytes: int
     """The largest memory: of the process so far, or of tensors on a GPU."""
     peers: tuple[PeerCost, ...] = ()
     """Ours, then others on the same tokens; empty where the memory is too large for them."""
-
-    @property
-    def over_encoder(self) -> float:
-        return self.end_to_end / self.encode
-
-    @property
-    def textbook_over_ours(self) -> float | None:
-        return None if self.textbook is None else self.textbook / self.match
 
 
 @dataclass(frozen=True)
@@ -89,17 +82,13 @@ class SpeedReport:
 
     def to_json(self) -> dict[str, Any]:
         """All figures and ratios."""
-        figures = asdict(self)
-        for row, cost in zip(figures["costs"], self.costs, strict=True):
-            row["over_encoder"] = cost.over_encoder
-            row["textbook_over_ours"] = cost.textbook_over_ours
-        return figures
+        return asdict(self)
 
     def to_text(self) -> str:
         """The figures as aligned tables."""
+        machine = f"{self.engine}, {self.device}, {self.threads} threads"
         lines = [
-            f"{self.encoder}, {self.resolution} px, {self.engine}, {self.device}, {self.threads}"
-            " threads",
+            f"{self.encoder}, {self.resolution} px, {machine}",
             f"decode {self.decode:.1f} ms, prepare {self.prepare:.1f} ms, encode"
             f" {self.encode:.1f} ms",
             "",
@@ -142,7 +131,9 @@ def measure_speed(
     encoder, settings = detector.encoder_, detector.encoding_
     meter = Meter(encoder.device)
     with tempfile.TemporaryDirectory(prefix="hyperfsad-speed-") as folder:
-        paths = [_part(Path(folder), seed) for seed in range(INSPECTED_PARTS)]
+        paths = [f"{folder}/{seed}.png" for seed in range(INSPECTED_PARTS)]
+        for seed, path in enumerate(paths):
+            draw("plate", seed=seed, defect="scratch" if seed % 2 else None).image.save(path)
         pictures = [load_image(path) for path in paths]
         arrays = [prepare(picture, settings) for picture in pictures]
         queries = [encoder.encode_prepared([array]) for array in arrays]
@@ -155,21 +146,30 @@ def measure_speed(
             detector.remember(bank)
             detector.scale_  # noqa: B018 (made once, before the clock starts)
             progress(f"inspecting with {count} normal images")
-            stream: list[float] = []
-            match: list[float] = []
-            encode: list[float] = []
+            laps: dict[str, list[float]] = {"stream": [], "encode": [], "match": []}
             for _ in range(rounds):
-                stream += _stream(detector, paths)
-                encode += _laps(meter, lambda array: encoder.encode_prepared([array]), arrays)
-                match += _laps(meter, detector.score_tokens, queries)
-            encodes += encode
+                laps["stream"] += _stream(detector, paths)
+                laps["encode"] += _laps(meter, lambda a: encoder.encode_prepared([a]), arrays)
+                laps["match"] += _laps(meter, detector.score_tokens, queries)
+            encodes += laps["encode"]
             peak, textbook = meter.peak(), None  # before the textbook, whose memory is not ours
             if len(bank.patches[0]) <= TEXTBOOK_ROWS:
                 textbook = median(_laps(meter, partial(_textbook, bank), queries[:3]))
-            size = sum(layer.nbytes for layer in (*bank.patches, bank.cls))
-            stages = (median(match), textbook, median(stream), median(encode))
-            others = _peer_costs(peers, detector, queries, rounds, meter)
-            costs.append(Cost(count, *stages, size, peak, others))
+            stream, encode, match = (median(taken) for taken in laps.values())
+            costs.append(
+                Cost(
+                    shots=count,
+                    match=match,
+                    textbook=textbook,
+                    textbook_over_ours=None if textbook is None else textbook / match,
+                    end_to_end=stream,
+                    encode=encode,
+                    over_encoder=stream / encode,
+                    bank_bytes=sum(layer.nbytes for layer in (*bank.patches, bank.cls)),
+                    peak_bytes=peak,
+                    peers=_peer_costs(peers, detector, queries, rounds, meter),
+                )
+            )
         decode = median(_laps(meter, load_image, paths * rounds))
         shrink = median(_laps(meter, lambda picture: prepare(picture, settings), pictures * rounds))
     return SpeedReport(
@@ -236,12 +236,6 @@ def _bank(encoder: Encoder, parts: Sequence[Image.Image]) -> MemoryBank:
         bank.cls[place] = tokens.cls[0]
     assert bank is not None
     return bank
-
-
-def _part(folder: Path, seed: int) -> str:
-    path = folder / f"{seed}.png"
-    draw("plate", seed=seed, defect="scratch" if seed % 2 else None).image.save(path)
-    return str(path)
 
 
 def _stream(detector: HyperFSAD, paths: Sequence[str]) -> list[float]:

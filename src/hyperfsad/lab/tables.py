@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ..disk.files import encoded, write_file
-from ..errors import UsageError
 from ..report.records import guarded
 
 MISSING = "–"
@@ -63,28 +62,28 @@ class Table:
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row.cells) != len(self.columns):
-                facts = {"found": len(row.cells), "expected": len(self.columns)}
-                raise UsageError("table-row", table=self.title, row=row.label, **facts)
-        if len({column.heading for column in self.columns}) < len(self.columns):
-            raise UsageError("table-heading", table=self.title)
-
     def is_text(self, column: int) -> bool:
         """Whether a column holds text and no figure: aligned left, without deviations."""
         kinds = {type(row.cells[column]) for row in self.rows}
         return str in kinds and Cell not in kinds
 
+    @property
+    def lead(self) -> int:
+        """Columns before the first cell: the row's group, if any row has one, and its label."""
+        return 2 if any(row.group for row in self.rows) else 1
 
-@dataclass(frozen=True)
-class _Format:
-    """How a format writes text, and a figure's deviation and marks around `{}`."""
+    @property
+    def column_groups(self) -> list[tuple[str, int]]:
+        """The headings above the headings, with the number of columns below each; none without."""
+        groups = itertools.groupby(self.columns, key=lambda column: column.group)
+        found = [(name, len(list(columns))) for name, columns in groups]
+        return found if any(name for name, _ in found) else []
 
-    text: Callable[[str], str]
-    deviation: str
-    best: str
-    second: str
+    @property
+    def all_notes(self) -> list[str]:
+        """The notes, and what the marks mean if there are any."""
+        legend = "Bold: the best of its group; underlined: the second best."
+        return [*self.notes, *([legend] if mark(self) else [])]
 
 
 def mark(table: Table) -> dict[tuple[int, int], Mark]:
@@ -111,11 +110,15 @@ def mark(table: Table) -> dict[tuple[int, int], Mark]:
 
 def to_markdown(table: Table) -> str:
     """A GitHub table: best in bold, second best underlined, our measured rows with bold labels."""
-    lead = _lead(table)
+    lead = table.lead
     header = [*[""] * lead, *(markdown_text(column.heading) for column in table.columns)]
     lines = [header, *_body(table, _MARKDOWN)]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     left = [True] * lead + [table.is_text(c) for c in range(len(table.columns))]
+    rules = [
+        ":" + "-" * (width - 1) if to_left else "-" * (width - 1) + ":"
+        for width, to_left in zip(widths, left, strict=True)
+    ]
 
     def line(cells: list[str]) -> str:
         padded = (
@@ -124,13 +127,8 @@ def to_markdown(table: Table) -> str:
         )
         return f"| {' | '.join(padded)} |"
 
-    rules = [
-        ":" + "-" * (width - 1) if to_left else "-" * (width - 1) + ":"
-        for width, to_left in zip(widths, left, strict=True)
-    ]
-    notes = [f"- {markdown_text(note)}" for note in all_notes(table)]
-    parts = [f"### {markdown_text(table.title)}", ""]
-    parts += [line(header), line(rules), *map(line, lines[1:])]
+    notes = [f"- {markdown_text(note)}" for note in table.all_notes]
+    parts = [f"### {markdown_text(table.title)}", "", *map(line, [header, rules, *lines[1:]])]
     return "\n".join([*parts, *([""] if notes else []), *notes]) + "\n"
 
 
@@ -154,96 +152,44 @@ def to_csv(table: Table) -> str:
 
 def to_latex(table: Table) -> str:
     r"""A `table` with booktabs: \textbf for the best, \underline for the second best."""
-    return r"% needs \usepackage{booktabs}" + "\n" + latex_table(table, table.title) + "\n"
-
-
-def latex_table(table: Table, caption: str, label: str = "") -> str:
-    """The `table` with its caption and notes; one with a label stands where it is written, and is
-    shrunk to the page."""
-    tabular = [_latex_tabular(table)]
-    if label:
-        size = r"max width=\textwidth, max totalheight=0.75\textheight"
-        tabular = [rf"\begin{{adjustbox}}{{{size}}}", *tabular, r"\end{adjustbox}"]
-    parts = [
-        rf"\begin{{table}}[{'H' if label else 't'}]",
-        r"\centering",
-        rf"\caption{{{latex_text(caption)}}}",
-        *([rf"\label{{{label}}}"] if label else []),
-        *tabular,
-        *(rf"\par{{\footnotesize {latex_text(note)}}}" for note in all_notes(table)),
-        r"\end{table}",
-    ]
-    return "\n".join(parts)
-
-
-def _latex_tabular(table: Table) -> str:
-    lead = _lead(table)
+    lead, names = table.lead, [latex_text(column.name) for column in table.columns]
     kinds = "".join("l" if table.is_text(c) else "c" for c in range(len(table.columns)))
-    body, previous = [], table.rows[0].group if table.rows else ""
+    heads, rules, start = [""] * lead, "", lead + 1
+    for group, count in table.column_groups:
+        heads += (
+            [rf"\multicolumn{{{count}}}{{c}}{{{latex_text(group)}}}"] if group else [""] * count
+        )
+        rules += rf"\cmidrule(lr){{{start}-{start + count - 1}}}" if group else ""
+        start += count
+    lines = [_latex_line(heads), rules] if rules else []
+    lines += [_latex_line([*[""] * lead, *names]), r"\midrule"]
+    previous = table.rows[0].group if table.rows else ""
     for row, cells in zip(table.rows, _body(table, _LATEX), strict=True):
-        body += [r"\midrule"] if row.group != previous else []
-        body.append(_latex_line(cells))
+        lines += [r"\midrule"] if row.group != previous else []
+        lines.append(_latex_line(cells))
         previous = row.group
     parts = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}[t]",
+        r"\centering",
+        rf"\caption{{{latex_text(table.title)}}}",
         rf"\begin{{tabular}}{{{'l' * lead}{kinds}}}",
         r"\toprule",
-        *_latex_groups(table, lead),
-        _latex_line([*[""] * lead, *(latex_text(column.name) for column in table.columns)]),
-        r"\midrule",
-        *body,
+        *lines,
         r"\bottomrule",
         r"\end{tabular}",
+        *(rf"\par{{\footnotesize {latex_text(note)}}}" for note in table.all_notes),
+        r"\end{table}",
     ]
-    return "\n".join(parts)
-
-
-WRITERS: dict[str, Callable[[Table], str]] = {
-    ".md": to_markdown,
-    ".csv": to_csv,
-    ".tex": to_latex,
-}
+    return "\n".join(parts) + "\n"
 
 
 def write_table(table: Table, folder: Path, stem: str) -> list[Path]:
     """Writes stem.md, stem.csv and stem.tex, and returns their paths."""
-    paths = []
-    for suffix, writer in WRITERS.items():
-        path = folder / f"{stem}{suffix}"
-        write_file(path, encoded(writer(table)), parents=True)
-        paths.append(path)
-    return paths
-
-
-def _lead(table: Table) -> int:
-    """Columns before the first cell: the row's group, if any row has one, and its label."""
-    return 2 if any(row.group for row in table.rows) else 1
-
-
-def all_notes(table: Table) -> list[str]:
-    """The notes of a table, and what its marks mean if it has any."""
-    legend = "Bold: the best of its group; underlined: the second best."
-    return [*table.notes, *([legend] if mark(table) else [])]
-
-
-def _body(table: Table, shown: _Format) -> Iterator[list[str]]:
-    """The rows as a format shows them; a group is named where it begins."""
-    marks = mark(table)
-    previous = None
-    for r, row in enumerate(table.rows):
-        label = shown.text(f"{row.label} (published)" if row.published else row.label)
-        cells = [shown.best.format(label) if row.ours and not row.published else label]
-        if _lead(table) == 2:
-            cells.insert(0, shown.text(row.group) if row.group != previous else "")
-        previous = row.group
-        for c, (cell, column) in enumerate(zip(row.cells, table.columns, strict=True)):
-            text, deviation = cell_text(cell, column)
-            if not isinstance(cell, Cell) or text == MISSING:
-                cells.append(shown.text(text))
-                continue
-            figure = text + (shown.deviation.format(deviation) if deviation else "")
-            won = marks.get((r, c))
-            cells.append(getattr(shown, won).format(figure) if won else figure)
-        yield cells
+    texts = {".md": to_markdown(table), ".csv": to_csv(table), ".tex": to_latex(table)}
+    for suffix, text in texts.items():
+        write_file(folder / f"{stem}{suffix}", encoded(text), parents=True)
+    return [folder / f"{stem}{suffix}" for suffix in texts]
 
 
 def cell_text(cell: Cell | str | None, column: Column) -> tuple[str, str]:
@@ -290,23 +236,39 @@ def latex_text(text: str) -> str:
     return " ".join(text.translate(_ESCAPES).splitlines())
 
 
-_MARKDOWN = _Format(markdown_text, " ± {}", "**{}**", "<u>{}</u>")
-_LATEX = _Format(latex_text, r"\textsubscript{{$\pm${}}}", r"\textbf{{{}}}", r"\underline{{{}}}")
-
-
 def _latex_line(cells: list[str]) -> str:
     return rf"{' & '.join(cells)} \\"
 
 
-def _latex_groups(table: Table, lead: int) -> list[str]:
-    """The heading above the headings, with a rule under each group; nothing without groups."""
-    cells, rules, start = [""] * lead, [], lead + 1
-    for group, columns in itertools.groupby(table.columns, key=lambda column: column.group):
-        count = len(list(columns))
-        if group:
-            cells.append(rf"\multicolumn{{{count}}}{{c}}{{{latex_text(group)}}}")
-            rules.append(rf"\cmidrule(lr){{{start}-{start + count - 1}}}")
-        else:
-            cells += [""] * count
-        start += count
-    return [_latex_line(cells), "".join(rules)] if rules else []
+@dataclass(frozen=True)
+class _Format:
+    """How a format writes text, and a figure's deviation and marks around `{}`."""
+
+    text: Callable[[str], str]
+    deviation: str
+    best: str
+    second: str
+
+
+_MARKDOWN = _Format(markdown_text, " ± {}", "**{}**", "<u>{}</u>")
+_LATEX = _Format(latex_text, r"\textsubscript{{$\pm${}}}", r"\textbf{{{}}}", r"\underline{{{}}}")
+
+
+def _body(table: Table, shown: _Format) -> Iterator[list[str]]:
+    """The rows as a format shows them; a group is named where it begins."""
+    marks, previous = mark(table), None
+    for r, row in enumerate(table.rows):
+        label = shown.text(f"{row.label} (published)" if row.published else row.label)
+        cells = [shown.best.format(label) if row.ours and not row.published else label]
+        if table.lead == 2:
+            cells.insert(0, shown.text(row.group) if row.group != previous else "")
+        previous = row.group
+        for c, (cell, column) in enumerate(zip(row.cells, table.columns, strict=True)):
+            text, deviation = cell_text(cell, column)
+            if not isinstance(cell, Cell) or text == MISSING:
+                cells.append(shown.text(text))
+                continue
+            figure = text + (shown.deviation.format(deviation) if deviation else "")
+            won = marks.get((r, c))
+            cells.append(getattr(shown, won).format(figure) if won else figure)
+        yield cells

@@ -38,7 +38,6 @@ CLI_SENTENCES: Sentences = {
     " another database with its own tools (pg_dump), then copy the store's folder.",
     "encoder-not-listed": "{name} is not one of {known}.",
     "dataset-without-root": "{option[dataset]} needs {option[root]}, the folder of the data set.",
-    "efficiency-here": "The preset efficiency times this machine; leave {option[on]} out.",
     "cluster-option": "{name} needs {option[on]} ray.",
     "cluster-needs-file": "Workers on Ray load a saved detector: make one with `hyperfsad fit` and"
     " pass it with {option[detector]}.",

@@ -36,10 +36,6 @@ CLUSTER_SENTENCES: Sentences = {
     "cluster-no-images": _no_images,
     "cluster-worker-lost": "A worker failed and ended the run: {why}; finished results are kept,"
     " so run it again.",
-    "benchmark-worker-failed": "A worker cannot continue ({why}).",
-    "benchmark-worker-differs": "A worker differs from this machine: it has another version of"
-    " hyperfsad, other weights of {encoder} or another engine, or it does not share the folder"
-    " {work}.",
     "ray-not-installed": "{option[on]} ray needs `pip install 'hyperfsad[ray]'`: {why}.",
     "ray-not-started": "Ray could not be started here: {why}.",
     "ray-not-found": "No Ray was found at {address}: {why}; give the {option[address]} that Ray's"

@@ -144,8 +144,6 @@ LAB_SENTENCES: Sentences = {
     " {name}; name exactly one.",
     "supports-twice": "{path}, entry {entry}: {dataset}/{category} has another list for run {run}"
     " and {shots} shots; keep one.",
-    "table-heading": "Two columns of the table {table!r} have the same heading.",
-    "table-row": "The row {row!r} of the table {table!r} has {found} cells for {expected} columns.",
     "tokens-not-stored": lambda error, **_: f"Tokens are no longer stored on disk: {error}",
     "too-few-good-images": "{dataset}/{category} has {found} different good images; {needed} shots"
     " need {needed}.",

@@ -15,14 +15,12 @@ from ...report.canvas import (
     COLOURS,
     DPI,
     FONT_SIZE,
-    GREEN,
     INK,
     VERMILION,
     missing_package,
     new_figure,
     style,
 )
-from ..speed import SpeedReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -223,34 +221,6 @@ def ablation_curves(
     if len(places) <= 8:
         axes.set_xticks(places, [f"{x:g}" for x in places])
     figure.legend(loc="outside right center", handlelength=2.6, labelspacing=0.9)
-    return figure
-
-
-@style()
-def cost_against_shots(report: SpeedReport) -> "Figure":
-    """Milliseconds of matching, ours and others', and of the encoder over the number of shots."""
-    figure = new_figure(5.6, 3.0, layout="constrained")
-    axes = figure.add_subplot(
-        xlabel="normal images", ylabel="milliseconds per image", xscale="log", yscale="log"
-    )
-    axes.grid(True, axis="y")
-    shots = [cost.shots for cost in report.costs]
-    match = [cost.match for cost in report.costs]
-    textbook = [(c.shots, c.textbook) for c in report.costs if c.textbook is not None]
-    linear = [match[0] * count / shots[0] for count in shots]
-    axes.plot(shots, linear, ":", color="#999999", label="proportional")
-    axes.axhline(report.encode, color=BLUE, linestyle="--", label="encoder")
-    if textbook:
-        axes.plot(*zip(*textbook, strict=True), "s-", color=GREEN, label="textbook", **_PEN)
-    for name in dict.fromkeys(peer.name for cost in report.costs for peer in cost.peers[1:]):
-        own = [(c.shots, peer.match) for c in report.costs for peer in c.peers if peer.name == name]
-        axes.plot(*zip(*own, strict=True), ".--", color="#777777", linewidth=0.8)
-        axes.annotate(name, own[-1], xytext=(3, 3), textcoords="offset points", fontsize=6)
-    axes.plot(shots, match, "o-", color=VERMILION, label="our matching", **_PEN)
-    axes.set_xticks(shots, [str(count) for count in shots])
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-    axes.minorticks_off()
-    figure.legend(loc="outside right center")
     return figure
 
 

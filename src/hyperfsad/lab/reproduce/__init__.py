@@ -1,1 +1,1 @@
-"""All tables and figures of the paper by one command, on one page and in one LaTeX file."""
+"""All tables and figures of the paper by one command, on one page."""

@@ -17,7 +17,7 @@ from ...report import pages
 from ..records import short_name
 from ..run import Outcome
 from ..supports import file_name
-from ..tables import Table, all_notes, cell_text, mark
+from ..tables import Table, cell_text, mark
 from .plan import PAPER_PRESETS, Plan, lasting
 from .sections import PRESET_TITLES, PaperFigure, Section, subset_sentences
 
@@ -44,8 +44,6 @@ def write_page(
         counts=counts(plan),
         sections=sections,
         row_groups=row_groups,
-        column_groups=column_groups,
-        notes=all_notes,
         picture=picture,
         provenance=provenance(plan, outcomes),
         supports=list(_supports(plan)),
@@ -88,14 +86,6 @@ def row_groups(table: Table) -> list[dict[str, Any]]:
             shown.append((row.label, row.ours, cells))
         found.append({"title": group, "published": published, "rows": shown})
     return found
-
-
-def column_groups(table: Table) -> list[tuple[str, int]]:
-    """The headings above the headings, with the number of columns below each; none without."""
-    if not any(column.group for column in table.columns):
-        return []
-    groups = itertools.groupby(table.columns, key=lambda column: column.group)
-    return [(name, len(list(columns))) for name, columns in groups]
 
 
 def picture(figure: PaperFigure) -> dict[str, Any]:

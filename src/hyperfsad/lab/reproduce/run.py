@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...messages import Notice, Notify, silent
-from ..efficiency import efficiency_table
 from ..run import Outcome, Request, Suite, run_benchmark
 from ..tables import Table, write_table
-from .latex import write_latex
+from ..timing import efficiency_table
 from .page import write_page
 from .plan import (
     EFFICIENCY,
@@ -27,7 +26,6 @@ class Reproduction:
     """What was written, and what could not be done."""
 
     page: Path
-    latex: Path
     absent: tuple[Notice, ...]
 
 
@@ -41,7 +39,7 @@ def reproduce(
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
     notify: Notify = silent,
 ) -> Reproduction:
-    """Runs every preset in a folder of its own below `out`, then writes index.html and paper.tex.
+    """Runs every preset in a folder of its own below `out`, then writes index.html.
 
     A killed run goes on where it stopped, and the same call always writes the same bytes: times
     are measured once and stored. `file` is where the suite was read, for sentences about it;
@@ -66,7 +64,6 @@ def reproduce(
                 shots=plan.sets.shots,
                 recipe=request.recipe,
                 work=out / preset / "work",
-                fresh=False,
                 device=request.device,
                 engine=request.engine,
             )
@@ -81,6 +78,6 @@ def reproduce(
             progress=lambda _: advance,
             figures=FIGURES.get(preset, {}) if plan.figures else None,
         )
-    written = plan, outcomes, list(make_sections(plan, outcomes, efficiency)), out
-    words = command(request, presets, file)
-    return Reproduction(write_page(*written, words), write_latex(*written, words), plan.absent)
+    sections = list(make_sections(plan, outcomes, efficiency))
+    page = write_page(plan, outcomes, sections, out, command(request, presets, file))
+    return Reproduction(page, plan.absent)

@@ -1,4 +1,4 @@
-"""What stands where: the paper's tables and figures in its order, for the page and for LaTeX."""
+"""What stands where: the paper's tables and figures in its order."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ _CAPTIONS = {
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure that was drawn, as PNG and PDF."""
+    """A figure that was drawn."""
 
     png: Path
     caption: str
@@ -70,10 +70,6 @@ class PaperFigure:
     """Whether it shows photographs, which are smaller as JPEG."""
     small: bool = False
     """Whether it is a curve, of which several fit side by side."""
-
-    @property
-    def pdf(self) -> Path:
-        return self.png.with_suffix(".pdf")
 
 
 @dataclass(frozen=True)
