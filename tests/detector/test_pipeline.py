@@ -72,7 +72,7 @@ class Refusing:
     batch = read_ahead = 2
 
     def prepare(self, source: ImageSource | LoadedImage, keep_picture: bool) -> LoadedImage:
-        raise ImageError("It is bad.")
+        raise ImageError("image-memory", name="It")
 
     def judge(self, images: Sequence[LoadedImage]) -> list[AnomalyResult]:
         raise AssertionError
@@ -86,4 +86,4 @@ def test_an_error_names_its_image_whatever_it_came_as() -> None:
     ]
     found = list(predict_each(Refusing(), sources))
     assert [result.image for result in found] == ["a.png", "s3://parts/b.png", "image"]
-    assert [result.error for result in found] == ["It is bad."] * 3
+    assert [result.error for result in found] == ["It does not fit into memory."] * 3

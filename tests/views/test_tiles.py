@@ -211,14 +211,14 @@ def test_a_full_disk_while_learning_leaves_nothing_behind(
     tiled: Callable[[], HyperFSAD], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(spool: Spool, content: bytes) -> int:
-        raise HyperfsadError("full")
+        raise HyperfsadError("write-failed", path=tmp_path, error=errno.ENOSPC)
 
     detector = tiled().fit(wide(1))
     score = detector.predict(wide(3)).score
     with monkeypatch.context() as patch:
         patch.setenv("TMPDIR", str(tmp_path))
         patch.setattr(Spool, "append", refuse)
-        with raises(HyperfsadError, "full"):
+        with raises(HyperfsadError, "write-failed"):
             detector.extend(wide(2))
     assert list(tmp_path.iterdir()) == []
     assert detector.predict(wide(3)).score == score  # as it was

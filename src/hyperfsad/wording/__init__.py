@@ -68,9 +68,7 @@ def worded(code: str, facts: Mapping[str, Any], options: Options | None = None) 
 
     An error or a notice among the facts is worded for the same surface; a template joins lists.
     """
-    sentence = sentences().get(code)
-    if sentence is None:
-        return code
+    sentence = sentences()[code]
     surface = options or _surface
     spelled: dict[str, Any] = {"option": surface}
     for name, fact in facts.items():
