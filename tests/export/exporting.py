@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hyperfsad import HyperFSAD
-from hyperfsad.export.runtime import ExportedModel, Outputs
+from hyperfsad.export.exported import ExportedModel, Outputs
 from hyperfsad.export.writing import export
 from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture

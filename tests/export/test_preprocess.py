@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 
 from hyperfsad.export import preprocess
-from hyperfsad.export.exported import squashed
 from hyperfsad.images.loading import load_image
 from tests.conftest import make_picture
 
@@ -64,7 +63,7 @@ def test_the_bits_are_those_that_the_encoder_sees(name: str, tmp_path: Path) -> 
         std, np.float32
     )
     assert np.array_equal(normalised.transpose(2, 0, 1), loaded.to_array(SIDE, mean, std))
-    assert np.array_equal(squashed(loaded, SIDE), found)
+    assert np.array_equal(np.rint(loaded.square(SIDE)), found)
 
 
 def test_deep_grey_is_rounded_to_8_bits(tmp_path: Path) -> None:
@@ -73,7 +72,7 @@ def test_deep_grey_is_rounded_to_8_bits(tmp_path: Path) -> None:
     found = preprocess.load(str(tmp_path / "deep.png"), SIDE)
     seen = 255 * loaded.to_array(SIDE, (0, 0, 0), (1, 1, 1)).transpose(1, 2, 0)
     assert 0 < np.abs(found - seen).max() <= 0.5 + 1e-4
-    assert np.array_equal(squashed(loaded, SIDE), found)
+    assert np.array_equal(np.rint(loaded.square(SIDE)), found)
 
 
 def test_it_needs_numpy_and_pillow_alone() -> None:

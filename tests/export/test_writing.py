@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from hyperfsad import DetectorFileError, HyperFSAD, ProductDetector, UsageError, __version__
-from hyperfsad.export.runtime import ExportedModel
-from hyperfsad.export.writing import INT8_TOLERANCE, export
+from hyperfsad.export.exported import ExportedModel
+from hyperfsad.export.writing import export
 from tests.codes import raises
 from tests.conftest import make_picture
-from tests.export.exporting import KINDS, differences, exported, fitted, pixels_of
+from tests.export.exporting import KINDS, exported, fitted, pixels_of
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_another_file_than_the_exported_one_is_refused(name: str, model: Path) -
 
 def test_a_damaged_card_is_one_sentence(model: Path) -> None:
     whole = card_of(model)
-    not_needed = {"hyperfsad", "encoder", "precision", "recipe", "method", "checked"}
+    not_needed = {"hyperfsad", "encoder", "recipe", "method", "checked"}
     for key in whole.keys() - not_needed:
         broken = {name: value for name, value in whole.items() if name != key}
         (model / "model.json").write_text(json.dumps(broken))
@@ -149,23 +149,9 @@ def test_pixels_of_another_shape_are_refused(model: Path) -> None:
         found(np.zeros((1, 84, 84, 3), dtype=np.float32))
 
 
-def test_8_bits_are_exported_with_all_that_follows_in_float32(tiny: str, tmp_path: Path) -> None:
+def test_another_precision_than_float32_is_refused(tiny: str, tmp_path: Path) -> None:
     pytest.importorskip("nncf")
     detector = HyperFSAD(tiny, resolution=84, device="cpu", engine="openvino-int8")
     detector.fit([make_picture(0), make_picture(1)])
-    with raises(UsageError, "export-int8-kind"):
-        export(detector, tmp_path / "model", "onnx")
     with raises(UsageError, "export-precision", own="int8"):
-        export(detector, tmp_path / "model", "openvino", precision="f32")
-    pictures = [make_picture(seed) for seed in (0, 20, 21)]
-    model = exported(detector, tmp_path / "model", "openvino")
-    off = differences(detector, model(pixels_of(pictures)), pictures)
-    assert max(off.values()) < INT8_TOLERANCE
-    assert model.card.details["precision"] == "int8"
-    graph = (tmp_path / "model" / "model.xml").read_text(encoding="utf-8")
-    assert graph.count('type="FakeQuantize"') > 0
-
-
-def test_a_precision_that_was_not_fitted_is_refused(detector: HyperFSAD, tmp_path: Path) -> None:
-    with raises(UsageError, "export-precision", own="f32", engine="openvino-int8"):
-        export(detector, tmp_path / "new", "openvino", precision="int8")
+        export(detector, tmp_path / "model", "openvino")

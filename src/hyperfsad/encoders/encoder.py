@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..errors import ConversionError, EncoderError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory
+from ..images.loading import PreparedImage as PreparedImage
 from ..messages import Notice, Notify, silent
 from . import folders, runtime, weights
 from .engines import TokenEngine, TokenModel, TorchEngine
@@ -240,21 +241,6 @@ def use_threads(count: int | None) -> None:
     if not 1 <= count <= limit:
         raise UsageError("threads-range", given=count, limit=limit)
     torch.set_num_threads(count)
-
-
-@dataclass(frozen=True)
-class PreparedImage:
-    """An image as the encoder takes it; its own pixels are dropped unless they are asked for."""
-
-    source: ImageSource
-    name: str
-    size: tuple[int, int]
-    pixels: NDArray[np.float32]
-    """The encoder's input, (3, resolution, resolution)."""
-    picture: LoadedImage | None
-    """To draw upon: the image, or a reduced copy of a large one."""
-    whole: LoadedImage | None = None
-    """The image itself, where a detector cuts tiles from it."""
 
 
 def prepared(

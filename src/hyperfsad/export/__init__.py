@@ -3,10 +3,8 @@
 matching    sparsemax (Equation 1) and missing pieces for a graph, exact for any active set
 graph       all of a detector as one module of torch: pixels in, scores and map out
 writing     the module as ONNX or OpenVINO, with its card and `preprocess.py` beside it
-card        what `model.json` holds
 preprocess  from a file to the graph's input; copied beside the model, it imports nothing of us
-runtime     runs an exported folder with ONNX Runtime or OpenVINO alone
-exported    the same as a detector: results, regions, verdicts
+exported    runs an exported folder as a detector: results, regions, verdicts
 """
 
 from typing import TYPE_CHECKING
@@ -14,13 +12,12 @@ from typing import TYPE_CHECKING
 from ..lazy import loader
 
 if TYPE_CHECKING:
-    from .exported import ExportedDetector
-    from .runtime import ExportedModel
+    from .exported import ExportedDetector, ExportedModel
     from .writing import export
-
-# torch is imported for `export` alone
-_EXPORT_HOMES = {"ExportedDetector": "exported", "ExportedModel": "runtime", "export": "writing"}
 
 __all__ = ["ExportedDetector", "ExportedModel", "export"]
 
-__getattr__ = loader(__name__, _EXPORT_HOMES)
+# torch is imported for `export` alone
+__getattr__ = loader(
+    __name__, {"ExportedDetector": "exported", "ExportedModel": "exported", "export": "writing"}
+)

@@ -98,13 +98,39 @@ class LoadedImage:
 
         `box` (left, upper, right, lower, in pixels) takes a part of the picture.
         """
-        resized = self.pixels.resize((resolution, resolution), Image.Resampling.BICUBIC, box=box)
+        return normalised(self.square(resolution, box), mean, std)
+
+    def square(
+        self, side: int, box: tuple[float, float, float, float] | None = None
+    ) -> NDArray[np.float32]:
+        """The picture, or a part of it, squashed to a square: (side, side, 3), from 0 to 255."""
+        resized = self.pixels.resize((side, side), Image.Resampling.BICUBIC, box=box)
         values = np.asarray(resized, dtype=np.float32)
-        if values.ndim == 2:
-            values = np.repeat(np.clip(values, 0, 255)[:, :, None], 3, axis=2)
-        centred = values / 255 - np.asarray(mean, dtype=np.float32)
-        normalised = centred / np.asarray(std, dtype=np.float32)
-        return np.ascontiguousarray(normalised.transpose(2, 0, 1))
+        return values if values.ndim == 3 else np.repeat(np.clip(values, 0, 255)[:, :, None], 3, 2)
+
+
+def normalised(
+    pixels: NDArray[np.float32], mean: Sequence[float], std: Sequence[float]
+) -> NDArray[np.float32]:
+    """From (H, W, 3), 0 to 255, to what encoders are trained on, (3, H, W)."""
+    centred = pixels / 255 - np.asarray(mean, dtype=np.float32)
+    scaled = centred / np.asarray(std, dtype=np.float32)
+    return np.ascontiguousarray(scaled.transpose(2, 0, 1))
+
+
+@dataclass(frozen=True)
+class PreparedImage:
+    """An image as the encoder takes it; its own pixels are dropped unless they are asked for."""
+
+    source: "ImageSource"
+    name: str
+    size: tuple[int, int]
+    pixels: NDArray[Any]
+    """The encoder's input."""
+    picture: LoadedImage | None
+    """To draw upon: the image, or a reduced copy of a large one."""
+    whole: LoadedImage | None = None
+    """The image itself, where a detector cuts tiles from it."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,8 @@ EXPORT_SENTENCES: Sentences = {
     "export-exists": "{folder} exists already; remove it or give another name.",
     "export-other-weights": "This detector was made with other weights of {encoder} than those on"
     " this machine, so its scores would be wrong; fit it again.",
-    "export-precision": "This detector was fitted in {own}, and its memory and thresholds are"
-    " valid only for that; fit it with {option[engine]} {engine}, then export it.",
-    "export-half-precision": "A graph computes in one floating-point type, and matching needs"
-    " float32; export a detector that was fitted with openvino or openvino-int8, not in {own}.",
-    "export-int8-kind": "An encoder in int8 runs with OpenVINO, not with {kind}; choose openvino.",
+    "export-precision": "A graph computes in float32, and this detector was fitted in {own}; fit it"
+    " with {option[engine]} openvino, then export it.",
     "export-uneven-orientations": "This detector holds its good parts in different numbers of"
     " orientations; fit it again.",
     "export-too-large": "The model would have {gigabytes:.1f} GB, and a graph holds {most:.1f};"
