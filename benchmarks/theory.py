@@ -105,21 +105,20 @@ def coverage_rows(product: Product) -> list[str]:
     rows = [
         row(
             product.name,
-            layer.block,
+            layer.layer,
             f"{layer.radius:.4f}",
             f"{layer.alpha:.2f}",
-            f"{layer.interval[0]:.2f} to {layer.interval[1]:.2f}",
+            f"{layer.alpha_interval[0]:.2f} to {layer.alpha_interval[1]:.2f}",
             f"{layer.shares.min():.2f}",
             *(
-                f"{100 * layer.measured[shots - 1]:.0f} / {100 * (1 - layer.alpha) ** shots:.0f}"
+                f"{100 * layer.missed[shots - 1]:.0f} / {100 * (1 - layer.alpha) ** shots:.0f}"
                 for shots in SHOTS
             ),
         )
         for layer in report.layers
     ]
-    assert report.joint is not None
     joint = [
-        f"{100 * report.joint[shots - 1]:.0f} / {100 * report.union_exponential[shots - 1]:.0f}"
+        f"{100 * report.missed[shots - 1]:.0f} / {100 * report.union_bound[shots - 1]:.0f}"
         for shots in SHOTS
     ]
     rows.append(row(product.name, "some", "", "", "", "", *joint))

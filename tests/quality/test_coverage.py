@@ -21,10 +21,11 @@ def test_the_answer_tells_how_many_and_which() -> None:
     assert report.needed == 1 or report.missed[report.needed - 2] > 0.05
     assert report.answer().startswith(f"{report.needed} support image")
     assert report.needed_by_formula is not None
-    assert len(report.greedy) <= report.needed
+    assert len(report.take) <= report.needed
+    assert report.layers[0].missed_by_formula[1] == pytest.approx((1 - report.layers[0].alpha) ** 2)
     told = report.to_json()
     assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert told["take"] == [f"{place}.png" for place in report.greedy]
+    assert told["needed"] == report.needed
 
 
 def test_isolated_parts_are_told() -> None:
@@ -33,9 +34,9 @@ def test_isolated_parts_are_told() -> None:
     assert report.needed is None
     assert report.needed_by_formula is None
     assert "5 images are too few" in report.answer()
-    assert report.layers[0].isolated == 5
-    assert report.layers[0].interval[0] == 0
-    assert len(report.greedy) == 5
+    assert (report.layers[0].shares == 0).all()
+    assert report.layers[0].alpha_interval[0] == 0
+    assert len(report.take) == 5
 
 
 def test_many_layers_fall_back_to_the_union_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,9 +44,8 @@ def test_many_layers_fall_back_to_the_union_bound(monkeypatch: pytest.MonkeyPatc
     report = cover_tokens(
         cls_tokens(0, 6, 3), radii=np.full(3, 0.8), names="abcdef", blocks=[1, 2, 3]
     )
-    assert report.joint is None
-    assert (report.missed == report.union).all()
-    assert report.to_json()["missed_in_some_layer"] is None
+    measured = np.sum([layer.missed for layer in report.layers], axis=0)
+    assert (report.missed == np.minimum(1, measured)).all()
 
 
 @pytest.mark.parametrize(("images", "chance"), [(2, 0.95), (5, 0.0), (5, 1.0)])

@@ -7,23 +7,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import rel_entr
 
 from hyperfsad.errors import UsageError
 from hyperfsad.quality.miss_rates import (
     Flags,
-    budget_of_threshold,
-    divergence,
-    exponential_curve,
     greedy_cover,
     held_out_scores,
     held_out_share,
-    jensen_curve,
     joint_miss,
     measured_miss,
     neighbour_shares,
     neighbours,
-    power_curve,
-    radii_for_budget,
+    radii_of_threshold,
     share_interval,
     token_distances,
 )
@@ -59,7 +55,6 @@ def test_miss_rates_are_those_of_all_supports(
     near = flags(seed, images, layers, radius)
     shots = np.arange(1, images)
     measured, joint = measured_miss(near, shots), joint_miss(near, shots)
-    assert joint is not None
     for shot in shots:
         each, anywhere = counted(near, int(shot))
         assert measured[:, shot - 1] == pytest.approx(each)
@@ -73,16 +68,16 @@ def test_the_curves_are_ordered(seed: int, images: int, layers: int, radius: flo
     shots = np.arange(1, images)
     shares, measured = neighbour_shares(near), measured_miss(near, shots)
     for share, missed in zip(shares, measured, strict=True):
-        averaged = power_curve(float(share.mean()), shots)
-        assert (averaged <= jensen_curve(share, shots) + 1e-12).all()  # Jensen
-        assert (averaged <= exponential_curve(float(share.mean()), shots) + 1e-12).all()
-        assert (missed <= jensen_curve(share, shots) + 1e-12).all()  # drawn without replacement
+        averaged = (1 - share.mean()) ** shots
+        jensen = ((1 - share)[:, None] ** shots).mean(axis=0)
+        assert (averaged <= jensen + 1e-12).all()
+        assert (averaged <= np.exp(-shots * share.mean()) + 1e-12).all()
+        assert (missed <= jensen + 1e-12).all()  # drawn without replacement
         # the paper's own statement, with an α that every image has
-        assert (missed <= power_curve(float(share.min()), shots) + 1e-12).all()
+        assert (missed <= (1 - share.min()) ** shots + 1e-12).all()
         assert missed[0] == pytest.approx(averaged[0])
         assert (np.diff(missed) <= 1e-12).all()
     joint = joint_miss(near, shots)
-    assert joint is not None
     assert (joint <= measured.sum(axis=0) + 1e-12).all()  # union bound
     assert (joint >= measured.max(axis=0) - 1e-12).all()
 
@@ -99,6 +94,10 @@ def test_the_interval_holds_as_often_as_it_says() -> None:
         assert low <= share <= high
         held += low <= truth <= high
     assert held >= 0.9 * 400
+
+
+def divergence(share: float, chance: float) -> float:
+    return float(rel_entr(share, chance) + rel_entr(1 - share, 1 - chance))
 
 
 def test_the_interval_is_the_one_of_the_divergence() -> None:
@@ -143,14 +142,13 @@ def test_a_greedy_cover_takes_the_centre() -> None:
 
 def test_radii_use_up_what_the_threshold_leaves() -> None:
     distances = token_distances(cls_tokens(0, 8, 3))
-    radii = radii_for_budget(distances, 0.04)
-    assert (radii**2 / 2).mean() == pytest.approx(0.04)
+    radii = radii_of_threshold(distances, 0.2, 0.5, 0.3)
+    # a part at the very edge in all layers, with an ordinary map, scores the threshold
+    assert 0.5 * 0.3 + 0.5 * (radii**2 / 2).mean() == pytest.approx(0.2)
     levels = held_out_scores(distances).max(axis=1)
     assert radii**2 / levels == pytest.approx((radii**2 / levels)[0])
-    assert radii_for_budget(np.zeros((2, 3, 3)), 0.02) == pytest.approx(0.2)
-    # a part at the very edge in all layers, with an ordinary map, scores the threshold
-    assert 0.5 * 0.3 + 0.5 * budget_of_threshold(0.2, 0.5, 0.3) == pytest.approx(0.2)
+    assert radii_of_threshold(np.zeros((2, 3, 3)), 0.02, 0.0, 0.0) == pytest.approx(0.2)
     with raises(UsageError, "coverage-threshold-low", level=0.3):
-        budget_of_threshold(0.1, 0.5, 0.3)
+        radii_of_threshold(distances, 0.1, 0.5, 0.3)
     with raises(UsageError, "coverage-without-cls"):
-        budget_of_threshold(0.1, 1.0, 0.3)
+        radii_of_threshold(distances, 0.1, 1.0, 0.3)

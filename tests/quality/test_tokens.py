@@ -22,7 +22,7 @@ def test_copies_do_not_cover_each_other(detector: HyperFSAD, good: Path) -> None
     files = sorted(good.glob("*"))[:4]
     with pytest.warns(UserWarning, match="same picture"):
         report = cover_normal(detector, [*files, files[0]])
-    assert len(report.names) == 4
+    assert len(report.images) == 4
     with (
         pytest.warns(UserWarning, match="same picture"),
         raises(UsageError, "coverage-too-few", given=1),
@@ -34,11 +34,11 @@ def test_copies_do_not_cover_each_other(detector: HyperFSAD, good: Path) -> None
 
 def test_radii_come_from_the_detectors_own_threshold(detector: HyperFSAD, good: Path) -> None:
     free = cover_normal(detector, good)
-    assert free.origin.startswith("the largest leave-one-out")
+    assert free.radii.startswith("the largest leave-one-out")
     assert free.missed[-1] == 0  # all images together cover each one
     detector.threshold_ = 0.9
     tied = cover_normal(detector, good)
-    assert "threshold 0.9000" in tied.origin
+    assert "threshold 0.9000" in tied.radii
     assert tied.layers[0].radius > free.layers[0].radius
 
 
@@ -47,7 +47,7 @@ def test_watching_leaves_out_what_was_learnt(detector: HyperFSAD, good: Path) ->
     detector.fit(files[:2])
     with pytest.warns(UserWarning, match="learnt already"):
         report = monitor_drift(detector, files[:7], files[7:])
-    assert len(report.names) == 5
+    assert len(report.images) == 5
     with (
         pytest.warns(UserWarning, match="learnt already"),
         raises(UsageError, "drift-too-few", given=3),

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..images.reading import Images
 from ..method.scoring import cls_score
 from ..report.records import RECORDS_FILE
 from .miss_rates import greedy_cover
-from .tokens import Array, encode_images, fitted_bank
+from .tokens import Array, encode_images, fitted_bank, plain
 
 HIGH_RANKS = (0.75, 0.5, 0.25, 0.1)
 """Bets that the next score is among the highest three quarters, …, the highest tenth."""
@@ -50,16 +50,13 @@ MAX_ADDED = 5
 """Images that a report proposes to add."""
 
 
-@dataclass(frozen=True)
-class DriftStep:
+class DriftStep(NamedTuple):
     """What the test makes of one inspection."""
 
     rank: float
     """p: the share of what came before that scored higher, ties broken at random."""
     capital: float
     """The natural logarithm of the capital."""
-    alarm: bool
-    """Whether the capital has ever reached 1/δ."""
 
 
 def payouts(rank: float) -> Array:
@@ -96,9 +93,8 @@ class DriftMonitor:
             raise UsageError("share-range", option_name="false_alarms", given=false_alarms)
         if not 0 <= defects < 1:
             raise UsageError("drift-defects-range", given=defects)
-        self.false_alarms = false_alarms
-        self.defects = defects
-        self.alarm = False
+        self.limit = -math.log(false_alarms)
+        """The logarithm of 1/δ: a capital that reaches it raises the alarm."""
         self._random = np.random.default_rng(seed)
         self._fair = 1 - defects + defects * payouts(0.0)
         self._start = np.full(len(self._fair), (1 - IDLE_SHARE) / (len(self._fair) - 1))
@@ -106,41 +102,32 @@ class DriftMonitor:
         self._shares = self._start
         self._capital = 0.0
 
-    @property
-    def limit(self) -> float:
-        """The logarithm of 1/δ."""
-        return -math.log(self.false_alarms)
-
     def update(self, score: float) -> DriftStep:
         """Takes the next score; leave out images that could not be read, whose score is NaN."""
-        rank = self._rank(score)
+        above = len(self._ranked) - bisect_right(self._ranked, score)
+        equal = len(self._ranked) - above - bisect_left(self._ranked, score) + 1
+        rank = float((above + self._random.random() * equal) / (len(self._ranked) + 1))
         insort(self._ranked, score)
         shares = (1 - REBALANCED_SHARE) * self._shares + REBALANCED_SHARE * self._start
         shares = shares * payouts(rank) / self._fair
         growth = float(shares.sum())
         self._shares = shares / growth
         self._capital += math.log(growth)
-        self.alarm = self.alarm or self._capital >= self.limit
-        return DriftStep(rank, self._capital, self.alarm)
-
-    def _rank(self, score: float) -> float:
-        above = len(self._ranked) - bisect_right(self._ranked, score)
-        equal = len(self._ranked) - above - bisect_left(self._ranked, score) + 1
-        return float((above + self._random.random() * equal) / (len(self._ranked) + 1))
+        return DriftStep(rank, self._capital)
 
 
 @dataclass(frozen=True)
 class DriftReport:
     """Whether and where normal has moved over a stream of inspections."""
 
-    names: tuple[str, ...]
-    scores: Array
-    """S_cls of each inspection."""
-    steps: tuple[DriftStep, ...]
+    images: tuple[str, ...]
+    score_cls: Array
+    rank: tuple[float, ...]
+    log_capital: tuple[float, ...]
+    """As in `DriftStep`, of each inspection."""
     false_alarms: float
     level: float
     """Scores up to here are covered: the 95 % quantile of the calibration."""
-    calibration_covered: float
     alarm_at: int | None
     """The place of the inspection that raised the alarm."""
     moved_at: int | None
@@ -148,49 +135,29 @@ class DriftReport:
     add: tuple[str, ...]
     """Images to look at and, if they show good parts, to add to the detector."""
 
-    @property
-    def covered(self) -> float:
-        """The share of the stream that the CLS branch covers."""
-        return self.covered_since(0)
-
     def covered_since(self, place: int) -> float:
         """The share of the stream from a place on that the CLS branch covers."""
-        return float((self.scores[place:] <= self.level).mean())
+        return float((self.score_cls[place:] <= self.level).mean())
 
     def answer(self) -> str:
         """The answer in one or two sentences."""
         if self.alarm_at is None or self.moved_at is None:
-            highest = math.exp(max(step.capital for step in self.steps))
             return (
-                f"Normal has not moved, as far as {len(self.names)} images tell: the evidence"
-                f" reached {highest:.3g} of {1 / self.false_alarms:.0f};"
-                f" {self.covered:.0%} covered."
+                f"Normal has not moved, as far as {len(self.images)} images tell: the evidence"
+                f" reached {math.exp(max(self.log_capital)):.3g} of {1 / self.false_alarms:.0f};"
+                f" {self.covered_since(0):.0%} covered."
             )
         return (
             f"Your normal has moved, since about image {self.moved_at + 1}"
-            f" ({self.names[self.moved_at]}); known at image {self.alarm_at + 1}."
-            f" Covered before: {self.calibration_covered:.0%}, since then:"
-            f" {self.covered_since(self.moved_at):.0%}. Without a move the chance of this alarm"
+            f" ({self.images[self.moved_at]}); known at image {self.alarm_at + 1}."
+            f" Covered since then: {self.covered_since(self.moved_at):.0%}; of the calibration"
+            f" images at least {COVERED_LEVEL:.0%}. Without a move the chance of this alarm"
             f" is at most {self.false_alarms:.0%}."
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as plain numbers."""
-        return {
-            "images": list(self.names),
-            "score_cls": self.scores.tolist(),
-            "rank": [step.rank for step in self.steps],
-            "log_capital": [step.capital for step in self.steps],
-            "false_alarms": self.false_alarms,
-            "level": self.level,
-            "covered": self.covered,
-            "calibration_covered": self.calibration_covered,
-            "moved": self.alarm_at is not None,
-            "alarm_at": self.alarm_at,
-            "moved_at": self.moved_at,
-            "add": list(self.add),
-            "answer": self.answer(),
-        }
+        """Every figure."""
+        return {**plain(self), "covered": self.covered_since(0), "answer": self.answer()}
 
 
 def monitor_scores(
@@ -198,37 +165,29 @@ def monitor_scores(
     stream: Sequence[tuple[str, float]],
     *,
     tokens: Array | None = None,
+    false_alarms: float = 0.01,
     **settings: Any,
 ) -> DriftReport:
     """The test over CLS scores; false_alarms, defects and seed as in `DriftMonitor`.
 
     With the stream's tokens, (images, layers, D), the images to add cover the new ones.
     """
-    monitor = DriftMonitor(calibration, **settings)
+    monitor = DriftMonitor(calibration, false_alarms=false_alarms, **settings)
     if not stream:
         raise UsageError("drift-empty-stream")
     names, scores = tuple(name for name, _ in stream), np.array([score for _, score in stream])
-    steps = tuple(map(monitor.update, scores.tolist()))
+    ranks, capitals = zip(*map(monitor.update, scores.tolist()), strict=True)
     level = float(np.quantile(calibration, COVERED_LEVEL, method="higher"))
-    alarm_at = next((place for place, step in enumerate(steps) if step.alarm), None)
+    alarm_at = next((place for place, one in enumerate(capitals) if one >= monitor.limit), None)
     moved_at: int | None = None
     add: tuple[str, ...] = ()
     if alarm_at is not None:
-        capitals = [0.0, *(step.capital for step in steps[: alarm_at + 1])]
-        moved_at = min(range(len(capitals) - 1), key=lambda place: (capitals[place], -place))
+        before = [0.0, *capitals[:alarm_at]]
+        moved_at = min(range(len(before)), key=lambda place: (before[place], -place))
         open_places = [place for place in range(moved_at, len(scores)) if scores[place] > level]
         add = tuple(names[place] for place in _to_add(open_places, scores, tokens, level))
-    return DriftReport(
-        names,
-        scores,
-        steps,
-        monitor.false_alarms,
-        level,
-        float((np.asarray(calibration) <= level).mean()),
-        alarm_at,
-        moved_at,
-        add,
-    )
+    found = alarm_at, moved_at, add
+    return DriftReport(names, scores, ranks, capitals, false_alarms, level, *found)
 
 
 def _to_add(places: list[int], scores: Array, tokens: Array | None, level: float) -> list[int]:

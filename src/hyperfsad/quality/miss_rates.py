@@ -49,21 +49,6 @@ def neighbour_shares(near: Flags) -> Array:
     return np.asarray(near.sum(axis=2) / (near.shape[1] - 1))
 
 
-def power_curve(alpha: float, shots: Shots) -> Array:
-    """(1 − α)^K: the miss rate if every part were as easy to cover as the average one."""
-    return np.asarray((1 - alpha) ** shots)
-
-
-def exponential_curve(alpha: float, shots: Shots) -> Array:
-    """e^(−Kα), above (1 − α)^K."""
-    return np.asarray(np.exp(-shots * alpha))
-
-
-def jensen_curve(shares: Array, shots: Shots) -> Array:
-    """The mean of (1 − p_i)^K, above (1 − α)^K with α the mean of p_i."""
-    return np.asarray(((1 - shares)[:, None] ** shots[None, :]).mean(axis=0))
-
-
 def all_outside(others: int, shots: Shots) -> Array:
     """The chance that K images drawn from n others all lie outside, (n + 1, K).
 
@@ -85,15 +70,15 @@ def measured_miss(near: Flags, shots: Shots) -> Array:
     return np.asarray(all_outside(others, shots)[others - near.sum(axis=2)].mean(axis=1))
 
 
-def joint_miss(near: Flags, shots: Shots) -> Array | None:
+def joint_miss(near: Flags, shots: Shots) -> Array:
     """The rate of being missed in some layer, over all supports of K other images.
 
     By inclusion and exclusion over sets of layers: K images miss all layers of a set where none of
-    them is near in any. None where there are too many layers.
+    them is near in any. With too many layers for that it is the union bound.
     """
     layers, images, _ = near.shape
     if layers > MAX_JOINT_LAYERS:
-        return None
+        return np.asarray(np.minimum(1, measured_miss(near, shots).sum(axis=0)))
     chances = all_outside(images - 1, shots)
     total = np.zeros(len(shots))
     for size in range(1, layers + 1):
@@ -110,29 +95,23 @@ def held_out_scores(distances: Array) -> Array:
     return np.asarray(apart.min(axis=2) ** 2 / 2)
 
 
-def radii_for_budget(distances: Array, budget: float) -> Array:
-    """Radii with mean r²/2 equal to the budget, shared out as the layers' own levels are."""
-    levels = held_out_scores(distances).max(axis=1)
-    if levels.sum() == 0:
-        levels = np.ones_like(levels)
-    return np.asarray(np.sqrt(2 * budget * levels / levels.mean()))
+def radii_of_threshold(distances: Array, threshold: float, lam: float, level: float) -> Array:
+    """The radii within which no part with an ordinary map is called bad.
 
-
-def budget_of_threshold(threshold: float, lam: float, level: float) -> float:
-    """What a threshold T on the image score leaves to the CLS branch of an ordinary good part.
-
-    A part that is covered in every layer has S_cls ≤ mean of r²/2. Radii that use up the budget,
+    A part that is covered in every layer has S_cls ≤ mean of r²/2. The radii use up what the
+    threshold T on the image score leaves to the CLS branch, shared out as the layers' own levels:
 
         mean of r²/2 = (T − λ·m)/(1 − λ),    m the map's score of an ordinary good part
-
-    therefore mean: no covered part with an ordinary map is called bad.
     """
     if lam == 1:
         raise UsageError("coverage-without-cls")
     budget = (threshold - lam * level) / (1 - lam)
     if budget <= 0:
         raise UsageError("coverage-threshold-low", threshold=threshold, level=level)
-    return budget
+    levels = held_out_scores(distances).max(axis=1)
+    if levels.sum() == 0:
+        levels = np.ones_like(levels)
+    return np.asarray(np.sqrt(2 * budget * levels / levels.mean()))
 
 
 def greedy_cover(near: Flags, share: float = 1.0, limit: int | None = None) -> list[int]:
@@ -170,13 +149,6 @@ def held_out_share(near: Flags, count: int) -> float:
     return float(hits / len(tried))
 
 
-def divergence(share: float, chance: float) -> float:
-    """KL divergence of two coins, how badly `chance` explains `share`."""
-    from scipy.special import rel_entr
-
-    return float(rel_entr(share, chance) + rel_entr(1 - share, 1 - chance))
-
-
 def share_interval(share: float, independent: int, confidence: float = 0.95) -> tuple[float, float]:
     """An interval for the mean of an average over pairs, without assumptions on the images' law.
 
@@ -186,14 +158,15 @@ def share_interval(share: float, independent: int, confidence: float = 0.95) -> 
     lies with a chance of at most 1 − confidence.
     """
     from scipy.optimize import brentq
+    from scipy.special import rel_entr
 
     allowed = math.log(2 / (1 - confidence)) / max(1, independent)
-    ends = []
-    for outer in (0.0, 1.0):
-        near = outer + (share - outer) * 1e-12  # at 0 and 1 the divergence may be infinite
-        if divergence(share, near) <= allowed:
-            ends.append(outer)
-        else:
-            excess = lambda chance: divergence(share, chance) - allowed  # noqa: E731
-            ends.append(float(brentq(excess, near, share, xtol=1e-15)))
-    return ends[0], ends[1]
+
+    def excess(chance: float) -> float:
+        return float(rel_entr(share, chance) + rel_entr(1 - share, 1 - chance) - allowed)
+
+    low, high = share * 1e-12, 1 - (1 - share) * 1e-12  # at 0 and 1 it may be infinite
+    return (
+        0.0 if excess(low) <= 0 else float(brentq(excess, low, share, xtol=1e-15)),
+        1.0 if excess(high) <= 0 else float(brentq(excess, share, high, xtol=1e-15)),
+    )

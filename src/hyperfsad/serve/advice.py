@@ -95,9 +95,9 @@ def _uncovered(
 def _lonely(found: Coverage) -> list[str]:
     """The good parts that fewer others resemble than usual, over all layers."""
     shares = np.mean([layer.shares for layer in found.layers], axis=0)
-    order = sorted(range(len(found.names)), key=lambda place: (shares[place], place))
+    order = sorted(range(len(found.images)), key=lambda place: (shares[place], place))
     usual = shares.mean() - 1e-9
-    return [found.names[place] for place in order[:MORE_LIKE] if shares[place] < usual]
+    return [found.images[place] for place in order[:MORE_LIKE] if shares[place] < usual]
 
 
 def _highest_cls_score(detector: HyperFSAD) -> float | None:

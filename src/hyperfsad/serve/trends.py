@@ -131,12 +131,12 @@ def _drift(
     def moment(place: int | None) -> Moment | None:
         if place is None:
             return None
-        name = report.names[place]
+        name = report.images[place]
         return Moment(inspection=name, time=times[name])
 
     return DriftOut(
         moved=report.alarm_at is not None,
-        evidence=math.exp(min(700.0, max(step.capital for step in report.steps))),
+        evidence=math.exp(min(700.0, max(report.log_capital))),
         needed=1 / DRIFT_FALSE_ALARMS,
         reference="calibration" if calibrated else "first inspections",
         compared_with=len(known),
@@ -151,9 +151,9 @@ def _ordinary(report: DriftReport) -> list[str]:
     """The most ordinary inspections since normal moved: those in the middle, so hardly defects."""
     if report.moved_at is None:
         return []
-    since = report.scores[report.moved_at :]
+    since = report.score_cls[report.moved_at :]
     order = np.abs(since - np.median(since)).argsort(kind="stable")
-    return [report.names[report.moved_at + place] for place in order[:PROPOSED_AFTER_DRIFT]]
+    return [report.images[report.moved_at + place] for place in order[:PROPOSED_AFTER_DRIFT]]
 
 
 def _values(

@@ -71,4 +71,4 @@ def test_departures_from_the_paper_are_refused(
         with raises(UsageError, code):
             cover_normal(detector, good)
     else:  # without a threshold coverage asks the CLS tokens alone
-        assert len(cover_normal(detector, good).names) == 12
+        assert len(cover_normal(detector, good).images) == 12
