@@ -1,19 +1,18 @@
-"""What the terminal says beside the figures: a better threshold, and images of another product."""
+"""What the terminal adds to the figures: a better threshold, and images of another product."""
 
 import re
 
 import pytest
 
-from hyperfsad.quality.evaluated_images import EvaluatedImage
-from hyperfsad.quality.evaluation import EvaluatedDetector, Evaluation
+from hyperfsad.quality.evaluation import EvaluatedImage, Evaluation
 from hyperfsad.quality.evaluation_page import evaluation_text
 
-ONE = EvaluatedDetector("my part.hfsad", 0.4)
-SEVERAL = EvaluatedDetector("part.hfsad", None, products=("bolt", "nut"))
+ONE: tuple[str, ...] = ()
+SEVERAL = ("bolt", "nut")
 
 
 def evaluation(
-    good: list[float], bad: list[float], judge: EvaluatedDetector = ONE, foreign: int = 0
+    good: list[float], bad: list[float], products: tuple[str, ...] = ONE, foreign: int = 0
 ) -> Evaluation:
     """Parts with these strengths; the first ones look like another product."""
     strengths = [(strength, False) for strength in good] + [(strength, True) for strength in bad]
@@ -25,10 +24,11 @@ def evaluation(
         )
         for place, (strength, is_bad) in enumerate(strengths)
     ]
-    return Evaluation(judge, tuple(images))
+    threshold = None if products else 0.4
+    return Evaluation("my part.hfsad", tuple(images), threshold, product_names=products)
 
 
-def test_a_better_threshold_is_told_with_its_command() -> None:
+def test_a_better_threshold_comes_with_its_command() -> None:
     text = evaluation_text(evaluation([0.3, 0.4, 0.5], [0.7, 0.9, 1.5]))
     assert (
         "At a threshold of 0.24 it would find 3 of 3 defects with 0 of 3 good parts called"
@@ -37,7 +37,7 @@ def test_a_better_threshold_is_told_with_its_command() -> None:
     ) in text
 
 
-def test_of_several_products_a_better_factor_is_told() -> None:
+def test_several_products_get_a_better_factor() -> None:
     text = evaluation_text(evaluation([0.3, 0.4], [0.8, 1.5], SEVERAL))
     assert re.search(
         r"With all thresholds × 0\.6 it would find 2 of 2 defects .* anomalous\. A", text
@@ -53,33 +53,27 @@ def test_of_several_products_a_better_factor_is_told() -> None:
         ([0.3, 0.4], [0.8, 1.5], 3),  # of another product no threshold means anything
     ],
 )
-def test_where_no_threshold_is_better_none_is_told(
+def test_where_no_threshold_is_better_none_is_offered(
     good: list[float], bad: list[float], foreign: int
 ) -> None:
     assert "would find" not in evaluation_text(evaluation(good, bad, foreign=foreign))
 
 
 @pytest.mark.parametrize(
-    ("judge", "foreign", "words"),
+    ("products", "foreign", "words"),
     [
-        (ONE, 0, None),
-        (ONE, 1, "1 of 4 images looks like another product than its good parts, so its score"),
-        (ONE, 2, "2 of 4 images look like another product than its good parts, so their scores"),
-        (
-            ONE,
-            3,
-            "so these figures mean little: is my part.hfsad the right detector, and are light",
-        ),
-        (SEVERAL, 1, "1 of 4 images fits none of its products, so its score means little."),
-        (SEVERAL, 4, "4 of 4 images fit none of its products, so these figures mean little: is"),
+        (ONE, 0, "With 2 good parts"),
+        (ONE, 1, "1 of 4 images may show another product than its good parts, so such scores"),
+        (ONE, 3, "so these figures mean little: is my part.hfsad the right detector, and are"),
+        (SEVERAL, 1, "1 of 4 images may show none of its products, so such scores mean little."),
+        (SEVERAL, 4, "4 of 4 images may show none of its products, so these figures mean little"),
     ],
 )
-def test_images_of_another_product_are_told(
-    judge: EvaluatedDetector, foreign: int, words: str | None
+def test_images_of_another_product_are_reported(
+    products: tuple[str, ...], foreign: int, words: str
 ) -> None:
-    found = evaluation([0.3, 0.4], [1.2, 1.5], judge, foreign)
-    told = next(found.sentences())
-    assert (words or "With 2 good parts") in told
-    assert words is None or words in evaluation_text(found)
+    found = evaluation([0.3, 0.4], [1.2, 1.5], products, foreign)
+    assert words in next(found.sentences())
+    assert words in evaluation_text(found)
     rows = found.to_dict()["images"]
     assert [row["foreign"] for row in rows] == [place < foreign for place in range(4)]

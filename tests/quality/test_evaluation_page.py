@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hyperfsad.quality.evaluated_images import EvaluatedImage, WorstErrors
-from hyperfsad.quality.evaluation import EvaluatedDetector, Evaluation
+from hyperfsad.quality.evaluate import WorstErrors, beside_truth
+from hyperfsad.quality.evaluation import EvaluatedImage, Evaluation
 from hyperfsad.quality.evaluation_page import save_evaluation
+from hyperfsad.quality.test_set import TestImage
 from tests.report.samples import sample_result
 
 HOSTILE = "<img src=x onerror=alert(1)>&\"'.png"
@@ -23,7 +24,7 @@ HOSTILE = "<img src=x onerror=alert(1)>&\"'.png"
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    """Sixteen parts, of which one in four is judged wrongly; one cannot be read."""
+    """Sixteen parts, of which one in four is classified wrongly; one cannot be read."""
     (tmp_path / "in").mkdir()
     images, worst = [], WorstErrors()
     for index in range(16):
@@ -32,18 +33,15 @@ def page(tmp_path: Path) -> Path:
         name = str(tmp_path / "in" / (HOSTILE if index == 4 else f"part {index}.png"))
         result = sample_result(name, index, peak=peak, map_threshold=0.5, threshold=0.5)
         kind = ("scratch", "<dent>", "a-very-long-name-of-a-kind-without-any-space")[index % 3]
-        one = EvaluatedImage(
-            *(name, bad, kind if bad else "good", result.score),
-            *(result.strength, result.anomalous),
-        )
+        one = beside_truth(TestImage(name, bad, kind if bad else "good", None), result)
         images.append(one)
-        worst.add(one, result)
+        if one.wrong:
+            worst.add(one, result)
     images.append(
         EvaluatedImage("x.png", True, "scratch", None, None, None, "x.png is empty (0 bytes).")
     )
-    judge = EvaluatedDetector("my parts/part.hfsad", 0.5, 0.5, "set by hand")
-    evaluation = Evaluation(judge, tuple(images), (), worst.missed(), worst.false_alarms())
-    save_evaluation(evaluation, tmp_path / "out")
+    evaluation = Evaluation("my parts/part.hfsad", tuple(images), 0.5, 0.5)
+    save_evaluation(replace(evaluation, false_alarms=worst.pictures()), tmp_path / "out")
     return tmp_path / "out" / "evaluation.html"
 
 
@@ -113,8 +111,8 @@ def test_a_missed_defect_is_labelled_with_its_truth_and_its_kind(tmp_path: Path)
         one = EvaluatedImage(name, True, kind, result.score, result.strength, False, foreign=True)
         images.append(one)
         worst.add(one, result)
-    judge = EvaluatedDetector("part.hfsad", 0.5, 0.5)
-    save_evaluation(Evaluation(judge, tuple(images), (), worst.missed()), tmp_path / "out")
+    evaluation = Evaluation("part.hfsad", tuple(images), 0.5, 0.5, missed=worst.pictures())
+    save_evaluation(evaluation, tmp_path / "out")
     text = (tmp_path / "out" / "evaluation.html").read_text(encoding="utf-8")
     badges = re.findall(r'<span class="badge \w+">(.*?)</span>', text)
     assert badges[:3] == ["bad part, called good", "kind: dent", "looks like another product"]
@@ -134,7 +132,7 @@ def test_the_map_of_a_missed_defect_shows_where_it_looked(tmp_path: Path) -> Non
     result = replace(plain, scale=(0.5, 1.0))
     worst = WorstErrors()
     worst.add(EvaluatedImage(name, True, "dent", result.score, result.strength, False), result)
-    (shot,) = worst.missed()
+    (shot,) = worst.pictures()
     glow = np.asarray(Image.open(io.BytesIO(base64.b64decode(shot.overlay))))[..., 3]
     assert divmod(int(glow.argmax()), glow.shape[1]) == (2, 3)
     assert glow.max() > 100

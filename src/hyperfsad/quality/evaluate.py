@@ -5,18 +5,31 @@
 >>> evaluation.confusion.balanced_accuracy, evaluation.auroc["score"]
 """
 
+import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from ..detector.protocols import Detector
-from ..errors import ImageError, UsageError
+from ..errors import HyperfsadError, ImageError, UsageError
 from ..images.loading import NormalImage
 from ..messages import Progress, no_progress
+from ..results.heatmap import map_overlay, thumbnail
 from ..results.result import AnomalyResult
-from .evaluated_images import EvaluatedImage, PixelComparison, WorstErrors
-from .evaluation import EvaluatedDetector, Evaluation
-from .test_set import PathLike, Places, TestSet
+from .evaluation import EvaluatedImage, Evaluation
+from .metrics import pixel_metrics, upsampled
+from .test_set import PathLike, Places, TestImage, TestSet, load_mask, no_pixel_figures
+
+MAX_ERROR_PICTURES = 12
+"""Pictures of missed defects, and of false alarms."""
+EVALUATION_METRICS = ("P-AUROC", "PRO", "P-AP")
+EVALUATION_SIDES = (256, 128, 64, 32)
+MAX_PIXELS = 800 * 256**2
+"""Of all maps together: 0.6 GB with what sorting them takes. More images are compared at a smaller
+side."""
 
 
 def evaluate(
@@ -39,13 +52,16 @@ def evaluate(
     detector.require_fitted()
     if (tree is not None) + bool(good or bad) + (test_set is not None) != 1:
         raise UsageError("test-set-choice")
-    evaluated_detector = _describe(detector, os.fspath(file))
+    products = detector.products_
+    for name, product in products.items():
+        if product.threshold_ is not None and product.threshold_ <= 0:
+            raise UsageError("threshold-not-positive", given=product.threshold_, product=name)
     if test_set is None:
         test_set = TestSet.from_folders(good, bad) if tree is None else TestSet.from_tree(tree)
     if output is not None:
         test_set = test_set.outside(Path(output))
     pixels = PixelComparison(len(test_set.images)) if test_set.has_masks else None
-    worst = WorstErrors()
+    missed, false_alarms = WorstErrors(), WorstErrors()
     evaluated: list[EvaluatedImage] = []
     learnt: list[str] = []
     results = detector.predict([image.source for image in test_set.images], keep_pictures=True)
@@ -53,25 +69,29 @@ def evaluate(
         if not image.anomalous and _is_learnt(result, detector.support_):
             learnt.append(result.image)
             continue
-        one = EvaluatedImage.of(image, result)
+        one = beside_truth(image, result)
         evaluated.append(one)
-        if one.error is None:
-            worst.add(one, result)
-            if pixels is not None:
-                pixels.add(image, result)
+        if one.wrong:
+            (missed if one.bad else false_alarms).add(one, result)
+        if pixels is not None and one.error is None:
+            pixels.add(image, result)
     if not evaluated:
         raise UsageError("only-learnt-parts", images=learnt)
     metrics = None if pixels is None else pixels.metrics()
+    threshold = detector.threshold_ if "" in products else None
     return Evaluation(
-        evaluated_detector,
+        os.fspath(file),
         tuple(evaluated),
-        tuple(learnt),
-        worst.missed(),
-        worst.false_alarms(),
-        metrics,
-        pixels.side if pixels is not None and metrics else None,
-        test_set.notes + (() if pixels is None else pixels.notes),
-        test_set.complete,
+        threshold,
+        map_threshold=None if threshold is None else detector.map_threshold_ or None,
+        product_names=() if "" in products else tuple(products),
+        learnt=tuple(learnt),
+        missed=missed.pictures(),
+        false_alarms=false_alarms.pictures(),
+        pixels=metrics,
+        pixel_side=pixels.side if pixels is not None and metrics else None,
+        notes=test_set.notes + (() if pixels is None else pixels.notes),
+        complete=test_set.complete,
     )
 
 
@@ -81,18 +101,85 @@ def _is_learnt(result: AnomalyResult, support: Sequence[NormalImage]) -> bool:
         return False
     try:
         return result.loaded().sha256() in {known.sha256 for known in support}
-    except ImageError:  # gone since it was judged
+    except ImageError:  # gone since it was scored
         return False
 
 
-def _describe(detector: Detector, file: str) -> EvaluatedDetector:
-    products = detector.products_
-    for name, one in products.items():
-        if one.threshold_ is not None and one.threshold_ <= 0:
-            raise UsageError("threshold-not-positive", given=one.threshold_, product=name)
-    if "" not in products:
-        return EvaluatedDetector(file, None, products=tuple(products))
-    map_threshold = detector.map_threshold_ if detector.threshold_ is not None else None
-    return EvaluatedDetector(
-        file, detector.threshold_, map_threshold or None, detector.threshold_from_
+def beside_truth(known: TestImage, result: AnomalyResult) -> EvaluatedImage:
+    """A result with the truth."""
+    strength, verdict = result.strength, result.anomalous
+    if strength is not None and verdict is not None:
+        # a quotient may be rounded to 1 although the score is a hair above its threshold
+        strength = max(strength, math.nextafter(1, 2)) if verdict else min(strength, 1.0)
+    return EvaluatedImage(
+        result.image,
+        known.anomalous,
+        known.defect,
+        None if result.error is not None else result.score,
+        strength,
+        verdict,
+        result.error,
+        None if result.route is None else result.route.nearest,
+        bool(result.foreign or result.unknown_product),
+        bool(verdict) and result.score <= (result.threshold or 0.0),
     )
+
+
+class WorstErrors:
+    """The images whose strength is farthest on the wrong side; only their pictures are kept."""
+
+    def __init__(self) -> None:
+        self._ranked: list[tuple[float, str, EvaluatedImage]] = []
+
+    def add(self, wrong: EvaluatedImage, result: AnomalyResult) -> None:
+        """Draws the image if it is among the worst so far."""
+        assert wrong.strength is not None
+        rank = (wrong.strength if wrong.bad else -wrong.strength), wrong.image
+        if len(self._ranked) == MAX_ERROR_PICTURES and rank >= self._ranked[-1][:2]:
+            return
+        low, high = result.scale
+        # Most errors lie close to the threshold, where the usual colour scale begins and shows
+        # next to nothing; here it begins at half that value.
+        scale = (low / 2, 5 * low / 4) if low > 0 else (low, high)
+        overlay = map_overlay(result.anomaly_map, scale)
+        drawn = replace(wrong, jpeg=thumbnail(result.shown()), overlay=overlay)
+        self._ranked.append((*rank, drawn))
+        self._ranked.sort(key=lambda entry: entry[:2])
+        del self._ranked[MAX_ERROR_PICTURES:]
+
+    def pictures(self) -> tuple[EvaluatedImage, ...]:
+        """The worst first."""
+        return tuple(image for *_, image in self._ranked)
+
+
+class PixelComparison:
+    """Compares maps with masks, one image after the other, in bounded memory."""
+
+    def __init__(self, images: int) -> None:
+        sides = (side for side in EVALUATION_SIDES if images * side**2 <= MAX_PIXELS)
+        self.side = next(sides, EVALUATION_SIDES[-1])
+        self._maps = np.empty((images, self.side, self.side), dtype=np.float32)
+        self._masks = np.empty(self._maps.shape, dtype=np.bool_)
+        self._count = 0
+        self.notes: tuple[str, ...] = ()
+        """Which mask could not be used; then there are no metrics."""
+
+    def add(self, image: TestImage, result: AnomalyResult) -> None:
+        """The map and the mask of an image that could be read."""
+        if self.notes:
+            return
+        try:
+            self._masks[self._count] = load_mask(image, self.side)
+        except HyperfsadError as error:
+            self.notes = (no_pixel_figures(error),)
+            return
+        self._maps[self._count] = upsampled(result.anomaly_map[None], self.side)[0]
+        self._count += 1
+
+    def metrics(self) -> dict[str, float | None] | None:
+        """P-AUROC, PRO and P-AP, from 0 to 1; None if they are not defined."""
+        masks = self._masks[: self._count]
+        if self.notes or not masks.any():
+            return None
+        found = pixel_metrics(self._maps[: self._count], masks)
+        return {name: found[name] for name in EVALUATION_METRICS}

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..version import __version__
 from ..wording import count
-from .evaluated_images import ErrorPicture, EvaluatedImage
 from .metrics import image_metrics
 from .operating_points import (
     BEST_ACCURACY,
@@ -22,36 +21,79 @@ from .operating_points import (
 
 EVALUATION_FORMAT = 1
 """Of evaluation.json: fields may be added, never changed."""
+IMAGE_FIELDS = (
+    *("image", "truth", "kind", "verdict", "score", "strength", "error", "product", "foreign"),
+)
+"""Of an image in images.csv and evaluation.json."""
 SMALL_SAMPLE = 20
 """With fewer parts of a kind, one of them is more than 5 %."""
 CHANCE_ACCURACY = 0.5
 """The balanced accuracy of one and the same verdict on all images."""
+MAX_NAMED = 3
+"""Learnt parts that a sentence names."""
 
 
 @dataclass(frozen=True)
-class EvaluatedDetector:
-    """The detector, as far as the figures need it."""
+class EvaluatedImage:
+    """One image: what it is, and what the detector says."""
 
-    file: str
-    """How commands name it."""
-    threshold: float | None
-    map_threshold: float | None = None
-    """If the map has a say in the verdict."""
-    threshold_from: str | None = None
-    products: tuple[str, ...] = ()
-    """The names of its products, if it knows several; then each has a threshold of its own."""
+    image: str
+    bad: bool
+    kind: str
+    """The kind of defect, or good."""
+    score: float | None
+    strength: float | None
+    anomalous: bool | None
+    error: str | None = None
+    """One sentence, if the image could not be read."""
+    product: str | None = None
+    """The product whose thresholds applied, if the detector knows several."""
+    foreign: bool = False
+    """Whether it looks like another product than the good parts; its score then means little."""
+    by_region: bool = False
+    """Whether its map alone makes it anomalous."""
+    jpeg: str = ""
+    """Of the worst errors: the picture, small, as base64."""
+    overlay: str = ""
+    """And its map, a PNG with transparency, as base64."""
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the verdict contradicts the truth; no verdict is not an error."""
+        return self.anomalous is not None and self.anomalous != self.bad
+
+    @property
+    def truth(self) -> str:
+        """In one word."""
+        return "bad" if self.bad else "good"
+
+    @property
+    def verdict(self) -> str | None:
+        """In one word."""
+        return None if self.anomalous is None else "anomalous" if self.anomalous else "good"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row of the image in images.csv and evaluation.json."""
+        return {name: getattr(self, name) for name in IMAGE_FIELDS}
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """How good the verdicts are on known parts, and what other thresholds would do."""
 
-    detector: EvaluatedDetector
+    file: str
+    """How commands name the detector."""
     images: tuple[EvaluatedImage, ...]
+    threshold: float | None
+    """None without one, and where each of several products has its own."""
+    map_threshold: float | None = None
+    """If regions of the map decide, too."""
+    product_names: tuple[str, ...] = ()
+    """If the detector knows several."""
     learnt: tuple[str, ...] = ()
     """Good parts that were left out, since the detector has learnt them."""
-    missed: tuple[ErrorPicture, ...] = ()
-    false_alarms: tuple[ErrorPicture, ...] = ()
+    missed: tuple[EvaluatedImage, ...] = ()
+    false_alarms: tuple[EvaluatedImage, ...] = ()
     pixels: dict[str, float | None] | None = None
     """P-AUROC, PRO and P-AP, if there are masks."""
     pixel_side: int | None = None
@@ -72,54 +114,53 @@ class Evaluation:
         return [image for image in self.images if image.error is None]
 
     @cached_property
-    def judged(self) -> list[EvaluatedImage]:
+    def decided(self) -> list[EvaluatedImage]:
         """Images with a verdict."""
         return [image for image in self.scored if image.anomalous is not None]
 
     @property
     def has_verdicts(self) -> bool:
         """Whether there is a threshold, hence a verdict."""
-        return bool(self.judged)
+        return bool(self.decided)
 
     @cached_property
     def confusion(self) -> Confusion:
         """Verdicts against the truth."""
-        return _confusion(self.judged)
+        return _confusion(self.decided)
 
-    @property
+    @cached_property
     def kinds(self) -> dict[str, Rate]:
         """How many defects of each kind are found."""
-        bad = [image for image in self.judged if image.bad]
+        bad = [image for image in self.decided if image.bad]
         groups = sorted({image.kind for image in bad})
         return {kind: _confusion(i for i in bad if i.kind == kind).found for kind in groups}
 
-    @property
+    @cached_property
     def products(self) -> dict[str, Confusion]:
         """Verdicts against the truth for each product, if the detector knows several."""
-        groups = sorted({image.product for image in self.judged if image.product is not None})
-        return {name: _confusion(i for i in self.judged if i.product == name) for name in groups}
+        groups = sorted({image.product for image in self.decided if image.product is not None})
+        return {name: _confusion(i for i in self.decided if i.product == name) for name in groups}
 
     @property
     def axis(self) -> str:
-        """What the ROC and the histogram run over: the score if it alone decides."""
-        several = bool(self.detector.products) or self.detector.map_threshold is not None
-        return "strength" if self.has_verdicts and several else "score"
+        """What the ROC and the histogram run over."""
+        return "strength" if self.has_verdicts else "score"
 
     @cached_property
     def curve(self) -> RocCurve:
-        """All verdicts that other thresholds would give; over the score if there is none."""
-        pairs = self.values("strength" if self.has_verdicts else "score")
+        """All verdicts that other thresholds would give."""
+        pairs = self.values(self.axis)
         return RocCurve([v for v, bad in pairs if not bad], [v for v, bad in pairs if bad])
 
     @cached_property
     def points(self) -> list[OperatingPoint]:
         """What other thresholds would do; nothing without a current one."""
-        return operating_points(self.curve, self.detector.threshold) if self.has_verdicts else []
+        return operating_points(self.curve, self.threshold) if self.has_verdicts else []
 
     @property
     def better(self) -> OperatingPoint | None:
-        """The threshold that would have judged these images best; None if it is the current one
-        or no better than chance, and if most images show another product."""
+        """The threshold with the best verdicts on these images; None if it is the current one or
+        no better than chance, and if most images show another product."""
         best = next((point for point in self.points if BEST_ACCURACY in point.names), None)
         if best is None or best.current or self.mostly_foreign:
             return None
@@ -138,11 +179,12 @@ class Evaluation:
     @cached_property
     def auroc(self) -> dict[str, float | None]:
         """Of the score, and of the strength if it ranks otherwise; None for one kind of part."""
-        found = {"score": _auroc(self.values("score"))}
-        if self.has_verdicts:
-            strength = _auroc(self.values("strength"))
-            found |= {"strength": strength} if strength != found["score"] else {}
-        return found
+        found = {}
+        for name in dict.fromkeys(("score", self.axis)):
+            pairs = self.values(name)
+            scores = np.array([value for value, _ in pairs])
+            found[name] = image_metrics([bad for _, bad in pairs], scores)["I-AUROC"]
+        return found if len(set(found.values())) > 1 else {"score": found["score"]}
 
     def values(self, name: str) -> list[tuple[float, bool]]:
         """The score or the strength of each image, and whether it shows a defect."""
@@ -156,70 +198,60 @@ class Evaluation:
 
     def sentences(self) -> Iterator[str]:
         """What a reader of the figures has to know beside them."""
+        several = bool(self.product_names)
         if not self.scored:
             yield "No image could be read, so there are no figures."
             return
-        yield from self._about_foreign()
-        yield from self._about_thresholds()
-        for number, what, other in zip(
-            self.part_counts(), ("good part", "defect"), ("bad", "good"), strict=True
-        ):
+        if self.foreign:
+            what = "none of its products" if several else "another product than its good parts"
+            mean = "such scores mean little."
+            if self.mostly_foreign:
+                mean = (
+                    f"these figures mean little: is {self.file} the right detector, and are light"
+                    " and camera the same?"
+                )
+            yield (
+                f"{self.foreign:,} of {count(len(self.scored), 'image')} may show {what}, so {mean}"
+            )
+        if not self.has_verdicts:
+            yield (
+                "The detector has no threshold, so there are no verdicts; run hyperfsad calibrate"
+                f" {self.file}{' --product NAME' if several else ''} to estimate one from the parts"
+                " that it has learnt, or add further good parts to bound the false alarms."
+            )
+        elif undecided := len(self.scored) - len(self.decided):
+            yield f"{count(undecided, 'image')} went to a product without a threshold: no verdict."
+        for number, what in zip(self.part_counts(), ("good part", "defect"), strict=True):
             if number == 0:
-                yield f"There are no {what}s here, so {other} parts are all that can be judged."
+                yield f"There are no {what}s here, so only one kind of error can be counted."
             elif number < SMALL_SAMPLE:
                 yield (
                     f"With {count(number, what)}, one of them is {100 / number:.3g} %: read the"
                     " rate with its interval."
                 )
         if self.learnt:
-            yield _left_out(self.learnt)
+            hidden = len(self.learnt) - MAX_NAMED
+            more = f" and {hidden} more" if hidden > 0 else ""
+            names = ", ".join(self.learnt[:MAX_NAMED])
+            yield f"Parts that the detector has learnt would flatter, so left out: {names}{more}."
         if self.failed:
-            are = "is" if len(self.failed) == 1 else "are"
-            yield f"{count(len(self.failed), 'image')} could not be read and {are} left out."
+            yield f"{count(len(self.failed), 'image')} could not be read and had to be left out."
         yield from self.notes
-
-    def _about_foreign(self) -> Iterator[str]:
-        if not self.foreign:
-            return
-        one, several = self.foreign == 1, bool(self.detector.products)
-        does = ("fits" if one else "fit") if several else ("looks" if one else "look")
-        what = "none of its products" if several else "like another product than its good parts"
-        lead = f"{self.foreign:,} of {count(len(self.scored), 'image')} {does} {what}"
-        if self.mostly_foreign:
-            yield (
-                f"{lead}, so these figures mean little: is {self.detector.file} the right"
-                " detector, and are light and camera the same?"
-            )
-        else:
-            yield f"{lead}, so {'its score means' if one else 'their scores mean'} little."
-
-    def _about_thresholds(self) -> Iterator[str]:
-        unjudged = len(self.scored) - len(self.judged)
-        if not self.has_verdicts:
-            product = " --product NAME" if self.detector.products else ""
-            yield (
-                "The detector has no threshold, so there are no verdicts; run hyperfsad calibrate"
-                f" {self.detector.file}{product} to estimate one from the parts that it has"
-                " learnt, or add further good parts to bound the false alarms."
-            )
-        elif unjudged:
-            yield f"{count(unjudged, 'image')} went to a product without a threshold: no verdict."
 
     def to_dict(self) -> dict[str, Any]:
         """All figures, and each image; what evaluation.json holds."""
-        detector, confusion, curve = self.detector, self.confusion, self.curve
+        confusion = self.confusion
         good, bad = self.part_counts()
         return {
             "format": EVALUATION_FORMAT,
             "version": __version__,
-            "detector": detector.file,
-            "threshold": detector.threshold,
-            "map_threshold": detector.map_threshold,
-            "threshold_from": detector.threshold_from,
+            "detector": self.file,
+            "threshold": self.threshold,
+            "map_threshold": self.map_threshold,
             "good_parts": good,
             "defects": bad,
             "failed": len(self.failed),
-            "without_verdict": len(self.scored) - len(self.judged),
+            "without_verdict": len(self.scored) - len(self.decided),
             "learnt": list(self.learnt),
             "false_alarms": confusion.alarms.to_dict() if self.has_verdicts else None,
             "found": confusion.found.to_dict() if self.has_verdicts else None,
@@ -230,34 +262,11 @@ class Evaluation:
                 name: {"false_alarms": own.alarms.to_dict(), "found": own.found.to_dict()}
                 for name, own in self.products.items()
             },
-            "thresholds": [point.to_dict(detector.threshold) for point in self.points],
-            "roc": {
-                "above": "strength" if self.has_verdicts else "score",
-                "points": [
-                    {
-                        "from": curve.bounds(gap)[0],
-                        "false_alarms": int(curve.alarms[gap]),
-                        "found": int(curve.found[gap]),
-                    }
-                    for gap in range(len(curve))[::-1]
-                ],
-            },
+            "thresholds": [point.to_dict(self.threshold) for point in self.points],
             "pixels": None if self.pixels is None else {**self.pixels, "side": self.pixel_side},
             "notes": list(self.sentences()),
             "images": [image.to_dict() for image in self.images],
         }
-
-
-def _left_out(learnt: tuple[str, ...], named: int = 3) -> str:
-    """One sentence on good parts that the detector has learnt."""
-    more = f" and {len(learnt) - named} more" if len(learnt) > named else ""
-    names = ", ".join(learnt[:named]) + more
-    if len(learnt) == 1:
-        return f"A good part that the detector has learnt is left out, it would flatter: {names}."
-    return (
-        f"{len(learnt)} good parts that the detector has learnt are left out, they would flatter:"
-        f" {names}."
-    )
 
 
 def _confusion(images: Iterable[EvaluatedImage]) -> Confusion:
@@ -266,8 +275,3 @@ def _confusion(images: Iterable[EvaluatedImage]) -> Confusion:
         verdicts[image.bad].append(bool(image.anomalous))
     good, bad = (Rate(sum(found), len(found)) for found in verdicts.values())
     return Confusion(good, bad)
-
-
-def _auroc(pairs: list[tuple[float, bool]]) -> float | None:
-    scores = np.array([value for value, _ in pairs])
-    return image_metrics([bad for _, bad in pairs], scores)["I-AUROC"]

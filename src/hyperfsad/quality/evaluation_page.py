@@ -6,20 +6,17 @@ Names of files, kinds and products are other people's input; the templates escap
 import json
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..report import pages
-from ..report.pages import Histogram, score_histogram, write_page
+from ..report.pages import score_histogram, write_page
 from ..report.records import csv_table
 from ..wording import as_rows
-from .evaluation import EvaluatedDetector, Evaluation
-from .operating_points import Confusion, OperatingPoint, Rate, scaled
+from .evaluation import IMAGE_FIELDS, Evaluation
+from .operating_points import OperatingPoint, Rate, scaled
 
-EVALUATION_PAGE, _FIGURES_FILE, _IMAGES_FILE = "evaluation.html", "evaluation.json", "images.csv"
-_IMAGE_COLUMNS = (
-    *("image", "truth", "kind", "verdict", "score", "strength", "error", "product", "foreign"),
-)
+EVALUATION_PAGE = "evaluation.html"
 CAUTION = (
     "A threshold that was chosen on these images flatters itself on them. Check it on other parts"
     " before you trust it."
@@ -34,9 +31,9 @@ def save_evaluation(evaluation: Evaluation, folder: str | os.PathLike[str]) -> P
     """Writes evaluation.html, evaluation.json and images.csv; returns the path of the page."""
     out = Path(folder)
     figures = json.dumps(evaluation.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-    write_page(out / _FIGURES_FILE, [figures, "\n"])
+    write_page(out / "evaluation.json", [figures, "\n"])
     rows = (image.to_dict() for image in evaluation.images)
-    write_page(out / _IMAGES_FILE, csv_table(_IMAGE_COLUMNS, rows))
+    write_page(out / "images.csv", csv_table(IMAGE_FIELDS, rows))
     write_page(out / EVALUATION_PAGE, _evaluation_html(evaluation))
     return out / EVALUATION_PAGE
 
@@ -47,68 +44,59 @@ def evaluation_text(evaluation: Evaluation) -> str:
 
 
 def _lines(evaluation: Evaluation) -> Iterator[str]:
+    confusion, auroc = evaluation.confusion, f"AUROC {_score(evaluation.auroc['score'])}"
+    if "strength" in evaluation.auroc:
+        auroc += f" of the score, {_score(evaluation.auroc['strength'])} of the strength"
     if evaluation.has_verdicts:
-        yield from _confusion_table(evaluation.confusion)
-        accuracy = _percent(evaluation.confusion.balanced_accuracy)
-        yield f"balanced accuracy {accuracy}, {_auroc_text(evaluation)}"
+        yield "            called good  called anomalous"
+        rates = {"good parts": (confusion.alarms, "false alarms")}
+        rates["defects"] = (confusion.found, "found")
+        for name, (rate, what) in rates.items():
+            share = f"{_percent(rate.share)} {what} (95 %: {_between(rate)})"
+            share = share if rate.total else "none given"
+            yield f"{name:10}  {rate.rest.count:11}  {rate.count:16}   {share}"
+        yield f"balanced accuracy {_percent(confusion.balanced_accuracy)}, {auroc}"
     elif evaluation.scored:
         good, bad = evaluation.part_counts()
-        yield f"{good} good parts, {bad} defects, {_auroc_text(evaluation)}"
+        yield f"{good} good parts, {bad} defects, {auroc}"
     if evaluation.pixels:
         figures = ", ".join(f"{name} {_score(value)}" for name, value in evaluation.pixels.items())
         yield f"places of defects: {figures}"
-    if len(evaluation.kinds) > 1:
-        rows = {kind: _of(rate) for kind, rate in evaluation.kinds.items()}
-        yield from _table(("kind of defect", "found"), rows)
-    if len(evaluation.products) > 1:
-        rows = {
-            name: f"{_of(own.alarms)} good parts, {_of(own.found)} defects"
-            for name, own in evaluation.products.items()
-        }
-        yield from _table(("product", "called anomalous"), rows)
+    kinds = {kind: _of(rate) for kind, rate in evaluation.kinds.items()}
+    products = {
+        name: f"{_of(own.alarms)} good parts, {_of(own.found)} defects"
+        for name, own in evaluation.products.items()
+    }
+    for head, rows in (
+        (("kind of defect", "found"), kinds),
+        (("product", "called anomalous"), products),
+    ):
+        if len(rows) > 1:
+            width = max(map(len, [head[0], *rows]))
+            yield ""
+            yield from (f"{name:{width}}  {value}" for name, value in (head, *rows.items()))
     sentences = list(evaluation.sentences())
-    if evaluation.better is not None:
-        sentences.append(f"{_advise_threshold(evaluation.better, evaluation.detector)} {CAUTION}")
+    if better := evaluation.better:
+        at = "With all thresholds" if evaluation.threshold is None else "At a threshold of"
+        command = _command(better, evaluation)
+        sentences.append(
+            f"{at} {_threshold(better, evaluation)} it would find {_of(better.confusion.found)}"
+            f" defects with {_of(better.confusion.alarms)} good parts called anomalous"
+            f"{f': `{command}`' if command else ''}. {CAUTION}"
+        )
     if sentences:
         yield from ("", *sentences)
 
 
-def _confusion_table(confusion: Confusion) -> Iterator[str]:
-    yield "            called good  called anomalous"
-    rows = (("good parts", confusion.alarms, "false alarms"), ("defects", confusion.found, "found"))
-    for name, rate, what in rows:
-        share = f"{_percent(rate.share)} {what} (95 %: {_between(rate)})"
-        if not rate.total:
-            share = "none given"
-        yield f"{name:10}  {rate.rest.count:11}  {rate.count:16}   {share}"
-
-
-def _auroc_text(evaluation: Evaluation) -> str:
-    words = f"AUROC {_score(evaluation.auroc['score'])}"
-    if "strength" in evaluation.auroc:
-        words += f" of the score, {_score(evaluation.auroc['strength'])} of the strength"
-    return words
-
-
-def _table(head: tuple[str, str], rows: dict[str, str]) -> Iterator[str]:
-    width = max(map(len, [head[0], *rows]))
-    yield ""
-    for name, value in (head, *rows.items()):
-        yield f"{name:{width}}  {value}"
-
-
 def _percent(share: float | None) -> str:
-    """A share in percent."""
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
 def _of(rate: Rate) -> str:
-    """A count out of a total."""
     return f"{rate.count:,} of {rate.total:,}" if rate.total else "–"
 
 
 def _between(rate: Rate) -> str:
-    """The interval of a rate."""
     if rate.interval is None:
         return "–"
     low, high = rate.interval
@@ -116,34 +104,22 @@ def _between(rate: Rate) -> str:
 
 
 def _score(value: float | None) -> str:
-    """A figure from 0 to 1 with as many digits as scores have elsewhere."""
     return "–" if value is None else f"{value:.3f}"
 
 
-def _threshold(point: OperatingPoint, detector: EvaluatedDetector) -> str:
+def _threshold(point: OperatingPoint, evaluation: Evaluation) -> str:
     """The threshold of an operating point, or by what to multiply those of several products."""
-    if detector.threshold is None:
+    if evaluation.threshold is None:
         return f"× {point.factor:.6g}"
-    return f"{scaled(detector.threshold, point.factor):{'.4g' if point.current else '.12g'}}"
+    return f"{scaled(evaluation.threshold, point.factor):{'.4g' if point.current else '.12g'}}"
 
 
-def _command(point: OperatingPoint, detector: EvaluatedDetector) -> str | None:
+def _command(point: OperatingPoint, evaluation: Evaluation) -> str | None:
     """What sets this threshold; None for the current one, and if products have several."""
-    if detector.threshold is None or point.current:
+    if evaluation.threshold is None or point.current:
         return None
-    value = _threshold(point, detector)
-    return shlex.join(["hyperfsad", "calibrate", detector.file, "--threshold", value])
-
-
-def _advise_threshold(point: OperatingPoint, detector: EvaluatedDetector) -> str:
-    """What a threshold would do that judges these images better, and how to set it."""
-    at = "With all thresholds" if detector.threshold is None else "At a threshold of"
-    text = (
-        f"{at} {_threshold(point, detector)} it would find {_of(point.confusion.found)} defects"
-        f" with {_of(point.confusion.alarms)} good parts called anomalous"
-    )
-    command = _command(point, detector)
-    return f"{text}: `{command}`." if command else f"{text}."
+    value = _threshold(point, evaluation)
+    return shlex.join(["hyperfsad", "calibrate", evaluation.file, "--threshold", value])
 
 
 def _evaluation_html(evaluation: Evaluation) -> Iterator[str]:
@@ -151,9 +127,15 @@ def _evaluation_html(evaluation: Evaluation) -> Iterator[str]:
     environment = pages.environment(__package__)
     filters = {"percent": _percent, "of": _of, "between": _between, "score": _score}
     environment.filters.update(filters)
-    shared = _shared_folder([image.image for image in evaluation.images])
-    confusion, detector, curve = evaluation.confusion, evaluation.detector, evaluation.curve
-    both_kinds = curve.goods and curve.bads
+    confusion, curve = evaluation.confusion, evaluation.curve
+    values = evaluation.values(evaluation.axis)
+    mark = {"threshold": 1.0 if evaluation.has_verdicts else None}
+    unit = "multiples of the threshold" if evaluation.has_verdicts else ""
+    try:  # names are shown without the folder that all images lie below
+        folders = [os.path.dirname(image.image) for image in evaluation.images]
+        shared = os.path.commonpath(folders) if folders else ""
+    except ValueError:  # relative and absolute names, or two drives
+        shared = ""
     return environment.get_template("evaluation.html.j2").generate(
         **pages.head(__package__, "evaluation.css"),
         evaluation=evaluation,
@@ -161,11 +143,11 @@ def _evaluation_html(evaluation: Evaluation) -> Iterator[str]:
         sentences=list(evaluation.sentences()),
         caution=CAUTION,
         rows=[
-            (point, _threshold(point, detector), _command(point, detector))
+            (point, _threshold(point, evaluation), _command(point, evaluation))
             for point in evaluation.points
         ],
-        roc=[curve.confusion(gap) for gap in curve.corners()] if both_kinds else [],
-        histogram=_histogram(evaluation),
+        roc=[curve.confusion(g) for g in curve.corners()] if curve.goods and curve.bads else [],
+        histogram=score_histogram(values, mark, evaluation.axis, unit) if values else None,
         galleries=[
             ("Missed defects", "lowest", evaluation.missed, confusion.found.rest),
             ("False alarms", "highest", evaluation.false_alarms, confusion.alarms),
@@ -191,21 +173,3 @@ def _counts(evaluation: Evaluation) -> Iterator[tuple[str, str, str]]:
             yield label, _score(value), ""
     if evaluation.failed:
         yield "failed", f"{len(evaluation.failed):,}", "failed"
-
-
-def _histogram(evaluation: Evaluation) -> Histogram | None:
-    values = evaluation.values(evaluation.axis)
-    if not values:
-        return None
-    if evaluation.axis == "score":
-        return score_histogram(values, {"threshold": evaluation.detector.threshold})
-    unit = "multiples of the threshold"
-    return score_histogram(values, {"threshold": 1.0}, evaluation.axis, unit)
-
-
-def _shared_folder(names: Sequence[str]) -> str:
-    """The folder that all images lie below; names are shown without it."""
-    try:
-        return os.path.commonpath([os.path.dirname(name) for name in names]) if names else ""
-    except ValueError:  # relative and absolute names, or two drives
-        return ""

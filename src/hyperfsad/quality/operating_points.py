@@ -1,14 +1,14 @@
 """Figures of a detector on known parts: rates with intervals, and what each threshold would do.
 
 An image reaches a strength: at a factor f of the detector's thresholds it is called anomalous if
-its strength is above f, and f = 1 is how it judges now. Without thresholds the score takes the
-place of the strength. All that a threshold can do is to lie in one of the gaps between the values
-of the images, so there are finitely many verdicts, and each is known exactly.
+its strength is above f, and f = 1 is how it decides now. Without thresholds the score takes the
+place of the strength. A threshold can only lie in one of the gaps between the values of the
+images, so there are finitely many cases, and each is known exactly.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,6 @@ RATE_CONFIDENCE = 0.95
 ACCEPTED_ALARMS = 0.05
 """The share of false alarms that the table of other thresholds asks for."""
 BEST_ACCURACY = "best balanced accuracy"
-"""What the threshold is good for that judges most rightly, good parts and defects alike."""
 OUTER_MARGIN = 0.05
 """How far a threshold lies beyond all values, as a share of the nearest."""
 
@@ -54,8 +53,7 @@ class Rate:
     def to_dict(self) -> dict[str, Any]:
         """Count, total, share and the ends of the interval."""
         low, high = self.interval or (None, None)
-        found = {"count": self.count, "total": self.total, "share": self.share}
-        return {**found, "low": low, "high": high}
+        return {**asdict(self), "share": self.share, "low": low, "high": high}
 
 
 @dataclass(frozen=True)
@@ -69,9 +67,9 @@ class Confusion:
 
     @property
     def balanced_accuracy(self) -> float | None:
-        """The mean of the shares of good parts and of defects that are judged rightly."""
-        right = self.alarms.rest.share, self.found.share
-        return None if right[0] is None or right[1] is None else (right[0] + right[1]) / 2
+        """The mean of the shares of good parts and of defects that are classified correctly."""
+        good, bad = self.alarms.rest.share, self.found.share
+        return None if good is None or bad is None else (good + bad) / 2
 
 
 @dataclass(frozen=True)
@@ -114,9 +112,6 @@ class RocCurve:
         )
         """In each gap, the good parts and the defects that lie above it."""
 
-    def __len__(self) -> int:
-        return len(self.values) + 1
-
     def gap(self, threshold: float) -> int:
         """The gap in which a threshold lies."""
         return int(np.searchsorted(self.values, threshold, side="right"))
@@ -124,8 +119,7 @@ class RocCurve:
     def bounds(self, gap: int) -> tuple[float, float]:
         """The lowest threshold of a gap, and the value that all of them stay below."""
         low = float(self.values[gap - 1]) if gap else 0.0
-        high = float(self.values[gap]) if gap < len(self.values) else math.inf
-        return low, high
+        return low, float(self.values[gap]) if gap < len(self.values) else math.inf
 
     def confusion(self, gap: int) -> Confusion:
         """The verdicts of the thresholds in a gap."""
@@ -134,45 +128,21 @@ class RocCurve:
 
     def corners(self) -> list[int]:
         """The gaps between which the ROC runs straight, from no alarms to nothing but alarms."""
-        gaps = range(len(self))[::-1]
-        points = [(int(self.alarms[gap]), int(self.found[gap])) for gap in gaps]
-        kept: list[int] = []
-        for place, gap in enumerate(gaps):
-            if 0 < place < len(points) - 1:
-                (x0, y0), (x1, y1), (x2, y2) = points[place - 1 : place + 2]
-                if (x1 - x0) * (y2 - y1) == (x2 - x1) * (y1 - y0):
-                    continue
-            kept.append(gap)
-        return kept
+        x, y = np.diff(self.alarms), np.diff(self.found)
+        bends = x[:-1] * y[1:] != x[1:] * y[:-1]
+        ends = len(self.values), *(np.flatnonzero(bends)[::-1] + 1).tolist(), 0
+        return list(dict.fromkeys(ends))
 
     def best(self, current: int) -> int:
         """The gap with the highest balanced accuracy: the current one, or else the widest."""
         # whole numbers, so that ties are ties
         right = (self.goods - self.alarms) * self.bads + self.found * self.goods
-        best = [int(gap) for gap in np.flatnonzero(right == right.max())]
-        return max(best, key=lambda gap: (gap == current, self._width(gap), gap))
 
-    def _width(self, gap: int) -> float:
-        low, high = self.bounds(gap)
-        return high / low if low > 0 and high < math.inf else 0.0
+        def preference(gap: int) -> tuple[bool, float, int]:
+            low, high = self.bounds(gap)
+            return gap == current, high / low if low > 0 and high < math.inf else 0.0, gap
 
-    def few_alarms(self, share: float) -> int:
-        """The lowest gap with at most this share of false alarms."""
-        allowed = math.floor(share * self.goods + 1e-9)
-        return int(np.argmax(self.alarms <= allowed))
-
-    def all_found(self) -> int:
-        """The highest gap in which every defect is found."""
-        return len(self) - 1 - int(np.argmax(self.found[::-1] == self.bads))
-
-    def factor(self, gap: int) -> float | None:
-        """A threshold in the middle of a gap; None where only 0 would do."""
-        low, high = self.bounds(gap)
-        if high == 0.0:
-            return None
-        if gap == 0:
-            return high * (1 - OUTER_MARGIN)
-        return low * (1 + OUTER_MARGIN) if high == math.inf else (low + high) / 2
+        return max(map(int, np.flatnonzero(right == right.max())), key=preference)
 
 
 def operating_points(curve: RocCurve, threshold: float | None) -> list[OperatingPoint]:
@@ -185,32 +155,33 @@ def operating_points(curve: RocCurve, threshold: float | None) -> list[Operating
     if curve.goods and curve.bads:
         wanted[BEST_ACCURACY] = curve.best(current)
     if curve.goods:
-        wanted["no false alarm here"] = curve.few_alarms(0.0)
-        wanted[f"at most {100 * ACCEPTED_ALARMS:g} % false alarms"] = curve.few_alarms(
-            ACCEPTED_ALARMS
-        )
+        few = f"at most {100 * ACCEPTED_ALARMS:g} % false alarms"
+        for name, share in (("no false alarm here", 0.0), (few, ACCEPTED_ALARMS)):
+            wanted[name] = int(np.argmax(curve.alarms <= share * curve.goods + 1e-9))
     if curve.bads:
-        wanted["every defect found"] = curve.all_found()
+        wanted["every defect found"] = int(np.flatnonzero(curve.found == curve.bads)[-1])
     points = []
     for gap in dict.fromkeys(wanted.values()):
-        middle = 1.0 if gap == current else curve.factor(gap)
-        if middle is None:
-            continue
         names = tuple(name for name, own in wanted.items() if own == gap)
-        factor = middle if gap == current else rounded(middle, curve.bounds(gap), threshold or 1.0)
-        points.append(OperatingPoint(names, factor, curve.confusion(gap), gap == current))
+        factor = 1.0 if gap == current else _between(*curve.bounds(gap), threshold or 1.0)
+        if factor is not None:
+            points.append(OperatingPoint(names, factor, curve.confusion(gap), gap == current))
     return points
 
 
-def rounded(factor: float, bounds: tuple[float, float], unit: float) -> float:
-    """A factor near this one within its bounds, such that factor · unit has few digits."""
-    low, high = bounds
+def _between(low: float, high: float, unit: float) -> float | None:
+    """A factor in the middle with few digits of factor · unit; None where only 0 would do."""
+    if high == 0:
+        return None
+    middle = (low + high) / 2
+    if low == 0 or high == math.inf:
+        middle = low * (1 + OUTER_MARGIN) if high == math.inf else high * (1 - OUTER_MARGIN)
     for digits in range(3, 17):
-        near = float(f"{factor * unit:.{digits}g}") / unit
+        near = float(f"{middle * unit:.{digits}g}") / unit
         # not at the very bound: a command that sets the threshold divides and multiplies once more
         if low * (1 + 1e-12) < near < high * (1 - 1e-12):
             return near
-    return factor
+    return middle
 
 
 def scaled(threshold: float, factor: float) -> float:
