@@ -32,9 +32,9 @@ from hyperfsad.detector.protocols import Predictor
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import load_encoder, use_threads
 from hyperfsad.lab.datasets import Category
+from hyperfsad.lab.drawing.canvas import new_figure
 from hyperfsad.lab.run import Suite
 from hyperfsad.quality.metrics import image_metrics
-from hyperfsad.report.canvas import new_figure
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]

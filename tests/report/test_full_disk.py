@@ -15,7 +15,6 @@ from PIL import Image
 
 from hyperfsad.errors import HyperfsadError
 from hyperfsad.images.loading import load_image, save_picture
-from hyperfsad.report.canvas import save_figure
 from hyperfsad.report.folder import OutputFolder
 from tests.codes import raises
 from tests.conftest import make_picture
@@ -59,14 +58,6 @@ def test_a_picture_is_whole_or_not_there(tmp_path: Path, suffix: str) -> None:
     with largest_file(whole):
         save_picture(picture, target)
     assert load_image(target).size == (300, 200)
-
-
-def test_a_figure_is_whole_or_not_there(tmp_path: Path) -> None:
-    figure = pytest.importorskip("matplotlib.figure").Figure()
-    figure.subplots().plot(range(5))
-    with raises(HyperfsadError, "write-failed"), largest_file(4000):
-        save_figure(figure, tmp_path, "curve")
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("size", [16, 40, 64, 96, 160])

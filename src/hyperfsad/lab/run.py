@@ -12,9 +12,9 @@ from typing import Any
 from ..detector.settings import PAPER_OFFLINE, Settings
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
-from ..report.canvas import footnote
 from .datasets import Category, load_dataset
 from .differences import differences_table, find_differences, measured_encoders, sentences
+from .drawing.canvas import footnote
 from .drawing.figures import draw_curves, draw_figures
 from .imports import import_notes, import_records, import_rows, read_import
 from .preset_tables import build_tables, category_tables, subset_notes

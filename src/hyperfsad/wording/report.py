@@ -12,8 +12,6 @@ def _foreign_images(images: int, **_: object) -> str:
 REPORT_SENTENCES: Sentences = {
     "all-anomalous": "All {images} images are anomalous: is this the right product, light and"
     " camera? If they are good, add some of them with hyperfsad extend.",
-    "figures-need-package": "Figures need {package}; install it with: pip install"
-    " 'hyperfsad[bench]'.",
     "foreign-images": _foreign_images,
     "output-of-watch": "{folder} holds the results of hyperfsad watch; choose another output"
     " folder.",

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from hyperfsad.lab.drawing.canvas import footnote, save_figure
 from hyperfsad.lab.drawing.charts import ablation_curves
-from hyperfsad.report.canvas import footnote, save_figure
 
 
 def drawn(folder: Path) -> tuple[bytes, bytes]:

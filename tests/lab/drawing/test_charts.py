@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hyperfsad.errors import UsageError
+from hyperfsad.lab.drawing.canvas import VERMILION, save_figure
 from hyperfsad.lab.drawing.charts import Point, ablation_curves, accuracy_efficiency, tsne_cls
-from hyperfsad.report.canvas import VERMILION, save_figure
 from tests.codes import raises
 
 PUBLISHED = [

@@ -13,13 +13,13 @@ from PIL import Image
 
 from hyperfsad.demo.drawing import draw
 from hyperfsad.errors import UsageError
+from hyperfsad.lab.drawing.canvas import save_figure
 from hyperfsad.lab.drawing.galleries import (
     GalleryRow,
     map_scale,
     qualitative_grid,
     truth_over_map,
 )
-from hyperfsad.report.canvas import save_figure
 from tests.codes import raises
 
 GREY = Image.new("RGB", (80, 80), (128, 128, 128))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError
-from ...report.canvas import (
+from .canvas import (
     BLUE,
     COLOURS,
     DPI,

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...images.loading import load_image
 from ...quality.test_set import load_mask
-from ...report.canvas import save_figure
 from ..datasets import Category
 from ..presets import OURS, PRESETS
 from ..protocol import Protocol, read_maps
@@ -17,6 +16,7 @@ from ..published import published, six_set_mean
 from ..records import Record, encoder_label, summarise
 from ..timing import RunTimes, time_variants
 from ..token_cache import TokenCache
+from .canvas import save_figure
 from .charts import Point, ablation_curves, accuracy_efficiency, tsne_cls
 from .galleries import GalleryRow, qualitative_grid, truth_over_map
 

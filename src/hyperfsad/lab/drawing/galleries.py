@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ...errors import UsageError
-from ...report.canvas import INK, new_figure, style, text_width
 from ...results.heatmap import overlay, palette
+from .canvas import INK, new_figure, style, text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

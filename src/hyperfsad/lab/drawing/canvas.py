@@ -1,4 +1,4 @@
-"""What all figures share: our style, empty figures, and files with reproducible bytes.
+"""What all figures of the lab share: our style, empty figures, and files with reproducible bytes.
 
 matplotlib comes with the extra `bench` and is imported only when something is drawn.
 """
@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..disk.files import write_file
-from ..errors import UsageError
+from ...disk.files import write_file
+from ...errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,11 +86,8 @@ def footnote(text: str) -> Iterator[None]:
 
 
 @style()
-def save_figure(figure: "Figure", folder: Path, stem: str, *, parents: bool = True) -> list[Path]:
-    """Writes `stem`.png and `stem`.pdf; the same figure gives the same bytes, whatever the date.
-
-    `parents` makes the folder.
-    """
+def save_figure(figure: "Figure", folder: Path, stem: str) -> list[Path]:
+    """Writes `stem`.png and `stem`.pdf; the same figure gives the same bytes, whatever the date."""
     anonymous: dict[str, dict[str, None]] = {
         "png": {"Software": None},
         "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
@@ -105,7 +102,7 @@ def save_figure(figure: "Figure", folder: Path, stem: str, *, parents: bool = Tr
         path = folder / f"{stem}.{kind}"
         content = io.BytesIO()
         figure.savefig(content, format=kind, dpi=DPI, metadata=metadata, **options)
-        write_file(path, content.getbuffer(), parents=parents)
+        write_file(path, content.getbuffer(), parents=True)
         paths.append(path)
     return paths
 
