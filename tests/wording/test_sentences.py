@@ -20,6 +20,10 @@ def error_kinds() -> set[str]:
     """All classes of errors, and whatever else takes a code first."""
     found = {"HyperfsadError", "Notice", "Conflict"}
     classes = [node for tree in TREES.values() for node in tree.body]
+    made = [node for node in classes if isinstance(node, ast.Assign)]  # by the status of a refusal
+    found |= {
+        ast.unparse(node.targets[0]) for node in made if "_refused_with(" in ast.unparse(node)
+    }
     while more := {
         node.name
         for node in classes

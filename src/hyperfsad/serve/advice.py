@@ -1,20 +1,19 @@
 """What a product's good parts cover: how far they reach, and which ones to add."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from sqlalchemy import select
 
 from ..detector.detector import HyperFSAD
 from ..errors import UsageError
-from ..quality.coverage import Coverage, cover_learnt
+from ..quality.coverage import cover_learnt
 from ..quality.miss_rates import held_out_scores, token_distances
 from ..quality.tokens import numbers
-from .detectors import Detectors
+from .engine import Detectors
 from .products import Products
-from .refusals import station_text
 from .schemas import CoverageOut, GoodPartLevels, InspectionRow
-from .store.history import row_of
+from .store.history import LATEST_FIRST, Filter, rows_of
 from .store.models import Detail, Inspection
 
 MORE_LIKE = 3
@@ -25,8 +24,8 @@ PROPOSED = 5
 
 
 def good_part_levels(detectors: Detectors, path: Path) -> GoodPartLevels:
-    """How far good parts reach that a detector did not know when it judged them: those of its
-    calibration, otherwise each one while it is left out."""
+    """How far good parts reach that a detector did not know at the time: those of its calibration,
+    otherwise each one while it is left out."""
     detector = detectors.get(path)
     calibration = detector.calibration_
     threshold, map_threshold = detector.threshold_, detector.map_threshold_
@@ -42,68 +41,50 @@ def good_part_levels(detectors: Detectors, path: Path) -> GoodPartLevels:
     return GoodPartLevels(kind="leave-one-out" if strengths else "none", strengths=strengths)
 
 
-def coverage_advice(
-    products: Products, detectors: Detectors, product_id: str, chance: float
-) -> CoverageOut:
-    """How well the good parts of a product cover new ones, and what to add."""
-    name, path, revision = products.detector(product_id)
+def coverage_advice(detectors: Detectors, products: Products, product_id: str) -> CoverageOut:
+    """How well the good parts of a product cover new ones, and what to add: more of those that
+    fewer others resemble than usual, over all layers, and parts that passed."""
+    _, path, revision = products.detector(product_id)
     detector = detectors.get(path)
-    found: Coverage | None = None
+    passed = _uncovered(products, product_id, revision, detector)
     try:
-        found = cover_learnt(detector, chance=chance)
-        answer = found.answer()
-    except UsageError as error:
-        answer = station_text(error)
+        found = cover_learnt(detector)
+    except UsageError:  # too few good parts
+        return CoverageOut(covered=None, more_like=[], inspections=passed)
+    shares = np.mean([layer.shares for layer in found.layers], axis=0)
+    usual = shares.mean() - 1e-9
+    lonely = [place for place in shares.argsort(kind="stable") if shares[place] < usual]
     return CoverageOut(
-        product=name,
-        product_id=product_id,
-        good_parts=len(detector.support_),
-        chance=chance,
-        needed=None if found is None else found.needed,
-        covered=None if found is None else float(1 - found.missed[-1]),
-        answer=answer,
-        more_like=[] if found is None else _lonely(found),
-        inspections=_uncovered(products, product_id, revision, name, detector),
+        covered=float(1 - found.missed[-1]),
+        more_like=[found.images[place] for place in lonely[:MORE_LIKE]],
+        inspections=passed,
     )
 
 
 def _uncovered(
-    products: Products, product_id: str, revision: int, name: str, detector: HyperFSAD
+    products: Products, product_id: str, revision: int, detector: HyperFSAD
 ) -> list[InspectionRow]:
-    """Parts that passed, or were called fine, and resemble no learnt one: the least first."""
-    level = _highest_cls_score(detector)
-    if level is None:
+    """Parts that passed, or were called fine, and resemble no learnt one: the least first. Their
+    CLS score is higher than that of every good part against the others."""
+    bank = detector.memory_
+    upright = numbers(bank.cls[[entries[0] for entries in bank.entries]])
+    if len(upright) < 2:
         return []
+    level = float(held_out_scores(token_distances(upright)).mean(axis=0).max())
     query = (
-        select(Inspection, Detail.record["score_cls"].as_float())
+        Filter(product_id)
+        .query()
+        .add_columns(Detail.record["score_cls"].as_float().label("score_cls"))
         .join(Detail, Detail.inspection_id == Inspection.id)
-        .where(Inspection.product_id == product_id, Inspection.revision == revision)
-        .order_by(Inspection.time.desc(), Inspection.id.desc())
+        .where(Inspection.revision == revision)
+        .order_by(*LATEST_FIRST)
         .limit(CONSIDERED)
     )
     with products.store.database.reading() as session:
         rows = session.execute(query).all()
-    apart: dict[str, tuple[float, Inspection]] = {}
-    for one, score in rows:
-        fine = one.label == "fine" or (one.label is None and one.verdict == "good")
-        if fine and score is not None and score > level:
-            apart.setdefault(one.image, (score, one))  # one picture of each content
-    ordered = sorted(apart.values(), key=lambda found: -found[0])
-    return [InspectionRow(**row_of(one, name)) for _, one in ordered[:PROPOSED]]
-
-
-def _lonely(found: Coverage) -> list[str]:
-    """The good parts that fewer others resemble than usual, over all layers."""
-    shares = np.mean([layer.shares for layer in found.layers], axis=0)
-    order = sorted(range(len(found.images)), key=lambda place: (shares[place], place))
-    usual = shares.mean() - 1e-9
-    return [found.images[place] for place in order[:MORE_LIKE] if shares[place] < usual]
-
-
-def _highest_cls_score(detector: HyperFSAD) -> float | None:
-    """The highest CLS score of a good part against the others; None where there is one alone."""
-    bank = detector.memory_
-    upright = numbers(bank.cls[[entries[0] for entries in bank.entries]])
-    if len(upright) < 2:
-        return None
-    return float(held_out_scores(token_distances(upright)).mean(axis=0).max())
+    apart: dict[str, Any] = {}
+    for row in rows:
+        fine = row.label == "fine" or (row.label is None and row.verdict == "good")
+        if fine and row.score_cls is not None and row.score_cls > level:
+            apart.setdefault(row.image, row)  # one picture of each content
+    return rows_of(sorted(apart.values(), key=lambda row: -row.score_cls)[:PROPOSED])

@@ -5,30 +5,100 @@ client that disconnects while waiting leaves the queue: a cancelled future is pa
 """
 
 import contextlib
+import copy
 import math
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from ..detector.detector import HyperFSAD
+from ..detector.file import open_file
 from ..detector.settings import Settings
-from ..errors import HyperfsadError
+from ..encoders import REGISTRY, EncoderSettings, find_spec
+from ..encoders.encoder import Encoder
+from ..encoders.runtime import cached_folder, engine_in, precision_in
+from ..errors import HyperfsadError, UsageError
 from ..results.result import AnomalyResult
-from .detectors import Detectors
 from .pictures import Picture
 from .refusals import BusyError, station_text
 
 Found = TypeVar("Found")
+Enter: TypeAlias = "Callable[[Path, Sequence[Picture]], list[Future[AnomalyResult]]]"
 
 MAX_BATCH = 32
 """Images that are taken from the queue at once; more would let others wait too long."""
+MAX_DETECTORS = 8
+"""In memory; a memory bank of four parts takes some 20 MB."""
 
 
-Enter: TypeAlias = "Callable[[Path, Sequence[Picture]], list[Future[AnomalyResult]]]"
+class Detectors:
+    """Detectors by their files; none is ever changed in place.
+
+    A detector file is named by its hash, so a product that has changed has another file.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """`settings` are those of new products; its choices of the machine hold for all."""
+        self._settings = settings
+        self._loaded: OrderedDict[Path, HyperFSAD] = OrderedDict()
+        self._encoders: list[tuple[EncoderSettings, Encoder]] = []
+
+    @cached_property
+    def unfitted(self) -> HyperFSAD:
+        """What new products are made of; its encoder is loaded."""
+        return self._with_encoder(HyperFSAD(settings=self._settings))
+
+    def get(self, path: Path) -> HyperFSAD:
+        """The detector of a file; the one that was used longest ago makes room for it."""
+        if path not in self._loaded:
+            self._loaded[path] = self.load(path)
+        self._loaded.move_to_end(path)
+        while len(self._loaded) > MAX_DETECTORS:
+            self._loaded.popitem(last=False)
+        return self._loaded[path]
+
+    def copy(self, path: Path) -> HyperFSAD:
+        """A copy of the detector of a file, to change."""
+        return copy.deepcopy(self.get(path))
+
+    def load(self, path: Path) -> HyperFSAD:
+        """Reads a detector file through its checks.
+
+        The place of an encoder that a file names is never opened: a file may come from a
+        stranger. The encoder is one that this machine has, or the station's own.
+        """
+        opened = open_file(path)
+        encoder = opened.first["encoder"]
+        name, own = encoder["name"], self.unfitted.encoding_.name
+        made, here = precision_in(encoder["fingerprint"]), self._settings.precision
+        if made != here:  # one encoder serves all, and a graph of 8 bits is a stranger's
+            engine = engine_in(here)
+            raise UsageError("detector-precision", made=made, station=here, engine=engine)
+        machine: dict[str, Any] = {
+            choice: getattr(self._settings, choice) for choice in ("device", "engine", "batch_size")
+        }
+        if name not in REGISTRY:
+            if own in REGISTRY:
+                raise UsageError("detector-encoder-folder", encoder=own)
+            machine["backbone"] = own
+        elif name != own and cached_folder(find_spec(name)) is None:
+            raise UsageError("detector-encoder-missing", encoder=name)
+        return self._with_encoder(HyperFSAD.load(opened, **machine))
+
+    def _with_encoder(self, detector: HyperFSAD) -> HyperFSAD:
+        """One encoder for all detectors of the same settings."""
+        for settings, encoder in self._encoders:
+            if settings == detector.encoding_ and not encoder.is_broken:
+                detector.use_encoder(encoder)
+                return detector
+        self._encoders.append((detector.encoding_, detector.encoder_))
+        return detector
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,25 +111,16 @@ class _Job:
     work: "Callable[[Detectors], Any] | None" = None
 
 
-@dataclass
-class Figures:
-    """What the engine has done, for the metrics."""
-
-    inspected: int = 0
-    batches: int = 0
-    seconds: float = 0.5
-    """For an image, the recent ones counting most."""
-
-
 class StationEngine:
     """The queue and its thread."""
 
     def __init__(self, settings: Settings, *, max_queue: int = 64) -> None:
         self.max_queue = max_queue
-        self.figures = Figures()
         self.problem: str | None = None
         """Why the encoder could not be loaded, if so."""
         self.ready = False
+        self.batches = 0
+        self._seconds = 0.5  # for an image, the recent ones counting most
         self._detectors = Detectors(settings)
         self._queue: deque[_Job] = deque()
         self._changed = threading.Condition()
@@ -82,12 +143,12 @@ class StationEngine:
     def waiting(self) -> int:
         """How many wait in the queue."""
         with self._changed:
-            return self._occupied()
+            return sum(not job.future.cancelled() for job in self._queue)
 
     def check_room(self) -> None:
         """Refuses when the queue is full; asked before anything is uploaded."""
-        with self._changed:
-            self._require_room(1)
+        with self.reserved(1):
+            pass
 
     @contextlib.contextmanager
     def reserved(self, count: int) -> Iterator[Enter]:
@@ -128,13 +189,10 @@ class StationEngine:
         self._queue.extend(jobs)
         self._changed.notify()
 
-    def _occupied(self) -> int:
-        return sum(not job.future.cancelled() for job in self._queue)
-
     def _require_room(self, count: int) -> None:
-        taken = self._occupied() + self._reserved
+        taken = self.waiting + self._reserved
         if taken + count > self.max_queue:
-            seconds = max(1, math.ceil(self.figures.seconds * taken))
+            seconds = max(1, math.ceil(self._seconds * taken))
             raise BusyError("queue-full", taken=taken, limit=self.max_queue, retry_after=seconds)
 
     def _run(self) -> None:
@@ -183,7 +241,5 @@ class StationEngine:
                     self._inspect([job])
             elif left:
                 left[0].future.set_exception(error)
-        figures = self.figures
-        figures.inspected += len(jobs)
-        figures.batches += 1
-        figures.seconds += 0.2 * ((time.monotonic() - began) / len(jobs) - figures.seconds)
+        self.batches += 1
+        self._seconds += 0.2 * ((time.monotonic() - began) / len(jobs) - self._seconds)

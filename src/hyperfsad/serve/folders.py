@@ -21,12 +21,11 @@ from ..watch.watcher import Watcher
 from ..wording import STATION
 from .engine import StationEngine
 from .inspections import Inspections
-from .notices import LOG
+from .monitoring import LOG
 from .pictures import Picture, Upload, UploadLimits, checked_picture, clean_name
 from .products import Products
 from .refusals import BusyError, FullError, MissingError, RefusedError, is_full, public
 from .schemas import WatchedFolderOut
-from .store.files import Files
 
 LEDGERS = "watched"
 """The folder of the ledgers in the store."""
@@ -44,29 +43,19 @@ class InspectionDesk:
     inspections: Inspections
     limits: UploadLimits
 
-    @property
-    def files(self) -> Files:
-        """Of the store."""
-        return self.products.store.files
-
 
 class WatchedFolder:
     """A folder and its product; a thread follows it until it is stopped."""
 
     def __init__(self, desk: InspectionDesk, product: str, folder: Path) -> None:
         """`product` is a name or an id; it may be made later."""
-        self._desk, self._product, self._folder = desk, product, Path(os.path.abspath(folder))
+        self._desk, self._folder = desk, Path(os.path.abspath(folder))
         self._ending = threading.Event()
         self._watcher: Watcher | None = None
         self._thread = threading.Thread(target=self._run, name="hyperfsad-watch", daemon=True)
-        self.state = WatchedFolderOut(
-            product=product, product_id=None, judged=0, failed=0, problem=None
-        )
+        self.start = self._thread.start
+        self.state = WatchedFolderOut(product=product)
         """What it does, without its path, which only those know who started the station."""
-
-    def start(self) -> None:
-        """Begins."""
-        self._thread.start()
 
     def stop(self) -> None:
         """Ends after the current picture."""
@@ -81,11 +70,10 @@ class WatchedFolder:
         while not self._ending.is_set():
             try:
                 self._follow()
-            except MissingError as error:
-                self._report(error)
             except Exception as error:
                 self._report(error)
-                pause = min(2 * pause, LONGEST_RETRY)
+                if not isinstance(error, MissingError):
+                    pause = min(2 * pause, LONGEST_RETRY)
             self._ending.wait(pause)
 
     def _report(self, error: Exception) -> None:
@@ -93,29 +81,29 @@ class WatchedFolder:
         found = error if isinstance(error, HyperfsadError) else HyperfsadError("watch-failed")
         shown = public(found, {str(self._folder): "the folder"}).worded(STATION)
         if shown != self.state.problem:  # once, not every two seconds
-            LOG.warning("watching for %s: %s", self._product, error, exc_info=not known)
+            LOG.warning("watching for %s: %s", self.state.product, error, exc_info=not known)
         self.state.problem = shown
 
     def _follow(self) -> None:
-        product = self._desk.products.find(self._product)
-        self.state.product_id = product
+        self.state.product_id = product = self._desk.products.find(self.state.product)
         key = hashlib.sha256(f"{product}\n{self._folder}".encode(errors="surrogateescape"))
-        ledger = self._desk.files.folder / LEDGERS / key.hexdigest()[:32]
-        with contextlib.closing(_QueuedDetector(self._desk, product, self._ending)) as judge:
+        ledger = self._desk.products.store.folder / LEDGERS / key.hexdigest()[:32]
+
+        def log(text: str) -> None:
+            LOG.info("watching for %s: %s", self.state.product, text)
+
+        with contextlib.closing(_QueuedDetector(self._desk, product, self._ending)) as queued:
             self._watcher = Watcher(
-                judge, self._folder, ledger, heatmaps=False, persist=judge.keep, notify=self._tell
+                queued, self._folder, ledger, heatmaps=False, persist=queued.keep, notify=log
             )
             if self._ending.is_set():
                 return
             self.state.problem = None
             for result in self._watcher.run():
                 self.state.judged += 1
-                self.state.failed += result.error is not None
                 if result.error is not None:
-                    LOG.warning("watching for %s: %s", self._product, result.error)
-
-    def _tell(self, text: str) -> None:
-        LOG.info("watching for %s: %s", self._product, text)
+                    self.state.failed += 1
+                    LOG.warning("watching for %s: %s", self.state.product, result.error)
 
 
 class _QueuedDetector:
@@ -132,7 +120,7 @@ class _QueuedDetector:
         return self._desk.products.detector(self._product)[1].stem
 
     def predict(self, images: str, *, keep_pictures: bool = False) -> Any:
-        """Judges a copy of the picture; None if the picture changed while it was copied."""
+        """Inspects a copy of the picture; None if the picture changed while it was copied."""
         self.close()
         stamp = stamp_of(images)
         upload = self._copied(images)
@@ -148,7 +136,7 @@ class _QueuedDetector:
             self._judged = picture, revision
         finally:
             if self._judged is None:
-                upload.discard()
+                upload.path.unlink(missing_ok=True)
         return replace(result, image=images)
 
     def keep(self, result: AnomalyResult, stamp: FileStamp) -> None:
@@ -163,14 +151,14 @@ class _QueuedDetector:
     def close(self) -> None:
         """Removes the last copy, if it has not found its place in the store."""
         if self._judged is not None:
-            self._judged[0].upload.discard()
+            self._judged[0].upload.path.unlink(missing_ok=True)
             self._judged = None
 
     def _copied(self, path: str) -> Upload:
         size, most = os.path.getsize(path), self._desk.limits.image_bytes
         if size > most:
             raise ImageError("upload-bytes", name=path, limit=most)
-        files = self._desk.files
+        files = self._desk.products.store.files
         files.check_space(size)
         place = files.upload()
         try:

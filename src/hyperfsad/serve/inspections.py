@@ -3,7 +3,7 @@
 import base64
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,13 @@ from sqlalchemy import select
 from ..images.loading import LARGEST_DRAWN, load_image
 from ..results.heatmap import HeatMap, map_overlay, thumbnail
 from ..results.result import AnomalyResult
-from .detectors import Detectors
-from .live import LiveFeed
+from .engine import Detectors
 from .pictures import MEDIA_TYPES, Picture
 from .refusals import GoneError, MissingError
-from .schemas import InspectionOut
-from .store.history import row_of
+from .schemas import InspectionOut, InspectionRow
 from .store.models import Detail, Image, Inspection, LabelRow, Support, now
 from .store.store import Store, add_images, inspection_of, new_id, product_of
-from .store.trends import count_inspections
+from .trends import count_inspections
 
 VERDICT_NAMES = {True: "anomalous", False: "good", None: "unjudged"}
 
@@ -31,9 +29,12 @@ VERDICT_NAMES = {True: "anomalous", False: "good", None: "unjudged"}
 class Inspections:
     """The inspections of a store."""
 
-    def __init__(self, store: Store, live: LiveFeed, *, originals: bool = True) -> None:
-        """Without `originals`, only thumbnails and maps are kept."""
-        self.store, self._live, self._originals = store, live, originals
+    def __init__(
+        self, store: Store, publish: Callable[[str], object], *, originals: bool = True
+    ) -> None:
+        """`publish` is called with each verdict that is kept. Without `originals`, only thumbnails
+        and maps are kept."""
+        self.store, self._publish, self._originals = store, publish, originals
         self._latest = 0
 
     def add(
@@ -62,8 +63,8 @@ class Inspections:
                 self.store.files.keep(picture.upload.path, target)
         with self.store.database.writing() as session:
             name = product_of(session, product_id).name
-            for inspection, _ in rows:
-                inspection.time = self._time()
+            for inspection, _ in rows:  # later than every verdict before: no live reader misses one
+                inspection.time = self._latest = max(now(), self._latest + 1)
             add_images(session, [picture.row(self._originals) for picture in pictures])
             session.add_all([inspection for inspection, _ in rows])
             session.flush()
@@ -71,17 +72,11 @@ class Inspections:
             session.flush()
             added = [shown_inspection(inspection, detail, name) for inspection, detail in rows]
             count_inspections(session, [inspection for inspection, _ in rows])
-        self._live.publish([one.verdict for one in added])
+        for one in added:
+            self._publish(one.verdict)
         return added
 
-    def _time(self) -> int:
-        """Later than that of every verdict before, so that a live reader misses none; called
-        while writing."""
-        self._latest = max(now(), self._latest + 1)
-        return self._latest
-
     def get(self, inspection_id: str) -> InspectionOut:
-        """One inspection with its record."""
         with self.store.database.reading() as session:
             found, detail, product = inspection_of(session, inspection_id)
             label = session.get(LabelRow, inspection_id)
@@ -97,37 +92,23 @@ class Inspections:
             raise GoneError("original-gone")
         return path, MEDIA_TYPES[image.suffix]
 
-    def thumbnail(self, inspection_id: str) -> bytes:
-        """A small JPEG; always there."""
+    def detail(self, inspection_id: str) -> Detail:
         with self.store.database.reading() as session:
-            return inspection_of(session, inspection_id)[1].thumbnail
+            return inspection_of(session, inspection_id)[1]
 
     def heat_map(self, inspection_id: str) -> bytes:
         """The map alone: a PNG with transparency, to be laid over the image."""
-        with self.store.database.reading() as session:
-            _, detail, _ = inspection_of(session, inspection_id)
-        anomaly_map, _ = _unpacked(detail.map)
+        detail = self.detail(inspection_id)
         low, high = detail.drawing["scale"]
-        return base64.b64decode(map_overlay(anomaly_map, (low, high)))
+        return base64.b64decode(map_overlay(_unpacked(detail.map)[0], (low, high)))
 
     def picture(self, inspection_id: str) -> bytes:
         """The image as a JPEG that any browser shows; the thumbnail where the original is gone."""
-        try:
-            path, _ = self.original(inspection_id)
-        except GoneError:
-            return self.thumbnail(inspection_id)
-        return _jpeg(load_image(path).reduced(LARGEST_DRAWN).rgb())
+        return _jpeg(self._shown(self.detail(inspection_id)))
 
     def overlay(self, inspection_id: str) -> bytes:
-        """The heat map over the image as `detect` draws it; over the thumbnail where the original
-        is gone."""
-        with self.store.database.reading() as session:
-            found, detail, _ = inspection_of(session, inspection_id)
-        try:
-            path, _ = self.original(inspection_id)
-            picture = load_image(path, found.name).reduced(LARGEST_DRAWN).rgb()
-        except GoneError:
-            picture = Pillow.open(io.BytesIO(detail.thumbnail), formats=("JPEG",)).convert("RGB")
+        """The heat map over the image as `detect` draws it."""
+        detail = self.detail(inspection_id)
         anomaly_map, inside = _unpacked(detail.map)
         low, high = detail.drawing["scale"]
         width, height = detail.record["size"]
@@ -139,32 +120,20 @@ class Inspections:
             inside,
             detail.drawing["words"],
             detail.drawing["note"],
-        ).draw(picture)
+        ).draw(self._shown(detail))
         return _jpeg(drawn)
+
+    def _shown(self, detail: Detail) -> Pillow.Image:
+        try:
+            path, _ = self.original(detail.inspection_id)
+        except GoneError:
+            return Pillow.open(io.BytesIO(detail.thumbnail), formats=("JPEG",)).convert("RGB")
+        return load_image(path, detail.record["image"]).reduced(LARGEST_DRAWN).rgb()
 
     def evidence(
         self, detectors: Detectors, inspection_id: str, x: float | None, y: float | None
-    ) -> dict[str, Any]:
-        """Why the map has its value at a place, by the product's detector as it is now."""
-        found: dict[str, Any] = self._evidence(detectors, inspection_id, x, y).to_dict()
-        return found
-
-    def evidence_picture(
-        self, detectors: Detectors, inspection_id: str, x: float | None, y: float | None
-    ) -> bytes:
-        """The same as a picture, with the good parts that the station has."""
-        evidence = self._evidence(detectors, inspection_id, x, y)
-        with self.store.database.reading() as session:
-            found, _, _ = inspection_of(session, inspection_id)
-            query = select(Image).join(Support, Support.image == Image.sha256)
-            learnt = session.scalars(query.where(Support.product_id == found.product_id))
-            normal = [self.store.files.image(image.sha256, image.suffix) for image in learnt]
-        there = [path for path in normal if path.is_file()]
-        return _jpeg(evidence.plot(there, by_name=False))
-
-    def _evidence(
-        self, detectors: Detectors, inspection_id: str, x: float | None, y: float | None
     ) -> Any:
+        """Why the map has its value at a place, by the product's detector as it is now."""
         path, _ = self.original(inspection_id)
         with self.store.database.reading() as session:
             found, _, product = inspection_of(session, inspection_id)
@@ -173,14 +142,28 @@ class Inspections:
         detector = detectors.get(self.store.files.detector(product.detector))
         return detector.explain(load_image(path, found.name), x, y)
 
+    def evidence_picture(
+        self, detectors: Detectors, inspection_id: str, x: float | None, y: float | None
+    ) -> bytes:
+        """The same as a picture, with the good parts that the station has."""
+        evidence = self.evidence(detectors, inspection_id, x, y)
+        with self.store.database.reading() as session:
+            found, _, _ = inspection_of(session, inspection_id)
+            query = select(Image).join(Support, Support.image == Image.sha256)
+            learnt = session.scalars(query.where(Support.product_id == found.product_id))
+            normal = [self.store.files.image(image.sha256, image.suffix) for image in learnt]
+        there = [path for path in normal if path.is_file()]
+        return _jpeg(evidence.plot(there, by_name=False))
+
 
 def _rows(
     inspection_id: str, product_id: str, revision: int, picture: Picture, result: AnomalyResult
 ) -> tuple[Inspection, Detail]:
-    record = {**result.to_dict(), "image": picture.name}
+    # JSON has no infinity, which a threshold of 0 leads to
+    strength = result.strength
+    finite = strength is not None and math.isfinite(strength)
     inspection = Inspection(
         id=inspection_id,
-        time=0,
         product_id=product_id,
         revision=revision,
         image=picture.upload.sha256,
@@ -188,54 +171,41 @@ def _rows(
         verdict=VERDICT_NAMES[result.anomalous],
         score=result.score,
         threshold=result.threshold,
-        strength=_finite(result.strength),
+        strength=strength if finite else None,
         p_value=result.p_value,
         regions=len(result.regions),
-        label=None,
     )
+    arrays: dict[str, Any] = {"map": result.anomaly_map}
+    if result.inside is not None:
+        arrays["inside"] = result.inside
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays)
+    note = result.heat_map().note
     detail = Detail(
         inspection_id=inspection.id,
-        record=record,
-        drawing={
-            "scale": list(result.scale),
-            "words": result.verdict,
-            "note": result.heat_map().note,
-        },
-        map=_packed(result),
+        record={**result.to_dict(), "image": picture.name},
+        drawing={"scale": list(result.scale), "words": result.verdict, "note": note},
+        map=packed.getvalue(),
         thumbnail=base64.b64decode(thumbnail(result.shown())),
     )
     return inspection, detail
-
-
-def _finite(number: float | None) -> float | None:
-    """JSON has no infinity, which a threshold of 0 leads to."""
-    return number if number is not None and math.isfinite(number) else None
 
 
 def shown_inspection(
     inspection: Inspection, detail: Detail, product: str, label: LabelRow | None = None
 ) -> InspectionOut:
     """An inspection as the API shows it: the row of the history, and the record's own fields."""
+    own = InspectionRow.model_fields.keys() - {"product", "regions"}
     scores = {name: detail.record.get(f"score_{name}") for name in ("map", "cls", "missing")}
     fields = {
         **detail.record,
-        **row_of(inspection, product),
-        "words": detail.drawing["words"],
-        "regions": detail.record["regions"],
+        **{name: getattr(inspection, name) for name in own},
+        "product": product,
         "branches": {name: score for name, score in scores.items() if score is not None},
         "defect": None if label is None else label.defect,
         "learnt": None if label is None else label.learnt,
     }
     return InspectionOut(**fields)
-
-
-def _packed(result: AnomalyResult) -> bytes:
-    arrays: dict[str, Any] = {"map": result.anomaly_map}
-    if result.inside is not None:
-        arrays["inside"] = result.inside
-    content = io.BytesIO()
-    np.savez_compressed(content, **arrays)
-    return content.getvalue()
 
 
 def _unpacked(content: bytes) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:

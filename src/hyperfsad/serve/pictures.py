@@ -51,10 +51,6 @@ class Upload:
     sha256: str
     bytes: int
 
-    def discard(self) -> None:
-        """Removes it, if it was not moved to its place."""
-        self.path.unlink(missing_ok=True)
-
 
 @dataclass(frozen=True)
 class Picture:
@@ -68,7 +64,6 @@ class Picture:
 
     @property
     def name(self) -> str:
-        """What people call it."""
         return self.upload.name
 
     def row(self, kept: bool = True) -> dict[str, Any]:

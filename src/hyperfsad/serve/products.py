@@ -3,10 +3,11 @@
 import base64
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import or_, select
+from sqlalchemy import delete, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -15,17 +16,24 @@ from ..errors import DetectorFileError, UsageError
 from ..images.loading import LoadedImage, load_image
 from ..messages import silent
 from ..results.heatmap import thumbnail
-from .detectors import Detectors
-from .notices import gathered
+from .engine import Detectors
+from .monitoring import gathered
 from .pictures import Picture, Upload
 from .refusals import ConflictError, GoneError, MissingError, public, station_text
 from .schemas import GoodPart, ProductOut
-from .store.history import iso
-from .store.models import Image, ProductRow, Support, now
+from .store.models import Image, ProductRow, Support, insert, now
 from .store.store import Actor, Store, add_images, audit, new_id, product_of
 
-LISTED_GOOD_PARTS = 1000
-"""Names of good parts that a product's summary holds."""
+
+@dataclass
+class Change:
+    """What a product learns or forgets: its detector files before and after it."""
+
+    product_id: str
+    before: str
+    detector: HyperFSAD
+    notes: list[str]
+    after: str = ""
 
 
 class Products:
@@ -38,11 +46,9 @@ class Products:
         """The living products by name."""
         with self.store.database.reading() as session:
             living = select(ProductRow).where(ProductRow.detector.is_not(None))
-            found = session.scalars(living.order_by(ProductRow.name))
-            return [shown_product(product, brief=True) for product in found]
+            return list(map(shown_product, session.scalars(living.order_by(ProductRow.name))))
 
     def get(self, product_id: str) -> ProductOut:
-        """One product, with its good parts."""
         with self.store.database.reading() as session:
             return shown_product(product_of(session, product_id))
 
@@ -75,7 +81,7 @@ class Products:
         detector = detectors.unfitted.unfitted()
         with noted(detector) as notes:
             detector.fit(loaded(pictures), false_alarm_rate=rate)
-        return self._add(actor, name, detector, notes, pictures, "product created")
+        return self._add(actor, "product created", name, detector, notes, pictures)
 
     def upload(self, detectors: Detectors, actor: Actor, name: str, upload: Upload) -> ProductOut:
         """A product from a detector file."""
@@ -84,22 +90,42 @@ class Products:
             detector = detectors.load(upload.path)
         except (DetectorFileError, UsageError) as error:  # the client knows it by another name
             raise public(error, {str(upload.path): upload.name}) from error
-        return self._add(actor, name, detector, [], (), "product uploaded")
+        return self._add(actor, "product uploaded", name, detector)
+
+    def _add(
+        self,
+        actor: Actor,
+        action: str,
+        name: str,
+        detector: HyperFSAD,
+        notes: Sequence[str] = (),
+        pictures: Sequence[Picture] = (),
+    ) -> ProductOut:
+        after = self.saved(detector)
+        self._keep_images(pictures)
+        own = {"name": name, "claimed": name, "revision": 1, "created": now(), "changed": now()}
+        summary = summary_of(detector, notes)
+        product = ProductRow(id=new_id(), detector=after, summary=summary, **own)
+        with _claiming(name), self.store.database.writing() as session:
+            session.add(product)
+            session.flush()
+            _add_support(session, product.id, pictures)
+            audit(session, actor, action, product.id, name)
+            return shown_product(product)
 
     def extend(
         self, detectors: Detectors, actor: Actor, product_id: str, pictures: Sequence[Picture]
     ) -> ProductOut:
         """More good parts for a product."""
-        with self.changing(detectors, product_id) as (before, detector):
-            count = len(detector.support_)
-            with noted(detector) as notes:
-                detector.extend(loaded(pictures))
-            if len(detector.support_) == count:
+        with self.changing(detectors, product_id) as change:
+            count = len(change.detector.support_)
+            change.detector.extend(loaded(pictures))
+            if len(change.detector.support_) == count:
                 raise ConflictError("images-known")
-            after = self.saved(detector)
+            change.after = self.saved(change.detector)
             self._keep_images(pictures)
             with self.store.database.writing() as session:
-                product = self.replace(session, product_id, before, after, detector, notes)
+                product = self.replace(session, change)
                 _add_support(session, product_id, pictures)
                 audit(session, actor, "product extended", product_id, f"{len(pictures)} images")
                 return shown_product(product)
@@ -113,25 +139,22 @@ class Products:
         *,
         rate: float,
         threshold: float | None = None,
-        keep_outliers: bool = False,
     ) -> ProductOut:
         """New thresholds: from further good parts, from those that were learnt, or by hand."""
-        with self.changing(detectors, product_id) as (before, detector):
-            with noted(detector) as notes:
-                if threshold is None:
-                    images = loaded(pictures) if pictures else None
-                    detector.calibrate(images, false_alarm_rate=rate, keep_outliers=keep_outliers)
-                else:
-                    detector.move_threshold(threshold)
-            after = self.saved(detector)
+        with self.changing(detectors, product_id) as change:
+            if threshold is None:
+                images = loaded(pictures) if pictures else None
+                change.detector.calibrate(images, false_alarm_rate=rate)
+            else:
+                change.detector.move_threshold(threshold)
+            change.after = self.saved(change.detector)
             with self.store.database.writing() as session:
-                product = self.replace(session, product_id, before, after, detector, notes)
-                detail = f"threshold {detector.threshold_}"
+                product = self.replace(session, change)
+                detail = f"threshold {change.detector.threshold_}"
                 audit(session, actor, "product recalibrated", product_id, detail)
                 return shown_product(product)
 
     def rename(self, actor: Actor, product_id: str, name: str) -> ProductOut:
-        """Another name for a product."""
         with _claiming(name), self.store.database.writing() as session:
             product = product_of(session, product_id, change=True)
             audit(session, actor, "product renamed", product_id, f"{product.name} → {name}")
@@ -145,8 +168,7 @@ class Products:
         with self.store.database.writing() as session:
             product = product_of(session, product_id, change=True)
             audit(session, actor, "product deleted", product_id, product.name)
-            for one in session.scalars(select(Support).where(Support.product_id == product_id)):
-                session.delete(one)
+            session.execute(delete(Support).where(Support.product_id == product_id))
             self.store.files.spare(product.detector or "")
             product.claimed = product.detector = None
             product.changed = now()
@@ -157,7 +179,7 @@ class Products:
             product_of(session, product_id)
             query = select(Support).where(Support.product_id == product_id)
             found = session.scalars(query.order_by(Support.added, Support.name))
-            return [GoodPart(image=one.image, name=one.name, added=iso(one.added)) for one in found]
+            return list(map(GoodPart.model_validate, found))
 
     def good_part(self, product_id: str, image: str) -> bytes:
         """A small JPEG of a good part."""
@@ -172,13 +194,14 @@ class Products:
         return base64.b64decode(thumbnail(load_image(path).rgb()))
 
     @contextlib.contextmanager
-    def changing(self, detectors: Detectors, product_id: str) -> Iterator[tuple[str, HyperFSAD]]:
-        """The hash of a product's detector file, and a copy of the detector to change; other
-        stations wait until it is changed."""
+    def changing(self, detectors: Detectors, product_id: str) -> Iterator[Change]:
+        """A copy of a product's detector to change; other stations wait until that is done."""
         with self.store.database.alone(product_id):
             with self.store.database.reading() as session:
                 before = product_of(session, product_id).detector or ""
-            yield before, detectors.copy(self.store.files.detector(before))
+            detector = detectors.copy(self.store.files.detector(before))
+            with noted(detector) as notes:
+                yield Change(product_id, before, detector, notes)
 
     def saved(self, detector: HyperFSAD) -> str:
         """Writes a detector file to its place; returns its hash."""
@@ -190,21 +213,14 @@ class Products:
         finally:
             scratch.unlink(missing_ok=True)
 
-    def replace(
-        self,
-        session: Session,
-        product_id: str,
-        before: str,
-        after: str,
-        detector: HyperFSAD,
-        notes: Sequence[str] = (),
-    ) -> ProductRow:
+    def replace(self, session: Session, change: Change) -> ProductRow:
         """Makes another detector file the current one, if no other process did so meanwhile."""
-        product = product_of(session, product_id, change=True)
-        if product.detector != before:
+        product = product_of(session, change.product_id, change=True)
+        if product.detector != change.before:
             raise ConflictError("product-changed", product=product.name)
-        self.store.files.spare(before)
-        product.detector, product.summary = after, summary_of(detector, notes)
+        self.store.files.spare(change.before)
+        product.detector = change.after
+        product.summary = summary_of(change.detector, change.notes)
         product.revision += 1
         product.changed = now()
         return product
@@ -214,33 +230,6 @@ class Products:
         for picture in pictures:
             target = self.store.files.image(picture.upload.sha256, picture.suffix)
             self.store.files.keep(picture.upload.path, target)
-
-    def _add(
-        self,
-        actor: Actor,
-        name: str,
-        detector: HyperFSAD,
-        notes: Sequence[str],
-        pictures: Sequence[Picture],
-        action: str,
-    ) -> ProductOut:
-        after = self.saved(detector)
-        self._keep_images(pictures)
-        product = ProductRow(
-            id=new_id(),
-            name=name,
-            claimed=name,
-            revision=1,
-            detector=after,
-            summary=summary_of(detector, notes),
-        )
-        product.created = product.changed = now()
-        with _claiming(name), self.store.database.writing() as session:
-            session.add(product)
-            session.flush()
-            _add_support(session, product.id, pictures)
-            audit(session, actor, action, product.id, name)
-            return shown_product(product)
 
     def _require_free(self, name: str) -> None:
         """Refuses a name that is taken before any work is done."""
@@ -261,10 +250,9 @@ def _add_support(session: Session, product_id: str, pictures: Sequence[Picture])
     """The rows of good parts."""
     add_images(session, [picture.row() for picture in pictures])
     for picture in pictures:
-        key = {"product_id": product_id, "image": picture.upload.sha256}
-        if session.get(Support, key) is None:
-            session.add(Support(**key, name=picture.name, added=now()))
-            session.flush()
+        own = {"product_id": product_id, "image": picture.upload.sha256}
+        row = insert(session, Support).values(**own, name=picture.name, added=now())
+        session.execute(row.on_conflict_do_nothing())
 
 
 @contextlib.contextmanager
@@ -279,16 +267,13 @@ def noted(detector: HyperFSAD) -> Iterator[list[str]]:
 
 
 def loaded(pictures: Sequence[Picture]) -> Iterator[LoadedImage]:
-    """The pictures themselves."""
     return (picture.load() for picture in pictures)
 
 
-def shown_product(product: ProductRow, *, brief: bool = False) -> ProductOut:
+def shown_product(product: ProductRow) -> ProductOut:
     """A product as the API shows it."""
-    fields = {**product.summary, "created": iso(product.created), "changed": iso(product.changed)}
-    if brief:
-        fields |= {"images": [], "notes": []}
-    return ProductOut(id=product.id, name=product.name, revision=product.revision, **fields)
+    own = {name: getattr(product, name) for name in ("id", "name", "created", "changed")}
+    return ProductOut(revision=product.revision, **own, **product.summary)
 
 
 def product_name(text: str) -> str:
@@ -319,5 +304,4 @@ def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
         "rotations": detector.rotations_,
         "tiles": detector.tile_side_,
         "notes": list(notes),
-        "images": [image.name for image in detector.support_[:LISTED_GOOD_PARTS]],
     }

@@ -15,53 +15,26 @@ POSTGRESQL_FULL = "53100"
 
 
 class RefusedError(HyperfsadError):
-    """A request that is not done; the fact `retry_after` says in how many seconds to try again."""
+    """A request that is refused; the fact `retry_after` says in how many seconds to try again."""
 
     status = 400
 
 
-class NotSignedInError(RefusedError):
-    status = 401
+def _refused_with(status: int) -> type[RefusedError]:
+    return type(f"Refused{status}Error", (RefusedError,), {"status": status})
 
 
-class ForbiddenError(RefusedError):
-    status = 403
-
-
-class MissingError(RefusedError):
-    status = 404
-
-
-class TooSlowError(RefusedError):
-    status = 408
-
-
-class ConflictError(RefusedError):
-    status = 409
-
-
-class GoneError(RefusedError):
-    status = 410
-
-
-class TooLargeError(RefusedError):
-    status = 413
-
-
-class WrongTypeError(RefusedError):
-    status = 415
-
-
-class TooOftenError(RefusedError):
-    status = 429
-
-
-class BusyError(RefusedError):
-    status = 503
-
-
-class FullError(RefusedError):
-    status = 507
+NotSignedInError = _refused_with(401)
+ForbiddenError = _refused_with(403)
+MissingError = _refused_with(404)
+TooSlowError = _refused_with(408)
+ConflictError = _refused_with(409)
+GoneError = _refused_with(410)
+TooLargeError = _refused_with(413)
+WrongTypeError = _refused_with(415)
+TooOftenError = _refused_with(429)
+BusyError = _refused_with(503)
+FullError = _refused_with(507)
 
 
 def is_full(error: BaseException | None) -> bool:
@@ -98,7 +71,7 @@ def public(error: HyperfsadError, names: Mapping[str, str] | None = None) -> Hyp
 
 
 def problem(error: HyperfsadError) -> dict[str, Any]:
-    """An error as the API tells it: the sentence, and for programs its code and facts."""
+    """An error as the API reports it: the sentence, and for programs its code and facts."""
     shown = public(error)
     return {"detail": station_text(shown), "code": shown.code, "facts": dict(shown.facts)}
 

@@ -1,12 +1,29 @@
 """The shapes of requests and answers; the OpenAPI document is made from them."""
 
-from typing import Any, Literal
+from datetime import datetime, timezone
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def iso(time: Any) -> Any:
+    """A time in microseconds as text, UTC; text stays as it is."""
+    if not isinstance(time, int):
+        return time
+    return datetime.fromtimestamp(time / 1e6, timezone.utc).isoformat(timespec="milliseconds")
+
+
+Time = Annotated[str, BeforeValidator(iso)]
+
+
+class FromRow(BaseModel):
+    """An answer whose fields are columns of a table."""
+
+    model_config = ConfigDict(from_attributes=True)
 
 
 class Problem(BaseModel):
-    """Why a request was not done."""
+    """Why a request was refused."""
 
     detail: str = Field(description="One sentence: what was wrong, and what to do.")
     code: str = Field(description="What was wrong, for programs and translations.")
@@ -18,8 +35,8 @@ class ProductOut(BaseModel):
 
     id: str
     name: str
-    created: str
-    changed: str
+    created: Time
+    changed: Time
     revision: int = Field(description="Grows with every change of the detector.")
     good_parts: int
     threshold: float | None
@@ -34,20 +51,19 @@ class ProductOut(BaseModel):
     resolution: int
     rotations: int
     tiles: int | None
-    notes: list[str] = Field(description="What the last change had to say; empty in lists.")
-    images: list[str] = Field(description="Names of the good parts; empty in lists.")
+    notes: list[str] = Field(description="What the last change reported.")
 
 
-class GoodPart(BaseModel):
+class GoodPart(FromRow):
     """A picture that a product has learnt."""
 
     image: str = Field(description="sha256 of the uploaded file.")
     name: str
-    added: str
+    added: Time
 
 
 class GoodPartList(BaseModel):
-    """The pictures that a product has learnt and the station has; the oldest first."""
+    """The good parts of which the station has pictures; the oldest first."""
 
     images: list[GoodPart]
 
@@ -63,11 +79,8 @@ class InspectionRow(BaseModel):
     """An inspection in lists."""
 
     id: str
-    time: str
+    time: Time
     product: str
-    product_id: str
-    revision: int
-    image: str = Field(description="sha256 of the uploaded file.")
     name: str
     verdict: Literal["good", "anomalous", "unjudged"]
     score: float
@@ -76,6 +89,9 @@ class InspectionRow(BaseModel):
     p_value: float | None
     regions: int
     label: Literal["fine", "bad"] | None
+    product_id: str
+    revision: int
+    image: str = Field(description="sha256 of the uploaded file.")
 
 
 class PeakOut(BaseModel):
@@ -101,7 +117,6 @@ class InspectionOut(InspectionRow):
     """An inspection with all that was found."""
 
     anomalous: bool | None
-    words: str = Field(description="The verdict in a few words.")
     branches: dict[str, float] = Field(description="The scores of the branches.")
     threshold_from: str | None
     map_threshold: float | None
@@ -137,35 +152,15 @@ Quantiles = list[float]
 """At 5, 25, 50, 75 and 95 %."""
 
 
-class CalibrationOut(BaseModel):
-    """What good parts were like when the thresholds were set."""
-
-    words: str
-    images: int
-    false_alarm_rate: float
-    stale: bool = Field(description="Whether good parts were learnt since.")
-    strength: Quantiles | None = Field(
-        description="Of good parts that were not learnt; null where there were none."
-    )
-
-
 class TrendPoint(BaseModel):
     """An hour or a day (UTC) with inspections."""
 
-    time: str = Field(description="Its start.")
+    time: Time = Field(description="Its start.")
     count: int
     anomalous: int
-    unjudged: int
     share: float | None = Field(description="Anomalous ones among those with a verdict.")
     score: Quantiles | None = Field(description="At 5, 25, 50, 75, 95 %, right to within 1 %.")
     strength: Quantiles | None = Field(description="The same against the thresholds.")
-
-
-class Moment(BaseModel):
-    """An inspection and its time."""
-
-    inspection: str
-    time: str
 
 
 class DriftOut(BaseModel):
@@ -177,21 +172,20 @@ class DriftOut(BaseModel):
     reference: Literal["calibration", "first inspections"]
     compared_with: int = Field(description="Good parts or inspections of the reference.")
     inspections: int
-    since: Moment | None = Field(description="About where normal moved.")
-    known: Moment | None = Field(description="Where that became certain.")
+    since: Time | None = Field(description="About when normal moved.")
+    known: Time | None = Field(description="When that became certain.")
     add: list[str] = Field(description="Inspections to look at and, if good, to learn.")
 
 
 class TrendOut(BaseModel):
     """A product's inspections over time."""
 
-    product: str
-    product_id: str
     step: Literal["hour", "day"]
-    since: str
-    until: str
-    threshold: float | None
-    calibration: CalibrationOut | None
+    since: Time
+    until: Time
+    calibration: Quantiles | None = Field(
+        description="Strengths of good parts that were not learnt; null where there were none."
+    )
     points: list[TrendPoint]
     drift: DriftOut | None = Field(description="Null while there is too little to compare.")
 
@@ -199,13 +193,7 @@ class TrendOut(BaseModel):
 class CoverageOut(BaseModel):
     """How well the good parts of a product cover new ones, and what to add."""
 
-    product: str
-    product_id: str
-    good_parts: int
-    chance: float
-    needed: int | None = Field(description="Good parts for that chance; null if unknown.")
-    covered: float | None = Field(description="The chance with all but one of these.")
-    answer: str
+    covered: float | None = Field(description="The chance with all but one of the good parts.")
     more_like: list[str] = Field(description="Good parts that few others resemble.")
     inspections: list[InspectionRow] = Field(
         description="Parts that passed and resemble no learnt one; if they are good, learn them."
@@ -216,10 +204,10 @@ class WatchedFolderOut(BaseModel):
     """A folder that the station watches."""
 
     product: str
-    product_id: str | None
-    judged: int = Field(description="Pictures since the station started.")
-    failed: int = Field(description="Of these, the ones that could not be read.")
-    problem: str | None
+    product_id: str | None = None
+    judged: int = Field(default=0, description="Pictures since the station started.")
+    failed: int = Field(default=0, description="Of these, the ones that could not be read.")
+    problem: str | None = None
 
 
 class Renaming(BaseModel):
@@ -229,7 +217,7 @@ class Renaming(BaseModel):
 
 
 class Labelling(BaseModel):
-    """What a person says."""
+    """What a person says of a part."""
 
     kind: Literal["fine", "bad"]
     learn: bool = Field(True, description="Of fine: whether the product learns the image.")
@@ -263,15 +251,14 @@ class Readiness(BaseModel):
     encoder: bool
     database: bool
     disk: bool
-    waiting: int
     problem: str | None
 
 
-class AuditRow(BaseModel):
+class AuditRow(FromRow):
     """A change."""
 
     id: int
-    time: str
+    time: Time
     role: str
     client: str
     request: str
@@ -285,7 +272,3 @@ class AuditPage(BaseModel):
 
     entries: list[AuditRow]
     next: int | None
-
-
-Evidence = dict[str, Any]
-Evaluation = dict[str, Any]

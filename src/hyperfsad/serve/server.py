@@ -14,8 +14,7 @@ from ..detector.settings import Settings
 from ..errors import UsageError, reason
 from ..messages import Notice, Notify, silent
 from .api.app import make_app
-from .api.monitoring import start_logs
-from .notices import route_warnings
+from .monitoring import route_warnings, start_logs
 from .settings import StationSettings
 from .station import Station
 
@@ -32,10 +31,7 @@ def serve(
     wait: bool = False,
     notify: Notify = silent,
 ) -> None:
-    """Answers until SIGTERM or Ctrl-C; what was accepted is finished first.
-
-    `detector` as in `Station`.
-    """
+    """Answers until SIGTERM or Ctrl-C; what was accepted is finished first."""
     tokens = settings.check()
     listening = _socket(settings)
     station = Station(settings, detector)
@@ -84,14 +80,10 @@ class Server(uvicorn.Server):
         self._idle: dict[Any, tuple[Any, float]] = {}
 
     async def on_tick(self, counter: int) -> bool:
-        """What uvicorn does ten times a second."""
-        if counter % 10 == 0:
-            self._close_idle()
-        return await super().on_tick(counter)
-
-    def _close_idle(self) -> None:
         """Closes connections that send no request: uvicorn waits for a request's head without end,
         so a few thousand incomplete heads would take all places."""
+        if counter % 10:  # once a second is enough
+            return await super().on_tick(counter)
         now = time.monotonic()
         idle: dict[Any, tuple[Any, float]] = {}
         for line in self.server_state.connections:
@@ -104,9 +96,9 @@ class Server(uvicorn.Server):
             transport = getattr(line, "transport", None)
             if now - since > HEAD_TIMEOUT and transport is not None:
                 transport.close()
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: Any = None) -> None:
-        """Opens the port."""
         await super().startup(sockets)
         host, port = sockets[0].getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host

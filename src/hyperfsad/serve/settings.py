@@ -33,8 +33,6 @@ class StationSettings:
     reserve: int = RESERVE
     watch: tuple[tuple[str, Path], ...] = ()
     """Products by name or id, and the folders whose pictures are inspected for them."""
-    names: tuple[str, ...] = ()
-    """Further names under which browsers may ask for it, where there are no tokens."""
 
     @property
     def secure(self) -> bool:
@@ -49,14 +47,6 @@ class StationSettings:
             raise UsageError("port-range", given=self.port)
         if not 1 <= self.max_queue <= 10_000:
             raise UsageError("max-queue-range", given=self.max_queue)
-        self._check_folders()
-        if self.token is not None:
-            return read_tokens(self.token)
-        if not is_loopback(self.host):
-            raise UsageError("token-required", host=self.host)
-        return {}
-
-    def _check_folders(self) -> None:
         store = self.store.resolve()
         for product, folder in self.watch:
             found = folder.resolve()
@@ -67,6 +57,11 @@ class StationSettings:
                 raise UsageError("watch-not-a-folder", folder=folder)
         if len(set(self.watch)) < len(self.watch):
             raise UsageError("watch-repeated")
+        if self.token is not None:
+            return read_tokens(self.token)
+        if not is_loopback(self.host):
+            raise UsageError("token-required", host=self.host)
+        return {}
 
 
 def parse_watch(text: str) -> tuple[str, Path]:

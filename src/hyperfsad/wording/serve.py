@@ -77,8 +77,6 @@ SERVE_SENTENCES: Sentences = {
     "upload-stopped": "The request stopped before it was complete.",
     "image-pixels": _image_pixels,
     "images-unusable": _images_unusable,
-    "parquet-missing": "Parquet needs a further package on the station: pip install"
-    " 'hyperfsad[serve]' ({module} is missing); use CSV meanwhile.",
     # products and inspections
     "product-id-unknown": "There is no product {product}.",
     "product-not-made": "There is no product {product} yet; create it.",

@@ -16,7 +16,7 @@ from sqlalchemy import select
 from hyperfsad.demo.drawing import draw
 from hyperfsad.serve.store.models import Detail, Inspection, ProductRow, now
 from hyperfsad.serve.store.store import Store
-from hyperfsad.serve.store.trends import HOUR, count_inspections
+from hyperfsad.serve.trends import HOUR, count_inspections
 from tests.browser import started_browser
 from tests.conftest import save_tiny
 from tests.serve.stations import Running, Stations

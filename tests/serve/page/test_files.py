@@ -13,7 +13,7 @@ from tests.serve.stations import Running
 
 FOLDER = REPOSITORY / "src" / "hyperfsad" / "serve" / "page"
 SCRIPTS = sorted(FOLDER.rglob("*.js"))
-CATALOGUE: dict[str, dict[str, str]] = json.loads(assets()["catalogue.json"].content)
+CATALOGUE: dict[str, dict[str, str]] = json.loads(assets()["catalogue.json"])
 CODE = "\n".join(path.read_text(encoding="utf-8") for path in SCRIPTS)
 
 
@@ -54,7 +54,7 @@ def test_no_file_names_an_outside_address() -> None:
 
 
 def test_the_page_has_no_inline_script_or_style() -> None:
-    page = assets()["index.html"].content.decode()
+    page = assets()["index.html"].decode()
     assert not re.search(r"<style|<script(?! type=\"module\" src=)|\son\w+=|\sstyle=", page)
     for name in re.findall(r'(?:href|src)="page/([^"]+)"', page):
         assert name in assets()
@@ -73,7 +73,7 @@ def test_files_are_served_safely(station: Running) -> None:
     assert status == 200
     assert "script-src 'self'" in headers["content-security-policy"]
     assert "unsafe" not in headers["content-security-policy"]
-    assert content == assets()["index.html"].content
+    assert content == assets()["index.html"]
     status, headers, _ = station.ask("GET", "/page/js/main.js", prefix="")
     assert (status, headers["content-type"]) == (200, "text/javascript; charset=utf-8")
     again = station.ask(

@@ -16,17 +16,32 @@ from starlette.types import ASGIApp
 from ...errors import EncoderError, HyperfsadError, UsageError, first_line
 from ...version import __version__
 from .. import page
-from ..notices import LOG
+from ..monitoring import LOG
 from ..refusals import BusyError, FullError, RefusedError, is_full, problem
+from ..schemas import Problem
 from ..station import Station
-from . import inspections, live, products, system
+from . import inspections, products, system
 from .guard import Guard
 from .middleware import Gatekeeper, refusal
-from .monitoring import Metrics
 
 API_PREFIX = "/api/v1"
 CLIENT_GONE = 499
 """What the log says of a client that disconnected; nobody reads the answer."""
+REFUSALS = {
+    400: "The request cannot be understood.",
+    401: "Nobody is signed in.",
+    403: "The role may not do this, or another site's page asked.",
+    404: "It does not exist.",
+    408: "The upload stopped.",
+    409: "It does not fit what is there.",
+    410: "It is not kept any longer.",
+    413: "It is too large.",
+    415: "It is not a form with files.",
+    422: "What was sent cannot be used.",
+    429: "Too many wrong tokens; see Retry-After.",
+    503: "The queue is full or the encoder is missing; see Retry-After.",
+    507: "The disk is nearly full.",
+}
 
 
 def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
@@ -38,27 +53,29 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # the address would be made of the Host header that came
+        responses={
+            status: {"model": Problem, "description": text} for status, text in REFUSALS.items()
+        },
     )
-    guard = Guard(tokens, station.settings.names)
-    metrics = Metrics(lambda: station.engine.waiting, lambda: station.store.files.free)
-    app.state.station, app.state.guard, app.state.metrics = station, guard, metrics
-    station.live.count = metrics.count
-    for endpoints in (products, inspections, live, system):
+    app.state.station, app.state.guard = station, Guard(tokens)
+    for endpoints in (products, inspections, system):
         app.include_router(endpoints.router, prefix=API_PREFIX)
     app.include_router(system.metrics_router)
     app.include_router(page.router)
-    app.add_exception_handler(HyperfsadError, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(ClientDisconnect, _gone)
-    app.add_exception_handler(DBAPIError, _away)
-    app.add_exception_handler(NoConnectionError, _away)
-    app.add_exception_handler(Exception, _failed)
-    return Gatekeeper(app, guard, metrics, secure=station.settings.secure)
+    for kind, answer in {
+        HyperfsadError: _refused,
+        RequestValidationError: _invalid,
+        HTTPException: _http_error,
+        ClientDisconnect: _gone,
+        DBAPIError: _away,
+        NoConnectionError: _away,
+        Exception: _failed,
+    }.items():
+        app.add_exception_handler(kind, answer)
+    return Gatekeeper(app, app.state.guard, station.metrics, secure=station.settings.secure)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HyperfsadError)
+async def _refused(_: Request, error: Any) -> Response:
     if is_full(error):
         error = FullError("disk-full")
     if isinstance(error, RefusedError):
@@ -66,16 +83,14 @@ async def _refused(_: Request, error: Exception) -> Response:
     return JSONResponse(problem(error), 503 if isinstance(error, EncoderError) else 422)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
+async def _invalid(_: Request, error: Any) -> Response:
     found: dict[str, Any] = error.errors()[0]
     place = ".".join(str(part) for part in found["loc"] if part not in ("body", "query", "path"))
     refused = UsageError("request-invalid", field=place or None, reason=found["msg"])
     return JSONResponse(problem(refused), 422)
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+async def _http_error(request: Request, error: Any) -> Response:
     refused = HyperfsadError("request-refused", reason=error.detail)
     headers = dict(error.headers or {})
     if error.status_code == 404:

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 from fastapi import Depends, Path, Request, Response
 from starlette.requests import ClientDisconnect
 
-from ..detectors import Detectors
+from ..engine import Detectors
 from ..refusals import ForbiddenError, NotSignedInError
-from ..schemas import Problem
 from ..settings import ADMIN
 from ..station import Station
 from ..store.store import Actor
@@ -25,7 +24,6 @@ Id = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="As the station g
 
 
 def station_of(request: Request) -> Station:
-    """The station of the application that a request came to."""
     found: Station = request.app.state.station
     return found
 
@@ -49,44 +47,19 @@ def admin(request: Request) -> Actor:
 Here = Annotated[Station, Depends(station_of)]
 Inspector = Annotated[Actor, Depends(inspector)]
 Admin = Annotated[Actor, Depends(admin)]
-
-STATUS_TEXTS = {
-    400: "The request cannot be understood.",
-    401: "Nobody is signed in.",
-    403: "The role may not do this, or another site's page asked.",
-    404: "It does not exist.",
-    408: "The upload stopped.",
-    409: "It does not fit what is there.",
-    410: "It is not kept any longer.",
-    413: "It is too large.",
-    415: "It is not a form with files.",
-    422: "What was sent cannot be used.",
-    429: "Too many wrong tokens; see Retry-After.",
-    503: "The queue is full or the encoder is missing; see Retry-After.",
-    507: "The disk is nearly full.",
-}
-ANY_REQUEST = (400, 401, 403, 408, 413, 422, 429, 503, 507)
-UPLOADING = (404, 409, 415)
+SIGNED_IN = [Depends(inspector)]
 
 
-def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Documents the errors of an endpoint."""
-    return {
-        status: {"model": Problem, "description": STATUS_TEXTS[status]}
-        for status in sorted({*ANY_REQUEST, *statuses})
-    }
-
-
-def content(kind: str, description: str) -> dict[int | str, dict[str, Any]]:
+def content(kind: str, description: str) -> dict[str, Any]:
     """Documents an answer that is not JSON."""
-    return {200: {"content": {kind: {}}, "description": description}}
+    responses = {200: {"content": {kind: {}}, "description": description}}
+    return {"response_class": Response, "responses": responses}
 
 
 JPEG = content("image/jpeg", "The picture.")
 
 
 def jpeg(picture: bytes) -> Response:
-    """A picture as an answer."""
     return Response(picture, media_type="image/jpeg")
 
 
@@ -135,7 +108,7 @@ def form_of(
     """Documents a form, which is read without FastAPI so that limits hold while it arrives."""
     binary = {"type": "string", "format": "binary"}
     files = {"type": "array", "items": binary} if several else binary
-    properties = {file: files, **texts}
-    schema = {"type": "object", "properties": properties, "required": list(required)}
-    body = {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
-    return {"requestBody": body}
+    schema = {"type": "object", "properties": {file: files, **texts}, "required": list(required)}
+    return {
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
+    }

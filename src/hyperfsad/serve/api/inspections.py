@@ -1,9 +1,13 @@
-"""Inspections: verdicts on uploads, the history, and labels."""
+"""Inspections: verdicts on uploads, the history, verdicts as they come, and labels."""
 
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 
@@ -20,16 +24,18 @@ from ..schemas import (
     InspectionRow,
     Labelling,
     RejectedImage,
+    WatchedFolderOut,
 )
 from ..settings import ADMIN
-from ..store.history import Filter, as_csv, as_parquet, page
+from ..station import Station
+from ..store.history import Filter, as_csv, following, newest, page
+from ..store.models import now
 from .context import (
     JPEG,
-    UPLOADING,
+    SIGNED_IN,
     Here,
     Id,
     Inspector,
-    answers,
     content,
     finished,
     form_of,
@@ -38,27 +44,30 @@ from .context import (
 )
 from .uploads import received
 
-router = APIRouter(tags=["inspections"], responses=answers(404))
-PARQUET = "application/vnd.apache.parquet"
+router = APIRouter(tags=["inspections"], dependencies=SIGNED_IN)
+
+HEARTBEAT = 15.0
+"""Seconds after which a sign of life is sent, so that no proxy closes the connection."""
+SHARED_DELAY = 2.0
+"""Seconds that verdicts wait where several stations share a database: one that began earlier may be
+committed later, and must not be passed over."""
+MAX_STREAM = 3600.0
+"""Seconds after which a reader has to ask again, with rights that are still good."""
+EVENTS_AT_ONCE = 100
 
 
-@router.post(
-    "/products/{product_id}/inspections",
-    status_code=201,
-    responses=answers(*UPLOADING),
-    openapi_extra=form_of("images"),
-)
-async def inspect(product_id: Id, request: Request, station: Here, _: Inspector) -> InspectedOut:
+@router.post("/products/{product_id}/inspections", status_code=201, openapi_extra=form_of("images"))
+async def inspect(product_id: Id, request: Request, station: Here) -> InspectedOut:
     """Inspects one image or several. Those that are not a usable picture are named in `rejected`;
     if none is usable, the answer is 422."""
     station.engine.check_room()
-    _name, detector, revision = await run_in_threadpool(station.products.detector, product_id)
+    _, detector, revision = await run_in_threadpool(station.products.detector, product_id)
     limits = station.settings.limits
     most = min(limits.images, station.engine.max_queue)
     async with received(request, station, max_files=most) as form:
         if not form.uploads:
             raise UsageError("upload-missing", field="images")
-        errors: list[tuple[str, HyperfsadError | str]] = []
+        errors: list[tuple[str, HyperfsadError]] = []
         pictures: list[Picture] = []
         with station.engine.reserved(len(form.uploads)) as enter:
             for upload in form.uploads:
@@ -70,34 +79,29 @@ async def inspect(product_id: Id, request: Request, station: Here, _: Inspector)
         judged: list[tuple[Picture, AnomalyResult]] = []
         results = await finished(request, waiting)
         for picture, result in zip(pictures, results, strict=True):
-            if isinstance(result, AnomalyResult) and result.error is None:
-                judged.append((picture, result))
-            elif isinstance(result, AnomalyResult | ImageError):
-                told = result.error if isinstance(result, AnomalyResult) else result
-                errors.append((picture.name, told or ""))
-            else:
+            if isinstance(result, ImageError):
+                errors.append((picture.name, result))
+            elif isinstance(result, BaseException):
                 raise result
-        request.app.state.metrics.rejected.inc(len(errors))
+            elif result.error is not None:
+                errors.append((picture.name, ImageError("images-unusable", reason=result.error)))
+            else:
+                judged.append((picture, result))
+        station.metrics.rejected.inc(len(errors))
         if not judged:
-            first = errors[0][1]
-            if isinstance(first, HyperfsadError):
-                raise ImageError(first.code, **first.facts)
-            raise ImageError("images-unusable", reason=first)
+            raise ImageError(errors[0][1].code, **errors[0][1].facts)
         added = await run_in_threadpool(station.inspections.add, product_id, revision, judged)
-    rejected = [RejectedImage(name=name, error=_told(error)) for name, error in errors]
+    rejected = [RejectedImage(name=name, error=problem(error)["detail"]) for name, error in errors]
     return InspectedOut(inspections=added, rejected=rejected)
 
 
-def _told(error: HyperfsadError | str) -> str:
-    return error if isinstance(error, str) else str(problem(error)["detail"])
-
-
+ProductId = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")]
 Since = Annotated[datetime | None, Query(description="From this time on.")]
 Until = Annotated[datetime | None, Query(description="Before this time.")]
 
 
 def wanted(
-    product: Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")] = None,
+    product: ProductId = None,
     verdict: Literal["good", "anomalous", "unjudged"] | None = None,
     label: Literal["fine", "bad"] | None = None,
     since: Since = None,
@@ -127,7 +131,6 @@ def microseconds(time: datetime | None) -> int | None:
 @router.get("/inspections")
 def history(
     station: Here,
-    _: Inspector,
     wanted: Wanted,
     cursor: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
@@ -135,76 +138,112 @@ def history(
     """The history, the latest first. Pages stay stable while inspections arrive."""
     with station.store.database.reading() as session:
         rows, following = page(session, wanted, cursor, limit)
-    return HistoryPage(inspections=[InspectionRow(**row) for row in rows], next=following)
+    return HistoryPage(inspections=rows, next=following)
 
 
-@router.get(
-    "/exports/inspections.csv",
-    response_class=StreamingResponse,
-    responses=content("text/csv", "The table."),
-)
-def export(station: Here, _: Inspector, wanted: Wanted) -> StreamingResponse:
+@router.get("/exports/inspections.csv", **content("text/csv", "The table."))
+def export(station: Here, wanted: Wanted) -> Response:
     """The history as a table; text that a spreadsheet would run is guarded by an apostrophe."""
     rows = as_csv(station.store.database, wanted)
-    return _download(rows, "inspections.csv", "text/csv; charset=utf-8")
+    headers = {"content-disposition": 'attachment; filename="inspections.csv"'}
+    return StreamingResponse(rows, media_type="text/csv; charset=utf-8", headers=headers)
 
 
-@router.get(
-    "/exports/inspections.parquet",
-    response_class=StreamingResponse,
-    responses=content(PARQUET, "The table."),
-)
-def export_parquet(station: Here, _: Inspector, wanted: Wanted) -> StreamingResponse:
-    """The history as Parquet, with types."""
-    return _download(as_parquet(station.store.database, wanted), "inspections.parquet", PARQUET)
+@router.get("/live", tags=["live"], **content("text/event-stream", "Events without end."))
+async def live(
+    station: Here,
+    product: ProductId = None,
+    last_event_id: Annotated[
+        str | None, Header(max_length=200, description="Go on after this event.")
+    ] = None,
+) -> Response:
+    """Every verdict as it comes, as server-sent events: `event: verdict`, `data` as the rows of the
+    history. A reader that sends the id of its last event gets all that it has missed."""
+    station.live.check_room()
+    cursor = last_event_id if last_event_id else await run_in_threadpool(_newest, station)
+    await run_in_threadpool(_read, station, product, cursor)  # refuses a wrong id
+    headers = {"x-accel-buffering": "no"}
+    events = _events(station, product, cursor)
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
-def _download(rows: Any, name: str, kind: str) -> StreamingResponse:
-    headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(rows, media_type=kind, headers=headers)
+async def _events(station: Station, product: str | None, cursor: str) -> AsyncIterator[str]:
+    loop, wake = asyncio.get_running_loop(), asyncio.Event()
+    end, sent = time.monotonic() + MAX_STREAM, time.monotonic()
+    # an event of its own, so that a reader knows where to go on before the first verdict
+    yield f"retry: 1000\nevent: start\nid: {cursor}\ndata: {{}}\n\n"
+    with station.live.following(lambda: loop.call_soon_threadsafe(wake.set)):
+        while not station.live.closed and time.monotonic() < end:
+            wake.clear()
+            found = await run_in_threadpool(_read, station, product, cursor)
+            for cursor, row in found:
+                yield f"event: verdict\nid: {cursor}\ndata: {row.model_dump_json()}\n\n"
+            if len(found) == EVENTS_AT_ONCE:
+                continue
+            patience = HEARTBEAT if station.store.database.is_embedded else SHARED_DELAY
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(wake.wait(), patience)
+            if found:
+                sent = time.monotonic()
+            elif time.monotonic() - sent >= HEARTBEAT:
+                sent = time.monotonic()
+                yield ": still here\n\n"
+
+
+def _read(station: Station, product: str | None, cursor: str) -> list[tuple[str, InspectionRow]]:
+    database = station.store.database
+    before = None if database.is_embedded else now() - int(SHARED_DELAY * 1e6)
+    with database.reading() as session:
+        return following(session, Filter(product, until=before), cursor, EVENTS_AT_ONCE)
+
+
+def _newest(station: Station) -> str:
+    with station.store.database.reading() as session:
+        return newest(session)
+
+
+@router.get("/watches", tags=["live"])
+def watches(station: Here) -> list[WatchedFolderOut]:
+    """The folders that the station watches: for which products, and whether that works. Only who
+    starts the station chooses them."""
+    return [folder.state for folder in station.folders]
 
 
 @router.get("/inspections/{inspection_id}")
-def get_inspection(inspection_id: Id, station: Here, _: Inspector) -> InspectionOut:
+def get_inspection(inspection_id: Id, station: Here) -> InspectionOut:
     """One inspection."""
     return station.inspections.get(inspection_id)
 
 
 @router.get(
-    "/inspections/{inspection_id}/original",
-    response_class=FileResponse,
-    responses=answers(410) | content("image/*", "The file as it was uploaded."),
+    "/inspections/{inspection_id}/original", **content("image/*", "The file as it was uploaded.")
 )
-def original(inspection_id: Id, station: Here, _: Inspector) -> FileResponse:
+def original(inspection_id: Id, station: Here) -> Response:
     """The image as it was uploaded."""
     path, kind = station.inspections.original(inspection_id)
     return FileResponse(path, media_type=kind)
 
 
-@router.get("/inspections/{inspection_id}/thumbnail", response_class=Response, responses=JPEG)
-def thumbnail(inspection_id: Id, station: Here, _: Inspector) -> Response:
+@router.get("/inspections/{inspection_id}/thumbnail", **JPEG)
+def thumbnail(inspection_id: Id, station: Here) -> Response:
     """A small picture of the image; always kept."""
-    return jpeg(station.inspections.thumbnail(inspection_id))
+    return jpeg(station.inspections.detail(inspection_id).thumbnail)
 
 
-@router.get("/inspections/{inspection_id}/picture", response_class=Response, responses=JPEG)
-def picture(inspection_id: Id, station: Here, _: Inspector) -> Response:
+@router.get("/inspections/{inspection_id}/picture", **JPEG)
+def picture(inspection_id: Id, station: Here) -> Response:
     """The image as a JPEG, large ones made smaller; the thumbnail where the original is gone."""
     return jpeg(station.inspections.picture(inspection_id))
 
 
-@router.get(
-    "/inspections/{inspection_id}/heatmap",
-    response_class=Response,
-    responses=content("image/png", "The map."),
-)
-def heat_map(inspection_id: Id, station: Here, _: Inspector) -> Response:
+@router.get("/inspections/{inspection_id}/heatmap", **content("image/png", "The map."))
+def heat_map(inspection_id: Id, station: Here) -> Response:
     """The map alone, with transparency, to be stretched over the image."""
     return Response(station.inspections.heat_map(inspection_id), media_type="image/png")
 
 
-@router.get("/inspections/{inspection_id}/overlay", response_class=Response, responses=JPEG)
-def overlay(inspection_id: Id, station: Here, _: Inspector) -> Response:
+@router.get("/inspections/{inspection_id}/overlay", **JPEG)
+def overlay(inspection_id: Id, station: Here) -> Response:
     """The heat map over the image, with contours and a legend."""
     return jpeg(station.inspections.overlay(inspection_id))
 
@@ -215,37 +254,26 @@ Pixel = Annotated[
 ]
 
 
-def place(x: Pixel = None, y: Pixel = None) -> tuple[float | None, float | None]:
-    """A place in the image."""
-    return x, y
-
-
-Place = Annotated[tuple[float | None, float | None], Depends(place)]
-
-
-@router.get("/inspections/{inspection_id}/evidence", responses=answers(410))
+@router.get("/inspections/{inspection_id}/evidence")
 async def evidence(
-    inspection_id: Id, request: Request, station: Here, _: Inspector, place: Place
+    inspection_id: Id, request: Request, station: Here, x: Pixel = None, y: Pixel = None
 ) -> dict[str, Any]:
     """Why the map has its value at a place: the normal patches that rebuilt it. The product's
     detector answers as it is now."""
-    return await in_engine(request, station.inspections.evidence, inspection_id, *place)
+    found = await in_engine(request, station.inspections.evidence, inspection_id, x, y)
+    return dict(found.to_dict())
 
 
-@router.get(
-    "/inspections/{inspection_id}/evidence.jpg",
-    response_class=Response,
-    responses=answers(410) | JPEG,
-)
+@router.get("/inspections/{inspection_id}/evidence.jpg", **JPEG)
 async def evidence_picture(
-    inspection_id: Id, request: Request, station: Here, _: Inspector, place: Place
+    inspection_id: Id, request: Request, station: Here, x: Pixel = None, y: Pixel = None
 ) -> Response:
     """The evidence at a place as a picture."""
     draw = station.inspections.evidence_picture
-    return jpeg(await in_engine(request, draw, inspection_id, *place))
+    return jpeg(await in_engine(request, draw, inspection_id, x, y))
 
 
-@router.put("/inspections/{inspection_id}/label", tags=["labels"], responses=answers(409, 410))
+@router.put("/inspections/{inspection_id}/label", tags=["labels"])
 async def label(
     inspection_id: Id, labelling: Labelling, request: Request, station: Here, actor: Inspector
 ) -> InspectionOut:
@@ -262,7 +290,7 @@ async def label(
     return await in_engine(request, labels.fine, actor, inspection_id, labelling.learn)
 
 
-@router.delete("/inspections/{inspection_id}/label", tags=["labels"], responses=answers(409, 410))
+@router.delete("/inspections/{inspection_id}/label", tags=["labels"])
 async def undo(
     inspection_id: Id, request: Request, station: Here, actor: Inspector
 ) -> InspectionOut:

@@ -9,11 +9,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..notices import LOG
+from ..monitoring import LOG, Metrics
 from ..refusals import NotSignedInError, RefusedError, TooLargeError, TooSlowError, problem
 from ..store.store import Actor
 from .guard import SESSION_COOKIE, Guard
-from .monitoring import Metrics
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:;"
@@ -74,7 +73,12 @@ class Gatekeeper:
         try:
             role = self._guard.role(scope["method"], headers, state["cookie"], client)
             state["actor"] = Actor(role, client, request)
-            _check_path(scope["path"], role)
+            # even if a later endpoint forgets to ask for a role, strangers reach public paths only,
+            # and nothing of what they send is read
+            path = scope["path"]
+            inside = path.startswith("/api/") or path == "/metrics"
+            if inside and not role and path not in PUBLIC_PATHS:
+                raise NotSignedInError("not-signed-in")
             await self._app(scope, _bounded(headers, receive), answer)
         except RefusedError as error:
             await refusal(error)(scope, receive, answer)
@@ -95,14 +99,6 @@ class Gatekeeper:
                 "client": client,
             }
             LOG.info("request", extra=fields)
-
-
-def _check_path(path: str, role: str) -> None:
-    """Strangers reach the public paths only, even if a later endpoint forgets to ask for a role;
-    nothing of what they send is read."""
-    inside = path.startswith("/api/") or path == "/metrics"
-    if inside and not role and path not in PUBLIC_PATHS:
-        raise NotSignedInError("not-signed-in")
 
 
 def _bounded(headers: Headers, receive: Receive) -> Receive:

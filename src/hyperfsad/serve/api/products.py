@@ -1,10 +1,9 @@
 """Products: create, list, extend, recalibrate, rename, delete, download and upload."""
 
 import re
-from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
@@ -17,33 +16,22 @@ from ..refusals import GoneError
 from ..schemas import CoverageOut, GoodPartLevels, GoodPartList, ProductOut, Renaming, TrendOut
 from ..station import Station
 from ..trends import Step, product_trend
-from .context import (
-    JPEG,
-    UPLOADING,
-    Admin,
-    Here,
-    Id,
-    Inspector,
-    answers,
-    content,
-    form_of,
-    in_engine,
-    jpeg,
-)
+from .context import JPEG, SIGNED_IN, Admin, Here, Id, content, form_of, in_engine, jpeg
 from .inspections import Since, Until, microseconds
 from .uploads import Form, received
 
-router = APIRouter(prefix="/products", tags=["products"], responses=answers(404))
+router = APIRouter(prefix="/products", tags=["products"], dependencies=SIGNED_IN)
 
 NAME: dict[str, Any] = {"type": "string", "maxLength": 100}
 RATE = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": FALSE_ALARM_RATE}
+THRESHOLD = {"type": "number", "exclusiveMinimum": 0}
 ImageHash = Annotated[
     str, Path(pattern="^[0-9a-f]{64}$", description="sha256 of the uploaded file.")
 ]
 
 
 @router.get("")
-def list_products(station: Here, _: Inspector) -> list[ProductOut]:
+def list_products(station: Here) -> list[ProductOut]:
     """All products, by name."""
     return station.products.all()
 
@@ -51,14 +39,14 @@ def list_products(station: Here, _: Inspector) -> list[ProductOut]:
 @router.post(
     "",
     status_code=201,
-    responses=answers(*UPLOADING),
     openapi_extra=form_of("name", "images", name=NAME, false_alarm_rate=RATE),
 )
 async def create_product(request: Request, station: Here, actor: Admin) -> ProductOut:
     """A new product from pictures of one to four good parts, or more."""
     station.engine.check_room()
     async with received(request, station, texts=("name", "false_alarm_rate")) as form:
-        name, rate = product_name(form.texts.get("name", "")), _rate(form)
+        name = product_name(form.texts.get("name", ""))
+        rate = form.number("false_alarm_rate", FALSE_ALARM_RATE)
         pictures = await _pictures(station, form)
         return await in_engine(request, station.products.create, actor, name, pictures, rate)
 
@@ -66,17 +54,13 @@ async def create_product(request: Request, station: Here, actor: Admin) -> Produ
 @router.post(
     "/upload",
     status_code=201,
-    responses=answers(*UPLOADING),
     openapi_extra=form_of("name", "detector", file="detector", several=False, name=NAME),
 )
 async def upload_product(request: Request, station: Here, actor: Admin) -> ProductOut:
     """A new product from a detector file (.hfsad); every part of the file is checked."""
     station.engine.check_room()
-    size = station.settings.limits.detector_bytes
-    form_read = received(
-        request, station, file="detector", texts=("name",), max_files=1, max_bytes=size
-    )
-    async with form_read as form:
+    limits: Any = {"max_files": 1, "max_bytes": station.settings.limits.detector_bytes}
+    async with received(request, station, file="detector", texts=("name",), **limits) as form:
         name = product_name(form.texts.get("name", ""))
         if not form.uploads:
             raise UsageError("upload-missing", field="detector")
@@ -84,12 +68,12 @@ async def upload_product(request: Request, station: Here, actor: Admin) -> Produ
 
 
 @router.get("/{product_id}")
-def get_product(product_id: Id, station: Here, _: Inspector) -> ProductOut:
+def get_product(product_id: Id, station: Here) -> ProductOut:
     """One product."""
     return station.products.get(product_id)
 
 
-@router.patch("/{product_id}", responses=answers(409))
+@router.patch("/{product_id}")
 def rename_product(product_id: Id, renaming: Renaming, station: Here, actor: Admin) -> ProductOut:
     """Gives a product another name."""
     return station.products.rename(actor, product_id, product_name(renaming.name))
@@ -103,12 +87,12 @@ def delete_product(product_id: Id, station: Here, actor: Admin) -> Response:
 
 
 @router.get("/{product_id}/images")
-def good_parts(product_id: Id, station: Here, _: Inspector) -> GoodPartList:
+def good_parts(product_id: Id, station: Here) -> GoodPartList:
     """The pictures that a product has learnt."""
     return GoodPartList(images=station.products.good_parts(product_id))
 
 
-@router.post("/{product_id}/images", responses=answers(*UPLOADING), openapi_extra=form_of("images"))
+@router.post("/{product_id}/images", openapi_extra=form_of("images"))
 async def extend_product(
     product_id: Id, request: Request, station: Here, actor: Admin
 ) -> ProductOut:
@@ -120,30 +104,23 @@ async def extend_product(
         return await in_engine(request, station.products.extend, actor, product_id, pictures)
 
 
-@router.get(
-    "/{product_id}/images/{image}/thumbnail", response_class=Response, responses=answers(410) | JPEG
-)
-def good_part(product_id: Id, image: ImageHash, station: Here, _: Inspector) -> Response:
+@router.get("/{product_id}/images/{image}/thumbnail", **JPEG)
+def good_part(product_id: Id, image: ImageHash, station: Here) -> Response:
     """A small picture of a good part."""
     return jpeg(station.products.good_part(product_id, image))
 
 
 @router.get("/{product_id}/levels")
-async def levels(product_id: Id, request: Request, station: Here, _: Inspector) -> GoodPartLevels:
+async def levels(product_id: Id, request: Request, station: Here) -> GoodPartLevels:
     """How far good parts reach against the thresholds: those of the calibration, otherwise each
     learnt one while it is left out."""
-    _name, path, _revision = await run_in_threadpool(station.products.detector, product_id)
+    _, path, _ = await run_in_threadpool(station.products.detector, product_id)
     return await in_engine(request, good_part_levels, path)
 
 
 @router.post(
     "/{product_id}/calibration",
-    responses=answers(*UPLOADING),
-    openapi_extra=form_of(
-        false_alarm_rate=RATE,
-        threshold={"type": "number", "exclusiveMinimum": 0},
-        keep_outliers={"type": "boolean", "default": False},
-    ),
+    openapi_extra=form_of(false_alarm_rate=RATE, threshold=THRESHOLD),
 )
 async def calibrate_product(
     product_id: Id, request: Request, station: Here, actor: Admin
@@ -152,8 +129,7 @@ async def calibrate_product(
     those that were learnt; or to a score that you give."""
     station.engine.check_room()
     await run_in_threadpool(station.products.get, product_id)
-    texts = ("false_alarm_rate", "threshold", "keep_outliers")
-    async with received(request, station, texts=texts) as form:
+    async with received(request, station, texts=("false_alarm_rate", "threshold")) as form:
         threshold = form.number("threshold", 0.0) if form.texts.get("threshold") else None
         if threshold is not None and (form.uploads or form.texts.get("false_alarm_rate")):
             raise UsageError("threshold-or-images")
@@ -163,18 +139,13 @@ async def calibrate_product(
             actor,
             product_id,
             await _pictures(station, form, least=0),
-            rate=_rate(form),
+            rate=form.number("false_alarm_rate", FALSE_ALARM_RATE),
             threshold=threshold,
-            keep_outliers=form.flag("keep_outliers"),
         )
 
 
-@router.get(
-    "/{product_id}/detector",
-    response_class=FileResponse,
-    responses=answers(410) | content("application/octet-stream", "The file."),
-)
-def download_detector(product_id: Id, station: Here, _: Admin) -> FileResponse:
+@router.get("/{product_id}/detector", **content("application/octet-stream", "The file."))
+def download_detector(product_id: Id, station: Here, _: Admin) -> Response:
     """The detector file, as `hyperfsad detect --detector` takes it."""
     name, path, _revision = station.products.detector(product_id)
     if not path.is_file():
@@ -194,12 +165,7 @@ async def evaluate_product(
 
 @router.get("/{product_id}/trend", tags=["trends"])
 def trend(
-    product_id: Id,
-    station: Here,
-    _: Inspector,
-    step: Step = "hour",
-    since: Since = None,
-    until: Until = None,
+    product_id: Id, station: Here, step: Step = "hour", since: Since = None, until: Until = None
 ) -> TrendOut:
     """Quantiles of the scores in every hour or day, the share of anomalous parts, and whether
     normal has moved. Without times: the last 48 hours or 30 days."""
@@ -207,20 +173,10 @@ def trend(
 
 
 @router.get("/{product_id}/coverage", tags=["trends"])
-async def coverage(
-    product_id: Id,
-    request: Request,
-    station: Here,
-    _: Inspector,
-    chance: Annotated[float, Query(gt=0, lt=1)] = 0.95,
-) -> CoverageOut:
+async def coverage(product_id: Id, request: Request, station: Here) -> CoverageOut:
     """How well the good parts cover a new good part, and what to add: more of those that few others
     resemble, and inspections that passed and resemble none."""
-    return await in_engine(request, partial(coverage_advice, station.products), product_id, chance)
-
-
-def _rate(form: Form) -> float:
-    return form.number("false_alarm_rate", FALSE_ALARM_RATE)
+    return await in_engine(request, coverage_advice, station.products, product_id)
 
 
 async def _pictures(station: Station, form: Form, least: int = 1) -> list[Picture]:

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
+from prometheus_client import generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from sqlalchemy import select, text
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -12,16 +14,13 @@ from ...messages import Notice
 from ...version import __version__
 from ..refusals import RefusedError, station_text
 from ..schemas import AuditPage, AuditRow, Health, LogIn, Readiness, SessionOut
-from ..station import Station
 from ..store import store as storing
-from ..store.history import iso
 from ..store.models import AuditEntry
-from .context import Admin, Here, Inspector, answers, content
+from .context import SIGNED_IN, Admin, Here, content
 from .guard import SESSION_COOKIE, SESSION_SECONDS, Guard
-from .monitoring import Metrics
 
 router = APIRouter(tags=["system"])
-metrics_router = APIRouter(tags=["system"], responses=answers())
+metrics_router = APIRouter(tags=["system"], dependencies=SIGNED_IN)
 
 
 @router.get("/health")
@@ -37,34 +36,23 @@ def health() -> Health:
 )
 def ready(station: Here) -> JSONResponse:
     """Whether images can be inspected now; for the programs that send them."""
-    found = _readiness(station)
-    return JSONResponse(found.model_dump(), status_code=200 if found.ready else 503)
-
-
-def _readiness(station: Station) -> Readiness:
     problem = station.engine.problem
+    database = disk = True
     try:
         with station.store.database.reading() as session:
             session.execute(text("SELECT 1"))
-        database = True
     except SQLAlchemyError:
         database, problem = False, station_text(Notice("database-silent"))
     try:
         station.store.files.check_space()
-        disk = True
     except RefusedError as error:
         disk, problem = False, station_text(error)
-    loaded = station.engine.ready and station.engine.problem is None
+    encoder = station.engine.ready and station.engine.problem is None
     if not station.engine.ready:
         problem = station_text(Notice("encoder-loading"))
-    return Readiness(
-        ready=loaded and database and disk,
-        encoder=loaded,
-        database=database,
-        disk=disk,
-        waiting=station.engine.waiting,
-        problem=problem,
-    )
+    whole = encoder and database and disk
+    found = Readiness(ready=whole, encoder=encoder, database=database, disk=disk, problem=problem)
+    return JSONResponse(found.model_dump(), status_code=200 if whole else 503)
 
 
 @router.get("/session")
@@ -73,7 +61,7 @@ def session(request: Request) -> SessionOut:
     return SessionOut(role=request.state.actor.role, open=request.app.state.guard.is_open)
 
 
-@router.post("/login", responses=answers())
+@router.post("/login")
 def log_in(token: LogIn, request: Request, station: Here, response: Response) -> SessionOut:
     """Signs a browser in with a token; the answer sets a cookie."""
     client: Any = request.state.actor
@@ -81,25 +69,22 @@ def log_in(token: LogIn, request: Request, station: Here, response: Response) ->
     if guard.is_open:
         return SessionOut(role="admin", open=True)
     role: Any = guard.known(token.token, client.client)
+    # a client that lies about TLS only keeps its own cookie off plain HTTP
+    proxied = request.headers.get("x-forwarded-proto", "").strip().lower() == "https"
     response.set_cookie(
         SESSION_COOKIE,
         guard.begin(role),
         max_age=int(SESSION_SECONDS),
         httponly=True,
         samesite="strict",
-        secure=station.settings.secure or _behind_tls(request),
+        secure=station.settings.secure or proxied,
     )
     with station.store.database.writing() as writing:
         storing.audit(writing, replace(client, role=role), "signed in", role)
     return SessionOut(role=role, open=False)
 
 
-def _behind_tls(request: Request) -> bool:
-    """Whether a proxy says so; a client that lies only keeps its own cookie off plain HTTP."""
-    return request.headers.get("x-forwarded-proto", "").strip().lower() == "https"
-
-
-@router.post("/logout", status_code=204, responses=answers())
+@router.post("/logout", status_code=204)
 def log_out(request: Request) -> Response:
     """Ends the session of a browser."""
     request.app.state.guard.end(request.state.cookie or "")
@@ -108,7 +93,7 @@ def log_out(request: Request) -> Response:
     return response
 
 
-@router.get("/audit", responses=answers())
+@router.get("/audit")
 def audit(
     station: Here,
     _: Admin,
@@ -120,19 +105,12 @@ def audit(
     if before is not None:
         query = query.where(AuditEntry.id < before)
     with station.store.database.reading() as reading:
-        found = list(reading.scalars(query))
-    names = set(AuditRow.model_fields) - {"time"}
-    entries = [
-        AuditRow(time=iso(entry.time), **{name: getattr(entry, name) for name in names})
-        for entry in found[:limit]
-    ]
+        found = list(map(AuditRow.model_validate, reading.scalars(query)))
+    entries = found[:limit]
     return AuditPage(entries=entries, next=entries[-1].id if len(found) > limit else None)
 
 
-@metrics_router.get(
-    "/metrics", response_class=Response, responses=content("text/plain", "Figures.")
-)
-def metrics(request: Request, _: Inspector) -> Response:
+@metrics_router.get("/metrics", **content("text/plain", "Figures."))
+def metrics(station: Here) -> Response:
     """Figures for Prometheus."""
-    found: Metrics = request.app.state.metrics
-    return Response(found.text(), media_type=found.content_type)
+    return Response(generate_latest(station.metrics.registry), media_type=CONTENT_TYPE_LATEST)

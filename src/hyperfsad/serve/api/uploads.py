@@ -47,10 +47,6 @@ class Form:
         except ValueError:
             raise UsageError("field-not-a-number", field=name, given=text[:40]) from None
 
-    def flag(self, name: str) -> bool:
-        """A field that is true or false."""
-        return self.texts.get(name, "").strip().lower() in ("true", "1", "yes", "on")
-
 
 @contextlib.asynccontextmanager
 async def received(

@@ -6,7 +6,6 @@ nothing of the station, so anybody may read them.
 """
 
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -24,43 +23,27 @@ PAGE_TYPES = {
 router = APIRouter(include_in_schema=False)
 
 
-@dataclass(frozen=True)
-class Asset:
-    """A file of the page."""
-
-    content: bytes
-    kind: str
-    tag: str
-    """Changes with the content, so that browsers ask for it again only then."""
-
-
 @cache
-def assets() -> dict[str, Asset]:
+def assets() -> dict[str, bytes]:
     """All files of the page by their names, as `js/main.js`."""
     folder = Path(__file__).parent
     paths = sorted(path for path in folder.rglob("*") if path.suffix in PAGE_TYPES)
-    return {path.relative_to(folder).as_posix(): _asset(path) for path in paths}
-
-
-def _asset(path: Path) -> Asset:
-    content = path.read_bytes()
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    return Asset(content, PAGE_TYPES[path.suffix], tag)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 @router.get("/")
 def start(request: Request) -> Response:
-    """The page itself."""
     return part("index.html", request)
 
 
 @router.get("/page/{name:path}")
 def part(name: str, request: Request) -> Response:
-    """A script, a style, or the texts."""
+    """A script, a style, or the texts; browsers ask for it again only when it has changed."""
     found = assets().get(name)
     if found is None:
         raise MissingError("address-unknown")
-    headers = {"cache-control": "no-cache", "etag": found.tag}
-    if request.headers.get("if-none-match") == found.tag:
+    tag = f'"{hashlib.sha256(found).hexdigest()[:32]}"'
+    headers = {"cache-control": "no-cache", "etag": tag}
+    if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
-    return Response(found.content, media_type=found.kind, headers=headers)
+    return Response(found, media_type=PAGE_TYPES[Path(name).suffix], headers=headers)

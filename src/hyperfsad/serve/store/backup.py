@@ -13,6 +13,10 @@ from .files import Files
 
 BACKUP_ATTEMPTS = 3
 """A detector file may be replaced between the database's copy and its own."""
+UNDOABLE = (
+    "SELECT labels.before FROM labels JOIN products ON products.detector = labels.after"
+    " WHERE labels.before NOT IN (SELECT detector FROM products WHERE detector NOT NULL)"
+)
 
 
 def backup(folder: Path, target: Path) -> int:
@@ -23,40 +27,30 @@ def backup(folder: Path, target: Path) -> int:
     """
     if not (folder / DATABASE_FILE).is_file():
         raise UsageError("store-missing", folder=folder)
-    for attempt in range(BACKUP_ATTEMPTS):
+    for left in reversed(range(BACKUP_ATTEMPTS)):
         try:
             with tempfile.TemporaryDirectory(dir=target.parent or ".") as scratch:
-                copy = Path(scratch) / DATABASE_FILE
-                _copy_database(folder / DATABASE_FILE, copy)
-                return _pack(Files(folder, 0), copy, target)
+                return _copied(Files(folder, 0), Path(scratch) / DATABASE_FILE, target)
         except FileNotFoundError as error:
-            if attempt == BACKUP_ATTEMPTS - 1:
+            if not left:
                 raise HyperfsadError("store-damaged", file=error.filename) from error
     raise AssertionError
 
 
-def _copy_database(source: Path, copy: Path) -> None:
+def _copied(files: Files, copy: Path, target: Path) -> int:
     with (
-        contextlib.closing(sqlite3.connect(source)) as original,
-        contextlib.closing(sqlite3.connect(copy)) as made,
+        contextlib.closing(sqlite3.connect(files.folder / DATABASE_FILE)) as original,
+        contextlib.closing(sqlite3.connect(copy)) as database,
     ):
-        original.backup(made)
-        made.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
-
-
-def _pack(files: Files, copy: Path, target: Path) -> int:
-    with contextlib.closing(sqlite3.connect(copy)) as database:
+        original.backup(database)
+        database.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
         images = database.execute("SELECT sha256, suffix FROM images WHERE kept").fetchall()
-        detectors = database.execute(
-            "SELECT DISTINCT detector FROM products WHERE detector IS NOT NULL"
-        ).fetchall()
-        undoable = database.execute(
-            "SELECT labels.before FROM labels JOIN products ON products.detector = labels.after"
-            " WHERE labels.before NOT IN (SELECT detector FROM products WHERE detector NOT NULL)"
-        ).fetchall()
+        current = "SELECT DISTINCT detector FROM products WHERE detector NOT NULL"
+        detectors = database.execute(current).fetchall()
+        former = [files.detector(*one) for one in database.execute(UNDOABLE)]
     paths = [files.image(*image) for image in images]
     paths += [files.detector(*detector) for detector in detectors]
-    paths += [path for one in undoable if (path := files.detector(*one)).is_file()]
+    paths += [path for path in former if path.is_file()]
     with atomic_path(target) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         archive.write(copy, DATABASE_FILE)
         for path in paths:  # pictures and tokens do not shrink, so they are only stored

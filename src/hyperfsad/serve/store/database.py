@@ -84,7 +84,6 @@ class Database:
             yield
 
     def close(self) -> None:
-        """Closes all connections."""
         self.engine.dispose()
 
 

@@ -12,7 +12,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,6 @@ class Files:
         )
 
     def prepare(self) -> None:
-        """Makes the folders."""
         for folder in (self.incoming, self.images, self.detectors):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -57,11 +56,9 @@ class Files:
         return self.incoming / f"{uuid.uuid4().hex}.part"
 
     def image(self, sha256: str, suffix: str) -> Path:
-        """The place of an original."""
         return self.images / sha256[:2] / f"{sha256}{suffix}"
 
     def detector(self, sha256: str) -> Path:
-        """The place of a detector file."""
         return self.detectors / f"{sha256}.hfsad"
 
     def keep(self, finished: Path, target: Path) -> None:
@@ -93,7 +90,6 @@ class Files:
 
     @property
     def free(self) -> int:
-        """Bytes that are left on the disk."""
         return shutil.disk_usage(self.folder).free
 
     def remove(self, path: Path, grace: float = NEW_FILE_GRACE) -> None:
@@ -104,13 +100,10 @@ class Files:
 
     def sweep(self, named: Callable[[str], bool], grace: float = NEW_FILE_GRACE) -> None:
         """Removes uploads that were never finished, and files whose hash no row names."""
-        for path in self._found():
+        folders = self.incoming, self.detectors, self.images
+        walks = (found for folder in folders for found in os.walk(folder))
+        for path in (Path(folder, name) for folder, _, names in walks for name in names):
             if _UPLOAD.fullmatch(path.name):
                 self.remove(path, UPLOAD_GRACE if grace else 0.0)
             elif _STORED.fullmatch(path.name) and not named(path.stem):
                 self.remove(path, grace)
-
-    def _found(self) -> Iterator[Path]:
-        for root in (self.incoming, self.detectors, self.images):
-            for folder, _, names in os.walk(root):
-                yield from (Path(folder, name) for name in names)

@@ -2,46 +2,30 @@
 
 import base64
 import binascii
-import io
-import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy import select, tuple_
 from sqlalchemy.orm import Session
 
 from ...errors import UsageError
 from ...report.records import csv_table
+from ..schemas import InspectionRow
 from .database import Database
 from .models import Inspection, ProductRow
 
-HistoryRow: TypeAlias = dict[str, Any]
-
-HISTORY_COLUMNS = {
-    "id": "string",
-    "time": "time",
-    "product": "category",
-    "name": "string",
-    "verdict": "category",
-    "score": "double",
-    "threshold": "double",
-    "strength": "double",
-    "p_value": "double",
-    "regions": "int32",
-    "label": "category",
-    "product_id": "category",
-    "revision": "int32",
-    "image": "string",
-}
-"""The columns of lists and exports, with their types in Parquet."""
 PLACE = Inspection.time, Inspection.id
 """What the history is ordered by."""
+LATEST_FIRST = tuple(column.desc() for column in PLACE)
 EXPORT_PAGE = 2000
 """Rows that an export reads at a time; between two pages, others may write."""
 _ID = re.compile("[0-9a-f]{32}")
+_COLUMNS = [
+    ProductRow.name.label(name) if name == "product" else getattr(Inspection, name)
+    for name in InspectionRow.model_fields
+]
 
 
 @dataclass(frozen=True)
@@ -58,7 +42,7 @@ class Filter:
     max_score: float | None = None
 
     def query(self) -> Any:
-        """Selects the inspections, each with the name of its product."""
+        """Selects the columns of `InspectionRow`."""
         conditions = (
             (Inspection.product_id.__eq__, self.product),
             (Inspection.verdict.__eq__, self.verdict),
@@ -68,48 +52,43 @@ class Filter:
             (Inspection.score.__ge__, self.min_score),
             (Inspection.score.__le__, self.max_score),
         )
-        query = select(Inspection, ProductRow.name).join(
-            ProductRow, ProductRow.id == Inspection.product_id
-        )
+        query = select(*_COLUMNS).join(ProductRow, ProductRow.id == Inspection.product_id)
         return query.where(*(hold(value) for hold, value in conditions if value is not None))
 
 
 def page(
     session: Session, wanted: Filter, cursor: str | None, limit: int
-) -> tuple[list[HistoryRow], str | None]:
+) -> tuple[list[InspectionRow], str | None]:
     """Some inspections, and the cursor of those that follow; None at the end.
 
     The cursor is the place of the last row: rows that arrive later come before the first page.
     """
-    query = wanted.query().order_by(*(column.desc() for column in PLACE))
+    query = wanted.query().order_by(*LATEST_FIRST)
     if cursor is not None:
         query = query.where(tuple_(*PLACE) < tuple_(*_place(cursor)))
     found = session.execute(query.limit(limit + 1)).all()
-    rows = [row_of(inspection, name) for inspection, name in found[:limit]]
-    last = found[limit - 1][0] if len(found) > limit else None
-    return rows, None if last is None else _cursor(last.time, last.id)
+    last = found[limit - 1] if len(found) > limit else None
+    return rows_of(found[:limit]), None if last is None else _cursor(last.time, last.id)
 
 
 def following(
     session: Session, wanted: Filter, cursor: str, limit: int
-) -> list[tuple[str, HistoryRow]]:
+) -> list[tuple[str, InspectionRow]]:
     """The inspections that came after a place, the first ones first, each with its own cursor."""
     query = wanted.query().where(tuple_(*PLACE) > tuple_(*_place(cursor)))
-    found = session.execute(query.order_by(*PLACE).limit(limit))
-    return [(_cursor(one.time, one.id), row_of(one, name)) for one, name in found]
+    found = session.execute(query.order_by(*PLACE).limit(limit)).all()
+    cursors = [_cursor(row.time, row.id) for row in found]
+    return list(zip(cursors, rows_of(found), strict=True))
 
 
 def newest(session: Session) -> str:
     """The cursor of the latest inspection, or one before all."""
-    query = select(*PLACE).order_by(*(column.desc() for column in PLACE)).limit(1)
-    found = session.execute(query).one_or_none()
+    found = session.execute(select(*PLACE).order_by(*LATEST_FIRST).limit(1)).one_or_none()
     return _cursor(*found) if found is not None else _cursor(0, "0" * 32)
 
 
-def row_of(inspection: Inspection, product: str) -> HistoryRow:
-    """An inspection as lists show it."""
-    computed = {"time": iso(inspection.time), "product": product}
-    return {name: computed.get(name) or getattr(inspection, name) for name in HISTORY_COLUMNS}
+def rows_of(found: Any) -> list[InspectionRow]:
+    return [InspectionRow(**row._mapping) for row in found]
 
 
 def _cursor(time: int, name: str) -> str:
@@ -127,72 +106,15 @@ def _place(cursor: str) -> tuple[int, str]:
     return found, name
 
 
-def iso(time: int) -> str:
-    """A time in microseconds as text, UTC."""
-    return datetime.fromtimestamp(time / 1e6, timezone.utc).isoformat(timespec="milliseconds")
-
-
-def pages(database: Database, wanted: Filter) -> Iterator[list[HistoryRow]]:
-    """All of them, some at a time, in bounded memory."""
-    cursor = None
-    while True:
-        with database.reading() as session:
-            found, cursor = page(session, wanted, cursor, EXPORT_PAGE)
-        yield found
-        if cursor is None:
-            return
-
-
 def as_csv(database: Database, wanted: Filter) -> Iterator[str]:
-    """The history as a table, row by row."""
-    rows = itertools.chain.from_iterable(pages(database, wanted))
-    return csv_table(tuple(HISTORY_COLUMNS), rows)
+    """The history as a table, row by row, in bounded memory."""
 
+    def rows() -> Iterator[dict[str, Any]]:
+        cursor, more = None, True
+        while more:
+            with database.reading() as session:
+                found, cursor = page(session, wanted, cursor, EXPORT_PAGE)
+            yield from map(InspectionRow.model_dump, found)
+            more = cursor is not None
 
-def as_parquet(database: Database, wanted: Filter) -> Iterator[bytes]:
-    """The history as Parquet, one row group for each page."""
-    try:
-        import pyarrow as arrow
-        from pyarrow.parquet import ParquetWriter
-    except ModuleNotFoundError as error:  # said before the first byte
-        raise UsageError("parquet-missing", module=error.name) from error
-    special = {
-        "time": arrow.timestamp("ms", tz="UTC"),
-        "category": arrow.dictionary(arrow.int32(), arrow.string()),
-    }
-    # each column has a type of its own, also where an export has no row or no value
-    schema = arrow.schema(
-        [(name, special.get(kind, kind)) for name, kind in HISTORY_COLUMNS.items()]
-    )
-
-    def written() -> Iterator[bytes]:
-        sent = _SentFile()
-        with ParquetWriter(sent, schema) as writer:
-            for found in filter(None, pages(database, wanted)):
-                rows = [{**row, "time": datetime.fromisoformat(row["time"])} for row in found]
-                writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
-                yield sent.taken()
-        yield sent.taken()  # the footer
-
-    return written()
-
-
-class _SentFile(io.BytesIO):
-    """A file whose beginning is sent away while the rest is written."""
-
-    _sent = 0
-
-    def close(self) -> None:
-        """Its writer closes it before the footer is taken."""
-
-    def tell(self) -> int:
-        """The place in the whole file; the footer has places in it."""
-        return self._sent + super().tell()
-
-    def taken(self) -> bytes:
-        """What was written since the last time."""
-        found = self.getvalue()
-        self._sent += len(found)
-        self.seek(0)
-        self.truncate()
-        return found
+    return csv_table(tuple(InspectionRow.model_fields), rows())

@@ -7,17 +7,7 @@ Times are microseconds since 1970, UTC: integers compare and sort alike in every
 import time
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Text,
-)
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData, String, Text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -39,8 +29,6 @@ ID, HASH, TITLE = String(32), String(64), String(200)
 
 
 class Base(DeclarativeBase):
-    """All tables."""
-
     metadata = MetaData(naming_convention=CONSTRAINT_NAMES)
 
 
@@ -130,8 +118,8 @@ class Detail(Base):
     """As in results.jsonl."""
     drawing: Mapped[dict[str, Any]] = mapped_column(JSON)
     """What the heat map needs beside the map."""
-    map: Mapped[bytes] = mapped_column(LargeBinary)
-    thumbnail: Mapped[bytes] = mapped_column(LargeBinary)
+    map: Mapped[bytes]
+    thumbnail: Mapped[bytes]
 
 
 class Period(Base):
@@ -147,7 +135,7 @@ class Period(Base):
     unjudged: Mapped[int]
     scores: Mapped[dict[str, int]] = mapped_column(JSON)
     strengths: Mapped[dict[str, int]] = mapped_column(JSON)
-    """How many lie in each bin (`store/trends.py`)."""
+    """How many lie in each bin (`serve/trends.py`)."""
 
 
 class LabelRow(Base):

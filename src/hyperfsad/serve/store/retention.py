@@ -52,10 +52,8 @@ def expire(database: Database, files: Files, keep: Keep) -> int:
     if keep.bytes is not None:
         with database.reading() as session:
             total = session.scalar(select(func.sum(Image.bytes)).where(Image.kept)) or 0
-        while total > keep.bytes:
-            gone = _drop(database, files, now() - int(NEW_FILE_GRACE * 1e6), total - keep.bytes)
-            if not gone:
-                break
+        before = now() - int(NEW_FILE_GRACE * 1e6)
+        while total > keep.bytes and (gone := _drop(database, files, before, total - keep.bytes)):
             removed += len(gone)
             total -= sum(gone)
     return removed
@@ -72,15 +70,15 @@ def _drop(database: Database, files: Files, before: int, enough: int | None = No
         .limit(EXPIRED_AT_ONCE)
         .with_for_update(skip_locked=True, of=Image)  # not those that come again this moment
     )
-    gone: list[Image] = []
+    sizes: list[int] = []
+    paths = []
     with database.writing() as session:
         for image in session.scalars(query):
-            if enough is not None and sum(one.bytes for one in gone) >= enough:
+            if enough is not None and sum(sizes) >= enough:
                 break
-            gone.append(image)
-        sizes = [image.bytes for image in gone]
-        paths = [files.image(image.sha256, image.suffix) for image in gone]
-        names = [image.sha256 for image in gone]
+            sizes.append(image.bytes)
+            paths.append(files.image(image.sha256, image.suffix))
+        names = [path.stem for path in paths]
         session.execute(update(Image).where(Image.sha256.in_(names)).values(kept=False))
     for path in paths:
         files.remove(path)

@@ -1,7 +1,7 @@
 """The store: opened once for a station, closed at its end."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,22 +58,16 @@ class Store:
         alone = self.database.is_embedded and self._lock.acquire(wait=wait, notify=notify)
         self.files.prepare()
         self.database.migrate()
-        if not self.database.is_embedded:
-            self._check_folder()
-        self.sweep(0.0 if alone else NEW_FILE_GRACE)
-        return self
-
-    def _check_folder(self) -> None:
-        """Refuses a folder that is not the one of the database's other stations."""
         with self.database.reading() as session:
             named = list(session.scalars(CURRENT_DETECTORS))
         missing = sum(not self.files.detector(one or "").is_file() for one in named)
-        if missing:
+        if missing and not self.database.is_embedded:  # not the folder of the other stations
             facts = {"missing": missing, "products": len(named), "folder": self.folder}
             raise UsageError("store-folder-differs", **facts)
+        self.sweep(0.0 if alone else NEW_FILE_GRACE)
+        return self
 
     def close(self) -> None:
-        """Gives the folder back."""
         self.database.close()
         self._lock.release()
 
@@ -119,7 +113,7 @@ def inspection_of(
     return found, detail, product
 
 
-def add_images(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+def add_images(session: Session, rows: Iterable[dict[str, Any]]) -> None:
     """Adds the rows of images, or notes that their files are there again.
 
     All stations add them in one order, so that no two wait for each other.
@@ -134,14 +128,6 @@ def add_images(session: Session, rows: Sequence[dict[str, Any]]) -> None:
 
 def audit(session: Session, actor: Actor, action: str, subject: str, detail: str = "") -> None:
     """An entry of the audit log, in the transaction of the change itself."""
-    session.add(
-        AuditEntry(
-            time=now(),
-            role=actor.role,
-            client=actor.client[:64],
-            request=actor.request[:64],
-            action=action,
-            subject=subject,
-            detail=detail[:2000],
-        )
-    )
+    who = {"role": actor.role, "client": actor.client[:64], "request": actor.request[:64]}
+    what = {"action": action, "subject": subject, "detail": detail[:2000]}
+    session.add(AuditEntry(time=now(), **who, **what))

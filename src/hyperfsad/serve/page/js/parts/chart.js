@@ -105,7 +105,7 @@ function runs(points, length) {
 export function spread(trend, field) {
   const axes = new Axes(trend, 380);
   const points = trend.points.filter((point) => point[field]);
-  const known = field === "strength" ? trend.calibration?.strength : null;
+  const known = field === "strength" ? trend.calibration : null;
   const line = field === "strength" ? 1 : null;
   const most = (place) => Math.max(line ?? 0, ...points.map((point) => point[field][place]), ...(known ?? []));
   // a few parts that reach very far must not flatten all others: their strokes end at the top

@@ -52,10 +52,10 @@ function proposed(row, teach) {
     mayTeach() && action(t("learnt.teach"), () => teach(row), tell));
 }
 
-function resemblance(found, enough) {
-  if (found.covered === null) return t("learnt.toofew");
-  if (found.good_parts < FEW) return t(enough ? "learnt.few" : "learnt.fewalone", { count: found.good_parts });
-  return t("learnt.covered", { count: found.good_parts, share: percent(found.covered) });
+function resemblance(count, covered, enough) {
+  if (covered === null) return t("learnt.toofew");
+  if (count < FEW) return t(enough ? "learnt.few" : "learnt.fewalone", { count });
+  return t("learnt.covered", { count, share: percent(covered) });
 }
 
 // What `coverage` advises: which of the good parts stand alone, and what passed but looks like none of them.
@@ -69,7 +69,7 @@ async function advice(product, signal, changed) {
   };
   return h("div", { class: "advice" },
     h("h3", {}, t("learnt.more")),
-    h("p", {}, resemblance(found, enough)),
+    h("p", {}, resemblance(product.good_parts, found.covered, enough)),
     alone.length > 0 && [h("p", {}, t("learnt.likethese")), h("ul", { class: "goods" }, alone.map((part) => h("li", {}, thumbnail(product, part))))],
     found.inspections.length > 0 && [h("p", {}, t("learnt.passed")), h("ul", { class: "goods" }, found.inspections.map((row) => proposed(row, teach)))]);
 }

@@ -42,9 +42,8 @@ class History {
     this.newer = h("button", { type: "button", onclick: () => this.move(-1) }, `← ${t("history.newer")}`);
     this.older = h("button", { type: "button", onclick: () => this.move(1) }, `${t("history.older")} →`);
     this.csv = h("a", { class: "button", download: true }, t("history.csv"));
-    this.parquet = h("a", { class: "button", download: true }, t("history.parquet"));
     this.node = h("div", {},
-      h("div", { class: "row history-head" }, h("h1", { class: "grow" }, t("nav.history")), this.csv, this.parquet),
+      h("div", { class: "row history-head" }, h("h1", { class: "grow" }, t("nav.history")), this.csv),
       this.filters.node, this.told, this.table, this.note,
       h("nav", { class: "row pages no-print", "aria-label": t("history.pages") }, this.newer, this.older));
     addKeys(
@@ -76,7 +75,6 @@ class History {
     const mine = this.turn;
     const query = this.filters.query;
     this.csv.href = api.address(`exports/inspections.csv?${query}`);
-    this.parquet.href = api.address(`exports/inspections.parquet?${query}`);
     query.set("limit", PAGE);
     if (this.cursor) query.set("cursor", this.cursor);
     this.table.setAttribute("aria-busy", "true");

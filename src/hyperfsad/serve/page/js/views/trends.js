@@ -27,7 +27,7 @@ function drift(found) {
       h("p", {}, t("trend.stilltext", { evidence: number(Math.round(10 * found.evidence) / 10), needed: found.needed, count: found.inspections }), " ", against));
   }
   return h("section", { class: "card drift moved" }, h("h2", {}, shape("anomalous"), t("trend.moved")),
-    h("p", {}, t("trend.movedtext", { since: when(found.since.time), known: when(found.known.time), chance: percent(1 / found.needed) }), " ", against),
+    h("p", {}, t("trend.movedtext", { since: when(found.since), known: when(found.known), chance: percent(1 / found.needed) }), " ", against),
     found.add.length > 0 && [h("p", {}, h("strong", {}, t("trend.add"))), h("ul", { class: "goods" }, found.add.map(picture))]);
 }
 

@@ -1,0 +1,87 @@
+"""What is reported of the work: logs as JSON on standard error, figures for Prometheus, and
+warnings, which belong into the answer to the request that caused them."""
+
+import contextlib
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from datetime import datetime, timezone
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from ..errors import HyperfsadWarning
+from .refusals import station_text
+
+LOG = logging.getLogger("hyperfsad.serve")
+LOG_FIELDS = ("request", "method", "path", "status", "milliseconds", "role", "client")
+_notes: ContextVar[list[str] | None] = ContextVar("_notes", default=None)
+
+
+@contextlib.contextmanager
+def gathered() -> Iterator[list[str]]:
+    """The warnings that this thread gives within the block, and whatever else is added."""
+    notes: list[str] = []
+    token = _notes.set(notes)
+    try:
+        yield notes
+    finally:
+        _notes.reset(token)
+
+
+def route_warnings() -> None:
+    """From now on warnings go to `gathered`, or to the log."""
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        notes = _notes.get()
+        if notes is not None and isinstance(message, HyperfsadWarning):
+            notes.append(station_text(message.args[0]))
+        else:
+            LOG.warning("%s", message)
+
+    warnings.showwarning = show
+    warnings.simplefilter("always", HyperfsadWarning)
+
+
+class JsonRows(logging.Formatter):
+    """One JSON object a row: text from clients is escaped, so that nobody can forge a row."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, timezone.utc)
+        row: dict[str, Any] = {
+            "time": time.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        row |= {name: getattr(record, name) for name in LOG_FIELDS if hasattr(record, name)}
+        if record.exc_info:
+            row["trace"] = self.formatException(record.exc_info)
+        return json.dumps(row)
+
+
+def start_logs() -> None:
+    """Everything that is logged goes to standard error as JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonRows())
+    for logger in (LOG, logging.getLogger("uvicorn")):
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO)
+
+
+class Metrics:
+    """Of one station; two in one process share nothing."""
+
+    def __init__(self, waiting: Callable[[], int], free: Callable[[], int]) -> None:
+        self.registry = CollectorRegistry()
+        own: dict[str, Any] = {"namespace": "hyperfsad", "registry": self.registry}
+        labels = ("method", "route", "status")
+        self.requests = Counter("requests", "Requests answered.", labels, **own)
+        text = "Seconds until the answer."
+        self.seconds = Histogram("request_seconds", text, ("route",), **own)
+        self.inspections = Counter("inspections", "Images with a verdict.", ("verdict",), **own)
+        self.rejected = Counter("rejected_images", "Uploads that are not a usable picture.", **own)
+        Gauge("queue_images", "Places taken in the queue.", **own).set_function(waiting)
+        Gauge("disk_free_bytes", "Space on the disk.", **own).set_function(free)
