@@ -5,7 +5,7 @@ them as JSON in blocks that browsers never run, and sets them as text.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,8 +34,6 @@ LISTED_FIELDS = {
     "size": "size",
 }
 """The fields of a record that the page lists for an image, with their labels."""
-MAX_OPEN_ROWS = 12
-"""The table of thresholds starts folded when more products have one."""
 MAX_SUPPORT = 24
 """Good parts that are shown; each of several products shows at least two."""
 
@@ -151,89 +149,68 @@ def make_overview(
     support = [product for product in products if product.distinct]
     total = sum(len(product.distinct) for product in support)
     several = f" of {len(support):,} products" if len(support) > 1 else ""
+    verdicts = [record["anomalous"] for record in scored]
+    counts = [("images", len(scored) + failed, "")]
+    if verdicts.count(None) < len(verdicts):
+        counts += [
+            ("anomalous", verdicts.count(True), "bad"),
+            ("good", verdicts.count(False), "good"),
+        ]
+    unknown, foreign = (
+        sum(bool(record[name]) for record in scored) for name in ("unknown_product", "foreign")
+    )
+    doubts = {"failed": failed, "fit no product": unknown, "like another product": foreign}
+    counts += [(name, number, "failed") for name, number in doubts.items() if number]
     return {
-        "counts": _counts(scored, failed),
-        "sentences": list(_sentences(scored)),
+        "counts": counts,
+        "sentences": list(_sentences(scored, unknown)),
         "histograms": list(_histograms(scored)),
         "products": products,
-        "max_open_rows": MAX_OPEN_ROWS,
         "support": support,
         "support_title": f"Learnt from {total:,} good part{'' if total == 1 else 's'}{several}",
         "max_support": max(2, MAX_SUPPORT // max(len(support), 1)),
     }
 
 
-def _counts(scored: list[Record], failed: int) -> list[tuple[str, int, str]]:
-    """Name, number and CSS class of each count."""
-    verdicts = [record["anomalous"] for record in scored]
-    counts = [("images", len(scored) + failed, "")]
-    if verdicts.count(None) < len(verdicts):
-        counts.append(("anomalous", verdicts.count(True), "bad"))
-        counts.append(("good", verdicts.count(False), "good"))
-    strange = {"unknown_product": "fit no product", "foreign": "like another product"}
-    for name, number in (
-        ("failed", failed),
-        *((label, sum(bool(record[f]) for record in scored)) for f, label in strange.items()),
-    ):
-        if number:
-            counts.append((name, number, "failed"))
-    return counts
-
-
-def _sentences(scored: list[Record]) -> Iterator[str]:
+def _sentences(scored: list[Record], unknown: int) -> Iterator[str]:
     several = any(record["nearest_product"] is not None for record in scored)
     scale = f"All maps {'of a product ' if several else ''}share one colour scale."
-    judged = [record for record in scored if record["anomalous"] is not None]
-    if judged:
-        yield f"{_rule(judged)} {scale}"
+    decided = [record for record in scored if record["anomalous"] is not None]
+    # only where the map had a threshold were regions sought
+    with_map = [record for record in decided if record["map_threshold"] is not None]
+    if decided:
+        yield f"{_rule(decided, {record['map_threshold'] for record in with_map})} {scale}"
     elif scored:
         yield f"There is no threshold, so no verdict: compare the scores. {scale}"
     else:
         yield "No image was scored."
-    yield from notices_of(scored)
-    unknown = [record["anomalous"] for record in scored if record["unknown_product"]]
+    yield from map(str, notices_of(scored))
     if unknown:
-        yield _about_unknown_products(unknown)
-    if any(record["anomalous"] and record["regions"] == 0 for record in _with_map(judged)):
+        yield (
+            "An image that fits no product gets the verdict of the nearest one and counts there,"
+            " too; its score means little."
+        )
+    if any(record["anomalous"] and record["regions"] == 0 for record in with_map):
         yield "An anomalous image without a region has no place that stands out enough by itself."
 
 
-def _with_map(judged: list[Record]) -> list[Record]:
-    """Images whose map had a threshold, so that regions were sought."""
-    return [record for record in judged if record["map_threshold"] is not None]
-
-
-def _rule(judged: list[Record]) -> str:
-    """Which images are called anomalous, in one sentence."""
-    thresholds = {record["threshold"] for record in judged}
-    levels = {record["map_threshold"] for record in _with_map(judged)}
+def _rule(decided: list[Record], levels: set[float]) -> str:
+    """Which images are called anomalous, in one sentence; `levels` are thresholds of maps."""
+    thresholds = {record["threshold"] for record in decided}
     if len(thresholds) > 1:
         rule = "its score lies above the threshold of its product"
         place = "a place above the product's threshold of the map"
     else:
         rule = f"its score lies above {min(thresholds):.3f}"
-        one = len(levels) == 1
-        place = f"a place above {min(levels):.3f}" if one else "a place that stands out"
+        place = "a place that stands out"
+        if len(levels) == 1:
+            place = f"a place above {min(levels):.3f}"
     if levels:
         rule += f", or its map has a region, {place}"
-    origins = {record["threshold_from"] for record in judged if record["threshold_from"]}
+    origins = {record["threshold_from"] for record in decided if record["threshold_from"]}
     both = "both thresholds: " if levels else ""
     origin = f" ({both}{origins.pop()})" if len(origins) == 1 else ""
     return f"An image is called anomalous if {rule}{origin}."
-
-
-def _about_unknown_products(verdicts: list[bool | None]) -> str:
-    """The counts contain these images twice, so the page says so."""
-    kinds = [(verdicts.count(True), "anomalous"), (verdicts.count(False), "good")]
-    if len(verdicts) == 1:
-        counted = "".join(f", and counted as {kind} too" for number, kind in kinds if number)
-        lead, tail = "The image that fits no product is", "its score means little."
-    else:
-        found = " and ".join(f"{number:,} as {kind}" for number, kind in kinds if number)
-        counted = f", and counted there too, {found}" if found else ""
-        lead = f"The {len(verdicts):,} images that fit no product are"
-        tail = "their scores mean little."
-    return f"{lead} judged by the nearest one{counted}; {tail}"
 
 
 def _histograms(scored: list[Record]) -> Iterator[tuple[str, Histogram]]:
@@ -244,15 +221,14 @@ def _histograms(scored: list[Record]) -> Iterator[tuple[str, Histogram]]:
     for record in scored:
         if record["product"] is not None:
             products.setdefault(record["product"], []).append(record)
-    several = len(products) > 1
     thresholds = {name: own[0]["threshold"] for name, own in sorted(products.items())}
-    if several or len({record["threshold"] for record in scored}) > 1:
-        yield "", score_histogram(_verdicts(scored), thresholds)
-    else:
-        yield "", score_histogram(_verdicts(scored), {"threshold": scored[0]["threshold"]})
+    several = len(products) > 1
+    one = not several and len({record["threshold"] for record in scored}) == 1
+    yield "", _histogram(scored, {"threshold": scored[0]["threshold"]} if one else thresholds)
     for name, threshold in thresholds.items() if several else ():
-        yield name, score_histogram(_verdicts(products[name]), {"threshold": threshold})
+        yield name, _histogram(products[name], {"threshold": threshold})
 
 
-def _verdicts(records: list[Record]) -> list[tuple[float, bool | None]]:
-    return [(record["score"], record["anomalous"]) for record in records]
+def _histogram(records: list[Record], thresholds: Mapping[str, float | None]) -> Histogram:
+    verdicts = [(record["score"], record["anomalous"]) for record in records]
+    return score_histogram(verdicts, thresholds)

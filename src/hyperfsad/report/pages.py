@@ -72,28 +72,27 @@ def head(package: str, style: str, script: str | None = None) -> dict[str, Any]:
     }
 
 
-def write_page(path: Path, chunks: Iterable[str]) -> None:
-    """Writes a text file chunk by chunk, completely or not at all; makes its folder."""
-    with atomic_path(path, parents=True) as temporary, temporary.open("wb") as file:
-        for chunk in chunks:
-            file.write(encoded(chunk))
-
-
 def _asset(package: str, name: str) -> str:
     return (files(package) / name).read_text(encoding="utf-8")
 
 
 def _policy(style: str, script: str) -> str:
     """Nothing may load from elsewhere; only our own style and script may run."""
-
-    def source(text: str) -> str:
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        return f"'sha256-{digest}'"
-
-    return (
-        f"default-src 'none'; img-src data: file: 'self'; style-src {source(style)};"
-        f" script-src {source(script)}; base-uri 'none'; form-action 'none'"
+    style, script = (
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style, script)
     )
+    return (
+        f"default-src 'none'; img-src data: file: 'self'; style-src 'sha256-{style}';"
+        f" script-src 'sha256-{script}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def write_page(path: Path, chunks: Iterable[str]) -> None:
+    """Writes a text file chunk by chunk, completely or not at all; makes its folder."""
+    with atomic_path(path, parents=True) as temporary, temporary.open("wb") as file:
+        for chunk in chunks:
+            file.write(encoded(chunk))
 
 
 class Bar(NamedTuple):
@@ -155,28 +154,48 @@ def score_histogram(
     marked = {name: value for name, value in thresholds.items() if value is not None}
     marked = marked if len(marked) <= MAX_THRESHOLDS else {}
     low, high = _range([*values, *marked.values()])
-    marks = _threshold_marks(marked, low, high, plain=not unit)
+
+    def across(value: Any) -> Any:
+        width = Histogram.right - Histogram.left
+        return Histogram.left + (value - low) / (high - low) * width
+
+    marks = []
+    # the highest threshold first; each label stands above the one before
+    for place, (name, value) in enumerate(sorted(marked.items(), key=lambda item: -item[1])):
+        x, quarter = across(value), Histogram.width / 4
+        anchor = "start" if x < quarter else "end" if x > 3 * quarter else "middle"
+        brief = name if len(name) <= _MAX_LABEL else name[: _MAX_LABEL - 1] + "…"
+        label = brief if unit else f"{brief} {value:.3f}"
+        marks.append(ThresholdMark(x, 15 - _LABEL_HEIGHT * place, anchor, label))
     found = (
         f"{axis.capitalize()}s of {len(values)} images from {min(values):.3f} to {max(values):.3f}"
     )
     description = ", ".join([found, *(mark.label for mark in marks)])
     edges = _edges(low, high, list(marked.values()))
-    return Histogram(_bars(scores, edges), marks, low, high, description, axis, unit)
+    bars = _bars(scores, edges, across(edges))
+    return Histogram(bars, marks, low, high, description, axis, unit)
 
 
-def _bars(scores: Sequence[tuple[float, bool | None]], edges: NDArray[np.float64]) -> list[Bar]:
-    counts = {kind: np.zeros(_BARS) for kind in ("below", "above")}
-    for score, anomalous in scores:
-        index = min(max(int(np.searchsorted(edges, score)) - 1, 0), _BARS - 1)
-        counts["above" if anomalous else "below"][index] += 1
-    unit = (Histogram.bottom - 2 * _LABEL_HEIGHT) / np.add(counts["below"], counts["above"]).max()
-    places = [_across(edge, edges[0], edges[-1]) for edge in edges]
+def _bars(
+    scores: Sequence[tuple[float, bool | None]],
+    edges: NDArray[np.float64],
+    places: NDArray[np.float64],
+) -> list[Bar]:
+    """Stacked, the good images below; `places` is where the edges are drawn."""
+    values = np.array([score for score, _ in scores])
+    index = np.clip(np.searchsorted(edges, values) - 1, 0, _BARS - 1)
+    above = np.array([bool(anomalous) for _, anomalous in scores])
+    counts = {
+        kind: np.bincount(index[chosen], minlength=_BARS)
+        for kind, chosen in (("below", ~above), ("above", above))
+    }
+    unit = (Histogram.bottom - 2 * _LABEL_HEIGHT) / np.bincount(index).max()
     bars = []
-    for index, (x, to) in enumerate(pairwise(places)):
+    for place, (x, to) in enumerate(pairwise(map(float, places))):
         y = float(Histogram.bottom)
         for kind, numbers in counts.items():
-            if numbers[index]:
-                height = max(float(numbers[index] * unit), 1.5)
+            if numbers[place]:
+                height = max(float(numbers[place] * unit), 1.5)
                 y -= height
                 bars.append(Bar(kind, x + 0.5, y, to - x - 1, height))
     return bars
@@ -190,25 +209,6 @@ def _edges(low: float, high: float, thresholds: Sequence[float]) -> NDArray[np.f
         return np.linspace(low, high, _BARS + 1)
     lower = np.linspace(low, middle, count, endpoint=False)
     return np.concatenate([lower, np.linspace(middle, high, _BARS - count + 1)])
-
-
-def _across(value: float, low: float, high: float) -> float:
-    return float(Histogram.left + (value - low) / (high - low) * (Histogram.right - Histogram.left))
-
-
-def _threshold_marks(
-    thresholds: Mapping[str, float], low: float, high: float, plain: bool
-) -> list[ThresholdMark]:
-    """The highest threshold first; each label stands above the one before."""
-    marks = []
-    quarter = Histogram.width / 4
-    for place, (name, value) in enumerate(sorted(thresholds.items(), key=lambda item: -item[1])):
-        x = _across(value, low, high)
-        anchor = "start" if x < quarter else "end" if x > 3 * quarter else "middle"
-        brief = name if len(name) <= _MAX_LABEL else name[: _MAX_LABEL - 1] + "…"
-        label = f"{brief} {value:.3f}" if plain else brief
-        marks.append(ThresholdMark(x, 15 - _LABEL_HEIGHT * place, anchor, label))
-    return marks
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:

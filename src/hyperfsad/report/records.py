@@ -112,43 +112,42 @@ def coco_json(read_records: Callable[[], Iterable[Record]]) -> Iterator[str]:
         "licenses": [],
         "categories": [{"id": 1, "name": "anomaly", "supercategory": "anomaly"}],
     }
-    yield json.dumps(head)[:-1] + ', "images": ['
-    yield from _joined(_coco_images(read_records()))
-    yield '], "annotations": ['
-    yield from _joined(_coco_annotations(read_records()))
-    yield "]}\n"
-
-
-def _coco_images(records: Iterable[Record]) -> Iterator[Record]:
-    for number, record in enumerate(records, start=1):
-        if record["error"] is None:
-            width, height = record["size"]
-            yield {"id": number, "file_name": record["image"], "width": width, "height": height}
-
-
-def _coco_annotations(records: Iterable[Record]) -> Iterator[Record]:
+    images = (
+        {
+            "id": number,
+            "file_name": record["image"],
+            "width": record["size"][0],
+            "height": record["size"][1],
+        }
+        for number, record in enumerate(read_records(), start=1)
+        if record["error"] is None
+    )
     regions = (
-        (image, region)
-        for image, record in enumerate(records, start=1)
+        (number, region)
+        for number, record in enumerate(read_records(), start=1)
         for region in record["regions"]
     )
-    for number, (image, region) in enumerate(regions, start=1):
-        yield {
+    annotations = (
+        {
             "id": number,
             "image_id": image,
             "category_id": 1,
             "bbox": region["bbox"],
-            "segmentation": [[value for point in region["polygon"] for value in point]],
+            "segmentation": [list(itertools.chain(*region["polygon"]))],
             "area": region["area"],
             "iscrowd": 0,
             "score": region["score"],
             "kind": region["kind"],
         }
-
-
-def _joined(objects: Iterable[Record]) -> Iterator[str]:
-    for index, value in enumerate(objects):
-        yield ("\n" if index == 0 else ",\n") + json.dumps(value, ensure_ascii=False)
+        for number, (image, region) in enumerate(regions, start=1)
+    )
+    yield json.dumps(head)[:-1]
+    for name, objects in (("images", images), ("annotations", annotations)):
+        yield f', "{name}": ['
+        for index, value in enumerate(objects):
+            yield (",\n" if index else "\n") + json.dumps(value, ensure_ascii=False)
+        yield "]"
+    yield "}\n"
 
 
 def csv_table(columns: Sequence[str], rows: Iterable[Record]) -> Iterator[str]:
