@@ -203,7 +203,7 @@ def test_detect_names_known_and_unknown_products(
     assert [row["product"] for row in rows] == ["Ölring <b> 1", "bolt", ""]
     printed = capsys.readouterr().out
     assert "0.png  (Ölring <b> 1)" in printed
-    assert "1 image fits no product" in printed
+    assert "(unknown_product): 1" in printed
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "fit no product" in page
     assert "Thresholds of 2 products" in page

@@ -73,7 +73,7 @@ def test_extend_and_calibrate_one_of_several_products(
     for seed in (3, 4, 5):
         product_picture(5 if seed == 5 else 1, seed).save(tmp_path / f"{seed}.png")
     one, two, nut = (tmp_path / f"{seed}.png" for seed in (3, 4, 5))
-    assert refusal("extend", products, one) == "product-needed"
+    assert refusal("extend", products, one) == "product-unnamed"
     assert command("extend", products, one, "--product", "bolt") == DONE
     assert refusal("extend", products, one, "--product", "bolt") == "nothing-new-learnt"
     assert command("extend", products, two, "--product", "bolt") == DONE

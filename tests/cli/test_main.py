@@ -73,8 +73,8 @@ def test_what_cannot_be_parsed_is_one_sentence_and_exit_1(
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("fit -o x.hfsad", "good-parts-or-categories"),
-        ("fit {photos} --categories {photos} -o x.hfsad", "good-parts-or-categories"),
+        ("fit -o x.hfsad", "either-or"),
+        ("fit {photos} --categories {photos} -o x.hfsad", "either-or"),
         ("fit {empty} -o x.hfsad", "no-images"),
         ("fit {nowhere} -o x.hfsad", "no-images"),
         ("fit {photos} -o x.hfsad --backbone resnet", "encoder-unknown"),
@@ -87,10 +87,10 @@ def test_what_cannot_be_parsed_is_one_sentence_and_exit_1(
         ("detect {photos} --detector {part} --lambda 1", "setting-fixed"),
         ("detect {photos} --detector {part} --false-alarm-rate 0.1", "detector-has-threshold"),
         ("detect {photos} --detector {part} --calibrate {photos}", "detector-has-threshold"),
-        ("detect --normal {photos} {photos}", "images-after-normal"),
+        ("detect --normal {photos} {photos}", "no-image-named"),
         ("detect {photos} --detector {part} --workers 2", "cluster-option"),
         ("detect {photos} --detector {part} --threads 0", "threads-range"),
-        ("calibrate {part} --threshold 1 --false-alarm-rate 0.1", "threshold-or-good-parts"),
+        ("calibrate {part} --threshold 1 --false-alarm-rate 0.1", "either-or"),
         ("info {photo}", "file-damaged"),
         ("encoders fetch resnet", "encoder-not-listed"),
         ("explain {photo} --detector {part} --at 999,1", "place-outside"),
@@ -113,7 +113,7 @@ def test_a_wrong_command_is_refused_and_changes_nothing(
 def test_a_refusal_is_one_sentence_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "-o", "x.hfsad"]) == NOTHING
     streams = capsys.readouterr()
-    assert streams.err.startswith("hyperfsad: Give either images of good parts, or --categories")
+    assert streams.err.startswith("hyperfsad: Give either GOOD or --categories.")
     assert streams.err.count("\n") == 1
     assert streams.out == ""
 

@@ -8,6 +8,7 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli import main
+from tests.cli.running import refusal
 from tests.quality.blending import blended
 
 
@@ -114,16 +115,12 @@ def test_drift_over_results(
     results = str(after / "results.jsonl")
     assert main(["drift", results, results, str(after), "--calibration", str(before)]) == 0
     assert "normal has" in capsys.readouterr().out.lower()
-    assert main(["drift", results, "--calibration", str(good), "--detector", str(fitted)]) == 1
-    assert "images for both" in capsys.readouterr().err
+    use = ("--detector", fitted)
+    assert refusal("drift", results, "--calibration", good, *use) == "results-or-images"
     (after / "results.jsonl").write_text('{"image": "x"}\n', encoding="utf-8")
-    assert main(["drift", str(after), "--calibration", str(before)]) == 1
-    assert "Line 1 of" in capsys.readouterr().err
+    assert refusal("drift", after, "--calibration", before) == "record-damaged"
     assert main(["drift", str(tmp_path / "no.jsonl"), "--calibration", str(before)]) == 1
 
 
-def test_a_detector_of_several_products_is_refused(
-    products: Path, mixed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["lab", "stability", str(mixed), "--detector", str(products)]) == 1
-    assert "holds several products" in capsys.readouterr().err
+def test_a_detector_of_several_products_is_refused(products: Path, mixed: Path) -> None:
+    assert refusal("lab", "stability", mixed, "--detector", products) == "file-holds-products"

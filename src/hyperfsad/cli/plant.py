@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,17 @@ from ..errors import UsageError
 from ..wording import count
 from . import arguments
 from .arguments import add_options, chosen
-from .console import DONE, INTERRUPTED, exit_code, printable, say
+from .console import DONE, INTERRUPTED, VERDICTS, exit_code, printable, say
 from .detectors import given_settings, saved_detector
 
 if TYPE_CHECKING:
     from ..watch.watcher import Watcher
     from ..watch.webhook import Webhook
+
+
+STATION_PACKAGES = (
+    *("alembic", "fastapi", "prometheus_client", "python_multipart", "sqlalchemy", "uvicorn"),
+)
 
 
 def add_watch(command: argparse.ArgumentParser) -> None:
@@ -78,26 +84,23 @@ def watch(options: argparse.Namespace) -> int:
         for result in run:
             judged += 1
             failed += result.error is not None
-            if not options.quiet:
-                name = os.path.relpath(result.image, watcher.folder)
-                print(printable(f"{_row(watcher.record)}  {name}"), flush=True)
             if result.error is not None:
                 say(f"hyperfsad: {result.error}")
+            if not options.quiet:
+                time = datetime.now().strftime("%Y-%m-%d %H:%M:%S")
+                score, verdict = f"{result.score:7.3f}", VERDICTS[result.anomalous]
+                if result.anomalous:
+                    verdict = verdict.upper()
+                elif result.error is not None:
+                    score, verdict = f"{'–':>7}", "unreadable"
+                name = os.path.relpath(result.image, watcher.folder)
+                print(printable(f"{time}  {score}  {verdict:10}  {name}"), flush=True)
     stopped = "; stopped" if signals else ""
     results = Path(options.output) / "results.jsonl"
     say(f"{count(judged, 'image')} judged, {failed} failed{stopped}; see {results}")
     if signal.SIGINT in signals:
         return INTERRUPTED
     return exit_code(not failed, judged - failed) if judged and not signals else DONE
-
-
-def _row(record: dict[str, Any]) -> str:
-    """The local time, the score and the verdict."""
-    time = datetime.fromisoformat(record["time"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    if record["error"] is not None:
-        return f"{time}        –  {'unreadable':10}"
-    verdict = {True: "ANOMALOUS", False: "good", None: "–"}[record["anomalous"]]
-    return f"{time}  {record['score']:7.3f}  {verdict:10}"
 
 
 def _webhook(options: argparse.Namespace) -> "Webhook | None":
@@ -178,15 +181,9 @@ def add_serve(command: argparse.ArgumentParser) -> None:
 
 def serve(options: argparse.Namespace) -> int:
     """Runs the station, or copies its store."""
-    try:
-        import alembic  # noqa: F401
-        import fastapi  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import python_multipart  # noqa: F401
-        import sqlalchemy  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UsageError("serve-packages", package=error.name) from error
+    for package in STATION_PACKAGES:
+        if find_spec(package) is None:
+            raise UsageError("serve-packages", package=package)
     if options.backup:
         return _backup(options)
     from ..detector.settings import Settings

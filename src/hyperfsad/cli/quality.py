@@ -95,8 +95,6 @@ def evaluate(options: argparse.Namespace) -> int:
     """Judges known parts, prints the figures and writes the page."""
     if len(options.tree) > 1:
         raise UsageError("one-tree", given=len(options.tree))
-    if bool(options.tree) == bool(options.good or options.bad):
-        raise UsageError("test-set-choice")
     detector = saved_detector(options)
     from ..quality.evaluate import evaluate as run
     from ..quality.evaluation_page import EVALUATION_PAGE, evaluation_text, save_evaluation

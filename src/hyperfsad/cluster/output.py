@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from ..report.records import Record, make_record, severity
-from ..results.result import AnomalyResult
+from ..results.result import FAST, AnomalyResult
 from .storage import StorageFolder
 
 PARTS_FOLDER = "results"
@@ -105,6 +105,8 @@ class Totals:
     failed: int = 0
     foreign: int = 0
     unknown_product: int = 0
+    fast: int = 0
+    """Those with a verdict of 8-bit pre-screening alone."""
     worst: list[Record] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
@@ -123,7 +125,8 @@ class Totals:
             found.anomalous += record["anomalous"] is True
             found.foreign += record["foreign"] is True
             found.unknown_product += record["unknown_product"] is True
-            found.worst.append({**record, "regions": len(record["regions"] or ())})
+            found.fast += record["judged_by"] == FAST
+            found.worst.append({**record, "regions": None})
         return cls().add(found)
 
     def add(self, other: "Totals") -> "Totals":

@@ -16,13 +16,9 @@ TEMPORARY_ENDINGS = (".tmp", ".part", ".partial", "~")
 
 
 def is_picture(name: str) -> bool:
-    """Whether a file of this name is a picture, and not hidden."""
-    return has_image_suffix(name) and not name.startswith(".")
-
-
-def is_temporary(name: str) -> bool:
-    """Whether a picture of this name is still being written."""
-    return name.startswith("~") or os.path.splitext(name)[0].lower().endswith(TEMPORARY_ENDINGS)
+    """Whether a file of this name is a picture: not hidden, and not still being written."""
+    temporary = os.path.splitext(name)[0].lower().endswith(TEMPORARY_ENDINGS)
+    return has_image_suffix(name) and not name.startswith((".", "~")) and not temporary
 
 
 @dataclass
@@ -30,8 +26,6 @@ class FolderScan:
     """What one scan of a folder found."""
 
     files: dict[str, FileStamp] = field(default_factory=dict)
-    temporary: list[str] = field(default_factory=list)
-    """Pictures with temporary names."""
     unreadable: dict[str, str] = field(default_factory=dict)
     """Folders that could not be opened, and why."""
 
@@ -46,10 +40,8 @@ def scan_folder(folder: str, exclude: str) -> FolderScan:
 
     for parent, name in walk(folder, refuse, exclude):
         path = os.path.join(parent, name)
-        if is_picture(name) and is_temporary(name):
-            scan.temporary.append(path)
         # the listing's own stamp may be old on Windows
-        elif is_picture(name) and (stamp := stamp_of(path)) is not None:
+        if is_picture(name) and (stamp := stamp_of(path)) is not None:
             scan.files[path] = stamp
     return scan
 
@@ -76,14 +68,13 @@ class IncomingFiles:
 
     def update(self, files: Mapping[str, FileStamp], now: float) -> None:
         """Takes all files that are not done yet; forgets all others."""
-        current = {}
+        before, self._files = self._files, {}
         for path, stamp in files.items():
-            file = self._files.get(path)
+            file = before.get(path)
             if file is None or file.stamp != stamp:
                 arrived = now if file is None else file.arrived
                 file = _Incoming(stamp, arrived, now, now + self.settle)
-            current[path] = file
-        self._files = current
+            self._files[path] = file
 
     def ready(self, now: float) -> list[tuple[str, FileStamp]]:
         """Files that have not changed for the settle time, the oldest first."""
@@ -97,12 +88,12 @@ class IncomingFiles:
         file.next_try = min(now + max(self.settle, (now - file.unchanged_since) / 2), end)
         return now < end
 
-    def still_changing(self, now: float, seconds: float) -> set[str]:
-        """Files that arrived at least `seconds` ago and never stopped changing."""
+    def still_changing(self, now: float) -> set[str]:
+        """Files that never stopped changing, though their time is up."""
         return {
             path
             for path, file in self._files.items()
-            if now - file.arrived >= seconds
+            if now - file.arrived >= self.patience
             and file.arrived < file.unchanged_since
             and now - file.unchanged_since <= self.settle
         }

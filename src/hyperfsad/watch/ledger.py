@@ -45,8 +45,6 @@ class Ledger:
         self.folder, self.path = folder, folder / WATCH_RESULTS
         self.count = 0
         """Records in the file."""
-        self.detector: str | None = None
-        """The detector of the last record."""
         self.end = 0
         """Size of the file in bytes."""
         self._notify, self._wait = notify, wait
@@ -104,7 +102,6 @@ class Ledger:
     def _counted(self, record: Record) -> int:
         """The digest of a record, which is now one of those in the file."""
         self.count += 1
-        self.detector = record.get("detector")
         return _digest_of(record)
 
     def _refuse_foreign_results(self) -> None:
@@ -116,8 +113,9 @@ class Ledger:
 
     def _repair(self) -> None:
         """Completes or moves aside a last record that has no line end."""
-        rest = _last_without_end(self.path)
-        if not rest:
+        with self.path.open("rb") as file:
+            rest = b"".join(deque(file, maxlen=1))
+        if not rest or rest.endswith(b"\n"):
             return
         try:
             complete = isinstance(json.loads(rest), dict)
@@ -173,10 +171,3 @@ def _digest(image: str, stamp: FileStamp) -> int:
     name = os.path.normcase(image).encode("utf-8", errors="surrogatepass")
     text = f"{stamp[0]} {stamp[1]} ".encode() + name
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-
-
-def _last_without_end(path: Path) -> bytes:
-    """The bytes after the last line end."""
-    with path.open("rb") as file:
-        last = b"".join(deque(file, maxlen=1))
-    return b"" if last.endswith(b"\n") else last

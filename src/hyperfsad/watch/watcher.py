@@ -21,8 +21,6 @@ from .outbox import LAST_DELIVERIES, Outbox
 from .webhook import Webhook
 
 INTERVAL, SETTLE, SETTLED_PATIENCE = 0.5, 1.0, 10.0
-STUCK = 60.0
-"""Seconds after which a file that never stops changing is reported."""
 _NAP = 0.1
 """Seconds until `stop` is noticed."""
 
@@ -88,10 +86,14 @@ class Watcher:
         self._incoming = IncomingFiles(settle, patience)
         self._done: dict[str, FileStamp] = {}
         self._unreadable: dict[str, str] = {}
-        self._temporary: dict[str, float] = {}
-        self._reported: set[str] = set()
         self._identity = detector.identity()[:12]
-        self._check_settings()
+        real, out = os.path.realpath(self.folder), os.path.realpath(self.output)
+        if real == out or out in map(str, Path(real).parents):
+            raise UsageError("watch-inside-output", folder=self.folder, output=self.output)
+        if os.path.isfile(self.folder):
+            raise UsageError("watch-file", path=self.folder)
+        if webhook is not None and "anomalous" in webhook.on and detector.threshold_ is None:
+            raise UsageError("webhook-no-threshold")
 
     def stop(self) -> None:
         """Ends `run` after the current image; safe in signal handlers and threads."""
@@ -104,54 +106,47 @@ class Watcher:
         with Ledger(self.output, self.notify, wait=self.wait) as ledger:
             facts = {"folder": self.folder, "done": ledger.count, "results": ledger.path}
             self.notify(Notice("watch-started", **facts))
-            if ledger.detector not in (None, self._identity):
-                change = {"before": ledger.detector, "now": self._identity}
-                self.notify(Notice("watch-other-detector", **change))
             self.detector.encoder_  # noqa: B018 (missing weights fail now, not at an image)
-            outbox = None
-            if self.webhook is not None:
-                outbox = Outbox(self.webhook, ledger.path, ledger.end, self.notify).start()
+            if self.webhook is None:
+                yield from self._rounds(ledger, once)
+                return
+            outbox = Outbox(self.webhook, ledger.path, ledger.end, self.notify).start()
             grace = 0.0  # after an error or a second Ctrl-C
             try:
-                yield from self._rounds(ledger, outbox, once)
+                for result in self._rounds(ledger, once):
+                    outbox.publish(ledger.end)
+                    yield result
                 grace = LAST_DELIVERIES
             except GeneratorExit:
                 grace = LAST_DELIVERIES
                 raise
             finally:
-                left = outbox.close(grace) if outbox is not None else 0
-                if left:
+                if left := outbox.close(grace):
                     self.notify(Notice("webhook-undelivered", number=left))
 
-    def _check_settings(self) -> None:
-        real, out = os.path.realpath(self.folder), os.path.realpath(self.output)
-        if real == out or out in map(str, Path(real).parents):
-            raise UsageError("watch-inside-output", folder=self.folder, output=self.output)
-        if os.path.isfile(self.folder):
-            raise UsageError("watch-file", path=self.folder)
-        wanted = self.webhook.on if self.webhook else ()
-        if "anomalous" in wanted and self.detector.threshold_ is None:
-            raise UsageError("webhook-no-threshold")
-
-    def _rounds(
-        self, ledger: Ledger, outbox: Outbox | None, once: bool
-    ) -> Generator[AnomalyResult, None, None]:
+    def _rounds(self, ledger: Ledger, once: bool) -> Generator[AnomalyResult, None, None]:
         wanted: set[str] | None = None
         skipping = self.new_only
         while not self.stopping:
             began = time.monotonic()
             scan = self._scan()
-            if once and self.folder in scan.unreadable:
-                why = scan.unreadable[self.folder]
-                raise UsageError("watch-folder-closed", folder=self.folder, why=why)
-            if skipping and self.folder not in scan.unreadable:
+            why = scan.unreadable.get(self.folder)
+            if once and why is not None:
+                raise UsageError("folder-unreadable", folder=self.folder, reason=why)
+            if skipping and why is None:
                 ledger.skip(scan.files)
                 skipping = False
-            self._update(scan, ledger, began)
-            self._report_stuck_files(scan, began, 0.0 if once else STUCK)
+            # only what the folder holds now; the ledger knows all
+            self._done = {
+                path: stamp
+                for path, stamp in scan.files.items()
+                if self._done.get(path) == stamp or ledger.is_done(path, stamp)
+            }
+            new = {path: at for path, at in scan.files.items() if path not in self._done}
+            self._incoming.update(new, began)
             cost = time.monotonic() - began
             if wanted is None:
-                wanted = {path for path in scan.files if path in self._incoming}
+                wanted = set(new)
             for path, stamp in self._incoming.ready(time.monotonic()):
                 if self.stopping:
                     return
@@ -159,13 +154,18 @@ class Watcher:
                     continue
                 result = self._inspect(path, stamp, ledger)
                 if result is not None:
-                    if outbox is not None:
-                        outbox.publish(ledger.end)
                     yield result
-            if once and not self._must_wait(wanted, time.monotonic()):
-                return
+            if once:
+                endless = wanted & self._incoming.still_changing(time.monotonic())
+                for path in sorted(endless):
+                    self.notify(Notice("watch-left-for-next", image=path))
+                wanted -= endless
+                if not any(path in self._incoming for path in wanted):
+                    return
             # a large folder on a slow share is scanned less often
-            self._sleep(max(self.interval, 4 * cost))
+            end = time.monotonic() + max(self.interval, 4 * cost)
+            while not self.stopping and (left := end - time.monotonic()) > 0:
+                time.sleep(min(left, _NAP))
 
     def _scan(self) -> FolderScan:
         scan = scan_folder(self.folder, os.fspath(self.output))
@@ -177,27 +177,6 @@ class Watcher:
                 self.notify(Notice("watch-folder-back", folder=folder))
         self._unreadable = scan.unreadable
         return scan
-
-    def _update(self, scan: FolderScan, ledger: Ledger, now: float) -> None:
-        done: dict[str, FileStamp] = {}
-        new: dict[str, FileStamp] = {}
-        for path, stamp in scan.files.items():
-            known = self._done.get(path) == stamp or ledger.is_done(path, stamp)
-            (done if known else new)[path] = stamp
-        self._done = done  # only what the folder holds now; the ledger knows all
-        self._incoming.update(new, now)
-
-    def _report_stuck_files(self, scan: FolderScan, now: float, after: float) -> None:
-        """Files that are never inspected: with temporary names, or never finished."""
-        self._temporary = {path: self._temporary.get(path, now) for path in scan.temporary}
-        temporary = {path for path, first in self._temporary.items() if now - first >= after}
-        for path in sorted(temporary - self._reported)[:3]:
-            self.notify(Notice("watch-temporary-name", image=path))
-        changing = self._incoming.still_changing(now, STUCK)
-        for path in sorted(changing - self._reported):
-            settle = self._incoming.settle
-            self.notify(Notice("watch-never-settles", image=path, seconds=settle))
-        self._reported = changing | temporary
 
     def _inspect(self, path: str, stamp: FileStamp, ledger: Ledger) -> AnomalyResult | None:
         """The result of a complete picture, after its record is written; None if it must wait."""
@@ -216,7 +195,11 @@ class Watcher:
             again = self._incoming.retry_later(path, time.monotonic())
             if again or not self._is_unchanged(path, stamp):
                 return None
-            result = AnomalyResult.failed(path, str(_as_image_error(error, path)))
+            if isinstance(error, MemoryError):
+                error = ImageError("image-memory", name=path)
+            elif isinstance(error, OSError):
+                error = ImageError("image-unreadable", name=path, reason=reason(error))
+            result = AnomalyResult.failed(path, str(error))
         if self._persist is not None:
             self._persist(result, stamp)
         # a folder for each day; one would fill with millions
@@ -236,19 +219,6 @@ class Watcher:
             self.notify(Notice("watch-vanished", image=path))
         return current == stamp
 
-    def _must_wait(self, wanted: set[str], now: float) -> bool:
-        """Whether some of the wanted files are not done yet; those that never end are dropped."""
-        endless = wanted & self._incoming.still_changing(now, self._incoming.patience)
-        for path in sorted(endless):
-            self.notify(Notice("watch-left-for-next", image=path))
-        wanted -= endless
-        return any(path in self._incoming for path in wanted)
-
-    def _sleep(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while not self.stopping and (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, _NAP))
-
 
 def watch(
     detector: WatchDetector,
@@ -260,14 +230,6 @@ def watch(
 ) -> Generator[AnomalyResult, None, None]:
     """The results of new pictures in a folder, one by one; `options` are those of `Watcher`."""
     return Watcher(detector, folder, output, **options).run(once)
-
-
-def _as_image_error(error: ImageError | OSError | MemoryError, path: str) -> ImageError:
-    if isinstance(error, ImageError):
-        return error
-    if isinstance(error, MemoryError):
-        return ImageError("watch-image-memory", image=path)
-    return ImageError("watch-image-unreadable", image=path, why=reason(error))
 
 
 def _day(stamp: FileStamp) -> str:

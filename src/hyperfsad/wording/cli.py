@@ -3,17 +3,13 @@
 from . import Sentences
 
 CLI_SENTENCES: Sentences = {
+    "either-or": "Give either {first} or {second}.",
     "memory-short": "This machine does not have enough memory; try a smaller {option[resolution]}"
     " or {option[batch_size]}.",
     "no-image-named": "No image to inspect was given; images come before {option[normal]}.",
-    "images-after-normal": "No image to inspect was named; put the images before {option[normal]}.",
     "detector-has-threshold": "A saved detector has its own threshold; change it with `hyperfsad"
     " calibrate {path}`.",
-    "detector-or-normal": "Give {option[detector]} with a saved detector, or {option[normal]} with"
-    " good parts.",
     "setting-fixed": "{name} is fixed in a saved detector; fit a new one to change it.",
-    "good-parts-or-categories": "Give either images of good parts, or {option[categories]} with a"
-    " folder that holds one folder of good parts for each product.",
     "categories-calibrate-one-folder": "With {option[categories]}, {option[calibrate]} takes one"
     " folder of folders as well.",
     "categories-differ": "{folder} holds good parts of {products}, but {categories} does not; both"
@@ -21,10 +17,6 @@ CLI_SENTENCES: Sentences = {
     "nothing-new-learnt": "The detector has already learnt all of these images, so nothing was"
     " changed.",
     "product-unknown": "The detector does not know the product {product}; it knows {products}.",
-    "product-needed": "{path} holds several products; say with {option[product]} which one to"
-    " change ({products}).",
-    "threshold-or-good-parts": "Give either {option[threshold]}, or good parts and"
-    " {option[false_alarm_rate]}.",
     "output-other-file": "{path} already exists and is not a detector file; choose another name.",
     "good-before-bad": "No good part was given; put good parts before {option[bad]}.",
     "one-tree": "Give one TREE, not {given}; to name parts, use {option[good]} and {option[bad]}.",
@@ -36,7 +28,7 @@ CLI_SENTENCES: Sentences = {
     " 'hyperfsad[serve]'.",
     "backup-with-database": "{option[backup]} copies a store with its own SQLite database; back up"
     " another database with its own tools (pg_dump), then copy the store's folder.",
-    "encoder-not-listed": "{name} is not one of {known}.",
+    "encoder-not-listed": "The encoder must be one of {known}, not {name}.",
     "dataset-without-root": "{option[dataset]} needs {option[root]}, the folder of the data set.",
     "cluster-option": "{name} needs {option[on]} ray.",
     "cluster-needs-file": "Workers on Ray load a saved detector: make one with `hyperfsad fit` and"

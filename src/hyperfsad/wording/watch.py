@@ -35,19 +35,10 @@ WATCH_SENTENCES: Sentences = {
     "watch-file": "{path} is a file; name the folder to watch.",
     "watch-inside-output": "{folder} is or lies in the output folder {output}, which is never"
     " watched; choose another {option[output]}.",
-    "watch-other-detector": "Earlier results come from another detector ({before}); they are kept,"
-    " and this one ({now}) inspects new images.",
-    "watch-folder-closed": "{folder} cannot be opened: {why}.",
     "watch-folder-lost": "{folder} cannot be opened ({why}); hyperfsad keeps trying.",
     "watch-folder-back": "{folder} is back.",
-    "watch-temporary-name": "{image} has a temporary name and is skipped; rename it to have it"
-    " inspected.",
-    "watch-never-settles": "{image} has been changing for a minute, never unchanged for"
-    " {seconds:g} seconds ({option[settle]}), so it cannot be inspected.",
     "watch-vanished": "{image} vanished before it was inspected.",
     "watch-left-for-next": "{image} is still being written; the next run will inspect it.",
-    "watch-image-memory": "{image} cannot be read: it does not fit into memory.",
-    "watch-image-unreadable": "{image} cannot be read: {why}.",
     "watch-results-changed": "Another program changed {path} while it was in use; start again.",
     "watch-results-foreign": "{folder} holds the results of another command; choose another"
     " {option[output]} for watching.",

@@ -213,7 +213,7 @@ def test_two_never_write_to_one_folder(
     before = contents(done)
     with held_elsewhere(FOLDER, done):
         assert reproduce(home / "suite.json", done) == 1
-    assert "is at work in" in capsys.readouterr().err
+    assert "is writing to" in capsys.readouterr().err
     assert contents(done) == before
 
 
