@@ -1,8 +1,7 @@
 """What a run writes: the results of each chunk as one Parquet file, and the totals."""
 
 import io
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
@@ -85,12 +84,6 @@ def as_unicode(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return value.encode("utf-8", errors="backslashreplace").decode()
-
-
-def named_files(rows: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The heat maps and maps that rows name; never files elsewhere."""
-    named = {row[kind] for row in rows for kind in ("heatmap", "map") if row.get(kind)}
-    return {name for name in named if os.path.dirname(name) in ("heatmaps", "maps")}
 
 
 @dataclass

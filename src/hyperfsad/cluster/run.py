@@ -12,8 +12,9 @@ from typing import Any
 from ..disk.files import encoded, locked_folder
 from ..errors import HyperfsadError, UsageError, first_line
 from ..messages import Notify, silent
+from ..report.folder import written_files
 from ..version import __version__
-from .output import PARTS_FOLDER, Totals, named_files, part_name, read_part
+from .output import PARTS_FOLDER, Totals, part_name, read_part
 from .session import OBJECT_STORE_BYTES, Cluster, ray_session
 from .sources import Chunk, ImageLister, chunks
 from .storage import StorageFolder, is_local, read_files
@@ -134,7 +135,7 @@ def _remove_stale(output: StorageFolder, parts: set[str], stale: set[str]) -> No
     gone = [n for n in output.names(PARTS_FOLDER) if n not in parts and n.startswith(start)]
 
     def named(part: str) -> set[str]:
-        return named_files(read_part(output, part)[1].values())
+        return written_files(read_part(output, part)[1].values())
 
     stale = stale.union(*map(named, gone))
     if stale:

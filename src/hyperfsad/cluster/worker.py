@@ -12,10 +12,10 @@ from ..detector.pipeline import BackgroundWriter
 from ..disk.files import stamp_of
 from ..errors import HyperfsadError, ImageError, first_line, reason
 from ..images.loading import LoadedImage, batched, read_image
-from ..report.folder import file_name, files_of
+from ..report.folder import file_name, write_files, written_files
 from ..report.records import Record, make_record
 from ..results.result import AnomalyResult
-from .output import STAMP, Totals, as_unicode, named_files, part_content, part_name, read_part
+from .output import STAMP, Totals, as_unicode, part_content, part_name, read_part
 from .sources import Chunk, ImageRef
 from .storage import StorageFolder, fetch_files, is_local, read_files
 
@@ -117,7 +117,7 @@ class Inspector:
             records |= self._scored([name for name in names if name not in records])
             ordered = [records[name] for name in names]
             self._output.write(part, part_content(ordered, stamps, self._run))
-        stale = named_files(earlier.values()) - named_files(records.values())
+        stale = written_files(earlier.values()) - written_files(records.values())
         return Totals.of(records.values(), done_before), frozenset(stale)
 
     def _is_finished(self, row: Record) -> bool:
@@ -125,7 +125,7 @@ class Inspector:
         were written before the row was; asking for each would cost more than it tells."""
         if row["error"] is not None:
             return False
-        return not self._output.local or all(map(self._output.exists, named_files([row])))
+        return not self._output.local or all(map(self._output.exists, written_files([row])))
 
     def _scored(self, names: Sequence[str]) -> dict[str, Record]:
         records: dict[str, Record] = {}
@@ -134,11 +134,8 @@ class Inspector:
         def add(result: AnomalyResult) -> None:
             drawn = self.job.heatmaps and result.error is None
             picture = result.shown() if drawn else None
-            written: dict[str, str | None] = {"heatmap": None, "map": None}
             name = file_name(result.image)
-            for kind, path, content in files_of(result, name, picture, self.job.maps):
-                self._output.write(path, content)
-                written[kind] = path
+            written = write_files(result, name, picture, self.job.maps, self._output.write)
             records[result.image] = make_record(result, written)
 
         with BackgroundWriter(add) as writer:

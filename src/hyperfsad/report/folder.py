@@ -9,7 +9,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,6 +44,8 @@ RESULT_FILES = (RECORDS_FILE, "results.csv", "regions.csv", "coco.json", "report
 
 Entry: TypeAlias = dict[str, Any]
 """The stamp of an image's file, its record, and its small pictures."""
+WriteFile: TypeAlias = Callable[[str, memoryview], None]
+"""Takes a path in the output folder and the content."""
 
 
 class OutputFolder:
@@ -94,10 +96,10 @@ class OutputFolder:
         if "stamp" in next(read_objects(results), {}):
             # they say which images are done, so they are never replaced
             raise UsageError("output-of-watch", folder=self.folder)
-        self._stale = _written_files(read_objects(results))
+        self._stale = written_files(read_objects(results))
         if earlier is not None:
             entries = read_objects(earlier)
-            self._stale |= _written_files(entry.get("record", {}) for entry in entries)
+            self._stale |= written_files(entry.get("record", {}) for entry in entries)
         unfinished = (self.folder / JOURNAL).exists()
         self._journal.start(earlier if resume else None, self._is_finished)
         replaced = [name for name in RESULT_FILES if (self.folder / name).exists()]
@@ -121,7 +123,8 @@ class OutputFolder:
         """Writes the pictures of one result and notes its record."""
         drawn = self._heatmaps and result.error is None
         picture = result.shown() if drawn else None
-        written = write_files(self.folder, result, file_name(result.image), picture, self._maps)
+        name = file_name(result.image)
+        written = write_files(result, name, picture, self._maps, into_folder(self.folder))
         entry: Entry = {"stamp": stamp_of(result.image), "record": make_record(result, written)}
         if picture is not None:
             overlay = map_overlay(result.anomaly_map, result.scale)
@@ -141,7 +144,7 @@ class OutputFolder:
         lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records())
         write_page(self.folder / RECORDS_FILE, lines)
         write_page(self.folder / "results.csv", results_csv(records()))
-        stale = self._stale - _written_files(brief)
+        stale = self._stale - written_files(brief)
         if any(record["map_threshold"] is not None for record in brief):
             write_page(self.folder / "regions.csv", regions_csv(records()))
             write_page(self.folder / "coco.json", coco_json(records))
@@ -157,7 +160,7 @@ class OutputFolder:
 
     def _is_finished(self, entry: Entry) -> bool:
         record = entry["record"]
-        files = _written_files([record])
+        files = written_files([record])
         return record["error"] is None and all((self.folder / name).exists() for name in files)
 
 
@@ -222,31 +225,32 @@ class Journal:
             self._end += append_object(self._file, entry)
 
 
+def into_folder(folder: Path) -> WriteFile:
+    """Writes files below a folder."""
+    return lambda path, content: write_file(folder / path, content, parents=True)
+
+
 def write_files(
-    folder: Path, result: AnomalyResult, name: str, picture: "Image.Image | None", maps: bool
+    result: AnomalyResult,
+    name: str,
+    picture: "Image.Image | None",
+    maps: bool,
+    write: WriteFile,
 ) -> dict[str, str | None]:
     """Writes the heat map, over `picture` where there is one, and the map; returns their paths."""
     written: dict[str, str | None] = {"heatmap": None, "map": None}
-    for kind, path, content in files_of(result, name, picture, maps):
-        write_file(folder / path, content, parents=True)
-        written[kind] = path
-    return written
-
-
-def files_of(
-    result: AnomalyResult, name: str, picture: "Image.Image | None", maps: bool
-) -> Iterator[tuple[str, str, memoryview]]:
-    """The files of a result: what the record calls each, its path in the folder, its content."""
     if picture is not None:
-        path = f"heatmaps/{name}.jpg"
-        yield "heatmap", path, picture_file(result.heat_map().draw(picture), path)
+        written["heatmap"] = path = f"heatmaps/{name}.jpg"
+        write(path, picture_file(result.heat_map().draw(picture), path))
     if maps and result.error is None:
         content = io.BytesIO()
         np.save(content, result.anomaly_map)
-        yield "map", f"maps/{name}.npy", content.getbuffer()
+        written["map"] = path = f"maps/{name}.npy"
+        write(path, content.getbuffer())
+    return written
 
 
-def _written_files(records: Iterable[Record]) -> set[str]:
+def written_files(records: Iterable[Mapping[str, Any]]) -> set[str]:
     """The files below heatmaps/ and maps/ that the records name."""
     names = {record.get(kind) for record in records for kind in ("heatmap", "map")}
     folders = ("heatmaps", "maps")

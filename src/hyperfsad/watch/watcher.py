@@ -12,7 +12,7 @@ from ..detector.protocols import Predictor
 from ..disk.files import FileStamp, stamp_of
 from ..errors import ImageError, UsageError, reason
 from ..messages import Notice, Notify, silent
-from ..report.folder import file_name, write_files
+from ..report.folder import file_name, into_folder, write_files
 from ..report.records import Record, make_record
 from ..results.result import AnomalyResult
 from .incoming import FolderScan, IncomingFiles, scan_folder
@@ -204,7 +204,7 @@ class Watcher:
             self._persist(result, stamp)
         # a folder for each day; one would fill with millions
         name = f"{_day(stamp)}/{file_name(result.image, f' {stamp[0]} {stamp[1]}')}"
-        files = write_files(self.output, result, name, picture, self.maps)
+        files = write_files(result, name, picture, self.maps, into_folder(self.output))
         moment = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         watched = {"time": moment, "stamp": list(stamp), "detector": self._identity}
         self.record = make_record(result, {**files, **watched})
