@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ import pytest
 from hyperfsad import HyperFSAD
 from hyperfsad.encoders import openvino as room
 from hyperfsad.encoders.runtime import (
+    CompileOptions,
     engine_in,
     import_openvino,
-    precision_hint,
     precision_in,
     precision_of,
     weights_in,
@@ -110,9 +111,14 @@ def test_what_suffers_most_is_not_quantised(eight: HyperFSAD) -> None:
 
 
 def test_the_rest_of_8_bits_is_half_precision_where_the_machine_has_it() -> None:
-    assert precision_hint("int8", ["FP32", "INT8", "BF16"]) == "bf16"
-    assert precision_hint("int8", ["FP32", "INT8"]) == "f32"
-    assert [precision_hint(one, ["FP32", "BF16"]) for one in ("f32", "bf16")] == ["f32", "bf16"]
+    def hint(precision: str, *available: str) -> object:
+        core = Mock(**{"get_property.return_value": list(available)})
+        CompileOptions(1, precision=precision).compile(core, None)
+        return core.compile_model.call_args.args[2]["INFERENCE_PRECISION_HINT"]
+
+    assert hint("int8", "FP32", "INT8", "BF16") == "bf16"
+    assert hint("int8", "FP32", "INT8") == "f32"
+    assert [hint(one, "FP32", "BF16") for one in ("f32", "bf16")] == ["f32", "bf16"]
 
 
 def test_the_file_holds_all_that_is_needed(

@@ -23,6 +23,8 @@ def test_auto_takes_openvino_on_the_cpu_alone() -> None:
     assert choose_engine("auto", CPU) == "openvino"
     assert choose_engine("auto", GPU) == "torch"
     assert choose_engine("torch", CPU) == "torch"
+    with raises(UsageError, "engine-with-device", engine="openvino", device="cuda"):
+        choose_engine("openvino", GPU)
 
 
 @pytest.mark.usefixtures("no_openvino")

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from hyperfsad.cli import main
 from hyperfsad.disk.files import file_sha256
-from hyperfsad.encoders import REGISTRY, EncoderSpec, runtime, weights
+from hyperfsad.encoders import REGISTRY, EncoderSpec, find_spec, runtime, weights
 from hyperfsad.encoders import verify as verifying
 from hyperfsad.encoders.encoder import load_encoder
 from hyperfsad.encoders.runtime import weight_files
@@ -242,7 +242,7 @@ def test_a_file_of_the_hub_has_the_hash_that_its_cache_names(cache: Path, tmp_pa
 
 def test_a_local_folder_is_the_user_s_own_to_change(cache: Path, tmp_path: Path) -> None:
     saved_model("dinov2", tmp_path / "model", depth=4)
-    spec = runtime.find_spec(str(tmp_path / "model"))
+    spec = find_spec(str(tmp_path / "model"))
     loaded(spec)
     flip(tmp_path / "model" / "model.safetensors", bit=1)
     loaded(spec)

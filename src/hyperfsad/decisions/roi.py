@@ -155,7 +155,7 @@ def _read_mask(source: ImageSource) -> tuple[LoadedImage, NDArray[np.uint8] | No
         raise UsageError("roi-unknown", given=source)
     try:
         if is_tensor(source):
-            source = array_of(source, "mask")
+            source = array_of(source)
         if isinstance(source, np.ndarray) and source.dtype == np.bool_:
             source = source.astype(np.uint8) * np.uint8(255)
         loaded = load_image(source, None if isinstance(source, str | os.PathLike) else "mask")

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,28 +17,22 @@ from ..errors import ConversionError, EncoderError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory
 from ..images.loading import PreparedImage as PreparedImage
 from ..messages import Notice, Notify, silent
-from . import folders, runtime, weights
+from . import folders, weights
 from .engines import TokenEngine, TokenModel, TorchEngine
 from .runtime import INT8, named_engine, precision_of
-from .specs import EncoderSettings, EncoderSpec
+from .specs import EncoderSettings, find_spec
 from .verify import require_intact
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from .quantisation import Quantised
 
 EMPTY = (255, 128, 0)
 """Grey values of pictures that show nothing."""
 
 
-def _work_alone() -> None:
-    """A forked process has none of its parent's threads, and torch would wait for them for ever."""
-    torch.set_num_threads(1)
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_work_alone)
+    # a forked process has none of its parent's threads, and torch would wait for them for ever
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 @dataclass(frozen=True)
@@ -188,22 +181,20 @@ def load_encoder(
 
 def torch_engine(settings: EncoderSettings, device: torch.device, notify: Notify) -> TorchEngine:
     """The model of `transformers` with its weights, ready to run or to be exported."""
-    spec = runtime.find_spec(settings.name)
+    spec = find_spec(settings.name)
     depth = settings.layers[-1]
     folder = weights.fetch(spec, notify=notify)
     try:
-        model = _intact_model(spec, folder, depth, notify)
+        require_intact(spec, folder, notify)
+        model = folders.load_model(folder, spec.family, depth)
     except EncoderError as error:
         if not weights.discard(spec, folder):
             raise
         notify(Notice("weights-again", error=error))
-        model = _intact_model(spec, weights.fetch(spec, notify=notify), depth, notify)
+        folder = weights.fetch(spec, notify=notify)
+        require_intact(spec, folder, notify)
+        model = folders.load_model(folder, spec.family, depth)
     return TorchEngine(TokenModel(model, spec.family, settings), device)
-
-
-def _intact_model(spec: EncoderSpec, folder: Path, depth: int, notify: Notify) -> "PreTrainedModel":
-    require_intact(spec, folder, notify)
-    return folders.load_model(folder, spec.family, depth)
 
 
 def choose_device(name: str) -> torch.device:
@@ -226,7 +217,8 @@ def choose_engine(name: str, device: torch.device) -> str:
     installed = importlib.util.find_spec("openvino") is not None
     if name == "auto":
         return "openvino" if installed and device.type == "cpu" else "torch"
-    assert name == "torch" or device.type == "cpu"  # which the settings of a detector see to
+    if name != "torch" and device.type != "cpu":
+        raise UsageError("engine-with-device", engine=name, device=str(device))
     if name != "torch" and not installed:
         extra = "int8" if precision_of(name) == INT8 else "openvino"
         raise UsageError("engine-not-installed", engine=name, extra=extra)

@@ -37,10 +37,8 @@ from .runtime import (
     GRAPH,
     NOTES,
     CompileOptions,
-    cached_folder,
     capabilities,
     engine_in,
-    find_spec,
     fingerprint_in,
     import_openvino,
     last_line,
@@ -48,7 +46,7 @@ from .runtime import (
     model_seal,
     read_model,
 )
-from .specs import EncoderSettings
+from .specs import EncoderSettings, find_spec
 
 MAX_DEVIATION = 3e-4
 """How far a token's entries may be from those of torch; half precision is worse than that."""
@@ -69,16 +67,14 @@ def load_engine(
     if precision != FULL and precision.upper() not in capabilities(core):
         # the CPU would compute in float32, under the name of another precision
         raise UsageError("precision-unsupported", precision=precision)
-    spec = find_spec(settings.name)
-    folder = cached_folder(spec) or weights.fetch(spec, notify=notify)
-    home = model_home(settings, folder, core)
+    home = model_home(settings, weights.fetch(find_spec(settings.name), notify=notify), core)
     how = CompileOptions(torch.get_num_threads(), parallel, precision)
     cached = read_model(core, home, how)
     if cached is not None:
         with contextlib.suppress(OSError):
             os.utime(home)  # unused models are removed after a while
-        own = fingerprint_in(cached.fingerprint, precision)
-        return OpenVINOEngine(cached.compiled, own, precision)
+        fingerprint, compiled = cached
+        return OpenVINOEngine(compiled, fingerprint_in(fingerprint, precision), precision)
     notify(Notice("openvino-preparing", encoder=os.path.basename(settings.name)))
     graph = convert(load_torch())
     core.set_property({"ENABLE_MMAP": False})  # or Windows would not rename what was read

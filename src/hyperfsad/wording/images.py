@@ -64,11 +64,6 @@ IMAGES_SENTENCES: Sentences = {
     "image-not-finite": "{name} contains NaN or infinity.",
     "array-shape": "{name} has the shape {shape}; expected (H, W) or (H, W, 3).",
     "array-type": "{name} has the type {type}; expected uint8, uint16 or float.",
-    "tensor-shape": "{name} has the shape {shape}; expected one image: (H, W), (C, H, W) or (H, W,"
-    " C).",
-    "tensor-channels": "{name} has the shape {shape}, and either end could be its channels; give"
-    " an array (H, W, C) instead.",
-    "tensor-type": "{name} has the type {type}; expected uint8, or float from 0 to 1.",
     "picture-suffix": "{name}: the name of a picture must end with .jpg or .png.",
     "folder-without-images": _folder_without_images,
     "files-ignored": _files_ignored,

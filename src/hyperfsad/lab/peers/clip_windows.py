@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
-from ...encoders import runtime, weights
+from ...encoders import find_spec, runtime, weights
 from ...encoders.encoder import Encoder
 from ...encoders.engines import model_fingerprint
 from ...encoders.folders import (
@@ -203,7 +203,7 @@ def can_read(spec: EncoderSpec) -> bool:
 def _load_windows(settings: WindowSettings, device: torch.device, notify: Notify) -> WindowEngine:
     import transformers
 
-    spec = runtime.find_spec(settings.name)
+    spec = find_spec(settings.name)
     require_text(spec)
     try:
         folder = weights.fetch(spec, notify=notify)
