@@ -1,5 +1,6 @@
 """Frozen encoders: a registry of specs, and what loads and runs them."""
 
-from .specs import ENGINES, REGISTRY, SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
+from .runtime import find_spec
+from .specs import ENGINES, REGISTRY, SUBSTITUTE, EncoderSettings, EncoderSpec
 
 __all__ = ["ENGINES", "REGISTRY", "SUBSTITUTE", "EncoderSettings", "EncoderSpec", "find_spec"]

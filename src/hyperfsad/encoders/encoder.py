@@ -19,8 +19,8 @@ from ..images.loading import PreparedImage as PreparedImage
 from ..messages import Notice, Notify, silent
 from . import folders, weights
 from .engines import TokenEngine, TokenModel, TorchEngine
-from .runtime import INT8, named_engine, precision_of
-from .specs import EncoderSettings, find_spec
+from .runtime import INT8, find_spec, named_engine, precision_of
+from .specs import EncoderSettings
 from .verify import require_intact
 
 if TYPE_CHECKING:

@@ -39,6 +39,7 @@ from .runtime import (
     CompileOptions,
     capabilities,
     engine_in,
+    find_spec,
     fingerprint_in,
     import_openvino,
     last_line,
@@ -46,7 +47,7 @@ from .runtime import (
     model_seal,
     read_model,
 )
-from .specs import EncoderSettings, find_spec
+from .specs import EncoderSettings
 
 MAX_DEVIATION = 3e-4
 """How far a token's entries may be from those of torch; half precision is worse than that."""

@@ -34,7 +34,7 @@ from ..errors import (
 )
 from ..version import __version__
 from . import folders
-from .specs import ENGINES, EncoderSettings, EncoderSpec, Hub, Source, Wheel, find_spec
+from .specs import ENGINES, REGISTRY, EncoderSettings, EncoderSpec, Hub, Source, Wheel
 
 FULL, HALF, INT8 = "f32", "bf16", "int8"
 _PREFIX = "openvino-"
@@ -176,6 +176,15 @@ def cache_root() -> Path:
 def weight_files(folder: Path) -> list[Path]:
     """The safetensors files of a folder."""
     return sorted(folder.glob("*.safetensors"))
+
+
+def find_spec(backbone: str) -> EncoderSpec:
+    """The entry of a registered name, or the spec of a local folder."""
+    if backbone in REGISTRY:
+        return REGISTRY[backbone]
+    if os.path.isdir(backbone):
+        return folders.read_spec(backbone)
+    raise UsageError("encoder-unknown", given=backbone, known=list(REGISTRY))
 
 
 def cached_folder(spec: EncoderSpec) -> Path | None:

@@ -1,6 +1,5 @@
 """The registry: one entry holds all that is particular to an encoder. Nothing heavy is imported."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -304,14 +303,3 @@ _ENTRIES = (
     ),
 )
 REGISTRY = {spec.name: spec for spec in _ENTRIES}
-
-
-def find_spec(backbone: str) -> EncoderSpec:
-    """The entry of a registered name, or the spec of a local folder."""
-    if backbone in REGISTRY:
-        return REGISTRY[backbone]
-    if os.path.isdir(backbone):
-        from .folders import read_spec
-
-        return read_spec(backbone)
-    raise UsageError("encoder-unknown", given=backbone, known=list(REGISTRY))
