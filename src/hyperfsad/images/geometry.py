@@ -54,7 +54,7 @@ def rotated_copies(
         return [image]
     small, scale = image, min(1.0, (longest or math.inf) / max(image.size))
     if scale < 1:
-        size = tuple(max(1, round(side * scale)) for side in image.size)
+        size = [max(1, round(side * scale)) for side in image.size]
         small = LoadedImage(image.name, image.pixels.resize(size, Image.Resampling.BICUBIC))
     angles = [rotation_angle(view, rotations) for view in range(1, rotations)]
     return [image, *(rotate(small, angle) for angle in angles)]

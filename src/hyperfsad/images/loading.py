@@ -155,12 +155,12 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
         name = name or str(getattr(source, "filename", "") or "image")
         with picture_errors(name):
             return _decoded(source, name)
-    tensor = is_tensor(source)
-    if not tensor and not isinstance(source, np.ndarray):
+    if not isinstance(source, np.ndarray) and not is_tensor(source):
         raise UsageError("image-type", given=brief(source))
-    name = name or ("tensor" if tensor else "array")
+    name = name or ("array" if isinstance(source, np.ndarray) else "tensor")
     with picture_errors(name):
-        return _large_enough(_from_array(array_of(source) if tensor else source, name), name)
+        array = source if isinstance(source, np.ndarray) else array_of(source)
+        return _large_enough(_from_array(array, name), name)
 
 
 def read_image(content: bytes, name: str) -> LoadedImage:
