@@ -164,7 +164,6 @@ def add_serve(command: argparse.ArgumentParser) -> None:
         postgresql://user@host/name (default: SQLite in the store)
     --keep LIMITS   how long and how much originals are kept, as 90d, 20GB or 90d,20GB (default:
         all)
-    --no-originals  keep thumbnails and maps only
     """
     add_options(command.add_argument_group("store"), table)
     table = """
@@ -204,7 +203,6 @@ def serve(options: argparse.Namespace) -> int:
         Path(options.store),
         **files,
         keep=Keep.parse(options.keep) if options.keep else Keep(),
-        originals=not options.no_originals,
         limits=limits,
         reserve=10**6 * options.reserve_megabytes,
         watch=tuple(map(parse_watch, options.watch or ())),

@@ -3,13 +3,14 @@
 import base64
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
+from prometheus_client import Counter
 from sqlalchemy import select
 
 from ..images.loading import LARGEST_DRAWN, load_image
@@ -29,12 +30,11 @@ VERDICT_NAMES = {True: "anomalous", False: "good", None: "unjudged"}
 class Inspections:
     """The inspections of a store."""
 
-    def __init__(
-        self, store: Store, publish: Callable[[str], object], *, originals: bool = True
-    ) -> None:
-        """`publish` is called with each verdict that is kept. Without `originals`, only thumbnails
-        and maps are kept."""
-        self.store, self._publish, self._originals = store, publish, originals
+    def __init__(self, store: Store, counted: Counter) -> None:
+        """`counted` is the metric of verdicts."""
+        self.store, self._counted = store, counted
+        self.count = 0
+        """Verdicts that this process has kept; live readers wait for it to grow."""
         self._latest = 0
 
     def add(
@@ -57,23 +57,23 @@ class Inspections:
             for picture, result in judged
         ]
         pictures = [picture for picture, _ in judged]
-        if self._originals:
-            for picture in pictures:
-                target = self.store.files.image(picture.upload.sha256, picture.suffix)
-                self.store.files.keep(picture.upload.path, target)
+        for picture in pictures:
+            target = self.store.files.image(picture.upload.sha256, picture.suffix)
+            self.store.files.keep(picture.upload.path, target)
         with self.store.database.writing() as session:
             name = product_of(session, product_id).name
             for inspection, _ in rows:  # later than every verdict before: no live reader misses one
                 inspection.time = self._latest = max(now(), self._latest + 1)
-            add_images(session, [picture.row(self._originals) for picture in pictures])
+            add_images(session, [picture.row() for picture in pictures])
             session.add_all([inspection for inspection, _ in rows])
             session.flush()
             session.add_all([detail for _, detail in rows])
             session.flush()
             added = [shown_inspection(inspection, detail, name) for inspection, detail in rows]
             count_inspections(session, [inspection for inspection, _ in rows])
+        self.count += len(added)
         for one in added:
-            self._publish(one.verdict)
+            self._counted.labels(one.verdict).inc()
         return added
 
     def get(self, inspection_id: str) -> InspectionOut:

@@ -66,11 +66,11 @@ class Picture:
     def name(self) -> str:
         return self.upload.name
 
-    def row(self, kept: bool = True) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         """Its row in the store."""
         width, height = self.size
         own = {"sha256": self.upload.sha256, "suffix": self.suffix, "bytes": self.upload.bytes}
-        return {**own, "width": width, "height": height, "added": now(), "kept": kept}
+        return {**own, "width": width, "height": height, "added": now(), "kept": True}
 
     def load(self) -> LoadedImage:
         """The picture itself; its file must not have been moved yet."""

@@ -94,25 +94,6 @@ class InspectionRow(BaseModel):
     image: str = Field(description="sha256 of the uploaded file.")
 
 
-class PeakOut(BaseModel):
-    """Where a region is highest."""
-
-    x: float
-    y: float
-    value: float
-
-
-class RegionOut(BaseModel):
-    """A defect's place, in pixels of the image."""
-
-    bbox: list[int] = Field(description="x, y, width and height.")
-    area: float
-    score: float
-    peak: PeakOut | None
-    polygon: list[list[float]]
-    kind: str
-
-
 class InspectionOut(InspectionRow):
     """An inspection with all that was found."""
 
@@ -120,7 +101,7 @@ class InspectionOut(InspectionRow):
     branches: dict[str, float] = Field(description="The scores of the branches.")
     threshold_from: str | None
     map_threshold: float | None
-    regions: list[RegionOut]  # type: ignore[assignment]
+    regions: list[dict[str, Any]] = Field(description="As in results.jsonl.")  # type: ignore[assignment]
     size: list[int] = Field(description="Width and height of the image.")
     foreign: bool | None = Field(description="Whether it looks like another product.")
     defect: str | None
@@ -159,8 +140,7 @@ class TrendPoint(BaseModel):
     count: int
     anomalous: int
     share: float | None = Field(description="Anomalous ones among those with a verdict.")
-    score: Quantiles | None = Field(description="At 5, 25, 50, 75, 95 %, right to within 1 %.")
-    strength: Quantiles | None = Field(description="The same against the thresholds.")
+    strength: Quantiles | None = Field(description="At 5, 25, 50, 75, 95 %, right to within 1 %.")
 
 
 class DriftOut(BaseModel):
@@ -210,12 +190,6 @@ class WatchedFolderOut(BaseModel):
     problem: str | None = None
 
 
-class Renaming(BaseModel):
-    """A new name."""
-
-    name: str = Field(min_length=1, max_length=100)
-
-
 class Labelling(BaseModel):
     """What a person says of a part."""
 
@@ -224,24 +198,11 @@ class Labelling(BaseModel):
     defect: str | None = Field(None, max_length=100, description="Of bad: the kind of defect.")
 
 
-class LogIn(BaseModel):
-    """A token, to get a cookie."""
-
-    token: str = Field(min_length=1, max_length=500)
-
-
 class SessionOut(BaseModel):
     """Who asks."""
 
     role: Literal["", "inspect", "admin"]
     open: bool = Field(description="Whether the station works without tokens.")
-
-
-class Health(BaseModel):
-    """Whether the process answers."""
-
-    status: Literal["ok"]
-    version: str
 
 
 class Readiness(BaseModel):

@@ -25,11 +25,7 @@ SHUTDOWN_TIMEOUT = 600
 
 
 def serve(
-    settings: StationSettings,
-    *,
-    detector: Settings,
-    wait: bool = False,
-    notify: Notify = silent,
+    settings: StationSettings, *, detector: Settings, wait: bool = False, notify: Notify = silent
 ) -> None:
     """Answers until SIGTERM or Ctrl-C; what was accepted is finished first."""
     tokens = settings.check()
@@ -106,8 +102,7 @@ class Server(uvicorn.Server):
         self._notify(Notice("station-listening", address=f"{scheme}://{shown}:{port}"))
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Waits for all requests; live readers would never end by themselves."""
-        self._station.live.close()
+        self._station.ending.set()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

@@ -25,7 +25,6 @@ class StationSettings:
     """File of the tokens of both roles."""
     database: str | None = None
     keep: Keep = field(default_factory=Keep)
-    originals: bool = True
     max_queue: int = 64
     tls_cert: Path | None = None
     tls_key: Path | None = None

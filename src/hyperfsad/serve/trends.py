@@ -1,7 +1,7 @@
 """Trends: what a product's inspections looked like over time, and whether normal has moved.
 
 Sums of every hour and every day are kept in the transaction of the inspections themselves, so a
-trend never reads the inspections. A period counts scores in narrow bins, not single scores:
+trend never reads the inspections. A period counts strengths in narrow bins, not single ones:
 quantiles from them are right to within 1 %, and a period takes no more room after a million
 inspections than after a few.
 """
@@ -36,7 +36,7 @@ MAX_PERIODS = {"hour": 744, "day": 800}
 BINS = 50
 """For a factor e; so a bin is 2 % wide."""
 SMALLEST = 1e-9
-"""Scores below it, such as 0, count as it: bins are logarithmic."""
+"""Strengths below it, such as 0, count as it: bins are logarithmic."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 DRIFT_RUN = 500
 """The test covers the latest 500 to 1000 inspections since the product changed. Each such run has
@@ -59,21 +59,15 @@ class Sums:
     count: int = 0
     anomalous: int = 0
     unjudged: int = 0
-    scores: Counter[str] = field(default_factory=Counter)
     strengths: Counter[str] = field(default_factory=Counter)
 
-    def add(self, verdict: str, score: float, strength: float | None) -> None:
+    def add(self, verdict: str, strength: float | None) -> None:
         """Counts one inspection."""
         self.count += 1
         self.anomalous += verdict == "anomalous"
         self.unjudged += verdict == "unjudged"
-        self.scores[_bin(score)] += 1
         if strength is not None:
-            self.strengths[_bin(strength)] += 1
-
-
-def _bin(value: float) -> str:
-    return str(math.floor(BINS * math.log(max(value, SMALLEST))))
+            self.strengths[str(math.floor(BINS * math.log(max(strength, SMALLEST))))] += 1
 
 
 def quantiles(counts: Mapping[str, int]) -> list[float] | None:
@@ -95,7 +89,7 @@ def count_inspections(session: Session, inspections: Iterable[Inspection]) -> No
     for one in inspections:
         for length in PERIODS.values():
             key = one.product_id, length, one.time - one.time % length
-            found.setdefault(key, Sums()).add(one.verdict, one.score, one.strength)
+            found.setdefault(key, Sums()).add(one.verdict, one.strength)
     for (product, length, start), more in sorted(found.items(), key=lambda item: item[0]):
         place = {"product_id": product, "length": length, "start": start}
         new = insert(session, Period).values(**place, **vars(Sums()))
@@ -104,7 +98,6 @@ def count_inspections(session: Session, inspections: Iterable[Inspection]) -> No
         period.count += more.count
         period.anomalous += more.anomalous
         period.unjudged += more.unjudged
-        period.scores = dict(Counter(period.scores) + more.scores)
         period.strengths = dict(Counter(period.strengths) + more.strengths)
         session.flush()
 
@@ -112,7 +105,7 @@ def count_inspections(session: Session, inspections: Iterable[Inspection]) -> No
 def product_trend(
     store: Store, product_id: str, step: Step, since: int | None, until: int | None
 ) -> TrendOut:
-    """The quantiles of scores in every hour or day, shares of anomalous parts, and drift; the
+    """The quantiles of strengths in every hour or day, shares of anomalous parts, and drift; the
     first and the last period are whole."""
     length = PERIODS[step]
     until = now() + 1 if until is None else until
@@ -148,7 +141,6 @@ def _point(period: Period) -> TrendPoint:
         count=period.count,
         anomalous=period.anomalous,
         share=period.anomalous / judged if judged else None,
-        score=quantiles(period.scores),
         strength=quantiles(period.strengths),
     )
 

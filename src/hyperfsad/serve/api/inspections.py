@@ -1,7 +1,6 @@
 """Inspections: verdicts on uploads, the history, verdicts as they come, and labels."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator
 from datetime import datetime, timezone
@@ -16,7 +15,7 @@ from ...results.result import AnomalyResult
 from ...wording import visible
 from ..labels import BAD
 from ..pictures import Picture, checked_picture
-from ..refusals import ForbiddenError, TooLargeError, problem
+from ..refusals import BusyError, ForbiddenError, TooLargeError, problem
 from ..schemas import (
     HistoryPage,
     InspectedOut,
@@ -54,6 +53,9 @@ committed later, and must not be passed over."""
 MAX_STREAM = 3600.0
 """Seconds after which a reader has to ask again, with rights that are still good."""
 EVENTS_AT_ONCE = 100
+MAX_READERS = 200
+LIVE_CHECK = 0.1
+"""Seconds between two looks whether there is a new verdict."""
 
 
 @router.post("/products/{product_id}/inspections", status_code=201, openapi_extra=form_of("images"))
@@ -159,8 +161,10 @@ async def live(
 ) -> Response:
     """Every verdict as it comes, as server-sent events: `event: verdict`, `data` as the rows of the
     history. A reader that sends the id of its last event gets all that it has missed."""
-    station.live.check_room()
-    cursor = last_event_id if last_event_id else await run_in_threadpool(_newest, station)
+    if station.readers >= MAX_READERS:
+        raise BusyError("live-full", limit=MAX_READERS, retry_after=30)
+    database = station.store.database
+    cursor = last_event_id if last_event_id else await run_in_threadpool(newest, database)
     await run_in_threadpool(_read, station, product, cursor)  # refuses a wrong id
     headers = {"x-accel-buffering": "no"}
     events = _events(station, product, cursor)
@@ -168,26 +172,32 @@ async def live(
 
 
 async def _events(station: Station, product: str | None, cursor: str) -> AsyncIterator[str]:
-    loop, wake = asyncio.get_running_loop(), asyncio.Event()
+    """Nothing waits in memory, so a slow reader costs nothing, and one that was away reads on."""
     end, sent = time.monotonic() + MAX_STREAM, time.monotonic()
+    patience = HEARTBEAT if station.store.database.is_embedded else SHARED_DELAY
     # an event of its own, so that a reader knows where to go on before the first verdict
     yield f"retry: 1000\nevent: start\nid: {cursor}\ndata: {{}}\n\n"
-    with station.live.following(lambda: loop.call_soon_threadsafe(wake.set)):
-        while not station.live.closed and time.monotonic() < end:
-            wake.clear()
+    station.readers += 1
+    try:
+        while not station.ending.is_set() and time.monotonic() < end:
+            count, began = station.inspections.count, time.monotonic()
             found = await run_in_threadpool(_read, station, product, cursor)
             for cursor, row in found:
                 yield f"event: verdict\nid: {cursor}\ndata: {row.model_dump_json()}\n\n"
-            if len(found) == EVENTS_AT_ONCE:
-                continue
-            patience = HEARTBEAT if station.store.database.is_embedded else SHARED_DELAY
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(wake.wait(), patience)
             if found:
                 sent = time.monotonic()
             elif time.monotonic() - sent >= HEARTBEAT:
                 sent = time.monotonic()
                 yield ": still here\n\n"
+            while (
+                len(found) < EVENTS_AT_ONCE
+                and station.inspections.count == count
+                and not station.ending.is_set()
+                and time.monotonic() - began < patience
+            ):
+                await asyncio.sleep(LIVE_CHECK)
+    finally:
+        station.readers -= 1
 
 
 def _read(station: Station, product: str | None, cursor: str) -> list[tuple[str, InspectionRow]]:
@@ -195,11 +205,6 @@ def _read(station: Station, product: str | None, cursor: str) -> list[tuple[str,
     before = None if database.is_embedded else now() - int(SHARED_DELAY * 1e6)
     with database.reading() as session:
         return following(session, Filter(product, until=before), cursor, EVENTS_AT_ONCE)
-
-
-def _newest(station: Station) -> str:
-    with station.store.database.reading() as session:
-        return newest(session)
 
 
 @router.get("/watches", tags=["live"])

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Body, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
@@ -13,7 +13,7 @@ from ..advice import coverage_advice, good_part_levels
 from ..pictures import Picture, checked_picture
 from ..products import product_name
 from ..refusals import GoneError
-from ..schemas import CoverageOut, GoodPartLevels, GoodPartList, ProductOut, Renaming, TrendOut
+from ..schemas import CoverageOut, GoodPartLevels, GoodPartList, ProductOut, TrendOut
 from ..station import Station
 from ..trends import Step, product_trend
 from .context import JPEG, SIGNED_IN, Admin, Here, Id, content, form_of, in_engine, jpeg
@@ -28,6 +28,7 @@ THRESHOLD = {"type": "number", "exclusiveMinimum": 0}
 ImageHash = Annotated[
     str, Path(pattern="^[0-9a-f]{64}$", description="sha256 of the uploaded file.")
 ]
+NewName = Annotated[str, Body(embed=True, min_length=1, max_length=100)]
 
 
 @router.get("")
@@ -37,9 +38,7 @@ def list_products(station: Here) -> list[ProductOut]:
 
 
 @router.post(
-    "",
-    status_code=201,
-    openapi_extra=form_of("name", "images", name=NAME, false_alarm_rate=RATE),
+    "", status_code=201, openapi_extra=form_of("name", "images", name=NAME, false_alarm_rate=RATE)
 )
 async def create_product(request: Request, station: Here, actor: Admin) -> ProductOut:
     """A new product from pictures of one to four good parts, or more."""
@@ -74,9 +73,9 @@ def get_product(product_id: Id, station: Here) -> ProductOut:
 
 
 @router.patch("/{product_id}")
-def rename_product(product_id: Id, renaming: Renaming, station: Here, actor: Admin) -> ProductOut:
+def rename_product(product_id: Id, name: NewName, station: Here, actor: Admin) -> ProductOut:
     """Gives a product another name."""
-    return station.products.rename(actor, product_id, product_name(renaming.name))
+    return station.products.rename(actor, product_id, product_name(name))
 
 
 @router.delete("/{product_id}", status_code=204)
@@ -119,8 +118,7 @@ async def levels(product_id: Id, request: Request, station: Here) -> GoodPartLev
 
 
 @router.post(
-    "/{product_id}/calibration",
-    openapi_extra=form_of(false_alarm_rate=RATE, threshold=THRESHOLD),
+    "/{product_id}/calibration", openapi_extra=form_of(false_alarm_rate=RATE, threshold=THRESHOLD)
 )
 async def calibrate_product(
     product_id: Id, request: Request, station: Here, actor: Admin
@@ -167,7 +165,7 @@ async def evaluate_product(
 def trend(
     product_id: Id, station: Here, step: Step = "hour", since: Since = None, until: Until = None
 ) -> TrendOut:
-    """Quantiles of the scores in every hour or day, the share of anomalous parts, and whether
+    """Quantiles of the strengths in every hour or day, the share of anomalous parts, and whether
     normal has moved. Without times: the last 48 hours or 30 days."""
     return product_trend(station.store, product_id, step, microseconds(since), microseconds(until))
 

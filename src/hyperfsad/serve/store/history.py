@@ -81,9 +81,10 @@ def following(
     return list(zip(cursors, rows_of(found), strict=True))
 
 
-def newest(session: Session) -> str:
+def newest(database: Database) -> str:
     """The cursor of the latest inspection, or one before all."""
-    found = session.execute(select(*PLACE).order_by(*LATEST_FIRST).limit(1)).one_or_none()
+    with database.reading() as session:
+        found = session.execute(select(*PLACE).order_by(*LATEST_FIRST).limit(1)).one_or_none()
     return _cursor(*found) if found is not None else _cursor(0, "0" * 32)
 
 

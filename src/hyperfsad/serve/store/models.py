@@ -133,7 +133,6 @@ class Period(Base):
     count: Mapped[int]
     anomalous: Mapped[int]
     unjudged: Mapped[int]
-    scores: Mapped[dict[str, int]] = mapped_column(JSON)
     strengths: Mapped[dict[str, int]] = mapped_column(JSON)
     """How many lie in each bin (`serve/trends.py`)."""
 

@@ -121,8 +121,6 @@ def add_images(session: Session, rows: Iterable[dict[str, Any]]) -> None:
     for values in sorted(rows, key=lambda row: str(row["sha256"])):
         row = insert(session, Image).values(**values)
         again = {"kept": row.excluded.kept, "added": row.excluded.added}
-        if not values["kept"]:  # the file that an earlier upload has left stays
-            again.pop("kept")
         session.execute(row.on_conflict_do_update(index_elements=[Image.sha256], set_=again))
 
 

@@ -101,13 +101,12 @@ function runs(points, length) {
   return found;
 }
 
-// `field` is "strength", with the threshold at 1, or "score", where there is no threshold.
-export function spread(trend, field) {
+// The threshold is at 1.
+export function spread(trend) {
   const axes = new Axes(trend, 380);
-  const points = trend.points.filter((point) => point[field]);
-  const known = field === "strength" ? trend.calibration : null;
-  const line = field === "strength" ? 1 : null;
-  const most = (place) => Math.max(line ?? 0, ...points.map((point) => point[field][place]), ...(known ?? []));
+  const points = trend.points.filter((point) => point.strength);
+  const known = trend.calibration;
+  const most = (place) => Math.max(1, ...points.map((point) => point.strength[place]), ...(known ?? []));
   // a few parts that reach very far must not flatten all others: their strokes end at the top
   const high = 1.12 * Math.min(most(HIGH), CROWD * most(UPPER));
   const y = (value) => axes.up(value, high);
@@ -119,28 +118,26 @@ export function spread(trend, field) {
   content.push(...axes.drawn(high, (value) => number(value)));
   for (const point of points) {
     const { x, width, middle } = axes.bar(point);
-    const values = point[field];
+    const values = point.strength;
     const thick = Math.min(width, 26), left = middle - thick / 2;
-    content.push(svg("g", { class: "box" }, svg("title", {}, words(trend, point, field)),
+    content.push(svg("g", { class: "box" }, svg("title", {}, words(trend, point)),
       svg("rect", { class: "hit", x, width, y: TOP, height: axes.bottom - TOP }),
       svg("line", { class: "whisker", x1: middle, x2: middle, y1: y(values[LOW]), y2: y(values[HIGH]) }),
       svg("rect", { class: "quarters", x: left, width: thick, y: y(values[UPPER]), height: Math.max(1, y(values[QUARTER]) - y(values[UPPER])) })));
   }
   for (const run of runs(points, axes.length)) {
-    content.push(svg("path", { class: "middle", d: path(run.map((point) => [axes.bar(point).middle, y(point[field][MIDDLE])])) }));
-    for (const point of run) content.push(svg("circle", { class: "middle-mark", cx: axes.bar(point).middle, cy: y(point[field][MIDDLE]), r: points.length > 120 ? 1.5 : 4 }));
+    content.push(svg("path", { class: "middle", d: path(run.map((point) => [axes.bar(point).middle, y(point.strength[MIDDLE])])) }));
+    for (const point of run) content.push(svg("circle", { class: "middle-mark", cx: axes.bar(point).middle, cy: y(point.strength[MIDDLE]), r: points.length > 120 ? 1.5 : 4 }));
   }
-  if (line) {
-    content.push(svg("line", { class: "limit", x1: LEFT, x2: axes.right, y1: y(line), y2: y(line) }),
-      svg("text", axes.narrow ? { class: "limit-text", x: axes.right, y: y(line) - 8, "text-anchor": "end" }
-        : { class: "limit-text", x: axes.right + 8, y: y(line) + 5 }, t("score.threshold")));
-  }
-  const caption = t(field === "strength" ? "trend.caption" : "trend.captionscore");
+  content.push(svg("line", { class: "limit", x1: LEFT, x2: axes.right, y1: y(1), y2: y(1) }),
+    svg("text", axes.narrow ? { class: "limit-text", x: axes.right, y: y(1) - 8, "text-anchor": "end" }
+      : { class: "limit-text", x: axes.right + 8, y: y(1) + 5 }, t("score.threshold")));
+  const caption = t("trend.caption");
   return axes.figure("spread", t("trend.spreadwords", { count: points.length }), known ? `${caption} ${t("trend.captionknown")}` : caption, content);
 }
 
-function words(trend, point, field) {
-  const [low, , middle, , high] = point[field];
+function words(trend, point) {
+  const [low, , middle, , high] = point.strength;
   return `${label(trend, point)}: ${t("trend.point", { low: number(low, 2), middle: number(middle, 2), high: number(high, 2), count: point.count })}`;
 }
 

@@ -32,7 +32,7 @@ function drift(found) {
 }
 
 // The same figures for those who do not see the charts, or want to copy them.
-function table(trend, field) {
+function table(trend) {
   const value = (list, place) => (list ? number(list[place], 2) : "–");
   const heads = ["history.time", "trend.count", "trend.bad", "trend.low", "trend.median", "trend.high"];
   return h("details", { class: "more" }, h("summary", {}, t("trend.table")),
@@ -40,16 +40,15 @@ function table(trend, field) {
       h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, t(name))))),
       h("tbody", {}, trend.points.map((point) => h("tr", {}, h("th", { scope: "row" }, label(trend, point)), h("td", {}, number(point.count)),
         h("td", {}, point.share === null ? "–" : `${number(point.anomalous)} (${percent(point.share)})`),
-        [0, 2, 4].map((place) => h("td", {}, value(point[field], place)))))))));
+        [0, 2, 4].map((place) => h("td", {}, value(point.strength, place)))))))));
 }
 
 function drawn(trend) {
   if (!trend.points.length) return [drift(trend.drift), h("p", { class: "card" }, t("trend.none"))];
-  const field = trend.points.some((point) => point.strength) ? "strength" : "score";
   return [drift(trend.drift),
-    h("section", { class: "card" }, h("h2", {}, t("trend.spread")), spread(trend, field)),
+    h("section", { class: "card" }, h("h2", {}, t("trend.spread")), spread(trend)),
     h("section", { class: "card" }, h("h2", {}, t("trend.shares")), shares(trend)),
-    h("section", { class: "card" }, table(trend, field))];
+    h("section", { class: "card" }, table(trend))];
 }
 
 async function show(place, context) {
