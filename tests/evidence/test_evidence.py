@@ -12,10 +12,9 @@ from PIL import Image, ImageDraw
 
 from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.errors import HyperfsadWarning
-from hyperfsad.evidence import picture as evidence_plot
-from hyperfsad.evidence.active import MOST_NEIGHBOURS
+from hyperfsad.evidence import evidence as evidence_plot
 from hyperfsad.evidence.evidence import Evidence
-from hyperfsad.evidence.patch import against
+from hyperfsad.evidence.neighbours import MOST_NEIGHBOURS, against
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.peers.nearest import NearestNeighbour
 from hyperfsad.method.lookups import LOOKUPS

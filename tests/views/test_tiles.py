@@ -326,7 +326,7 @@ def test_evidence_tells_the_neighbours_at_their_true_places(
         same = detector.explain(names[1], 105, 55)
         nearest = same.layers[0].neighbours[0]
         assert (nearest.image, nearest.row, nearest.column) == (names[1], 5, 10)
-        assert same.place(nearest) == pytest.approx((10 / 26, 5 / 14, 1 / 26, 1 / 14))
+        assert nearest.place == pytest.approx((10 / 26, 5 / 14, 1 / 26, 1 / 14))
     peak = detector.explain(shifted)
     assert peak.shown == pytest.approx(float(result.anomaly_map.max()), abs=1e-5)
     assert json.loads(peak.to_json())["columns"] == 20

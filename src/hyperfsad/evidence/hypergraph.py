@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,8 @@ from ..decisions.route import Route
 from ..disk.files import write_file
 from ..errors import UsageError
 from ..images.loading import LoadedImage, save_picture
-from .page import LINE, NOTHING, PAGE_MARGIN, PALE, PAPER, Page, fitted
-from .patch import NormalPatch, NormalView, as_it_is
-from .support import SupportPictures
+from .neighbours import NormalPatch, NormalView, as_it_is
+from .page import LINE, NOTHING, PAGE_MARGIN, PALE, PAPER, Page, SupportPictures, fitted
 
 if TYPE_CHECKING:  # scipy takes a while to load, and few ask for a hypergraph
     from scipy.sparse import csr_array
@@ -87,11 +86,6 @@ class Hypergraph:
         by_view = self.carried.reshape(len(self.normal), -1).sum(axis=1)
         return np.asarray(by_view / max(float(by_view.sum()), 1e-12))
 
-    def heaviest(self, count: int) -> list[int]:
-        """The normal views that carry most of the image, in their own order."""
-        order = np.argsort(-self.shares, kind="stable")[:count]
-        return sorted(order.tolist())
-
     def place(self, column: int) -> NormalPatch:
         """The normal patch of a column: its image, and where it is in it."""
         if not 0 <= column < self.incidence.shape[1]:
@@ -141,35 +135,25 @@ class Hypergraph:
         if target.suffix.lower() != ".npz":
             save_picture(self.plot(normal=normal), target)
             return
-        content = io.BytesIO()
-        arrays: Any = self._arrays()
-        np.savez_compressed(content, **arrays)
-        write_file(target, content.getbuffer())
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        """The members of the file: those of `scipy.sparse.save_npz`, then ours."""
-        own = self.incidence
-        views = self.normal
-        return {
+        own, views = self.incidence, self.normal
+        arrays: dict[str, Any] = {  # those of `scipy.sparse.save_npz`, then ours
             "format": np.array(b"csr"),
             "shape": np.array(own.shape),
             "data": own.data,
             "indices": own.indices,
             "indptr": own.indptr,
             "_is_array": np.array(True),
-            "image": np.array(self.image),
             "product": np.array(self.route.nearest if self.route else ""),
-            "layer": np.array(self.layer),
-            "lookup": np.array(self.lookup),
-            "sharpness": np.array(self.sharpness),
-            "grid": np.array(self.grid),
-            "sizes": self.sizes,
-            "degrees": self.degrees,
             "normal_names": np.array([each.image.name for each in views]),
             "normal_sha256": np.array([each.image.sha256 for each in views]),
             "normal_views": np.array([each.view for each in views]),
             "normal_angles": np.array([each.angle for each in views]),
         }
+        for name in ("image", "layer", "lookup", "sharpness", "grid", "sizes", "degrees"):
+            arrays[name] = np.asarray(getattr(self, name))
+        content = io.BytesIO()
+        np.savez_compressed(content, **arrays)
+        write_file(target, content.getbuffer())
 
 
 def _drawn(graphs: Sequence[Hypergraph], normal: Sequence[str | os.PathLike[str]]) -> Image.Image:
@@ -177,14 +161,15 @@ def _drawn(graphs: Sequence[Hypergraph], normal: Sequence[str | os.PathLike[str]
     two colour scales."""
     support = [SupportPictures(graph.orientations, normal) for graph in graphs]
     shown = [fitted(graph.picture.rgb(), _SIDE) for graph in graphs]
+    heaviest = [sorted(np.argsort(-g.shares, kind="stable")[:_MOST_VIEWS].tolist()) for g in graphs]
     views = [
-        [_normal_view(graph, entry, found) for entry in graph.heaviest(_MOST_VIEWS)]
-        for graph, found in zip(graphs, support, strict=True)
+        [_normal_picture(graph.normal[entry], found) for entry in entries]
+        for graph, entries, found in zip(graphs, heaviest, support, strict=True)
     ]
     top = PAGE_MARGIN + _HEAD_HEIGHT
     middle = top + max(picture.height for picture in shown) + 60
     rows = max(-(-len(pictures) // 2) for pictures in views)
-    step = max((view.picture.height for own in views for view in own), default=0) + 26
+    step = max((view.height for own in views for view in own), default=0) + 26
     below = middle + rows * step + 12
     page = Page(2 * PAGE_MARGIN + len(graphs) * (_SIDE + _GAP) - _GAP, below + 70 + PAGE_MARGIN)
     sizes = max(1.0, *(float(graph.sizes.max()) for graph in graphs))
@@ -199,35 +184,26 @@ def _drawn(graphs: Sequence[Hypergraph], normal: Sequence[str | os.PathLike[str]
         page.text(x, top + shown[place].height + 5, words, 13, width=_SIDE)
         words = "degree: patches that draw on each normal patch (percent: weight carried)"
         page.text(x, middle - 20, words, 13, width=_SIDE)
-        for number, view in enumerate(views[place]):
+        for number, (entry, view) in enumerate(zip(heaviest[place], views[place], strict=True)):
             left, upper = x + (number % 2) * (_VIEW_SIDE + 16), middle + (number // 2) * step
-            page.canvas.paste(coloured(view.picture, view.degrees, degrees), (left, upper))
-            page.text(left, upper + view.picture.height + 3, view.words, 12, PALE, _VIEW_SIDE)
+            own = graph.over(graph.degrees, entry)
+            page.canvas.paste(coloured(view, own, degrees), (left, upper))
+            words = f"{graph.normal[entry].name}: {100 * graph.shares[entry]:.0f} %"
+            page.text(left, upper + view.height + 3, words, 12, PALE, _VIEW_SIDE)
     page.draw.line((PAGE_MARGIN, below, page.canvas.width - PAGE_MARGIN, below), fill=LINE)
     _scale(page, PAGE_MARGIN, below + 12, "size", sizes)
     _scale(page, PAGE_MARGIN + _SIDE // 2 + 10, below + 12, "degree", degrees)
-    missing = [found for found in support if found.missing]
-    if missing:
-        names = missing[0].warn_missing()
-        page.text(PAGE_MARGIN, below + 70, f"No longer on disk, or changed: {names}", 13)
+    next((found for found in support if found.missing), support[0]).tell_missing(
+        page, PAGE_MARGIN, below + 70
+    )
     return page.canvas
 
 
-class _NormalView(NamedTuple):
-    """A good part below an image: its picture, or an empty one, and the degrees of its patches."""
-
-    picture: Image.Image
-    degrees: NDArray[Any]
-    words: str
-
-
-def _normal_view(graph: Hypergraph, entry: int, support: SupportPictures) -> _NormalView:
-    view, share = graph.normal[entry], graph.shares[entry]
+def _normal_picture(view: NormalView, support: SupportPictures) -> Image.Image:
+    """A good part below an image, or an empty picture."""
     found = support.get(view.image.name, view.image.sha256, view.view)
     empty = Image.new("RGB", (_VIEW_SIDE, _VIEW_SIDE), NOTHING)
-    picture = empty if found is None else fitted(found, _VIEW_SIDE)
-    degrees = graph.over(graph.degrees, entry)
-    return _NormalView(picture, degrees, f"{view.name}: {100 * share:.0f} %")
+    return empty if found is None else fitted(found, _VIEW_SIDE)
 
 
 def coloured(picture: Image.Image, values: NDArray[Any], most: float) -> Image.Image:

@@ -1,8 +1,17 @@
-"""A page to draw evidence on: its colours, text that fits, frames and pictures."""
+"""A page to draw evidence on, and the pictures of support images that stand on it."""
 
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 from PIL import Image, ImageDraw, ImageFont
+
+from ..errors import HyperfsadWarning, ImageError, UsageError
+from ..images.loading import LoadedImage, load_image
+from ..images.reading import find_images
+from ..messages import Notice
 
 Colour: TypeAlias = tuple[int, int, int]
 INK, PALE, LINE, PAPER = (30, 30, 30), (110, 110, 110), (215, 215, 215), (255, 255, 255)
@@ -56,3 +65,60 @@ def fitted(picture: Image.Image, side: int) -> Image.Image:
     scale = side / max(picture.size)
     size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
     return picture.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)
+
+
+class SupportPictures:
+    """What a detector remembers of its support images, found again on disk: under their stored
+    names, or by their hashes elsewhere."""
+
+    def __init__(
+        self,
+        orientations: Callable[[LoadedImage], list[LoadedImage]],
+        normal: Sequence[str | os.PathLike[str]],
+        by_name: bool = True,
+    ) -> None:
+        """`normal` says where images may lie that are not where they were: files, globs, folders;
+        without `by_name` nothing else is opened.
+
+        `orientations` gives an image in all orientations that are remembered, itself first.
+        """
+        self._orientations, self._normal, self._by_name = orientations, normal, by_name
+        self._known: dict[str, list[Image.Image]] = {}
+        self.missing: dict[str, None] = {}
+        """Names of those that are not on disk, in the order in which they were asked for."""
+
+    def get(self, name: str, sha256: str, view: int) -> Image.Image | None:
+        """A view of the support image with this name and hash, or None."""
+        if sha256 not in self._known:
+            found = _loaded(name) if self._by_name else None
+            if found is None or found.sha256() != sha256:
+                found = _loaded(self._elsewhere.get(sha256))
+            views = self._orientations(found) if found else []
+            self._known[sha256] = [view.rgb() for view in views]
+        pictures = self._known[sha256]
+        if view < len(pictures):
+            return pictures[view]
+        self.missing[name] = None
+        return None
+
+    def tell_missing(self, page: Page, x: int, y: int) -> None:
+        """Says on the page and in a warning which good parts could not be shown."""
+        names = list(self.missing)
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            listed = ", ".join(names[:3]) + more
+            warnings.warn(Notice("support-gone", names=listed), HyperfsadWarning, stacklevel=4)
+            page.text(x, y, Notice("support-gone-caption", names=listed))
+
+    @cached_property
+    def _elsewhere(self) -> dict[str, str]:
+        """The paths in `normal` by the hashes of their pixels."""
+        paths = find_images(self._normal).paths if self._normal else []
+        return {found.sha256(): path for path in paths if (found := _loaded(path))}
+
+
+def _loaded(path: str | None) -> LoadedImage | None:
+    try:
+        return None if path is None else load_image(path)
+    except (ImageError, UsageError):
+        return None

@@ -16,7 +16,7 @@ from ..decisions.regions import Region
 from ..decisions.route import NO_ROUTE, Route
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
-from ..evidence.patch import against
+from ..evidence.neighbours import against
 from ..images.geometry import PatchGrid
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image, save_picture
 from ..method.scoring import BRANCHES, BranchScores

@@ -20,8 +20,7 @@ from ..decisions.thresholds import LeaveOneOut
 from ..disk.tensors import StreamedTensor
 from ..encoders.encoder import Encoder, PreparedImage, Tokens
 from ..errors import UsageError
-from ..evidence.active import Namer, layer_evidence
-from ..evidence.patch import Neighbour, NormalView
+from ..evidence.neighbours import Namer, Neighbour, NormalView, layer_evidence
 from ..images.geometry import PatchGrid
 from ..images.loading import LoadedImage, batched, load_image
 from ..messages import Notice, Progress, no_progress

@@ -21,7 +21,7 @@ from ..encoders.encoder import Encoder, PreparedImage, Tokens
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
-from ..evidence.patch import LayerEvidence, MissingPiece
+from ..evidence.neighbours import LayerEvidence, MissingPiece
 from ..images.geometry import PatchGrid
 from ..images.loading import LoadedImage
 from ..messages import Notify, Progress, no_progress, silent

@@ -10,9 +10,8 @@ from ..decisions.region_of_interest import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens
 from ..errors import UsageError
-from ..evidence.active import Namer, layer_evidence
 from ..evidence.hypergraph import Hypergraph
-from ..evidence.patch import MissingPiece, Neighbour, NormalView
+from ..evidence.neighbours import MissingPiece, Namer, Neighbour, NormalView, layer_evidence
 from ..images.geometry import PatchGrid, rotation_angle
 from ..images.loading import LoadedImage
 from ..messages import Progress, no_progress
