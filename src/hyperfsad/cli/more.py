@@ -82,14 +82,17 @@ def demo(options: argparse.Namespace) -> int:
     out = Path(options.output)
     rows = run_demo(out, lambda: new_detector(options), show_status)
     show_status("")
-    width = max(len(row.image) for row in rows)
+    width = max(len(record["image"]) for _, record in rows)
     print(f"{'part':{width}}  {'drawn':13}  score  threshold  verdict")
-    for row in rows:
-        by_region = row.anomalous and row.threshold is not None and row.score <= row.threshold
-        verdict = f"{VERDICTS[row.anomalous]}{', by a region' * bool(by_region)}"
-        part = f"{row.image:{width}}  {row.shown:13}  {row.score:.3f}  {row.threshold:9.3f}"
-        print(f"{part}  {verdict}{'' if row.right else '  (wrong)'}")
-    right = sum(row.right for row in rows)
+    right = 0
+    for drawn, record in rows:
+        score, threshold, anomalous = (record[n] for n in ("score", "threshold", "anomalous"))
+        by_region = anomalous and score <= threshold
+        verdict = f"{VERDICTS[anomalous]}{', by a region' * by_region}"
+        as_drawn = anomalous == (drawn != "good")
+        right += as_drawn
+        part = f"{record['image']:{width}}  {drawn:13}  {score:.3f}  {threshold:9.3f}"
+        print(f"{part}  {verdict}{'' if as_drawn else '  (wrong)'}")
     source = f"The thresholds come from the {SUPPORT} good parts of each product alone."
     print(f"{right} of {len(rows)} right. {source}")
     for report in (out / product / "report.html" for product in PRODUCTS):

@@ -58,8 +58,6 @@ class Part:
 
     image: Image.Image
     mask: NDArray[np.bool_]
-    product: str
-    defect: str | None
 
 
 def draw(product: str, *, seed: int, defect: str | None = None, size: int = 512) -> Part:
@@ -75,7 +73,7 @@ def draw(product: str, *, seed: int, defect: str | None = None, size: int = 512)
     colour, touched = paint(size, lamp, defect, rng, flaw)
     # Two pixels wider: one for the surface's slope, one for the camera's blur.
     mask = maximum_filter(touched > 0, size=5, mode="constant")
-    return Part(_photograph(colour, lamp, rng), mask, product, defect)
+    return Part(_photograph(colour, lamp, rng), mask)
 
 
 def _photograph(colour: Field, lamp: Lamp, rng: Generator) -> Image.Image:

@@ -1,41 +1,24 @@
-"""The demo: draws parts, learns from some of them and judges others."""
+"""The demo: draws parts, learns from some of them and inspects others."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..detector.detector import HyperFSAD
 from ..detector.pipeline import inspect
 from ..images.loading import save_picture
+from ..report.records import Record
 from .drawing import PRODUCTS, draw
 
 SUPPORT = 4
 FIRST_PHOTO = 8
-"""The first seed of judged parts, so that none of them was learnt."""
-
-
-@dataclass(frozen=True)
-class DemoRow:
-    """One judged part."""
-
-    image: str
-    shown: str
-    """What was drawn: "good", or the defect."""
-    score: float
-    threshold: float | None
-    anomalous: bool | None
-
-    @property
-    def right(self) -> bool:
-        """Whether the verdict agrees with what was drawn."""
-        return self.anomalous == (self.shown != "good")
+"""The first seed of inspected parts, so that none of them was learnt."""
 
 
 def run_demo(
     folder: Path, detector: Callable[[], HyperFSAD], progress: Callable[[str], None]
-) -> list[DemoRow]:
-    """Draws the parts below `folder`, judges them and writes the results of each product."""
-    rows = []
+) -> list[tuple[str, Record]]:
+    """Draws parts below `folder` and inspects them; returns what was drawn, and the records."""
+    rows: list[tuple[str, Record]] = []
     for product, defects in PRODUCTS.items():
         place = folder / product
         kinds = ["good", "good", *defects]
@@ -47,9 +30,7 @@ def run_demo(
         progress(f"{product}: learning from {SUPPORT} good parts")
         fitted = detector().fit(good)
         progress(f"{product}: inspecting {len(photos)} parts")
-        for kind, record in zip(kinds, inspect(fitted, photos, place), strict=True):
-            score, threshold, verdict = (record[n] for n in ("score", "threshold", "anomalous"))
-            rows.append(DemoRow(record["image"], kind, score, threshold, verdict))
+        rows += zip(kinds, inspect(fitted, photos, place), strict=True)
     return rows
 
 

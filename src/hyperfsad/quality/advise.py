@@ -29,7 +29,7 @@ DEFECT_ROUNDS = 2
 """Defects of each kind, size and contrast."""
 CLEARLY_MORE = 0.08
 """Another setting than what `fit` chooses is advised if it finds more by this share of all."""
-FEW_BAD_PARTS = 10
+FEW_PARTS = 4
 ADVICE_FORMAT = 1
 """Of the figures; raised when a field changes its meaning."""
 
@@ -157,14 +157,13 @@ class Advice:
 
     def _caution(self, parts: int) -> str:
         """What the figures do not say."""
-        few = " Take more good parts to be surer." if parts < 4 else ""
+        text = "A difference of one or two parts may be chance."
         if self.drawn:
-            return (
+            text = (
                 "Drawn defects only stand in for real ones; with pictures of bad parts, --bad"
-                f" compares the settings on those.{few}"
+                " compares the settings on those."
             )
-        bad = "With few bad parts, a" if self.usual.found().total < FEW_BAD_PARTS else "A"
-        return f"{bad} difference of one or two parts may be chance.{few}"
+        return f"{text} Take more good parts to be surer." if parts < FEW_PARTS else text
 
 
 def advise(
