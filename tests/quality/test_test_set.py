@@ -58,14 +58,9 @@ def test_a_mask_is_resized_nearest(tmp_path: Path) -> None:
     assert (load_mask(image, 20) == expected).all()
 
 
-def test_the_mask_of_a_good_image_is_empty_and_reads_nothing(tmp_path: Path) -> None:
-    mask = load_mask(TestImage(str(tmp_path / "absent.png"), False, "good", None), 5)
-    assert mask.shape == (5, 5)
-    assert mask.dtype == np.bool_
-    assert not mask.any()
-
-
-def test_an_anomalous_image_without_a_mask_is_refused() -> None:
+def test_only_a_good_image_needs_no_mask() -> None:
+    mask = load_mask(TestImage("absent.png", False, "good", None), 5)
+    assert (mask == np.zeros((5, 5), dtype=np.bool_)).all()
     with raises(UsageError, "anomalous-without-mask", image="x.png"):
         load_mask(TestImage("x.png", True, "spot", None), 5)
 
@@ -99,13 +94,11 @@ def test_a_damaged_or_absent_file_is_named(tmp_path: Path, file: str) -> None:
     image = masked(tmp_path, make_picture(0), Image.new("L", (96, 80), 1))
     bad = tmp_path / f"{file}.png"
     bad.write_bytes(b"no picture")
-    with pytest.raises(ImageError) as caught:
+    with raises(ImageError, "image-unsupported", name=str(bad)):
         load_mask(image, 8)
-    assert str(caught.value).startswith(f"{bad} is not an image")
     bad.unlink()
-    with pytest.raises(ImageError) as caught:
+    with raises(ImageError, "image-missing", name=str(bad)):
         load_mask(image, 8)
-    assert str(caught.value) == f"{bad} does not exist."
 
 
 @pytest.fixture
@@ -136,12 +129,9 @@ def test_several_places_globs_and_files(parts: Path) -> None:
     assert [image.defect for image in found.images] == ["good", "scratch", "x"]
 
 
-def test_an_image_named_twice_counts_once(parts: Path) -> None:
+def test_an_image_named_twice_counts_once_and_is_not_good_and_bad(parts: Path) -> None:
     found = TestSet.from_folders([parts / "good", parts / "good" / "1.png"], ())
     assert len(found.images) == 2
-
-
-def test_an_image_is_not_good_and_bad(parts: Path) -> None:
     (parts / "bad" / "link.png").symlink_to(parts / "good" / "1.png")
     with raises(UsageError, "both-good-and-bad", image=str(parts / "bad" / "link.png")):
         TestSet.from_folders(parts / "good", parts / "bad")

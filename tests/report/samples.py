@@ -1,6 +1,8 @@
 """Results of images that are drawn here, for tests of the report."""
 
 import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,8 @@ import numpy as np
 from hyperfsad import AnomalyResult
 from hyperfsad.decisions.regions import find_regions
 from hyperfsad.method.scoring import BranchScores
+from hyperfsad.report.folder import OutputFolder
+from hyperfsad.report.page import ProductSummary
 from tests.conftest import make_picture
 
 SIZE = (96, 80)
@@ -31,3 +35,15 @@ def sample_result(
     made = AnomalyResult(name, BranchScores.of_map(score), anomaly_map, SIZE, (0.2, 0.6), name)
     regions = () if map_threshold is None else find_regions(anomaly_map, SIZE, map_threshold)
     return dataclasses.replace(made, map_threshold=map_threshold, regions=regions, **fields)
+
+
+def written_report(
+    folder: Path, results: Iterable[AnomalyResult], products: Sequence[ProductSummary] = ()
+) -> Path:
+    """The page of a run with these results."""
+    made = list(results)
+    with OutputFolder(folder, run="r", products=products).open() as output:
+        for result in made:
+            output.add(result)
+        output.finish([result.image for result in made])
+    return folder / "report.html"

@@ -83,27 +83,20 @@ def test_regions_go_to_every_file(detector: HyperFSAD, photos: Path, tmp_path: P
     assert not (tmp_path / "out" / "regions.csv").exists()
 
 
-def test_equal_names_never_collide(detector: HyperFSAD, tmp_path: Path) -> None:
-    paths = [tmp_path / part for part in ("a/x.png", "b/x.png", "a/x.bmp")]
+def test_any_names_have_files_of_their_own(detector: HyperFSAD, tmp_path: Path) -> None:
+    """Equal names, one that is not Unicode, and a very long one."""
+    names = ("a/x.png", "b/x.png", "a/x.bmp", os.fsdecode(b"caf\xe9.png"), "ä" * 120 + ".png")
+    paths = [tmp_path / name for name in names]
     for seed, path in enumerate(paths):
         path.parent.mkdir(exist_ok=True)
         make_picture(seed).save(path)
     detector.fit(make_picture(9))
     records = finished(tmp_path / "out", list(detector.predict(paths)), maps=True)
-    assert len({record["heatmap"] for record in records}) == 3
-    assert len(os.listdir(tmp_path / "out" / "maps")) == 3
-
-
-def test_a_name_that_is_no_unicode_and_a_very_long_one(detector: HyperFSAD, tmp_path: Path) -> None:
-    names = [os.fsdecode(b"caf\xe9.png"), "ä" * 120 + ".png"]
-    for name in names:
-        make_picture(1).save(tmp_path / name)
-    detector.fit(make_picture(2))
-    records = finished(tmp_path / "out", list(detector.predict(tmp_path)))
-    assert sorted(str(record["image"]) for record in records) == sorted(
-        str(tmp_path / n) for n in names
-    )
-    assert all((tmp_path / "out" / str(record["heatmap"])).is_file() for record in records)
+    assert [record["image"] for record in records] == list(map(str, paths))
+    for kind in ("heatmap", "map"):
+        files = {tmp_path / "out" / str(record[kind]) for record in records}
+        assert len(files) == len(names)
+        assert all(file.is_file() for file in files)
 
 
 def test_an_interrupted_run_is_resumed(results: list[AnomalyResult], tmp_path: Path) -> None:
@@ -135,7 +128,7 @@ def test_a_finished_run_has_nothing_to_do_again(
         assert results[2].image not in output
 
 
-def test_what_is_replaced_is_told(results: list[AnomalyResult], tmp_path: Path) -> None:
+def test_what_is_replaced_is_named(results: list[AnomalyResult], tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("mine")
     said: list[Any] = []
     with OutputFolder(tmp_path, run="r").open(notify=said.append) as output:

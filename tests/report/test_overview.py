@@ -10,10 +10,9 @@ import pytest
 from hyperfsad import AnomalyResult
 from hyperfsad.decisions.route import Route
 from hyperfsad.images.loading import NormalImage, load_image
-from hyperfsad.report.folder import OutputFolder
 from hyperfsad.report.page import ProductSummary, make_overview
 from tests.conftest import make_picture
-from tests.report.samples import sample_record, sample_result
+from tests.report.samples import sample_record, sample_result, written_report
 
 THRESHOLDS = {"bolt": 0.2, "Ölring <b>": 0.4}
 FITS, STRANGE = 0.95, 0.5
@@ -61,11 +60,7 @@ def page(tmp_path: Path) -> Path:
         result(str(tmp_path / "dddd.png"), "Ölring <b>", 0.5, 0.2, FITS),
         result(str(tmp_path / "eeeee.png"), "bolt", 0.6, 0.9, STRANGE),
     ]
-    with OutputFolder(tmp_path / "out", run="r", products=products).open() as output:
-        for each in results:
-            output.add(each)
-        output.finish([each.image for each in results])
-    return tmp_path / "out" / "report.html"
+    return written_report(tmp_path / "out", results, products)
 
 
 def test_each_product_shows_its_threshold_and_its_good_parts(page: Path) -> None:

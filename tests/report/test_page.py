@@ -17,12 +17,11 @@ import pytest
 from hyperfsad import AnomalyResult
 from hyperfsad.images.loading import NormalImage, load_image
 from hyperfsad.method.scoring import BranchScores
-from hyperfsad.report.folder import OutputFolder
 from hyperfsad.report.page import MAX_OUTLINE_POINTS, ProductSummary, report_html
 from hyperfsad.results.heatmap import thumbnail
 from tests.browser import until
 from tests.conftest import make_picture
-from tests.report.samples import SIZE, sample_record, sample_result
+from tests.report.samples import SIZE, sample_record, sample_result, written_report
 
 HOSTILE = "<img src=x onerror=window.hacked=1>&\"'.png"
 Write = Callable[..., Path]
@@ -42,11 +41,8 @@ def write(tmp_path: Path) -> Write:
         good = load_image(str(tmp_path / "good <1>.png"))
         images = (NormalImage(good.name, good.sha256()), NormalImage("gone.png", "0" * 64))
         products = [ProductSummary(images)]
-        with OutputFolder(tmp_path / "out", run="r", products=products).open() as output:
-            for index, name in enumerate(names):
-                output.add(result(name, index, threshold))
-            output.finish(names)
-        return tmp_path / "out" / "report.html"
+        results = (result(name, index, threshold) for index, name in enumerate(names))
+        return written_report(tmp_path / "out", results, products)
 
     return run
 
@@ -107,30 +103,18 @@ def test_the_page_needs_nothing_else(write: Write) -> None:
     assert "not on disk any more" in text
 
 
-def test_the_worst_come_first_and_failures_last(write: Write) -> None:
-    index = Blocks(write(9).read_text(encoding="utf-8")).json["index"]
-    scores = [image["score"] for image in index if "score" in image]
+def test_the_worst_come_first_and_links_lead_to_the_files(write: Write) -> None:
+    report = write(9, hostile=True)
+    *scored, failed = Blocks(report.read_text(encoding="utf-8")).json["index"]
+    assert "is empty (0 bytes)" in failed["error"]
+    assert "heatmap" not in failed
+    scores = [image["score"] for image in scored]
     assert scores == sorted(scores, reverse=True)
-    assert len(scores) == 8
-    assert "is empty (0 bytes)" in index[-1]["error"]
-    assert [image["anomalous"] for image in index[:3]] == [True, True, True]
-
-
-def test_links_lead_to_the_files(write: Write, tmp_path: Path) -> None:
-    report = write(6, hostile=True)
-    index = Blocks(report.read_text(encoding="utf-8")).json["index"]
-    for image in index:
-        if "error" in image:
-            assert "heatmap" not in image
-            continue
+    assert [image["anomalous"] for image in scored[:4]] == [True, True, True, False]
+    for image in scored:
         assert (report.parent / unquote(image["heatmap"])).is_file()
         assert os.path.samefile(report.parent / unquote(image["original"]), image["name"])
         assert ":" not in image["original"]
-
-
-def test_an_image_takes_few_kilobytes(write: Write) -> None:
-    small, large = write(2).stat().st_size, write(42).stat().st_size
-    assert (large - small) / 40 < 15_000
 
 
 def test_beyond_a_number_of_images_only_the_worst_have_pictures(
@@ -139,7 +123,9 @@ def test_beyond_a_number_of_images_only_the_worst_have_pictures(
     monkeypatch.setattr("hyperfsad.report.page.MAX_PICTURES", 3)
     blocks = Blocks(write(12).read_text(encoding="utf-8"))
     assert len(blocks.json["index"]) == 12
-    assert [name for name in blocks.json if re.fullmatch(r"p\d+", name)] == ["p0", "p4", "p8"]
+    pictures = {name: text for name, text in blocks.json.items() if re.fullmatch(r"p\d+", name)}
+    assert list(pictures) == ["p0", "p4", "p8"]
+    assert max(len(json.dumps(picture)) for picture in pictures.values()) < 15_000
 
 
 def fabricated(
@@ -268,10 +254,7 @@ def test_the_page_says_where_something_is_missing(
         ),
         regions=tuple(replace(region, kind="missing") for region in plain.regions),
     )
-    with OutputFolder(tmp_path / "out", run="r").open() as output:
-        output.add(lacking)
-        output.finish([name])
-    page = opened(tmp_path / "out" / "report.html")
+    page = opened(written_report(tmp_path / "out", [lacking]))
     page.locator(".card").click()
     assert page.locator("#regions li").inner_text().startswith("something is missing: 0.900 at ")
     told = page.locator("#numbers dt").all_text_contents()
@@ -387,12 +370,10 @@ def test_names_leave_out_the_folders_that_all_share(
     tmp_path: Path, opened: Callable[..., Any]
 ) -> None:
     paths = [tmp_path / "in" / part for part in ("a/x.png", "b/x.png", "b/c/y.png")]
-    with OutputFolder(tmp_path / "out", run="r").open() as output:
-        for index, path in enumerate(paths):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            output.add(result(str(path), 4 * index, 0.5))
-        output.finish([str(path) for path in paths])
-    page = opened(tmp_path / "out" / "report.html")
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    results = (result(str(path), 4 * index, 0.5) for index, path in enumerate(paths))
+    page = opened(written_report(tmp_path / "out", results))
     assert names(page) == ["a/x", "b/x", "b/c/y"]
 
 
@@ -414,11 +395,7 @@ def test_a_card_says_that_a_region_decided(tmp_path: Path, opened: Callable[...,
     by_score = result(str(tmp_path / "score.png"), 0, 0.5)
     by_region = replace(by_score, branches=BranchScores.of_map(0.3), image="region.png")
     by_region = replace(by_region, regions_decide=True, source=str(tmp_path / "score.png"))
-    with OutputFolder(tmp_path / "out", run="r").open() as output:
-        for each in (by_score, by_region):
-            output.add(each)
-        output.finish([by_score.image, by_region.image])
-    page = opened(tmp_path / "out" / "report.html")
+    page = opened(written_report(tmp_path / "out", [by_score, by_region]))
     assert page.locator(".card .regions").all_text_contents() == ["1 region", "by a region"]
     labels = [card.get_attribute("aria-label") for card in page.locator(".card").all()]
     assert labels[1].endswith("score 0.300, anomalous, by a region")

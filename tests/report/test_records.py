@@ -68,41 +68,27 @@ def test_no_cell_is_a_formula_and_the_name_comes_back(first: str) -> None:
         assert guarded(value) == value
 
 
-def test_the_worst_is_furthest_above_its_own_threshold() -> None:
-    cookie, bottle = (
-        record("a", score=0.26, threshold=0.262),
-        record("b", score=0.226, threshold=0.2),
-    )
-    assert severity(cookie) < 1 < severity(bottle)
-    assert severity(record("c", score=0.3)) == severity(record("d", score=0.3, threshold=0)) == 0.3
-
-
 def test_a_row_for_each_image() -> None:
     records = [record('a,"b".png', regions=[REGION, REGION]), FAILED, record("c.png")]
     table = rows(results_csv(records))
     assert [row["image"] for row in table] == ['a,"b".png', "bad.png", "c.png"]
     assert [row["regions"] for row in table] == ["2", "", "0"]  # not sought is not none
     assert table[1]["error"] == "bad.png is empty."
-    assert rows(results_csv([])) == []
+    missing = record("a.png", score_missing=1.25)
+    assert [row["score_missing"] for row in rows(results_csv([missing, FAILED]))] == ["1.25", ""]
 
 
 def test_a_row_for_each_region() -> None:
-    bad = record("a.png", regions=[REGION, REGION], anomalous=True)
+    lacking = {**REGION, "kind": "missing"}
+    bad = record("a.png", regions=[REGION, lacking], anomalous=True)
     table = rows(regions_csv([bad, FAILED, record("b.png", regions=[REGION], anomalous=False)]))
     assert [row["region"] for row in table] == ["1", "2", "1"]
     numbers = [table[0][name] for name in ("x", "y", "width", "height", "area", "score")]
     assert numbers == ["1", "2", "30", "40", "500.5", "0.7"]
     assert (table[0]["peak_x"], table[0]["peak_y"]) == ("10.5", "20.5")
     assert [row["anomalous"] for row in table] == ["True", "True", "False"]
+    assert [row["kind"] for row in table] == ["unexpected", "missing", "unexpected"]
     assert [row["map_threshold"] for row in table] == ["0.5"] * 3
-
-
-def test_tables_tell_what_is_missing() -> None:
-    missing = record("a.png", score_missing=1.25, regions=[{**REGION, "kind": "missing"}])
-    assert [row["score_missing"] for row in rows(results_csv([missing, FAILED]))] == ["1.25", ""]
-    assert [row["kind"] for row in rows(regions_csv([missing]))] == ["missing"]
-    (note,) = json.loads("".join(coco_json(lambda: [missing])))["annotations"]
-    assert note["kind"] == "missing"
 
 
 def test_coco_holds_all_that_its_readers_need() -> None:
@@ -126,6 +112,7 @@ def test_coco_holds_all_that_its_readers_need() -> None:
     assert first["bbox"] == [1, 2, 30, 40]
     assert first["segmentation"] == [[1.0, 2.0, 31.0, 2.0, 31.0, 42.0]]
     assert (first["area"], first["score"], first["iscrowd"]) == (500.5, 0.7, 0)
+    assert first["kind"] == "unexpected"
     empty = json.loads("".join(coco_json(list)))
     assert (empty["images"], empty["annotations"]) == ([], [])
 
@@ -140,7 +127,7 @@ def test_coco_holds_all_that_its_readers_need() -> None:
         ([], 0, []),
     ],
 )
-def test_a_doubtful_run_is_told(
+def test_a_doubtful_run_is_reported(
     verdicts: list[bool | None], foreign: int, codes: list[str]
 ) -> None:
     scored = [record("a.png", anomalous=verdict, foreign=False) for verdict in verdicts]
@@ -151,9 +138,12 @@ def test_a_doubtful_run_is_told(
     assert all(notice.facts["images"] in (10, foreign) for notice in notices)
 
 
-def test_images_that_are_anomalous_by_a_region_come_before_good_ones() -> None:
-    by_region = record("a.png", score=0.4, threshold=0.5, anomalous=True)
-    good = record("b.png", score=0.49, threshold=0.5, anomalous=False)
-    by_score = record("c.png", score=0.6, threshold=0.5, anomalous=True)
-    ordered = sorted([good, by_region, by_score], key=severity, reverse=True)
-    assert ordered == [by_score, by_region, good]
+def test_the_worst_is_furthest_above_its_own_threshold() -> None:
+    ordered = [
+        record("by score", score=0.6, threshold=0.5, anomalous=True),
+        record("by a region", score=0.4, threshold=0.5, anomalous=True),
+        record("good", score=0.49, threshold=0.5, anomalous=False),
+        record("of another product", score=0.6, threshold=0.7, anomalous=False),
+    ]
+    assert sorted(ordered, key=severity) == ordered[::-1]
+    assert severity(record("c", score=0.3)) == severity(record("d", score=0.3, threshold=0)) == 0.3

@@ -17,6 +17,9 @@ from hyperfsad.method.scoring import BranchScores, branch_weights
 from tests.codes import raises
 from tests.conftest import make_picture
 
+SQUARE = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0), (20.0, 60.0))
+REGION = Region((20, 20, 50, 40), 2000.0, 0.5, Peak(2.5, 3.5, 0.5), SQUARE)
+
 
 def result(level: float = 0.2, **changes: object) -> AnomalyResult:
     made = AnomalyResult(
@@ -27,13 +30,6 @@ def result(level: float = 0.2, **changes: object) -> AnomalyResult:
         (0.2, 0.5),
     )
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
-
-
-def test_the_verdict_is_score_above_threshold() -> None:
-    assert result().anomalous is None
-    assert result(threshold=0.3).anomalous is False
-    assert result(threshold=0.29).anomalous is True
-    assert AnomalyResult.failed("a.png", "No.").anomalous is None
 
 
 def test_what_is_not_finite_is_never_good() -> None:
@@ -49,13 +45,12 @@ def test_what_is_not_finite_is_never_good() -> None:
 
 
 def test_the_strength_agrees_with_the_verdict() -> None:
-    square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0))
-    region = Region((20, 20, 50, 40), 2000.0, 0.2, Peak(2.5, 3.5, 0.2), square)
     assert result().strength is None
-    assert AnomalyResult.failed("a.png", "No.").strength is None
+    failed = AnomalyResult.failed("a.png", "No.")
+    assert failed.anomalous is failed.strength is None
     assert result(threshold=0.6).strength == pytest.approx(0.5)
     both = {"threshold": 0.6, "map_threshold": 0.1, "regions_decide": True}
-    by_region = result(regions=(region,), **both)
+    by_region = result(regions=(REGION,), **both)
     assert by_region.strength == pytest.approx(2)
     assert by_region.anomalous
     too_small = result(**both)  # the only region has less than the area that was asked for
@@ -64,22 +59,23 @@ def test_the_strength_agrees_with_the_verdict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("threshold", "words"),
+    ("threshold", "anomalous", "words"),
     [
-        (None, "score 0.300"),
-        (0.29, "anomalous: score 0.300, above 0.290"),
-        (0.3, "good: score 0.300, not above 0.300"),
-        (0.29999, "anomalous: score 0.300000, above 0.299990"),
+        (None, None, "score 0.300"),
+        (0.29, True, "anomalous: score 0.300, above 0.290"),
+        (0.3, False, "good: score 0.300, not above 0.300"),
+        (0.29999, True, "anomalous: score 0.300000, above 0.299990"),
     ],
 )
-def test_the_verdict_names_its_threshold(threshold: float | None, words: str) -> None:
-    assert result(threshold=threshold).verdict == words
+def test_the_verdict_is_score_above_threshold(
+    threshold: float | None, anomalous: bool | None, words: str
+) -> None:
+    found = result(threshold=threshold)
+    assert (found.anomalous, found.verdict) == (anomalous, words)
 
 
 def test_the_reading_has_one_unit_and_says_what_decided() -> None:
-    square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0), (20.0, 60.0))
-    region = Region((20, 20, 50, 40), 2000.0, 0.5, Peak(2.5, 3.5, 0.5), square)
-    both = {"map_threshold": 0.4, "regions": (region,), "regions_decide": True}
+    both = {"map_threshold": 0.4, "regions": (REGION,), "regions_decide": True}
     by_region = dataclasses.replace(result(threshold=0.6), **both)  # type: ignore[arg-type]
     assert result(threshold=0.2, threshold_from="set by hand").reading == (
         "anomalous: score 0.300, 1.50 times its threshold of 0.200 (set by hand)"
@@ -93,16 +89,14 @@ def test_the_reading_has_one_unit_and_says_what_decided() -> None:
 
 
 def test_a_result_shows_itself_in_one_short_line() -> None:
-    square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0), (20.0, 60.0))
-    region = Region((20, 20, 50, 40), 2000.0, 0.5, Peak(2.5, 3.5, 0.5), square)
-    found = result(threshold=0.29, map_threshold=0.4, regions=(region,))
+    found = result(threshold=0.29, map_threshold=0.4, regions=(REGION,))
     assert repr(found) == "AnomalyResult('a.png', anomalous: score 0.300, above 0.290, 1 region)"
     assert repr(result()) == "AnomalyResult('a.png', score 0.300)"  # no regions were sought
     stranger = dataclasses.replace(found, route=Route("bolt", 0.5, 0.9, None, None))
     assert repr(stranger).endswith(", 1 region, fits no product)")
     failed = AnomalyResult.failed("a.png", "a.png is empty.")
     assert repr(failed) == "AnomalyResult('a.png', failed: a.png is empty.)"
-    assert "70.0" not in repr(region)
+    assert "70.0" not in repr(REGION)
 
 
 def test_json_has_the_fields_of_the_contract() -> None:
@@ -120,7 +114,7 @@ def test_json_has_the_fields_of_the_contract() -> None:
     assert failed["error"] == "No."
 
 
-def test_the_score_of_missing_pieces_is_told_where_they_are_looked_for() -> None:
+def test_missing_pieces_have_a_score_where_they_are_sought() -> None:
     plain = result()
     assert plain.score_missing is None
     assert plain.to_dict()["score_missing"] is None
@@ -134,17 +128,14 @@ def test_the_score_of_missing_pieces_is_told_where_they_are_looked_for() -> None
     assert looked.score_missing == looked.to_dict()["score_missing"] == 2.0
 
 
-def test_a_region_is_told_with_its_place() -> None:
-    region = Region(
-        (1, 2, 3, 4), 9.5, 0.7, Peak(2.5, 3.5, 0.7), ((1.0, 2.0), (4.0, 2.0), (1.0, 6.0))
-    )
-    (told,) = json.loads(result(regions=(region,), map_threshold=0.5).to_json())["regions"]
-    assert told == {
-        "bbox": [1, 2, 3, 4],
-        "area": 9.5,
-        "score": 0.7,
-        "peak": {"x": 2.5, "y": 3.5, "value": 0.7},
-        "polygon": [[1.0, 2.0], [4.0, 2.0], [1.0, 6.0]],
+def test_a_region_comes_with_its_place() -> None:
+    (shown,) = json.loads(result(regions=(REGION,), map_threshold=0.4).to_json())["regions"]
+    assert shown == {
+        "bbox": [20, 20, 50, 40],
+        "area": 2000.0,
+        "score": 0.5,
+        "peak": {"x": 2.5, "y": 3.5, "value": 0.5},
+        "polygon": [list(point) for point in SQUARE],
         "kind": "unexpected",
     }
 
@@ -242,8 +233,7 @@ def test_plot_and_save_from_paths_and_from_objects(
 
 def test_regions_are_outlined() -> None:
     image = Image.new("RGB", (96, 80), "gray")
-    square = ((20.0, 20.0), (70.0, 20.0), (70.0, 60.0), (20.0, 60.0))
-    found = result(0.1, regions=(Region((20, 20, 50, 40), 2000.0, 0.5, None, square),))
+    found = result(0.1, regions=(REGION,))
     change = np.abs(body(found.heat_map().draw(image)) - 128).sum(axis=2)
     assert (change[20, 22:68] > 100).all()
     assert (change[22:58, 70] > 100).all()
