@@ -211,7 +211,7 @@ def test_both_towers_and_the_tokenizer_come_from_the_hub(
     assert not hub.tokens
     encoder = load_encoder(spec.settings_of(WindowSettings, (12,), 64), device="cpu")
     assert isinstance(encoder, WindowEncoder)
-    assert encoder.text(("a photo of a bolt.",)).shape == (1, 16)
+    assert encoder.reader.text(("a photo of a bolt.",)).shape == (1, 16)
     assert can_read(spec)
 
 

@@ -16,9 +16,15 @@ from hyperfsad.encoders.encoder import Tokens, load_encoder
 from hyperfsad.errors import EncoderError, UsageError
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.peers import WinCLIP, make_peer
-from hyperfsad.lab.peers.clip_windows import WindowEncoder, WindowSettings, can_read, window_patches
-from hyperfsad.lab.peers.prompts import ANOMALOUS, NORMAL, TEMPLATES, class_words, prompts
-from hyperfsad.lab.peers.winclip import covering_mean, there
+from hyperfsad.lab.peers.clip_windows import WindowEncoder, WindowSettings, can_read
+from hyperfsad.lab.peers.winclip import (
+    ANOMALOUS,
+    NORMAL,
+    TEMPLATES,
+    class_words,
+    covering_mean,
+    prompts,
+)
 from tests.codes import raises
 from tests.conftest import make_picture
 from tests.lab.peers.clip import GRID, PROJECTED, RESOLUTION, WIDTH, save_clip
@@ -230,9 +236,7 @@ def test_a_prompt_longer_than_the_tower_reads_is_cut(saved: tuple[str, Any]) -> 
 def test_a_patch_gets_the_harmonic_mean_of_the_windows_over_it(scale: int) -> None:
     generator = torch.Generator().manual_seed(scale)
     scores = torch.rand(GRID * GRID, generator=generator) + 0.1
-    exists = torch.zeros(GRID * GRID, dtype=torch.bool)
-    exists[window_patches(GRID, scale)[:, 0]] = True
-    found = covering_mean(scores, exists, GRID, scale).reshape(GRID, GRID)
+    found = covering_mean(scores, GRID, scale).reshape(GRID, GRID)
     for row in range(GRID):
         for column in range(GRID):
             over = [
@@ -248,8 +252,7 @@ def test_a_patch_gets_the_harmonic_mean_of_the_windows_over_it(scale: int) -> No
 def test_a_window_without_distance_leaves_none() -> None:
     scores = torch.full((9,), 0.5)
     scores[0] = 0
-    exists = torch.tensor([True, True, False, True, True, False, False, False, False])
-    found = covering_mean(scores, exists, 3, 2)
+    found = covering_mean(scores, 3, 2)
     assert found.tolist() == [0, 0, 0.5, 0, 0, 0.5, 0.5, 0.5, 0.5]
 
 
@@ -296,7 +299,7 @@ def test_places_without_a_window_are_no_references(saved: tuple[str, Any]) -> No
     detector = WinCLIP(saved[0], device="cpu").fit(make_picture(1))
     tokens = detector.encoder_.encode([load_image(make_picture(1))])
     away = next(Tokens(-tokens.patches, tokens.cls).images())
-    assert bool((~there(away.patches[1])).any())
+    assert not away.patches[1].any(dim=-1).all()
     assert float(detector.association(away).min()) > 0.5
 
 

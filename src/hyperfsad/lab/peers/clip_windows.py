@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
-from ...encoders import find_spec, runtime, weights
+from ...encoders import runtime, weights
 from ...encoders.encoder import Encoder
 from ...encoders.engines import model_fingerprint
 from ...encoders.folders import (
@@ -128,7 +128,8 @@ class WindowEngine:
 
     @torch.inference_mode()
     def text(self, prompts: tuple[str, ...]) -> Tensor:
-        """The embedding of each prompt, of length 1; asked again, it is not computed again."""
+        """The embedding of each prompt, (prompts, D), of length 1; asked again, it is not computed
+        again."""
         if prompts not in self._texts:
             longest = self.model.config.text_config.max_position_embeddings
             read = self._tokenizer(
@@ -146,7 +147,7 @@ class WindowEngine:
 
     @cached_property
     def sharpness(self) -> float:
-        """1/τ, as the model has learnt it."""
+        """1/τ, as the model has learnt it: what it multiplies cosines by before a softmax."""
         return float(self.model.logit_scale.exp())
 
     @cached_property
@@ -162,16 +163,7 @@ class WindowEncoder(Encoder):
         self, settings: WindowSettings, engine: WindowEngine, device: torch.device
     ) -> None:
         super().__init__(settings, engine, device)
-        self._reader = engine
-
-    def text(self, prompts: tuple[str, ...]) -> Tensor:
-        """The embedding of each prompt, (prompts, D), of length 1."""
-        return self._reader.text(prompts)
-
-    @property
-    def sharpness(self) -> float:
-        """By how much the model multiplies cosines before a softmax: 1/τ."""
-        return self._reader.sharpness
+        self.reader = engine
 
 
 def window_patches(grid: int, scale: int) -> Tensor:
@@ -193,9 +185,7 @@ def can_read(spec: EncoderSpec) -> bool:
     if folder is None:
         return spec.family == "clip"
     try:
-        return _has_text_tower(folder) and (
-            _has_tokenizer(folder) or _has_tokenizer(_fetched_tokenizer(spec, folder))
-        )
+        return _has_text_tower(folder) and _tokenizer_folder(spec, folder).is_dir()
     except EncoderError:
         return False
 
@@ -203,7 +193,7 @@ def can_read(spec: EncoderSpec) -> bool:
 def _load_windows(settings: WindowSettings, device: torch.device, notify: Notify) -> WindowEngine:
     import transformers
 
-    spec = find_spec(settings.name)
+    spec = runtime.find_spec(settings.name)
     require_text(spec)
     try:
         folder = weights.fetch(spec, notify=notify)
@@ -213,21 +203,14 @@ def _load_windows(settings: WindowSettings, device: torch.device, notify: Notify
     if not _has_text_tower(folder):
         raise EncoderError("winclip-without-text", encoder=folder)
     model: Any = load_pretrained(transformers.CLIPModel, folder)
-    return WindowEngine(model, _load_tokenizer(spec, folder), settings, device)
-
-
-def _load_tokenizer(spec: EncoderSpec, folder: Path) -> "CLIPTokenizer":
-    import transformers
-
-    if not _has_tokenizer(folder):
-        folder = _fetched_tokenizer(spec, folder)
+    words = _tokenizer_folder(spec, folder)
     try:
         with quiet_transformers():
-            return transformers.CLIPTokenizer.from_pretrained(folder, local_files_only=True)
+            tokenizer = transformers.CLIPTokenizer.from_pretrained(words, local_files_only=True)
     except Exception as error:  # the library behind it raises all kinds on damaged files
-        raise EncoderError(
-            "tokenizer-unreadable", folder=folder, reason=first_line(error)
-        ) from error
+        reason = first_line(error)
+        raise EncoderError("tokenizer-unreadable", folder=words, reason=reason) from error
+    return WindowEngine(model, tokenizer, settings, device)
 
 
 def _has_text_tower(folder: Path) -> bool:
@@ -240,13 +223,10 @@ def _has_text_tower(folder: Path) -> bool:
     return False
 
 
-def _has_tokenizer(folder: Path) -> bool:
-    pair = all((folder / name).is_file() for name in ("vocab.json", "merges.txt"))
-    return pair or (folder / "tokenizer.json").is_file()
-
-
-def _fetched_tokenizer(spec: EncoderSpec, folder: Path) -> Path:
-    """Weights that were fetched for their image tower alone came without a tokenizer."""
+def _tokenizer_folder(spec: EncoderSpec, folder: Path) -> Path:
+    """Where the tokenizer is; weights that were fetched for their image tower came without one."""
+    if _has_tokenizer(folder):
+        return folder
     for source in spec.sources:
         if isinstance(source, Hub):
             with contextlib.suppress(UnreachableError):
@@ -254,3 +234,8 @@ def _fetched_tokenizer(spec: EncoderSpec, folder: Path) -> Path:
                 if _has_tokenizer(found):
                     return found
     raise EncoderError("tokenizer-missing", folder=folder)
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    pair = all((folder / name).is_file() for name in ("vocab.json", "merges.txt"))
+    return pair or (folder / "tokenizer.json").is_file()

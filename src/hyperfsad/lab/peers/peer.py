@@ -119,11 +119,6 @@ class Peer(ABC):
         return spec.settings(layers, resolution, last_norm=self._last_norm)
 
     @property
-    def is_fitted(self) -> bool:
-        """Whether it has a memory bank."""
-        return self._memory.bank is not None
-
-    @property
     def memory_(self) -> MemoryBank:
         """The memory bank; there after `fit`."""
         return self._memory.known

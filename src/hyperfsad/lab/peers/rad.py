@@ -13,11 +13,11 @@ DINOv3 ViT-B/16; the encoder's square input without a centre crop; the hundredth
 patch grid instead of the smoothed map of 256×256.
 """
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ...encoders.encoder import ImageTokens
 from .peer import MethodOptions, Peer
@@ -39,35 +39,23 @@ class RAD(Peer):
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """1 − the best similarity, mean over the layers."""
         alike = self.memory_.cls[:, -1] @ image.cls[-1]
-        chosen = alike.topk(min(self.retrieved, len(alike))).indices
-        best = []
+        chosen = alike.topk(min(self.retrieved, len(alike))).indices.tolist()
+        places = nearby(self.encoding_.grid, self.radius).to(alike.device)
+        layers = []
         for query, layer in zip(image.patches, self.memory_.patches, strict=True):
             normal = layer.reshape(len(alike), *query.shape)
-            images = (normal[index] for index in chosen.tolist())
-            best.append(best_nearby(query, images, self.encoding_.grid, self.radius))
-        return (1 - torch.stack(best).mean(dim=0)).clamp(min=0)
+            best = torch.full_like(query[:, 0], -torch.inf)
+            for place in places.T:
+                for index in chosen:
+                    similar = (query * normal[index, place]).sum(dim=-1)
+                    best = torch.maximum(best, similar.where(place >= 0, -torch.inf))
+            layers.append(best)
+        return (1 - torch.stack(layers).mean(dim=0)).clamp(min=0)
 
 
-def best_nearby(query: Tensor, images: Iterable[Tensor], grid: int, radius: int) -> Tensor:
-    """The best similarity of each patch (N,) to patches of the images at most `radius` away.
-
-    `query` and each image are (N, D). One image and one shift of the grid at a time.
-    """
-    here = query.reshape(grid, grid, -1)
-    best = torch.full((grid, grid), -torch.inf, dtype=query.dtype, device=query.device)
+def nearby(grid: int, radius: int) -> Tensor:
+    """The places at most `radius` away from each place, a row each; −1 beyond the border."""
     reach = min(radius, grid - 1)
-    for image in images:
-        there = image.reshape(grid, grid, -1)
-        for down in range(-reach, reach + 1):
-            rows, rows_there = _overlap(grid, down)
-            for across in range(-reach, reach + 1):
-                columns, columns_there = _overlap(grid, across)
-                similarity = (here[rows, columns] * there[rows_there, columns_there]).sum(dim=-1)
-                best[rows, columns] = torch.maximum(best[rows, columns], similarity)
-    return best.flatten()
-
-
-def _overlap(grid: int, shift: int) -> tuple[slice, slice]:
-    """The places i of a line for which i + shift lies on it too, and those places i + shift."""
-    first, last = max(0, -shift), grid - max(0, shift)
-    return slice(first, last), slice(first + shift, last + shift)
+    framed = pad(torch.arange(grid * grid).reshape(grid, grid), (reach,) * 4, value=-1)
+    side = 2 * reach + 1
+    return framed.unfold(0, side, 1).unfold(1, side, 1).reshape(grid * grid, -1)

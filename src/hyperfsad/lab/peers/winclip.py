@@ -6,8 +6,9 @@ prompts say of it,
 
     t(x) = exp(⟨x, a⟩/τ) / (exp(⟨x, n⟩/τ) + exp(⟨x, a⟩/τ)),
 
-with n and a the mean embeddings of the normal and the anomalous prompts (`prompts.py`). Windows of
-2×2 and 3×3 patches are embedded one at a time (`encoders/windows.py`). A patch gets the harmonic
+with n and a the mean embeddings of the normal and the anomalous prompts: states of the object, each
+in every template, as reimplementations list them from Figure 6. Windows of 2×2 and 3×3 patches are
+embedded one at a time (`clip_windows.py`). A patch gets the harmonic
 mean of the scores of all windows that cover it; the map is the harmonic mean of both scales and of
 the whole image's score, which is also the score of the image.
 
@@ -45,7 +46,31 @@ from .clip_windows import (
 )
 from .features import best_similarity
 from .peer import Layers, MethodOptions, OwnTokens
-from .prompts import ANOMALOUS, NORMAL, class_words, prompts
+
+NORMAL = (
+    "{}",
+    "flawless {}",
+    "perfect {}",
+    "unblemished {}",
+    "{} without flaw",
+    "{} without defect",
+    "{} without damage",
+)
+ANOMALOUS = ("damaged {}", "{} with flaw", "{} with defect", "{} with damage")
+_PHOTOS = (
+    "a cropped photo of {article} {{}}.",
+    "a close-up photo of {article} {{}}.",
+    "a bright photo of {article} {{}}.",
+    "a dark photo of {article} {{}}.",
+    "a jpeg corrupted photo of {article} {{}}.",
+    "a blurry photo of {article} {{}}.",
+    "a photo of {article} {{}}.",
+    "a photo of {article} small {{}}.",
+    "a photo of {article} large {{}}.",
+    "a photo of {article} {{}} for visual inspection.",
+    "a photo of {article} {{}} for anomaly detection.",
+)
+TEMPLATES = tuple(kind.format(article=article) for kind in _PHOTOS for article in ("a", "the"))
 
 
 class WinCLIP(OwnTokens):
@@ -92,19 +117,18 @@ class WinCLIP(OwnTokens):
     @cached_property
     def text_(self) -> tuple[Tensor, float]:
         """The normal and the anomalous embedding, (2, D), and 1/τ."""
-        encoder = self.encoder_
-        assert isinstance(encoder, WindowEncoder)
-        name = class_words(self.class_name)
-        means = [encoder.text(prompts(states, name)).mean(dim=0) for states in (NORMAL, ANOMALOUS)]
-        return normalize(torch.stack(means), dim=-1), encoder.sharpness
+        assert isinstance(self.encoder_, WindowEncoder)
+        reader, name = self.encoder_.reader, class_words(self.class_name)
+        means = [reader.text(prompts(states, name)).mean(dim=0) for states in (NORMAL, ANOMALOUS)]
+        return normalize(torch.stack(means), dim=-1), reader.sharpness
 
     def patch_scores(self, image: ImageTokens) -> Tensor:
         """The zero-shot map, or its mean with the reference association."""
         grid, scales = self.encoding_.grid, self.encoding_.scales
         maps = [self.text_scores(image.cls[:1]).expand(grid * grid)]
         for scale, plane in zip(scales, image.patches[1:], strict=True):
-            maps.append(covering_mean(self.text_scores(plane), there(plane), grid, scale))
-        zero_shot = harmonic_mean(torch.stack(maps))
+            maps.append(covering_mean(self.text_scores(plane), grid, scale))
+        zero_shot = len(maps) / (1 / torch.stack(maps)).sum(dim=0)  # 0 where one of them is
         return (zero_shot + self.association(image)) / 2 if self._knows else zero_shot
 
     def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
@@ -119,36 +143,29 @@ class WinCLIP(OwnTokens):
         return logits.softmax(dim=-1)[:, 1]
 
     def association(self, image: ImageTokens) -> Tensor:
-        """M: the distance to the normal images of each patch, (N,), mean over patches and scales.
-
-        A plane holds zeros where no window fits; those are not references.
-        """
+        """M: the distance of each patch to the normal images, (N,), mean over the scales."""
         grid = self.encoding_.grid
         planes = zip((1, *self.encoding_.scales), image.patches, self.memory_.patches, strict=True)
         maps = []
         for scale, query, known in planes:
-            distances = ((1 - best_similarity(query, known[there(known)])) / 2).clamp(min=0)
-            maps.append(covering_mean(distances, there(query), grid, scale))
+            fits = window_patches(grid, scale)[:, 0]  # the others are zeros, not references
+            windows = known.reshape(-1, *query.shape)[:, fits].flatten(0, 1)
+            distances = ((1 - best_similarity(query, windows)) / 2).clamp(min=0)
+            maps.append(covering_mean(distances, grid, scale))
         return torch.stack(maps).mean(dim=0)
 
     @property
     def _knows(self) -> bool:
-        return self.references and self.is_fitted
+        return self.references and self._memory.bank is not None
 
 
-def there(plane: Tensor) -> Tensor:
-    """At which places of a plane an embedding stands."""
-    return plane.square().sum(dim=-1) > 0
-
-
-def covering_mean(scores: Tensor, exists: Tensor, grid: int, scale: int) -> Tensor:
+def covering_mean(scores: Tensor, grid: int, scale: int) -> Tensor:
     """For each patch the harmonic mean of the scores of all windows that cover it, (N,).
 
-    `scores` (N,) stand at the upper left patch of each window that `exists`. A window without any
-    distance leaves none to what it covers.
+    `scores` (N,) stand at the upper left patch of each window. A window without any distance leaves
+    none to what it covers.
     """
     index = window_patches(grid, scale).to(scores.device)
-    index = index[exists[index[:, 0]]]
     inverse = (1 / scores[index[:, 0]])[:, None].expand(index.shape).flatten()
     total, count = torch.zeros_like(scores), torch.zeros_like(scores)
     total.index_add_(0, index.flatten(), inverse)
@@ -156,6 +173,12 @@ def covering_mean(scores: Tensor, exists: Tensor, grid: int, scale: int) -> Tens
     return torch.where(count > 0, count / total, 0)
 
 
-def harmonic_mean(maps: Tensor) -> Tensor:
-    """Over the first dimension; 0 where one of them is."""
-    return len(maps) / (1 / maps).sum(dim=0)
+def prompts(states: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """Each state of the object in each template."""
+    return tuple(template.format(state.format(name)) for state in states for template in TEMPLATES)
+
+
+def class_words(category: str) -> str:
+    """What prompts call a category: its name in words; a number alone names nothing."""
+    words = " ".join(category.replace("_", " ").replace("-", " ").split())
+    return words if any(letter.isalpha() for letter in words) else "object"
