@@ -2,23 +2,8 @@
 
 The other peers read the tokens that all methods share, so that nothing but the method differs.
 Here each method has the layers, resolution, preparation and scoring that its authors gave it, as
-far as the encoder permits. What still differs stands in the label of its row.
-
-SubspaceAD, from the authors' README (CLendering/SubspaceAD) and copies of their code:
-DINOv2 giant with registers, 672 px; the mean of raw hidden states −12 to −18, which are blocks 23
-to 29 of 40; each support image and 30 copies turned by random angles from 0 to 345 degrees; 99 % of
-the variance; the map at 672 px, blurred over 3×3 pixels with σ = 4; the mean of its largest
-hundredth as the score of the image. On another encoder: the blocks at the same depth. Different
-here: turned corners are mirrored, theirs are black; the angles are drawn once, with a fixed seed,
-for all images; every category is turned, theirs leave `transistor` out.
-
-FastRecon, from the authors' code (FzJun26th/FastRecon): WideResNet-50, the last blocks of stages 2
-and 3 of 4, raw, each averaged over 3×3 places with zeros beyond the border; 224 px cut from 256,
-which makes 28×28 features; λ = 2. Their coreset is not clear. 15 % stands in their main program but
-is not used there; 0.1 % is the default beside an input of 7200×2400; 1 % stands in the command of
-their README, which is that of the PatchCore project on which their code rests. 15 % is taken: 1 %
-of one support image would be 7 features. On a vision transformer: the blocks at half and three
-quarters of the depth, and the resolution that makes 28×28 patches, whole images instead of the cut.
+far as the encoder permits: on another one, the blocks at the same depth. The settings come from
+their code (CLendering/SubspaceAD, FzJun26th/FastRecon); docs/benchmark.md says what still differs.
 """
 
 import random

@@ -4,11 +4,10 @@ A window is embedded by running the image tower on the CLS token and the patches
 alone, each with its position in the whole image; the embedding is the CLS token after the last
 block, normed and projected to where images and texts meet. All windows of one size are one batch.
 
-What leaves the encoder are grids of vectors of length 1, one for each of the settings' planes: the
-patches after the last block, not projected, then the windows of each scale. A window stands at the
-place of its upper left patch; where none fits there are zeros. Patches may have more numbers than
-projected vectors: the shorter end with zeros, which no product notices. The CLS token of every
-plane is the embedding of the whole image.
+What leaves the encoder are grids of unit vectors, one for each plane of the settings: the patches
+after the last block, not projected, then the windows of each scale at the place of their upper left
+patch, zeros where none fits; shorter vectors end with zeros. The CLS token of every plane is the
+embedding of the whole image.
 """
 
 import contextlib

@@ -7,19 +7,13 @@ regression with distribution regularisation
     W = argmin ‖Q − W S‖² + λ ‖W S − μ‖²  =  (Q + λ μ) Sᵀ ((1 + λ) S Sᵀ)⁻¹,    Q̂ = W S
 
 where row i of μ is the mean of the normal features at the place of patch i. The score of a patch is
-‖Q_i − Q̂_i‖, that of an image the largest. Formula, λ = 2, the 3×3 means and σ = 4 are those of the
-authors' code (FzJun26th/FastRecon); the paper itself was not at hand. That code names a coreset of
-0.1, of 1 and of 15 % in different places. 15 % is taken: 1 % of one support image would be about
-ten features, and in a trial on four real products 15 % gave this method the better figures, so the
-choice favours it.
+‖Q_i − Q̂_i‖, that of an image the largest. Whenever S Sᵀ has an inverse, Q̂ is the orthogonal
+projection of (Q + λ μ) / (1 + λ) onto the span of S; that is computed, since it exists always.
 
-S Sᵀ has no inverse where S holds equal features, or more of them than they have dimensions.
-Whenever it has one, Q̂ is the orthogonal projection of (Q + λ μ) / (1 + λ) onto the span of S; here
-that projection is computed, which exists always.
-
-Different here: unit tokens of the selected layers instead of blocks 2 and 3 of a WideResNet-50; the
-coreset and μ are of all support images (the code keeps those of the last batch); the coreset's
-first pick and projection are fixed. `authors.py` has the method with the authors' own settings.
+Formula, λ = 2, 3×3 means and σ = 4 are those of the authors' code (FzJun26th/FastRecon), which
+names a coreset of 0.1, of 1 and of 15 %; on four real products 15 % did better. Different here:
+unit tokens of the selected layers instead of blocks 2 and 3 of a WideResNet-50; coreset and μ of
+all support images, not of the last batch; a fixed first pick and projection.
 """
 
 from typing import ClassVar

@@ -2,13 +2,8 @@
 
 The score of a patch is its cosine distance to the most similar normal patch; the score of an image
 is the mean of the largest hundredth of them (the empirical tail value at risk at 99 %). Checked
-against the authors' code (dammsi/AnomalyDINO), not against the paper's own equations: one
-neighbour, unit tokens, floor(N/100) patches, σ = 4 after upsampling, and, where orientations vary,
-support images in eight of them with mirrored borders.
-
-Different here: the mean over all selected layers of the chosen encoder instead of the last layer
-of DINOv2; no foreground mask; the encoder's square input; bicubic instead of bilinear turning;
-rotations are chosen by the caller, never by the category.
+against the authors' code (dammsi/AnomalyDINO). Different here: the mean over all selected layers
+instead of the last one; no foreground mask; square input; rotations are chosen by the caller.
 """
 
 from typing import ClassVar

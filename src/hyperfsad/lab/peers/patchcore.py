@@ -8,15 +8,11 @@ distance s* (Equation 6), weighted by Equation 7:
     s = (1 − exp‖q* − m*‖ / Σ_{m ∈ N_b(m*)} exp‖q* − m‖) · s*
 
 with q* the patch of s*, m* its nearest member and N_b(m*) the b members nearest to m*, itself
-among them. The few-shot table of the supplement (Table S5) uses a coreset of 25 %, so that is the
-default. The paper states neither b nor the projection's size: b = 9 is that of
-anomalib's configuration, 128 dimensions are those of the authors' code
-(amazon-science/patchcore-inspection), which leaves Equation 7 out.
-Equations were read in summaries of the paper, the settings in that code.
+among them. A coreset of 25 % is that of the few-shot table (Table S5), b = 9 anomalib's, 128
+dimensions those of the authors' code (amazon-science/patchcore-inspection).
 
 Different here: unit tokens of the selected layers instead of blocks 2 and 3 of a WideResNet-50, all
-on one grid, so that no layer is resized; features are not reduced to a fixed size; at the border
-only patches that exist are averaged; the first pick and the projection are fixed, never random.
+on one grid; at the border only patches that exist are averaged; a fixed first pick and projection.
 """
 
 from typing import ClassVar

@@ -40,14 +40,9 @@ class FewShotDetector(Protocol):
     """What the tables ask of every method, ours and the peers."""
 
     @property
-    def encoding_(self) -> EncoderSettings:
-        """How images are encoded."""
-        ...
-
+    def encoding_(self) -> EncoderSettings: ...
     @property
-    def memory_(self) -> MemoryBank:
-        """The memory bank; there after `fit`."""
-        ...
+    def memory_(self) -> MemoryBank: ...
 
     def fit(self, images: Images, *, threshold: bool = True) -> Any:
         """Remembers good parts; a method that has thresholds estimates them if it is asked to."""
@@ -57,17 +52,10 @@ class FewShotDetector(Protocol):
         """Takes a memory bank that was made elsewhere with the same encoder and settings."""
         ...
 
-    def use_encoder(self, encoder: Encoder) -> bool:
-        """Takes an encoder that was loaded elsewhere, with the same settings; says if it is new."""
-        ...
+    def use_encoder(self, encoder: Encoder) -> bool: ...
+    def score_tokens(self, tokens: Tokens) -> list[TokenScore]: ...
 
-    def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
-        """The scores of each image of an encoded batch."""
-        ...
-
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
-        """An `AnomalyResult` for one image, an iterator of them for several."""
-        ...
+    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any: ...
 
 
 class Peer(ABC):

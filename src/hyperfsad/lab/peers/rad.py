@@ -4,13 +4,9 @@ Task-Specific Training Necessary for Anomaly Detection?", arXiv 2601.22763, 2026
 First the normal images whose CLS token of the last layer is most similar to the image's; then, in
 each layer, the cosine distance of each patch to the nearest patch of those images within `radius`
 places of its own; the mean over the layers; and as the image's score the mean of the largest
-hundredth. All of it follows the authors' code (longkukuhi/RAD), the paper itself was not at hand.
-Its settings are 150 images and a radius of 1 for MVTec AD, 900 and 2 for VisA; with a few shots
-every image is retrieved anyway. σ = 1 over 5×5 pixels.
-
-Different here: the selected layers of the chosen encoder instead of blocks 4, 7, 10 and 12 of
-DINOv3 ViT-B/16; the encoder's square input without a centre crop; the hundredth is taken on the
-patch grid instead of the smoothed map of 256×256.
+hundredth. Read in the authors' code (longkukuhi/RAD): 150 images and a radius of 1 for MVTec AD,
+σ = 1 over 5×5 pixels. Different here: the selected layers of the chosen encoder, its square input
+without a centre crop, the hundredth on the patch grid.
 """
 
 from typing import ClassVar

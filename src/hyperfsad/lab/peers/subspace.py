@@ -7,13 +7,10 @@ the score of a patch is the squared norm of what the subspace leaves of it:
     S(x) = ‖(x − μ) − C Cᵀ (x − μ)‖²
 
 and that of an image the mean of the largest hundredth (tail value at risk). τ = 0.99, the hundredth
-and σ = 4 were found in a summary of the paper and in copies of the authors' code
-(CLendering/SubspaceAD), not in the paper itself; that code lays its σ over 3×3 pixels only.
+and σ = 4 were found in copies of the authors' code (CLendering/SubspaceAD), not in the paper.
 
-Different here: unit tokens of the selected layers of the chosen encoder instead of the raw tokens
-of blocks 23 to 29 (counted from 1) of DINOv2-G at 672 px; the image's score is taken on the patch
-grid instead of the smoothed map; and instead of 30 random rotations of each support image, none or
-eight fixed ones. `authors.py` has the method with the authors' own settings.
+Different here: unit tokens of the selected layers instead of raw ones of DINOv2-G at 672 px; the
+image's score is taken on the patch grid; no random rotations (`authors.py` has their settings).
 """
 
 from typing import ClassVar

@@ -17,13 +17,10 @@ normal images, harmonically averaged in the same way; of single patches, as the 
 them, it is their own. M is the mean of the three. The map is the mean of M and the zero-shot map,
 the score of the image half of t of the image plus max M.
 
-The method was read in public reimplementations (anomalib; caoyunkang/WinClip; zqhang's
-Accurate-WinCLIP-pytorch), the paper itself was not at hand; they differ in some points. Here τ is
-the one that the CLIP has learnt (0.01 for OpenAI's; anomalib takes 0.07), prompts are averaged at
-length 1, and the windows of references are averaged harmonically as anomalib does.
-
-Different here: any CLIP in Hugging Face's format instead of ViT-B/16+ of LAION-400M at 240 px; the
-encoder's square input; a category is called by its own name, never by a better one.
+Read in public reimplementations (anomalib; caoyunkang/WinClip; zqhang/Accurate-WinCLIP-pytorch).
+Where they differ: τ is the one that the CLIP has learnt, prompts are averaged at length 1, windows
+of references harmonically as in anomalib. Different here: any CLIP in Hugging Face's format instead
+of ViT-B/16+ of LAION-400M at 240 px; square input; a category is called by its own name.
 """
 
 from functools import cached_property
