@@ -37,7 +37,7 @@ from hyperfsad.export.writing import export
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.run import Suite
-from hyperfsad.lab.token_cache import TokenCache
+from hyperfsad.lab.tokens import TokenCache
 
 EXPORTED = ("onnx", "openvino")
 FORMS = ("detector, torch", "detector, openvino", *EXPORTED)

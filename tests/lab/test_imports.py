@@ -10,13 +10,7 @@ from PIL import Image
 
 from hyperfsad.errors import HyperfsadError, UsageError
 from hyperfsad.lab.datasets import Category
-from hyperfsad.lab.imports import (
-    Import,
-    import_notes,
-    import_records,
-    import_rows,
-    read_import,
-)
+from hyperfsad.lab.imports import Import, read_import
 from hyperfsad.lab.records import Record
 from hyperfsad.lab.run import Source, Suite
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
@@ -56,9 +50,8 @@ def scored(categories: list[Category], name: Name = below) -> list[list[Any]]:
     return [[each, 0.25 * place] for place, each in enumerate(names(categories, name))]
 
 
-def records(found: Import, categories: list[Category], *shots: int) -> list[Record]:
-    options: dict[str, Any] = {"shots": shots or (1,), "eval_size": 64, "provenance": "key"}
-    return list(import_records(found, categories, **options))
+def records(found: Import, *shots: int) -> list[Record]:
+    return list(found.records(shots or (1,), 64))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +70,7 @@ def test_images_may_be_named_in_several_ways(
     categories: list[Category], folder: Path, name: Name
 ) -> None:
     write(folder, scored(categories, name))
-    found = records(read_import("X", folder, categories), categories)
+    found = records(read_import("X", folder, categories))
     assert [(r.category, r.shots, r.run, r.label) for r in found] == [
         *(("bolt", 1, 0, "X (imported)"), ("nut", 1, 0, "X (imported)")),
     ]
@@ -85,7 +78,6 @@ def test_images_may_be_named_in_several_ways(
         anomalous = [image.anomalous for image in category.test]
         assert record.metrics == image_metrics(anomalous, np.arange(6.0))
         assert record.counts == {"normal": 1, "good": 3, "bad": 3, "masks": 3}
-        assert record.provenance == "key"
 
 
 def test_the_same_files_in_two_data_sets_are_scored_once(
@@ -96,7 +88,7 @@ def test_the_same_files_in_two_data_sets_are_scored_once(
         *Suite({"mine": Source("folder", str(tmp_path / "data" / "mvtec" / "nut"))}, ()).load(),
     ]
     write(folder, scored(categories, lambda category, path: f"/x/MVTec/{below(category, path)}"))
-    found = records(read_import("X", folder, twice), twice)
+    found = records(read_import("X", folder, twice))
     assert [(r.dataset, r.category) for r in found] == [
         *(("mvtec", "bolt"), ("mvtec", "nut"), ("mine", "nut")),
     ]
@@ -112,13 +104,13 @@ def test_shots_and_runs_are_those_of_the_table(categories: list[Category], folde
     ]
     write(folder, rows, "image,score,shots,run")
     read = read_import("X", folder, categories)
-    found = records(read, categories, 1, 2)
+    found = records(read, 1, 2)
     assert [(r.category, r.shots, r.run) for r in found] == [
         *(("bolt", 1, 0), ("bolt", 1, 3), ("nut", 1, 0), ("nut", 1, 3)),
     ]
     assert not any(record.every_run for record in found)
     assert found[0].metrics != found[1].metrics
-    notes = import_notes(read, categories, (1, 2), found)
+    notes = read.notes((1, 2), found)
     assert any("with 4 shots were not asked for" in note for note in notes)
 
 
@@ -128,16 +120,16 @@ def test_without_shots_it_counts_for_all_and_says_so(
     train = Path(categories[0].normal[0])
     write(folder, [*scored(categories[:1]), ["bolt/train/good/" + train.name, 1], ["other.png", 2]])
     read = read_import("X", folder, categories)
-    found = records(read, categories, 1, 2, 4)
+    found = records(read, 1, 2, 4)
     assert [(r.category, r.shots, r.every_run) for r in found] == [
         ("bolt", shots, True) for shots in (1, 2, 4)
     ]
-    said = " ".join(import_notes(read, categories, (1, 2, 4), found))
+    said = " ".join(read.notes((1, 2, 4), found))
     assert "names no shots, so its figures stand for every number of them" in said
     assert "covers 1 of 2 categories" in said
     assert "2 of its images are not tested here" in said
     assert "no maps, so no pixel metrics" in said
-    rows = list(import_rows(read, categories))
+    rows = list(read.rows())
     assert len(rows) == 6
     assert rows[1] == {
         "dataset": "mvtec",
@@ -172,13 +164,19 @@ def save_maps(
     return paths
 
 
+def write_with_maps(folder: Path, categories: list[Category], paths: list[Path]) -> None:
+    rows = scored(categories)
+    named = [[*row, path.relative_to(folder)] for row, path in zip(rows, paths, strict=True)]
+    write(folder, named, "image,score,map")
+
+
 @pytest.mark.parametrize("suffix", [".npy", ".png"])
 def test_maps_are_measured_with_our_metrics(
     categories: list[Category], folder: Path, suffix: str
 ) -> None:
-    write(folder, scored(categories))
     paths = save_maps(categories, folder, lambda values: values[None].astype(np.float32), suffix)
-    found = records(read_import("X", folder, categories), categories)
+    write_with_maps(folder, categories, paths)
+    found = records(read_import("X", folder, categories))
     for number, category in enumerate(categories):
         mine = paths[6 * number : 6 * number + 6]
         maps = [
@@ -200,16 +198,16 @@ def test_a_column_names_the_maps_of_each_run(categories: list[Category], folder:
         for place, (name, path) in enumerate(zip(names(categories[:1]), paths, strict=True))
     ]
     write(folder, rows, "image,score,run,map")
-    flat, good = records(read_import("X", folder, categories), categories)
+    flat, good = records(read_import("X", folder, categories))
     assert flat.metrics["P-AUROC"] == 0.5
     assert (good.metrics["P-AUROC"] or 0) > 0.7
     write(folder, [row[:3] for row in rows], "image,score,run")
-    without = records(read_import("X", folder, categories), categories)
+    without = records(read_import("X", folder, categories))
     assert all("P-AUROC" not in record.metrics for record in without)
     (folder / "flat.npy").unlink()
     write(folder, rows, "image,score,run,map")
     with raises(UsageError, "import-map-missing", map=folder / "flat.npy"):
-        records(read_import("X", folder, categories), categories)
+        records(read_import("X", folder, categories))
 
 
 def changed(rows: list[list[Any]], place: int, *values: Any) -> list[list[Any]]:
@@ -282,25 +280,24 @@ def test_a_folder_without_a_table_is_refused(
 def test_a_bad_map_is_refused(
     categories: list[Category], folder: Path, change: Callable[[Any], Any], problem: str | None
 ) -> None:
-    write(folder, scored(categories))
     paths = save_maps(categories, folder, change)
+    write_with_maps(folder, categories, paths)
     code = "import-map-unreadable" if problem is None else "import-map"
     with raises(UsageError, code, map=paths[0], **({"problem": problem} if problem else {})):
-        records(read_import("X", folder, categories), categories)
+        records(read_import("X", folder, categories))
 
 
 def test_a_missing_map_and_a_coloured_one_are_refused(
     categories: list[Category], folder: Path
 ) -> None:
-    write(folder, scored(categories))
     paths = save_maps(categories, folder, lambda values: values)
-    paths[2].unlink()
-    with raises(UsageError, "import-maps-incomplete", folder=folder, map=paths[0]):
-        records(read_import("X", folder, categories), categories)
     picture = paths[2].with_suffix(".png")
+    write_with_maps(folder, categories, [*paths[:2], picture, *paths[3:]])
+    with raises(UsageError, "import-map-missing", map=picture):
+        records(read_import("X", folder, categories))
     Image.new("RGB", (8, 8)).save(picture)
     with raises(UsageError, "import-map", map=picture, problem="colours (RGB)"):
-        records(read_import("X", folder, categories), categories)
+        records(read_import("X", folder, categories))
     picture.write_bytes(b"no picture")
     with pytest.raises(HyperfsadError):
-        records(read_import("X", folder, categories), categories)
+        records(read_import("X", folder, categories))

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from hyperfsad.errors import UsageError
-from hyperfsad.lab.preset_tables import build_tables
-from hyperfsad.lab.presets import passes, with_recipe
+from hyperfsad.lab.comparisons import build_tables
+from hyperfsad.lab.presets import Variant, passes, with_recipe
 from hyperfsad.lab.published import SIX_SETS
 from hyperfsad.lab.records import Record
-from hyperfsad.lab.scorer import Variant
 from hyperfsad.lab.tables import Cell, mark
 from tests.codes import raises
 from tests.lab.peers.clip import save_clip

@@ -15,12 +15,12 @@ from hyperfsad.lab import protocol as room
 from hyperfsad.lab.datasets import Category, load_dataset
 from hyperfsad.lab.peers import SAME_TOKENS, make_peer
 from hyperfsad.lab.peers.peer import FewShotDetector
-from hyperfsad.lab.protocol import Protocol, evaluate
+from hyperfsad.lab.presets import Variant
+from hyperfsad.lab.protocol import Evaluation
 from hyperfsad.lab.records import Record, summarise
-from hyperfsad.lab.scorer import Variant
-from hyperfsad.lab.supports import support_order
+from hyperfsad.lab.supports import draw_supports, support_order
 from hyperfsad.lab.tables import Cell
-from hyperfsad.lab.token_cache import TokenCache
+from hyperfsad.lab.tokens import TokenCache
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
 from hyperfsad.quality.test_set import load_mask
@@ -40,8 +40,17 @@ def category(tmp_path: Path) -> Category:
     return load_dataset("mvtec", tmp_path / "data")[0]
 
 
-def done(_: int) -> None:
-    """Nobody watches."""
+def evaluation(
+    category: Category,
+    cache: TokenCache,
+    work: Path,
+    shots: tuple[int, ...] = (1,),
+    runs: int = 1,
+    variants: tuple[Variant, ...] = (Variant("sparsemax"),),
+    size: int = 32,
+) -> Evaluation:
+    supports = draw_supports([category], shots, runs, 0, cache.content_hash).of(category)
+    return Evaluation(category, supports, variants, cache, work, size)
 
 
 def test_supports_follow_the_rule_and_nothing_else(category: Category, cache: TokenCache) -> None:
@@ -79,8 +88,7 @@ def test_records_are_what_the_detector_gives(
         Variant("default", recipe="default"),
         *(Variant(name, peer=name) for name in SAME_TOKENS),
     )
-    protocol = Protocol(shots=(1, 3), runs=2, variants=variants, eval_size=64)
-    records = evaluate(category, protocol, cache, tmp_path / "work", done)
+    records = evaluation(category, cache, tmp_path, (1, 3), 2, variants, 64).records()
     assert len(records) == len(variants) * 4
     anomalous = np.array([image.anomalous for image in category.test])
     for record in records:
@@ -128,10 +136,8 @@ def test_records_are_what_the_detector_gives(
 def test_shots_are_nested_and_shared_by_all_methods(
     category: Category, cache: TokenCache, tmp_path: Path
 ) -> None:
-    protocol = Protocol(
-        shots=(1, 2, 4), runs=2, variants=(Variant("a"), Variant("b", peer="nearest")), eval_size=32
-    )
-    records = evaluate(category, protocol, cache, tmp_path / "work", done)
+    variants = (Variant("a"), Variant("b", peer="nearest"))
+    records = evaluation(category, cache, tmp_path, (1, 2, 4), 2, variants).records()
     support = {(r.method, r.run, r.shots): r.support for r in records}
     for run in range(2):
         whole = support["a", run, 4]
@@ -144,8 +150,8 @@ def test_a_killed_run_goes_on_where_it_stopped(
     category: Category, cache: TokenCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "BLOCK", 2)
-    protocol = Protocol(shots=(1, 2), runs=2, eval_size=32)
-    whole = evaluate(category, protocol, cache, tmp_path / "whole", done)
+    whole = evaluation(category, cache, tmp_path / "whole", (1, 2), 2).records()
+    mine = evaluation(category, cache, tmp_path / "work", (1, 2), 2)
 
     class Killed(BaseException):
         pass
@@ -159,7 +165,7 @@ def test_a_killed_run_goes_on_where_it_stopped(
             raise Killed
 
     with pytest.raises(Killed):
-        evaluate(category, protocol, cache, tmp_path / "work", kill)
+        mine.records(kill)
     finished = sorted((tmp_path / "work").rglob("*.npz"))
     assert len(finished) == 2
     finished[1].write_bytes(finished[1].read_bytes()[:50])  # cut by the kill
@@ -172,7 +178,7 @@ def test_a_killed_run_goes_on_where_it_stopped(
         return original(path, angle)
 
     monkeypatch.setattr(cache, "tokens", watched)
-    assert evaluate(category, protocol, cache, tmp_path / "work", done) == whole
+    assert mine.records() == whole
     assert category.test[0].path not in asked
     assert category.test[2].path in asked
 
@@ -180,15 +186,15 @@ def test_a_killed_run_goes_on_where_it_stopped(
 def test_other_settings_do_not_reuse_old_scores(
     category: Category, cache: TokenCache, tmp_path: Path
 ) -> None:
-    first = evaluate(category, Protocol((1,), 1, eval_size=32), cache, tmp_path / "work", done)
-    other = Protocol((1,), 1, eval_size=32, variants=(Variant("sparsemax", lookup="softmax"),))
-    second = evaluate(category, other, cache, tmp_path / "work", done)
+    first = evaluation(category, cache, tmp_path).records()
+    other = (Variant("sparsemax", lookup="softmax"),)
+    second = evaluation(category, cache, tmp_path, variants=other).records()
     assert first[0].metrics != second[0].metrics
 
 
 def test_too_few_good_images_are_refused(category: Category, cache: TokenCache) -> None:
     with raises(UsageError, "too-few-good-images", category="bolt", found=6, needed=9):
-        evaluate(category, Protocol((9,), 1), cache, Path("unused"), done)
+        draw_supports([category], (9,), 1, 0, cache.content_hash)
 
 
 def test_without_masks_there_are_image_metrics_only(
@@ -196,7 +202,7 @@ def test_without_masks_there_are_image_metrics_only(
 ) -> None:
     bare = tuple(dataclasses.replace(image, mask=None) for image in category.test)
     unmasked = dataclasses.replace(category, test=bare)
-    records = evaluate(unmasked, Protocol((1,), 1), cache, tmp_path / "work", done)
+    records = evaluation(unmasked, cache, tmp_path).records()
     assert set(records[0].metrics) == {"I-AUROC", "I-F1", "I-AP"}
 
 

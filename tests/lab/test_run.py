@@ -14,17 +14,17 @@ from PIL import Image
 from hyperfsad.cli import main
 from hyperfsad.detector.settings import find_recipe
 from hyperfsad.errors import UsageError
+from hyperfsad.lab.comparisons import build_tables
 from hyperfsad.lab.drawing import figures
 from hyperfsad.lab.drawing.charts import Point, accuracy_efficiency
 from hyperfsad.lab.drawing.figures import draw_curves, measured_points, published_points
 from hyperfsad.lab.peers import SAME_TOKENS, FastReconAuthors, SubspaceADAuthors, make_peer
 from hyperfsad.lab.peers.peer import Peer
-from hyperfsad.lab.preset_tables import build_tables
 from hyperfsad.lab.presets import PRESETS
 from hyperfsad.lab.records import Record
 from hyperfsad.lab.run import Request, Source, Suite, run_benchmark
 from hyperfsad.lab.timing import RunTimes, Timing
-from hyperfsad.lab.token_cache import TokenCaches
+from hyperfsad.lab.tokens import TokenCaches
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
 from hyperfsad.wording import COMMAND_LINE, worded
 from tests.codes import raises

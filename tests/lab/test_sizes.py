@@ -85,7 +85,7 @@ def test_all_images_are_a_whole_data_set_and_one_less_is_a_subset(
         another.unlink()
         assert not is_whole(dataset, more)
         assert missing_part(dataset, more) == (
-            f"not the known set: {total + 1:,} images instead of {total:,}"
+            f"not the known set: {total + 1:,} other images instead of {total:,}"
         )
     finally:
         good.write_bytes(content)

@@ -15,7 +15,7 @@ from hyperfsad.lab.supports import (
     support_order,
     write_supports,
 )
-from hyperfsad.lab.token_cache import ContentHashes
+from hyperfsad.lab.tokens import content_hashes
 from tests.codes import raises
 from tests.lab.trees import mvtec_tree
 
@@ -39,7 +39,7 @@ def entry(category: str = "bolt", *images: str, **changes: Any) -> dict[str, Any
 
 
 def test_what_is_written_is_read_back(categories: list[Category], tmp_path: Path) -> None:
-    sets = draw_supports(categories, (1, 3), 2, 7, ContentHashes())
+    sets = draw_supports(categories, (1, 3), 2, 7, content_hashes())
     write_supports(sets, tmp_path / "supports.json")
     assert read_supports(tmp_path / "supports.json", categories) == sets
     assert (sets.seed, sets.shots, sets.runs) == (7, (1, 3), (0, 1))

@@ -162,7 +162,7 @@ def _add_reproduce(command: argparse.ArgumentParser) -> None:
 def _reproduce(options: argparse.Namespace) -> int:
     """Runs everything that can be run, and says what cannot."""
     from ..encoders.encoder import use_threads
-    from ..lab.reproduce.plan import PAPER_PRESETS
+    from ..lab.reproduce.run import PAPER_PRESETS
     from ..lab.reproduce.run import reproduce as run
     from ..lab.run import Request, Suite
 

@@ -1,17 +1,17 @@
 """Scores of another system, measured with our metrics beside ours.
 
-A folder holds `scores.csv` with the columns image and score, perhaps shots and run, and perhaps a
-map of each image: `map` names its file, or it lies where the image lies below the data set, with
-the suffix .npy or .png.
+A folder holds `scores.csv` with the columns image and score, perhaps shots and run, and perhaps
+map: the file of the image's anomaly map, .npy or a grey picture, relative to the folder.
 """
 
 import csv
 import hashlib
 import io
-import math
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
@@ -40,7 +40,7 @@ class Line:
 
     number: int
     score: float
-    map: str | None = None
+    map: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,80 @@ class Import:
 
     name: str
     folder: Path
+    categories: Sequence[Category]
     sha256: str
     settings: tuple[Setting, ...]
     """In ascending order."""
     lines: dict[tuple[Setting, Place], Line] = field(repr=False)
     ignored: int = 0
     """Lines on images that are not tested here."""
+
+    def records(self, shots: Sequence[int], eval_size: int) -> Iterator[Record]:
+        """The figures of every category that it covers, for the numbers of shots that are asked
+        for. Without shots in its table, its figures stand for every number."""
+        for number, category in enumerate(self.categories):
+            anomalous = [image.anomalous for image in category.test]
+            for setting in self.settings:
+                asked = [k for k in shots if setting[0] in (None, k)]
+                if not asked or (setting, (number, 0)) not in self.lines:
+                    continue
+                lines = [self.lines[setting, (number, i)] for i in range(len(category.test))]
+                metrics = image_metrics(anomalous, np.array([line.score for line in lines]))
+                if category.has_masks and any(line.map for line in lines):
+                    maps = self._maps(lines, category, eval_size)
+                    masks = np.stack([load_mask(image, eval_size) for image in category.test])
+                    metrics |= pixel_metrics(maps, masks)
+                for k in asked:
+                    yield Record(
+                        dataset=category.dataset,
+                        category=category.name,
+                        encoder=IMPORTED,
+                        resolution=0,
+                        method=self.name,
+                        shots=k,
+                        run=setting[1] or 0,
+                        support=(),
+                        metrics=metrics,
+                        counts=count_images(category),
+                        imported=True,
+                        every_run=setting[1] is None,
+                    )
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of the score table; shots and run are empty where the import has none."""
+        for (setting, (number, place)), line in sorted(
+            self.lines.items(), key=lambda item: item[0][1]
+        ):
+            shots, run = ("" if value is None else value for value in setting)
+            named = {"method": self.name, "encoder": IMPORTED, "resolution": "", "shots": shots}
+            common = image_columns(self.categories[number], place)
+            yield {**common, **named, "run": run, "score": line.score}
+
+    def notes(self, shots: Sequence[int], records: Sequence[Record]) -> list[str]:
+        """What a reader of its rows has to know."""
+        covered, all_ = {number for _, (number, _) in self.lines}, len(self.categories)
+        others = sorted({k for k, _ in self.settings if k is not None and k not in shots})
+        notes = {
+            "scores of another system; how it chose its support is not known here.": True,
+            "it names no shots, so its figures stand for every number of them.": any(
+                setting[0] is None for setting in self.settings
+            ),
+            f"it covers {len(covered)} of {all_} categories; data sets that it covers in part have"
+            " no mean.": len(covered) < all_,
+            f"its scores with {', '.join(map(str, others))} shots were not asked for.": others,
+            f"{self.ignored:,} of its images are not tested here.": self.ignored,
+            "no maps, so no pixel metrics.": not any("P-AUROC" in r.metrics for r in records),
+        }
+        return [f"{self.name} ({IMPORTED}): {note}" for note, holds in notes.items() if holds]
+
+    def _maps(self, lines: Sequence[Line], category: Category, size: int) -> NDArray[np.float32]:
+        maps = np.empty((len(lines), size, size), dtype=np.float32)
+        for place, (line, image) in enumerate(zip(lines, category.test, strict=True)):
+            file = self.folder / line.map
+            if not line.map or not os.path.isfile(file):
+                raise UsageError("import-map-missing", map=file, image=image.path)
+            maps[place] = upsampled(_read_map(file), size)[0]
+        return maps
 
 
 def read_import(name: str, folder: Path, categories: Sequence[Category]) -> Import:
@@ -70,31 +138,39 @@ def read_import(name: str, folder: Path, categories: Sequence[Category]) -> Impo
         rows = [(reader.line_num, row) for row in reader]
     except (OSError, ValueError, csv.Error) as error:
         raise UsageError("import-unreadable", file=file, reason=reason(error)) from error
-    names = _image_names(categories)
+    images = _test_images(categories)
     lines: dict[tuple[Setting, Place], Line] = {}
     ignored = 0
     for number, row in rows:
         at = {"file": file, "line": number}
-        setting = _whole(row, "shots", at), _whole(row, "run", at)
-        places = _places(row["image"], names, at)
+        setting = _number(row, "shots", at), _number(row, "run", at)
+        score = _score(row, at)
+        places = _places(row["image"], images, at)
         ignored += not places
         for place in places:
-            line = Line(number, _score(row, at), row.get("map") or None)
+            line = Line(number, score, row.get("map") or "")
             known = lines.setdefault((setting, place), line)
             if known.number != number:
                 raise UsageError("import-twice", **at, image=row["image"], first=known.number)
     if not lines:
         raise UsageError("import-no-image", file=file)
-    settings = sorted(
-        {setting for setting, _ in lines}, key=lambda s: [-1 if v is None else v for v in s]
-    )
+    settings = sorted({s for s, _ in lines}, key=lambda s: [-1 if v is None else v for v in s])
+    for shots, run in settings:
+        for number, category in enumerate(categories):
+            absent = [
+                image.path
+                for place, image in enumerate(category.test)
+                if ((shots, run), (number, place)) not in lines
+            ]
+            if 0 < len(absent) < len(category.test):
+                facts: dict[str, Any] = {"dataset": category.dataset, "category": category.name}
+                facts |= {"image": absent[0], "missing": len(absent), "shots": shots, "run": run}
+                raise UsageError("import-incomplete", file=file, **facts)
     sha256 = hashlib.sha256(content).hexdigest()
-    found = Import(name, folder, sha256, tuple(settings), lines, ignored)
-    _check_complete(found, categories, file)
-    return found
+    return Import(name, folder, categories, sha256, tuple(settings), lines, ignored)
 
 
-def _whole(row: dict[str, str], name: str, at: dict[str, Any]) -> int | None:
+def _number(row: dict[str, str], name: str, at: dict[str, Any]) -> int | None:
     text = (row.get(name) or "").strip()
     try:
         return int(text) if text else None
@@ -106,175 +182,51 @@ def _score(row: dict[str, str], at: dict[str, Any]) -> float:
     try:
         score = float(row["score"])
     except ValueError:
-        score = math.nan
-    if not math.isfinite(score):
+        score = np.nan
+    if not np.isfinite(score):
         raise UsageError("import-score", **at, image=row["image"], given=row["score"])
     return score
 
 
-def _check_complete(found: Import, categories: Sequence[Category], file: Path) -> None:
-    for shots, run in found.settings:
-        for number, category in enumerate(categories):
-            missing = [
-                image.path
-                for place, image in enumerate(category.test)
-                if ((shots, run), (number, place)) not in found.lines
-            ]
-            if 0 < len(missing) < len(category.test):
-                facts: dict[str, Any] = {"dataset": category.dataset, "category": category.name}
-                facts |= {"image": missing[0], "missing": len(missing)}
-                raise UsageError("import-incomplete", file=file, shots=shots, run=run, **facts)
+_Images: TypeAlias = "dict[tuple[str, ...], list[tuple[tuple[str, ...], int, Place]]]"
+"""By the file's name: the parts of its path, how many of them name it within its data set, and its
+place."""
 
 
-_Names: TypeAlias = "dict[tuple[bool, tuple[str, ...]], dict[str, list[Place]]]"
-"""Ends of paths, and the files (with their places) that they may mean; whether the end names the
-image within its data set, so that more may stand before it."""
-
-
-def _image_names(categories: Sequence[Category]) -> _Names:
-    """Every test image by each end of its path."""
-    names: _Names = {}
+def _test_images(categories: Sequence[Category]) -> _Images:
+    images: _Images = defaultdict(list)
     for number, category in enumerate(categories):
         for place, image in enumerate(category.test):
-            path = os.path.abspath(image.path)
-            parts, below = Path(path).parts, category.name_of(image.path).count("/")
-            for start in range(len(parts)):
-                for whole in {False, len(parts) - start > below}:
-                    files = names.setdefault((whole, parts[start:]), {})
-                    files.setdefault(path, []).append((number, place))
-    return names
+            parts = Path(os.path.abspath(image.path)).parts
+            within = category.name_of(image.path).count("/") + 1
+            images[parts[-1:]].append((parts, within, (number, place)))
+    return images
 
 
-def _places(name: str, names: _Names, at: dict[str, Any]) -> list[Place]:
+def _places(name: str, images: _Images, at: dict[str, Any]) -> list[Place]:
     """The images that a name means: the same file, in every data set that holds it.
 
     The name is relative to a data set, an end of the path that no other image has, or a longer path
-    that ends like one: a table may come from another machine.
+    that ends like one: a table may come from another machine. The longest match counts.
     """
     if not name:
         raise UsageError("import-unnamed", **at)
     # an apostrophe keeps spreadsheets from running a cell (see report.records)
     for text in (name, name.removeprefix("'")):
         parts = PurePosixPath(text.replace("\\", "/")).parts
-        for start in range(len(parts)):
-            files = names.get((start > 0, parts[start:]), {})
+        matches: dict[int, dict[tuple[str, ...], list[Place]]] = {}
+        for file, within, place in images.get(parts[-1:], ()):
+            pairs = zip(reversed(parts), reversed(file), strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            if same == len(parts) or same >= within:
+                matches.setdefault(same, {}).setdefault(file, []).append(place)
+        if matches:
+            files = matches[max(matches)]
             if len(files) > 1:
-                first, second = sorted(files)[:2]
+                first, second = (str(Path(*file)) for file in sorted(files)[:2])
                 raise UsageError("import-ambiguous", **at, image=name, first=first, second=second)
-            if files:
-                return next(iter(files.values()))
+            return next(iter(files.values()))
     return []
-
-
-def import_records(
-    found: Import,
-    categories: Sequence[Category],
-    *,
-    shots: Sequence[int],
-    eval_size: int,
-    provenance: str,
-) -> Iterator[Record]:
-    """The figures of every category that it covers, for the numbers of shots that are asked for.
-
-    Without shots in its table, its figures stand for every number.
-    """
-    for number, category in enumerate(categories):
-        anomalous = [image.anomalous for image in category.test]
-        for setting in found.settings:
-            asked = shots if setting[0] is None else [k for k in shots if k == setting[0]]
-            if not asked or (setting, (number, 0)) not in found.lines:
-                continue
-            lines = [found.lines[setting, (number, place)] for place in range(len(category.test))]
-            metrics = image_metrics(anomalous, np.array([line.score for line in lines]))
-            files = _map_files(found, lines, category) if category.has_masks else []
-            if files:
-                maps = np.empty((len(files), eval_size, eval_size), dtype=np.float32)
-                for place, file in enumerate(files):
-                    maps[place] = upsampled(_read_map(file), eval_size)[0]
-                masks = np.stack([load_mask(image, eval_size) for image in category.test])
-                metrics |= pixel_metrics(maps, masks)
-            for k in asked:
-                yield Record(
-                    category.dataset,
-                    category.name,
-                    IMPORTED,
-                    0,
-                    found.name,
-                    k,
-                    setting[1] or 0,
-                    (),
-                    metrics,
-                    count_images(category),
-                    provenance,
-                    imported=True,
-                    every_run=setting[1] is None,
-                )
-
-
-def import_rows(found: Import, categories: Sequence[Category]) -> Iterator[dict[str, Any]]:
-    """The rows of the score table; shots and run are empty where the import has none."""
-    for (setting, (number, place)), line in sorted(
-        found.lines.items(), key=lambda item: item[0][1]
-    ):
-        shots, run = ("" if value is None else value for value in setting)
-        named = {"method": found.name, "encoder": IMPORTED, "resolution": "", "shots": shots}
-        common = image_columns(categories[number], place)
-        yield {**common, **named, "run": run, "score": line.score}
-
-
-def import_notes(
-    found: Import,
-    categories: Sequence[Category],
-    shots: Sequence[int],
-    records: Sequence[Record],
-) -> list[str]:
-    """What a reader of its rows has to know."""
-    covered = {number for _, (number, _) in found.lines}
-    others = sorted({k for k, _ in found.settings if k is not None and k not in shots})
-    listed = ", ".join(map(str, others))
-    notes = {
-        "scores of another system; how it chose its support is not known here.": True,
-        "it names no shots, so its figures stand for every number of them.": any(
-            setting[0] is None for setting in found.settings
-        ),
-        f"it covers {len(covered)} of {len(categories)} categories; data sets that it covers in"
-        " part have no mean.": len(covered) < len(categories),
-        f"its scores with {listed} shots were not asked for.": bool(others),
-        f"{found.ignored:,} of its images are not tested here.": found.ignored > 0,
-        "no maps, so no pixel metrics.": not any("P-AUROC" in r.metrics for r in records),
-    }
-    return [f"{found.name} ({IMPORTED}): {note}" for note, holds in notes.items() if holds]
-
-
-def _map_files(found: Import, lines: Sequence[Line], category: Category) -> list[Path]:
-    """The file of each image's map; empty where the category has no maps."""
-    files: list[Path | None] = []
-    for line, image in zip(lines, category.test, strict=True):
-        if line.map:
-            candidates = [found.folder / line.map]
-        else:  # without a name, the maps of several settings would be the same files
-            candidates = (
-                _usual_maps(found, category, image.path) if len(found.settings) == 1 else []
-            )
-        there = [file for file in candidates if os.path.isfile(file)]
-        if line.map and not there:
-            raise UsageError("import-map-missing", map=candidates[0], image=image.path)
-        files.append(there[0] if there else None)
-    known = [file for file in files if file is not None]
-    if known and len(known) < len(files):
-        facts = {"image": category.test[files.index(None)].path, "map": known[0]}
-        raise UsageError("import-maps-incomplete", folder=found.folder, **facts)
-    return known
-
-
-def _usual_maps(found: Import, category: Category, path: str) -> list[Path]:
-    """Where a map lies: as the image lies below its data set, the data set's name before it or not
-    (two data sets may have the same names of images)."""
-    below = Path(category.name_of(path))
-    if below.is_absolute() or ".." in below.parts:
-        return []
-    homes = (found.folder / category.dataset, found.folder)
-    return [home / below.with_suffix(suffix) for home in homes for suffix in (".npy", ".png")]
 
 
 def _read_map(file: Path) -> NDArray[np.float32]:
@@ -295,7 +247,6 @@ def _read_map(file: Path) -> NDArray[np.float32]:
         values = values[0]
     if values.ndim != 2 or not values.size:
         raise UsageError("import-map", map=file, problem=f"the shape {values.shape}")
-    numbers = np.asarray(values, dtype=np.float32)
-    if not np.isfinite(numbers).all():
+    if not np.isfinite(values).all():
         raise UsageError("import-map", map=file, problem="NaN or infinity")
-    return numbers[None]
+    return np.asarray(values, dtype=np.float32)[None]

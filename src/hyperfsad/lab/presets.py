@@ -2,17 +2,60 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from ..detector.detector import HyperFSAD
 from ..detector.settings import PAPER, PAPER_OFFLINE, find_recipe
 from ..encoders import EncoderSettings
 from ..errors import UsageError
 from ..method.lookups import LOOKUPS
 from .peers import PEERS, SAME_TOKENS
-from .peers.peer import OwnTokens
-from .scorer import Variant
+from .peers.peer import FewShotDetector, OwnTokens
 
 OURS = "Hyper-FSAD"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method of a table: the paper's algorithm with some settings, our recipe, or a peer."""
+
+    label: str
+    lookup: str = "sparsemax"
+    layers: tuple[int, ...] | None = None
+    pooling: str = "max"
+    lam: float = 0.5
+    peer: str | None = None
+    recipe: str | None = None
+    """Ours, by one of its recipes; the other settings are then the recipe's."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """A peer's own, by name."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether it can share its similarities with others: the paper's algorithm can."""
+        return self.peer is None and self.recipe is None
+
+    @property
+    def angles(self) -> tuple[float, ...]:
+        """Degrees by which what it remembers of a support image is turned, 0 first."""
+        kind = PEERS[self.peer] if self.peer is not None else None
+        if kind is not None and issubclass(kind, OwnTokens):
+            return kind.angles
+        return (0.0,)
+
+    def named(self, category: str) -> "Variant":
+        """The variant for a category, where a peer asks what the part is called."""
+        if self.peer is None or "class_name" not in PEERS[self.peer].OPTIONS:
+            return self
+        return replace(self, options=(*self.options, ("class_name", category)))
+
+    def detector(self, settings: EncoderSettings) -> FewShotDetector:
+        """The method by itself."""
+        common: dict[str, Any] = {"layers": settings.layers, "resolution": settings.resolution}
+        common["last_norm"] = settings.last_norm
+        if self.peer is not None:
+            return PEERS[self.peer](settings.name, **common, **dict(self.options))
+        return HyperFSAD(settings.name, recipe=self.recipe or PAPER_OFFLINE, **common)
 
 
 @dataclass(frozen=True)
@@ -108,18 +151,23 @@ Pass: TypeAlias = tuple[EncoderSettings, tuple[Variant, ...]]
 
 
 def passes(name: str, backbone: str, resolution: int | None, recipe: str) -> list[Pass]:
-    """What an encoder runs: variants on the tokens that all share, then those with their own."""
-    preset, shared = PRESETS[name], find_recipe(recipe).settings(backbone, resolution)
-    variants = with_recipe(name, preset.variants(shared), recipe)
-    apart: dict[EncoderSettings, tuple[Variant, ...]] = {}
-    for peer in preset.apart:
-        kind = PEERS[peer]
-        assert issubclass(kind, OwnTokens)
-        for label, options in kind.rows(backbone).items():
-            settings = kind(backbone).encoding_
-            variant = Variant(label, peer=peer, options=tuple(options.items()))
-            apart[settings] = (*apart.get(settings, ()), variant)
-    return [(shared, variants), *apart.items()]
+    """What an encoder runs, at one resolution or at those of the preset: variants on the tokens
+    that all share, then those with tokens of their own."""
+    preset = PRESETS[name]
+    found: list[Pass] = []
+    for size in (resolution,) if resolution else preset.resolutions:
+        shared = find_recipe(recipe).settings(backbone, size)
+        found.append((shared, with_recipe(name, preset.variants(shared), recipe)))
+        apart: dict[EncoderSettings, tuple[Variant, ...]] = {}
+        for peer in preset.apart:
+            kind = PEERS[peer]
+            assert issubclass(kind, OwnTokens)
+            for label, options in kind.rows(backbone).items():
+                settings = kind(backbone).encoding_
+                variant = Variant(label, peer=peer, options=tuple(options.items()))
+                apart[settings] = (*apart.get(settings, ()), variant)
+        found += apart.items()
+    return found
 
 
 def with_recipe(preset: str, variants: tuple[Variant, ...], recipe: str) -> tuple[Variant, ...]:

@@ -7,12 +7,11 @@ every bad image has a mask. Published rows compete only with whole data sets.
 
 import functools
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, TypeAlias
 
-from ..errors import UsageError
 from .datasets import Category
 from .tables import Cell
 
@@ -50,34 +49,20 @@ def published(kind: str, **where: str | int | None) -> list[PublishedRow]:
     >>> published("main", method="ReMP-AD", shots=1, dataset="mvtec")[0].metrics["I-AUROC"].mean
     94.7
     """
-    tables = _published_tables()
-    if kind not in tables:
-        raise UsageError("published-table", given=kind, known=", ".join(tables))
-    known = [each.name for each in fields(PublishedRow) if each.name != "metrics"]
-    for name in where:
-        if name not in known:
-            raise UsageError("published-field", given=name, known=", ".join(known))
-    return [
-        row
-        for row in tables[kind]
-        if all(getattr(row, name) == value for name, value in where.items())
-    ]
+    rows = _published_tables()[kind]
+    return [row for row in rows if all(getattr(row, key) == where[key] for key in where)]
 
 
 def six_set_mean(rows: Sequence[PublishedRow], metric: str) -> float | None:
-    """A metric of one method at one number of shots, averaged over the six data sets.
-
-    None where a data set is missing: an average over fewer would look like a better method.
-    """
+    """A metric of one method at one number of shots, averaged over the six data sets."""
     by_set = {row.dataset: row.metrics.get(metric) for row in rows}
-    if len(by_set) < len(rows):
-        raise UsageError("published-average")
     cell = average([by_set.get(name) for name in SIX_SETS])
     return None if cell is None else cell.mean
 
 
 def average(cells: Sequence[Cell | None]) -> Cell | None:
-    """The mean of all; None where one is missing."""
+    """The mean of all; None where one is missing: a mean over fewer would look like a better
+    method."""
     means = [cell.mean for cell in cells if cell]
     return Cell(sum(means) / len(means)) if len(means) == len(cells) else None
 
@@ -95,7 +80,7 @@ def count_images(category: Category) -> dict[str, int]:
 
 def is_whole(dataset: str, found: Extent) -> bool:
     """Whether this is all of a data set whose size is known."""
-    return dataset in _sizes() and missing_part(dataset, found) is None
+    return dataset in sizes() and missing_part(dataset, found) is None
 
 
 def missing_part(dataset: str, found: Extent, category: str | None = None) -> str | None:
@@ -103,7 +88,7 @@ def missing_part(dataset: str, found: Extent, category: str | None = None) -> st
 
     None where nothing is, and where its true size is not known.
     """
-    known: Extent = _sizes().get(dataset, {"categories": {}})["categories"]
+    known: Extent = sizes().get(dataset, {"categories": {}})["categories"]
     if category is not None:
         known = {name: counts for name, counts in known.items() if name == category}
     if not known:
@@ -113,29 +98,15 @@ def missing_part(dataset: str, found: Extent, category: str | None = None) -> st
         return f"not the known set: it has no category {', '.join(foreign)}"
     if not all(found.values()):
         return "subset: its images were not counted"
-    here, all_ = _images(found.values()), _images(known.values())
+    here, all_ = (sum(of["good"] + of["bad"] for of in each.values()) for each in (found, known))
     if len(found) < len(known):
         return f"subset: {len(found)} of {len(known)} categories, {here:,} of {all_:,} images"
     if any(found[name][kind] > known[name][kind] for name in found for kind in ("good", "bad")):
-        if here == all_:
-            return "not the known set: as many images, but others are good"
-        return f"not the known set: {here:,} images instead of {all_:,}"
+        return f"not the known set: {here:,} other images instead of {all_:,}"
     if here < all_:
         return f"subset: {here:,} of {all_:,} images"
-    masks, bad = (
-        sum(of[kind] for of in each.values()) for each, kind in ((found, "masks"), (known, "bad"))
-    )
+    masks, bad = sum(of["masks"] for of in found.values()), sum(of["bad"] for of in known.values())
     return None if masks == bad else f"subset: {masks:,} of {bad:,} masks"
-
-
-def source_of(dataset: str) -> str | None:
-    """Who published a data set; None for one that is not known."""
-    table = _sizes().get(dataset)
-    return None if table is None else str(table["source"])
-
-
-def _images(counts: Iterable[Counts]) -> int:
-    return sum(of["good"] + of["bad"] for of in counts)
 
 
 def _read_json(name: str) -> dict[str, Any]:
@@ -145,7 +116,8 @@ def _read_json(name: str) -> dict[str, Any]:
 
 
 @functools.cache
-def _sizes() -> dict[str, Any]:
+def sizes() -> dict[str, Any]:
+    """By data set: who published it (`source`), and the test images of its `categories`."""
     return _read_json("sizes.json")
 
 

@@ -18,12 +18,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..disk.files import atomic_path, encoded, write_file
+from ..encoders import EncoderSettings
 from ..report.records import csv_table
 from ..version import __version__
 from .datasets import Category
-from .scorer import Variant
+from .presets import Variant
 from .tables import Cell
-from .token_cache import TokenCache
+from .tokens import TokenCache
 
 IMPORTED = "imported"
 """What stands where our own records name their encoder."""
@@ -82,22 +83,12 @@ def summarise(records: Iterable[Record], metric: str) -> Cell | None:
     return Cell(float(np.mean(means)), deviation)
 
 
-def measured_entry(
-    cache: TokenCache,
-    variants: Sequence[Variant],
-    *,
-    preset: str,
-    recipe: str,
-    seed: int | None,
-    eval_size: int,
-) -> Entry:
-    """The provenance of what is measured here with one encoder."""
+def measured_entry(cache: TokenCache, variants: Sequence[Variant], **origin: Any) -> Entry:
+    """The provenance of what is measured here with one encoder; `origin`: preset, recipe, seed and
+    evaluation size."""
     settings, encoder = cache.settings, cache.encoder
     return {
-        "preset": preset,
-        "recipe": recipe,
-        "seed": seed,
-        "eval_size": eval_size,
+        **origin,
         "encoder": settings.name,
         "weights": encoder.fingerprint,
         "layers": list(settings.layers),
@@ -156,12 +147,18 @@ def write_records(
             file.write(encoded(line))
 
 
-def encoder_label(encoder: str, encoders: Sequence[str]) -> str:
+def encoder_name(encoder: str, encoders: Sequence[str]) -> str:
     """A short name of an encoder for files; two folders of one name get different ones."""
     name = short_name(encoder)
     if sum(short_name(other) == name for other in set(encoders)) == 1:
         return name
     return f"{name}-{hashlib.sha256(encoder.encode(errors='surrogateescape')).hexdigest()[:6]}"
+
+
+def encoder_label(settings: EncoderSettings, encoders: Sequence[str]) -> str:
+    """A name for the folders of an encoder's tokens."""
+    label = f"{encoder_name(settings.name, encoders)}-{settings.resolution}"
+    return label if settings.form == "unit" else f"{label}-{settings.form}"
 
 
 def short_name(encoder: str) -> str:

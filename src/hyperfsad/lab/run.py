@@ -3,8 +3,8 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,34 @@ from typing import Any
 from ..detector.settings import PAPER_OFFLINE, Settings
 from ..errors import UsageError, first_line
 from ..messages import Notify, silent
+from .comparisons import (
+    build_tables,
+    category_tables,
+    differences_table,
+    find_differences,
+    measured_encoders,
+    sentences,
+    subset_notes,
+)
 from .datasets import Category, load_dataset
-from .differences import differences_table, find_differences, measured_encoders, sentences
 from .drawing.canvas import footnote
 from .drawing.figures import draw_curves, draw_figures
-from .imports import import_notes, import_records, import_rows, read_import
-from .preset_tables import build_tables, category_tables, subset_notes
+from .imports import Import, read_import
 from .presets import PRESETS, passes
-from .protocol import Protocol, evaluate, pass_label, score_rows, work_folder
-from .records import Entry, Record, entry_key, imported_entry, measured_entry, write_records
+from .protocol import Evaluation
+from .records import (
+    Entry,
+    Record,
+    encoder_label,
+    entry_key,
+    imported_entry,
+    measured_entry,
+    write_records,
+)
 from .supports import SupportSets, draw_supports, read_supports, write_supports
 from .tables import Table, write_table
 from .timing import TIMED_PRESETS, RunTimes, time_variants, with_times
-from .token_cache import CACHE_LIMIT, TokenCaches
+from .tokens import CACHE_LIMIT, TokenCaches
 
 
 @dataclass(frozen=True)
@@ -88,10 +103,6 @@ class Outcome:
     """The files that were drawn."""
     sentences: tuple[str, ...] = ()
     """Which method leads, and where no difference is significant."""
-    scores: list[Callable[[], Iterator[dict[str, Any]]]] = field(default_factory=list)
-    """Read the rows of the score table, when it is written."""
-    times: list[RunTimes] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
     def add_entry(self, entry: Entry) -> str:
         """Keeps an entry and returns its key."""
@@ -158,97 +169,87 @@ def run_benchmark(
     if preset_name not in PRESETS:
         raise UsageError("preset", given=preset_name, known=", ".join(PRESETS))
     categories, caches = suite.load(), caches or request.caches(notify)
-    sets, recipe, eval_size = (
-        request.support_sets(categories, caches),
-        request.recipe,
-        request.eval_size,
-    )
-    found, foreign = Outcome(), _imported(request, categories, sets)
+    sets, eval_size = request.support_sets(categories, caches), request.eval_size
+    # before the long work, so that a mistake in a file shows at once
+    imported = _read_imports(request, categories, sets.shots)
     write_supports(sets, out / "supports.json")
-    sizes = (request.resolution,) if request.resolution else PRESETS[preset_name].resolutions
     plan = [
         each
         for encoder in suite.encoders
-        for size in sizes
-        for each in passes(preset_name, encoder, size, recipe)
+        for each in passes(preset_name, encoder, request.resolution, request.recipe)
     ]
     advance = progress(sum(len(category.test) for category in categories) * len(plan))
+    found, rows, times = Outcome(), list[Callable[[], Iterator[dict[str, Any]]]](), list[RunTimes]()
     for settings, variants in plan:
         cache = caches.of(settings)
-        protocol = Protocol(sets.shots, len(sets.runs), sets.seed or 0, eval_size, variants)
-        label = pass_label(settings, suite.encoders)
-        work = work_folder(out, preset_name, label)
-        origin: dict[str, Any] = {"preset": preset_name, "recipe": recipe, "seed": sets.seed}
+        label = encoder_label(settings, suite.encoders)
+        work = out / "work" / f"{preset_name}-{label}"
+        origin = {"preset": preset_name, "recipe": request.recipe, "seed": sets.seed}
         key = found.add_entry(measured_entry(cache, variants, **origin, eval_size=eval_size))
-        methods = [variant.label for variant in variants]
-        measured: list[Record] = []
-        for category in categories:
-            mine = sets.of(category)
-            measured += evaluate(
-                category, protocol, cache, work, advance, supports=mine, provenance=key
-            )
-            found.scores.append(partial(score_rows, category, methods, mine, settings, work))
+        mine = [
+            Evaluation(category, sets.of(category), variants, cache, work, eval_size)
+            for category in categories
+        ]
+        measured = [record for each in mine for record in each.records(advance, key)]
         found.records += measured
+        rows += [each.score_rows for each in mine]
         if preset_name in TIMED_PRESETS:
             known = variants, sets.shots, categories[0], cache.encoder
             file = work / "times.json"
-            found.times.append(time_variants(*known, file=file, load=cache.load_alone))
+            times.append(time_variants(*known, file=file, load=cache.load_alone))
         if figures is not None and settings.form == "unit":
-            folder = out / "figures" / label
-            with footnote(_footnote(measured)):
-                found.figures += draw_figures(
-                    preset_name, categories, protocol, cache, work, folder, measured, figures
-                )
+            with _noted_subsets(measured):
+                folder = out / "figures" / label
+                found.figures += draw_figures(preset_name, mine, sets, folder, measured, figures)
     if figures is not None:
-        with footnote(_footnote(found.records)):
+        with _noted_subsets(found.records):
             found.figures += draw_curves(preset_name, found.records, out / "figures")
-    found.records += foreign.records
-    found.entries |= foreign.entries
-    found.scores += foreign.scores
-    found.notes = foreign.notes
-    _write(preset_name, found, out)
+    notes: list[str] = []
+    for each, records in imported:
+        key = found.add_entry(imported_entry(each.name, each.sha256, eval_size=eval_size))
+        found.records += [replace(record, provenance=key) for record in records]
+        rows.append(each.rows)
+        notes += each.notes(sets.shots, records)
+    write_records(found.records, found.entries, chain.from_iterable(each() for each in rows), out)
+    _make_tables(preset_name, found, notes, times)
+    for stem, table in (found.tables | found.details).items():
+        write_table(table, out, stem)
     return found
 
 
-def _imported(request: Request, categories: Sequence[Category], sets: SupportSets) -> Outcome:
-    """What other systems found; before the long work, so that a mistake in a file shows at once."""
-    found, eval_size = Outcome(), request.eval_size
+def _read_imports(
+    request: Request, categories: Sequence[Category], shots: Sequence[int]
+) -> list[tuple[Import, list[Record]]]:
+    found: list[tuple[Import, list[Record]]] = []
     for name, folder in request.imports:
-        if any(record.method == name for record in found.records):
+        if any(each.name == name for each, _ in found):
             raise UsageError("import-name-twice", name=name)
-        read = read_import(name, folder, categories)
-        key = found.add_entry(imported_entry(name, read.sha256, eval_size=eval_size))
-        options: dict[str, Any] = {"shots": sets.shots, "eval_size": eval_size, "provenance": key}
-        records = list(import_records(read, categories, **options))
+        each = read_import(name, folder, categories)
+        records = list(each.records(shots, request.eval_size))
         if not records:
-            shots = " or ".join(map(str, sets.shots))
-            raise UsageError("import-shots", file=folder / "scores.csv", shots=shots)
-        found.records += records
-        found.scores.append(partial(import_rows, read, categories))
-        found.notes += import_notes(read, categories, sets.shots, records)
+            known = " or ".join(map(str, shots))
+            raise UsageError("import-shots", file=folder / "scores.csv", shots=known)
+        found.append((each, records))
     return found
 
 
-def _write(preset_name: str, found: Outcome, out: Path) -> None:
-    """Makes the tables and sentences of a run, and writes all but the figures."""
-    records, notes, preset = found.records, found.notes, PRESETS[preset_name]
-    scores = chain.from_iterable(rows() for rows in found.scores)
-    write_records(records, found.entries, scores, out)
+def _make_tables(
+    preset_name: str, found: Outcome, notes: Sequence[str], times: Sequence[RunTimes]
+) -> None:
+    records, preset = found.records, PRESETS[preset_name]
     found.tables = build_tables(preset_name, records, notes)
-    if found.times:
+    if times:
         for name, table in found.tables.items():
-            found.tables[name] = with_times(preset_name, table, found.times)
+            found.tables[name] = with_times(preset_name, table, times)
     found.details = category_tables(preset.title, preset.metrics, records, notes)
     if pairs := find_differences(records, preset.metrics):
         encoders = f"Encoder: {', '.join(measured_encoders(records))}."
         known = [encoders, *subset_notes(records), *notes]
         found.details["differences"] = differences_table(pairs, known)
         found.sentences = tuple(sentences(pairs))
-    for stem, table in (found.tables | found.details).items():
-        write_table(table, out, stem)
 
 
-def _footnote(records: Sequence[Record]) -> str:
-    """What stands under figures of a part of a data set."""
+def _noted_subsets(records: Sequence[Record]) -> AbstractContextManager[None]:
+    """Says under figures which parts of data sets they show."""
     notes = subset_notes(records)
-    return f"Measured here: {' '.join(notes)}" if notes else ""
+    return footnote(f"Measured here: {' '.join(notes)}" if notes else "")

@@ -5,78 +5,32 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..detector.detector import HyperFSAD
-from ..detector.settings import PAPER_OFFLINE
 from ..disk.files import atomic_path
-from ..encoders import EncoderSettings
 from ..encoders.encoder import ImageTokens, Tokens
 from ..images.loading import NormalImage
 from ..method.memory import MemoryBank
 from ..method.scoring import BranchScores, Pooling, branch_weights
 from ..version import __version__
-from .peers import PEERS
 from .peers.peer import FewShotDetector, OwnTokens
+from .presets import Variant
 from .sharing import SharedMatcher
-from .token_cache import TokenCache
+from .tokens import TokenCache
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 ScoresAndMaps: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float32]]
 """Scores (variants, subsets, images) and maps (…, grid, grid)."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A method of a table: the paper's algorithm with some settings, our recipe, or a peer."""
-
-    label: str
-    lookup: str = "sparsemax"
-    layers: tuple[int, ...] | None = None
-    pooling: str = "max"
-    lam: float = 0.5
-    peer: str | None = None
-    recipe: str | None = None
-    """Ours, by one of its recipes; the other settings are then the recipe's."""
-    options: tuple[tuple[str, Any], ...] = ()
-    """A peer's own, by name."""
-
-    @property
-    def shared(self) -> bool:
-        """Whether it can share its similarities with others: the paper's algorithm can."""
-        return self.peer is None and self.recipe is None
-
-    @property
-    def angles(self) -> tuple[float, ...]:
-        """Degrees by which what it remembers of a support image is turned, 0 first."""
-        kind = PEERS[self.peer] if self.peer is not None else None
-        if kind is not None and issubclass(kind, OwnTokens):
-            return kind.angles
-        return (0.0,)
-
-    def named(self, category: str) -> "Variant":
-        """The variant for a category, where a peer asks what the part is called."""
-        if self.peer is None or "class_name" not in PEERS[self.peer].OPTIONS:
-            return self
-        return replace(self, options=(*self.options, ("class_name", category)))
-
-    def detector(self, settings: EncoderSettings) -> FewShotDetector:
-        """The method by itself."""
-        common: dict[str, Any] = {"layers": settings.layers, "resolution": settings.resolution}
-        common["last_norm"] = settings.last_norm
-        if self.peer is not None:
-            return PEERS[self.peer](settings.name, **common, **dict(self.options))
-        return HyperFSAD(settings.name, recipe=self.recipe or PAPER_OFFLINE, **common)
 
 
 class Scorer:
@@ -93,22 +47,17 @@ class Scorer:
         self._lookups = sorted({variant.lookup for variant in variants if variant.shared})
 
     def stored(self, paths: Sequence[str], file: Path) -> ScoresAndMaps:
-        """As `scores`, from the file if it holds just these; otherwise it is written."""
-        if found := self.read(paths, file):
-            return found
-        scores, maps = self.scores(paths)
-        identity = np.array(self.identity(paths))
-        with atomic_path(file, parents=True) as temporary, temporary.open("wb") as opened:
-            np.savez(opened, identity=identity, scores=scores, maps=maps)
-        return scores, maps
-
-    def read(self, paths: Sequence[str], file: Path) -> ScoresAndMaps | None:
-        """What the file holds, if it holds just these; None where it is missing or damaged."""
+        """As `scores`, from the file if it holds just these; a missing or damaged one is written
+        again."""
+        identity = self.identity(paths)
         broken = (OSError, ValueError, KeyError, EOFError, BadZipFile)
         with suppress(*broken), np.load(file, allow_pickle=False) as block:
-            if str(block["identity"]) == self.identity(paths):
+            if str(block["identity"]) == identity:
                 return block["scores"], block["maps"]
-        return None
+        scores, maps = self.scores(paths)
+        with atomic_path(file, parents=True) as temporary, temporary.open("wb") as opened:
+            np.savez(opened, identity=np.array(identity), scores=scores, maps=maps)
+        return scores, maps
 
     def identity(self, paths: Sequence[str]) -> str:
         """A hash of all that the scores of a block depend on."""

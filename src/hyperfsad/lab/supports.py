@@ -8,7 +8,7 @@ A file may hold any others, such as the support sets of another author.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,12 +16,10 @@ from typing import Any, TypeAlias
 from ..disk.files import encoded, open_regular, write_file
 from ..errors import UsageError, brief, reason
 from .datasets import Category
+from .tokens import ContentHash
 
 Supports: TypeAlias = dict[tuple[int, int], tuple[str, ...]]
 """The paths of the support images of a category by run and shots, in the order of the scores."""
-
-ContentHash: TypeAlias = Callable[[str], str]
-"""From the path of an image to the hash of its file: copies count once."""
 
 _ENTRY_FIELDS = {"dataset": str, "category": str, "run": int, "shots": int, "images": list}
 
@@ -74,26 +72,6 @@ def support_order(
     return list(distinct.values())
 
 
-def draw_category(
-    category: Category, shots: Sequence[int], runs: int, seed: int, content_hash: ContentHash
-) -> Supports:
-    """The supports of a category by the rule."""
-    needed, supports = max(shots), {}
-    for run in range(runs):
-        order = support_order(category, run, seed, content_hash, needed)
-        if len(order) < needed:
-            raise UsageError(
-                "too-few-good-images",
-                dataset=category.dataset,
-                category=category.name,
-                found=len(order),
-                needed=needed,
-            )
-        for number in sorted(set(shots)):
-            supports[run, number] = tuple(order[:number])
-    return supports
-
-
 def draw_supports(
     categories: Sequence[Category],
     shots: Sequence[int],
@@ -102,23 +80,28 @@ def draw_supports(
     content_hash: ContentHash,
 ) -> SupportSets:
     """The supports of all categories by the rule."""
-    drawn = {
-        (category.dataset, category.name): draw_category(category, shots, runs, seed, content_hash)
-        for category in categories
-    }
+    needed, drawn = max(shots), {}
+    for category in categories:
+        place = {"dataset": category.dataset, "category": category.name}
+        supports: Supports = {}
+        for run in range(runs):
+            order = support_order(category, run, seed, content_hash, needed)
+            if len(order) < needed:
+                facts = {"found": len(order), "needed": needed}
+                raise UsageError("too-few-good-images", **place, **facts)
+            supports |= {(run, number): tuple(order[:number]) for number in sorted(set(shots))}
+        drawn[category.dataset, category.name] = supports
     return SupportSets(seed, drawn)
 
 
 def write_supports(sets: SupportSets, path: Path) -> None:
     """Writes a file that `read_supports` reads: one line for each support set."""
-    lines = ",\n".join(
-        json.dumps(
-            dict(zip(_ENTRY_FIELDS, (*place, run, shots, [*map(file_name, paths)]), strict=True)),
-            ensure_ascii=False,
-        )
+    entries = [
+        dict(zip(_ENTRY_FIELDS, (*place, run, shots, [*map(file_name, paths)]), strict=True))
         for place, supports in sets.supports.items()
         for (run, shots), paths in supports.items()
-    )
+    ]
+    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
     content = f'{{"seed": {json.dumps(sets.seed)}, "supports": [\n{lines}\n]}}\n'
     write_file(path, encoded(content), parents=True)
 
@@ -140,34 +123,27 @@ def read_supports(path: Path, categories: Sequence[Category]) -> SupportSets:
     found: dict[tuple[str, str], Supports] = {place: {} for place in wanted}
     for number, entry in enumerate(entries, start=1):
         at = {"path": path, "entry": number}
-        (*place, run, shots), images = _checked(entry, at)
-        category = wanted.get((place[0], place[1]))
-        if category is None:  # of a data set that is not measured this time
+        values = entry if isinstance(entry, dict) else {}
+        for name, kind in _ENTRY_FIELDS.items():
+            if type(values.get(name)) is not kind:  # a bool is not a number
+                raise UsageError("supports-field", **at, name=name, given=brief(values.get(name)))
+        dataset, category, run, shots, images = (values[name] for name in _ENTRY_FIELDS)
+        named = {image for image in images if isinstance(image, str)}
+        if not images or not len(named) == len(images) == shots:
+            raise UsageError("supports-images", **at, shots=shots, given=brief(images))
+        if (dataset, category) not in wanted:  # of a data set that is not measured this time
             continue
-        sets = found[place[0], place[1]]
+        sets = found[dataset, category]
         if (run, shots) in sets:
-            facts = {"dataset": place[0], "category": place[1], "run": run, "shots": shots}
+            facts = {"dataset": dataset, "category": category, "run": run, "shots": shots}
             raise UsageError("supports-twice", **at, **facts)
-        sets[run, shots] = tuple(_resolved(category, images, at))
+        sets[run, shots] = tuple(_resolved(wanted[dataset, category], images, at))
     expected = {pair for sets in found.values() for pair in sets} or {(0, 1)}
-    for (dataset, name), sets in found.items():
+    for (dataset, category), sets in found.items():
         for run, shots in sorted(expected - set(sets))[:1]:
-            where = {"dataset": dataset, "category": name, "run": run, "shots": shots}
+            where = {"dataset": dataset, "category": category, "run": run, "shots": shots}
             raise UsageError("supports-missing", path=path, **where)
     return SupportSets(seed, {place: dict(sorted(sets.items())) for place, sets in found.items()})
-
-
-def _checked(entry: Any, at: dict[str, Any]) -> tuple[tuple[Any, ...], list[str]]:
-    """The fields of an entry; a bool does not count as a number."""
-    values = entry if isinstance(entry, dict) else {}
-    for name, kind in _ENTRY_FIELDS.items():
-        if type(values.get(name)) is not kind:
-            raise UsageError("supports-field", **at, name=name, given=brief(values.get(name)))
-    *place, images = (values[name] for name in _ENTRY_FIELDS)
-    named = {image for image in images if isinstance(image, str)} if images else set()
-    if not images or not len(named) == len(images) == values["shots"]:
-        raise UsageError("supports-images", **at, shots=values["shots"], given=brief(images))
-    return tuple(place), images
 
 
 def _resolved(category: Category, names: Sequence[str], at: dict[str, Any]) -> Iterator[str]:

@@ -25,9 +25,8 @@ from ..version import __version__
 from .datasets import Category
 from .peers import SAME_TOKENS
 from .peers.peer import FewShotDetector
-from .presets import OURS, beside, with_recipe
+from .presets import OURS, Variant, beside, with_recipe
 from .published import published
-from .scorer import Variant
 from .tables import Cell, Column, Table, TableRow
 
 FEW_IMAGES = 8

@@ -37,12 +37,6 @@ def _absent_dataset(dataset: str, error: object, source: str | None, file: str, 
     return f"The data set {dataset} is not measured: {error} {way} name its folder in {file}."
 
 
-def _images_to_score(images: int, **_: object) -> str:
-    if images == 0:
-        return "Every image is scored already; tables and page are written again."
-    return f"{images:,} images are left to score."
-
-
 _ENTRY = '{{"dataset": "mvtec", "category": "bottle", "run": 0, "shots": 1, "images": ["003.png"]}}'
 _SPLIT = "{home}/split_csv/1cls.csv, line {line}: "
 
@@ -93,8 +87,6 @@ LAB_SENTENCES: Sentences = {
             f"The preset {preset} is not run with {encoder}: {error}"
         )
     ),
-    "bubble-time": "The time of {method} is {given} ms; a bubble needs more than 0.",
-    "images-to-score": _images_to_score,
     "import-ambiguous": "{file}, line {line}: {image} could be {first} or {second}; write more of"
     " the path.",
     "import-incomplete": _import_incomplete,
@@ -102,8 +94,6 @@ LAB_SENTENCES: Sentences = {
     " 8 or 16 bits.",
     "import-map-missing": "The map {map} of {image} does not exist.",
     "import-map-unreadable": "The map {map} cannot be read: {reason}.",
-    "import-maps-incomplete": "{folder} has no map for {image}, though {map} exists; give all"
-    " images of the category a map, or none.",
     "import-name-twice": "{name} is imported twice; give each import a name of its own.",
     "import-no-image": "{file} names no test image of the data sets that are measured here.",
     "import-score": "{file}, line {line}: the score of {image} is {given!r}; expected a finite"
@@ -114,16 +104,10 @@ LAB_SENTENCES: Sentences = {
     "import-unreadable": "{file} cannot be read ({reason}); expected a table with the columns"
     " image and score.",
     "import-whole-number": "{file}, line {line}: {name} is {given!r}; expected a whole number.",
-    "maps-not-finite": "The maps of {method} hold NaN or infinity.",
-    "no-maps-to-draw": "No image has a map of {method}, so there is nothing to draw.",
-    "nothing-to-draw": "The figure has nothing to draw.",
     "nothing-to-time": "Timing needs at least one category and one encoder.",
     "preset": "The preset {given!r} is unknown; known are {known}.",
     "preset-recipe": "The preset {preset} varies the paper's algorithm; {option[recipe]} must be"
     " paper-offline or paper, not {given}.",
-    "published-average": "An average takes one row of one method for each data set.",
-    "published-field": "Published rows are chosen by {known}, not {given!r}.",
-    "published-table": "The published tables are {known}, not {given!r}.",
     "running-preset": "{number} of {count}: {title}.",
     "shots-rounds": "{option[shots]} and {option[rounds]} must be at least 1, not {shots} and"
     " {rounds}.",
@@ -149,5 +133,4 @@ LAB_SENTENCES: Sentences = {
     "tokens-not-stored": lambda error, **_: f"Tokens are no longer stored on disk: {error}",
     "too-few-good-images": "{dataset}/{category} has {found} different good images; {needed} shots"
     " need {needed}.",
-    "tsne-images": "{category} has {found} images; t-SNE needs at least {needed}.",
 }

@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from hyperfsad.lab.drawing.figures import evenly
-from hyperfsad.lab.reproduce.plan import PAPER_PRESETS, Plan, images_left, make_plan
+from hyperfsad.lab.reproduce.run import make_plan
 from hyperfsad.lab.run import Outcome, Request, Source, Suite, run_benchmark
-from hyperfsad.lab.token_cache import TokenCaches
+from hyperfsad.lab.tokens import TokenCaches
 from tests.lab.trees import mvtec_tree
 
 
@@ -20,38 +20,24 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def run(suite: Suite, plan: Plan, caches: TokenCaches, out: Path) -> Outcome:
-    return run_benchmark(suite, "peers", out / "peers", plan.request, caches=caches)
-
-
-def test_only_what_is_left_is_scored(root: Path, tiny: str, tmp_path: Path) -> None:
-    caches = TokenCaches(device="cpu")
-    suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
-    request = Request(shots=(1, 2), runs=1)
-    plan = make_plan(suite, request, ["peers"], caches, "suite.json")
-    assert images_left(plan, tmp_path / "out") == 8
-    run(suite, plan, caches, tmp_path / "out")
-    assert images_left(plan, tmp_path / "out") == 0
-    next((tmp_path / "out").rglob("*/nut/0000.npz")).unlink()
-    assert images_left(plan, tmp_path / "out") == 4
+def run(suite: Suite, out: Path) -> Outcome:
+    return run_benchmark(suite, "peers", out, Request(shots=(1,), runs=1, device="cpu"))
 
 
 def test_metrics_are_kept_until_the_truth_changes(root: Path, tiny: str, tmp_path: Path) -> None:
-    caches = TokenCaches(device="cpu")
     suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
-    plan = make_plan(suite, Request(shots=(1,), runs=1), PAPER_PRESETS, caches, "suite.json")
-    first = run(suite, plan, caches, tmp_path / "out").records
+    first = run(suite, tmp_path / "out").records
     kept = next((tmp_path / "out").rglob("bolt/metrics.json"))
     before = kept.stat().st_mtime_ns
-    assert run(suite, plan, caches, tmp_path / "out").records == first
+    assert run(suite, tmp_path / "out").records == first
     assert kept.stat().st_mtime_ns == before
     mask = root / "bolt" / "ground_truth" / "spot" / "000_mask.png"
     Image.new("L", (96, 80), 255).save(mask)
-    again = run(suite, plan, TokenCaches(device="cpu"), tmp_path / "out").records
+    again = run(suite, tmp_path / "out").records
     assert again[0].metrics["P-AUROC"] != first[0].metrics["P-AUROC"]
     assert [r for r in again if r.category == "nut"] == [r for r in first if r.category == "nut"]
     kept.write_text("{")
-    assert run(suite, plan, TokenCaches(device="cpu"), tmp_path / "out").records == again
+    assert run(suite, tmp_path / "out").records == again
 
 
 def test_a_resolution_that_no_patch_fits_is_left_out(
@@ -64,7 +50,7 @@ def test_a_resolution_that_no_patch_fits_is_left_out(
     suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
     presets, caches = ("resolution", "pooling"), TokenCaches(device="cpu")
     plan = make_plan(suite, Request(shots=(1,), runs=1), presets, caches, "suite.json")
-    assert plan.presets == ("pooling",)
+    assert list(plan.encoders) == ["pooling"]
     (absent,) = plan.absent
     assert (absent.code, absent.facts["preset"]) == ("absent-preset", "resolution")
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import UsageError
 from .canvas import (
     BLUE,
     COLOURS,
@@ -26,16 +25,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+TSNE_LEAST = 4
+"""Fewer images have a perplexity below one."""
+
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _DASHES = ("-", "--", ":", "-.")
-_PEN: dict[str, Any] = {
-    "linewidth": 1.4,
-    "markersize": 6,
-    "markeredgecolor": "white",
-    "markeredgewidth": 0.5,
-}
+_PEN = {"linewidth": 1.4, "markersize": 6, "markeredgecolor": "white", "markeredgewidth": 0.5}
 _SMALLEST, _LARGEST = 64.0, 784.0  # areas of the bubbles of the fastest and the slowest method
-_TSNE_IMAGES = 4  # fewer images have a perplexity below one
 
 # Where a name may stand around its bubble: the right reads best. Gaps are in points.
 _ANGLES = (0, 180, 90, 270, 45, 135, 315, 225, 22, 338, 158, 202, 67, 113, 247, 293)
@@ -63,11 +59,6 @@ def accuracy_efficiency(points: Sequence[Point], measured_on: str = "") -> "Figu
 
     Published points are discs and measured ones rings; `measured_on` says what the latter are of.
     """
-    if not points:
-        raise UsageError("nothing-to-draw")
-    for point in points:
-        if not (math.isfinite(point.milliseconds) and point.milliseconds > 0):
-            raise UsageError("bubble-time", method=point.name, given=point.milliseconds)
     here = any(point.measured for point in points)
     figure = new_figure(6.4, 4.7 if here else 4.2, layout="constrained")
     axes = figure.add_subplot(
@@ -137,12 +128,9 @@ def _bubble_legend(
         circle.set(markerfacecolor="none", markeredgecolor=INK, label=label)
         handles.append(circle)
     space = math.sqrt(_LARGEST) / FONT_SIZE  # legends measure in the size of their letters
-    place: dict[str, Any] = {
-        "loc": "outside upper center",
-        "ncols": len(handles),
-        "columnspacing": 0.8,
-    }
-    figure.legend(handles=handles, handlelength=space, borderpad=space / 2 - 0.5, **place)
+    place: dict[str, Any] = {"loc": "outside upper center", "ncols": len(handles)}
+    place |= {"handlelength": space, "borderpad": space / 2 - 0.5, "columnspacing": 0.8}
+    figure.legend(handles=handles, **place)
 
 
 def _name_bubbles(axes: "Axes", points: Sequence[Point], area: Callable[[float], float]) -> None:
@@ -155,10 +143,7 @@ def _name_bubbles(axes: "Axes", points: Sequence[Point], area: Callable[[float],
     unit = 72 / DPI  # names are laid out in points, which hold for PNG and PDF alike
     centres = axes.transData.transform([(p.i_auroc, p.p_auroc) for p in points]) * unit
     radii = [math.sqrt(area(point.milliseconds)) / 2 for point in points]
-    covered = [
-        Bbox([centre - radius, centre + radius])
-        for centre, radius in zip(centres, radii, strict=True)
-    ]
+    covered = [Bbox([c - r, c + r]) for c, r in zip(centres, radii, strict=True)]
     left, bottom, right, top = (side * unit for side in axes.bbox.extents)
     distances = np.linalg.norm(centres[:, None] - centres[None], axis=2)
     for index in np.argsort(-np.exp(-distances / 50).sum(axis=1), kind="stable"):
@@ -197,9 +182,6 @@ def ablation_curves(
     series: Mapping[str, Sequence[tuple[float, float, float | None]]], xlabel: str, ylabel: str
 ) -> "Figure":
     """A curve for each label through its (x, mean, deviation or None), with error bars."""
-    series = {label: values for label, values in series.items() if values}
-    if not series:
-        raise UsageError("nothing-to-draw")
     longest = max(len(label) for label in series)
     figure = new_figure(4.6 + 0.07 * longest, 3.0, layout="constrained")
     axes = figure.add_subplot(xlabel=xlabel, ylabel=ylabel)
@@ -215,7 +197,7 @@ def ablation_curves(
             marker=_MARKERS[index % len(_MARKERS)],
             linestyle=_DASHES[index // len(COLOURS) % len(_DASHES)],
             capsize=2.5,
-            **_PEN,
+            **_PEN,  # type: ignore[arg-type]
         )
     places = sorted({x for values in series.values() for x, _, _ in values})
     if len(places) <= 8:
@@ -229,15 +211,11 @@ def tsne_cls(
     groups: Mapping[str, tuple[NDArray[Any], NDArray[np.bool_]]], layers: Sequence[int]
 ) -> "Figure":
     """CLS tokens (n, layers, D) of each category in the plane, by layer and all layers together."""
-    if not groups:
-        raise UsageError("nothing-to-draw")
     titles = [*(f"layer {layer}" for layer in layers), "all layers"]
     figure = new_figure(0.3 + 1.35 * len(titles), 0.55 + 1.35 * len(groups), layout="constrained")
     panels = figure.subplots(len(groups), len(titles), squeeze=False)
+    kinds = (("normal", "o", BLUE), ("anomalous", "^", VERMILION))
     for row, (category, (tokens, anomalous)) in zip(panels, groups.items(), strict=True):
-        if len(tokens) < _TSNE_IMAGES:
-            found = len(tokens)
-            raise UsageError("tsne-images", category=category, found=found, needed=_TSNE_IMAGES)
         # As in the method, every token has length one, so that no layer outweighs another.
         unit = tokens / np.maximum(np.linalg.norm(tokens, axis=2, keepdims=True), 1e-12)
         views = [*unit.transpose(1, 0, 2), unit.reshape(len(unit), -1)]
@@ -246,9 +224,7 @@ def tsne_cls(
             axes.set(xticks=[], yticks=[], box_aspect=1)
             axes.spines[:].set_visible(True)
             plane = _embed(view)
-            for truth, (label, marker, colour) in enumerate(
-                (("normal", "o", BLUE), ("anomalous", "^", VERMILION))
-            ):
+            for truth, (label, marker, colour) in enumerate(kinds):
                 x, y = plane[np.asarray(anomalous, dtype=bool) == truth].T
                 shape = {"marker": marker, "facecolor": colour, "label": label}
                 axes.scatter(x, y, s=11, edgecolor="white", linewidth=0.3, **shape)

@@ -1,9 +1,8 @@
 """The figures of a finished run, from its records, its stored maps and the cached tokens."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,17 +10,13 @@ from ...images.loading import load_image
 from ...quality.test_set import load_mask
 from ..datasets import Category
 from ..presets import OURS, PRESETS
-from ..protocol import Protocol, read_maps
+from ..protocol import Evaluation
 from ..published import published, six_set_mean
-from ..records import Record, encoder_label, summarise
+from ..records import Record, encoder_name, short_name, summarise
+from ..supports import SupportSets
 from ..timing import RunTimes, time_variants
-from ..token_cache import TokenCache
-from .canvas import save_figure
-from .charts import Point, ablation_curves, accuracy_efficiency, tsne_cls
+from .charts import TSNE_LEAST, Point, ablation_curves, accuracy_efficiency, tsne_cls
 from .galleries import GalleryRow, qualitative_grid, truth_over_map
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 QUALITATIVE, TRUTH_OVER_MAP = "qualitative", "truth-over-map"
 TSNE, ACCURACY_EFFICIENCY = "tsne-cls", "accuracy-efficiency"
@@ -44,38 +39,43 @@ _T = TypeVar("_T")
 
 def draw_figures(
     preset: str,
-    categories: Sequence[Category],
-    protocol: Protocol,
-    cache: TokenCache,
-    work: Path,
+    evaluations: Sequence[Evaluation],
+    sets: SupportSets,
     out: Path,
     records: Sequence[Record],
     figures: Mapping[str, int | None],
 ) -> list[Path]:
     """Writes every figure that is asked for and that the run has the data for, as PNG and PDF."""
-    methods = [variant.label for variant in protocol.variants]
+    variants, cache = evaluations[0].variants, evaluations[0].cache
+    methods = [variant.label for variant in variants]
     paths: list[Path] = []
     if QUALITATIVE in figures:
-        rows = _gallery(categories, work, methods, _first_of_each_kind, figures[QUALITATIVE])
+        rows = _gallery(evaluations, _first_of_each_kind, figures[QUALITATIVE])
         paths += save_figure(qualitative_grid(rows, methods), out, f"{preset}-qualitative")
     if TRUTH_OVER_MAP in figures:
-        ours = next((v.label for v in protocol.variants if v.peer is None), methods[0])
-        rows = _gallery(categories, work, methods, _defects, figures[TRUTH_OVER_MAP])
+        ours = next((v.label for v in variants if v.peer is None), methods[0])
+        rows = _gallery(evaluations, _defects, figures[TRUTH_OVER_MAP])
         for page, start in enumerate(range(0, len(rows), TILES_PER_PAGE), start=1):
             figure = truth_over_map(rows[start : start + TILES_PER_PAGE], ours)
             paths += save_figure(figure, out, f"{preset}-truth-over-map-{page}")
     if TSNE in figures:
-        paths += save_figure(_tsne(categories, cache), out, TSNE)
+        groups = {}
+        for category in [each.category for each in evaluations[:TSNE_CATEGORIES]]:
+            images = category.test[:: max(1, len(category.test) // TSNE_IMAGES)]
+            if len(images) >= TSNE_LEAST:
+                tokens = np.stack([cache.tokens(image.path).cls.cpu().numpy() for image in images])
+                groups[category.name] = (tokens, np.array([image.anomalous for image in images]))
+        if groups:
+            paths += save_figure(tsne_cls(groups, cache.settings.layers), out, TSNE)
     if ACCURACY_EFFICIENCY in figures:
         points, note = published_points(), ""
         if preset in METHOD_PRESETS:
-            shots, file = min(protocol.shots), work / "times-figure.json"
-            encoder, load = cache.encoder, cache.load_alone
-            timed = time_variants(
-                protocol.variants, [shots], categories[0], encoder, file=file, load=load
-            )
+            shots, first = min(sets.shots), evaluations[0]
+            file = first.work / "times-figure.json"
+            known = variants, [shots], first.category, cache.encoder
+            timed = time_variants(*known, file=file, load=cache.load_alone)
             points += measured_points([r for r in records if r.shots == shots], timed)
-            note = _measured_on(categories, shots, protocol.runs, timed)
+            note = _measured_on([e.category for e in evaluations], shots, len(sets.runs), timed)
         paths += save_figure(accuracy_efficiency(points, note), out, ACCURACY_EFFICIENCY)
     return paths
 
@@ -83,16 +83,24 @@ def draw_figures(
 def draw_curves(preset: str, records: Sequence[Record], out: Path) -> list[Path]:
     """The curves of an ablation over numbers, one figure for each encoder and metric."""
     axis = {"lambda": "λ", "resolution": "input resolution (pixels)"}.get(preset)
-    paths: list[Path] = []
     if axis is None:
-        return paths
+        return []
+    paths: list[Path] = []
     encoders = list(dict.fromkeys(record.encoder for record in records))
     for encoder in encoders:
-        mine = [record for record in records if record.encoder == encoder]
+        mine: dict[tuple[int, str], list[Record]] = {}
+        for record in records:
+            if record.encoder == encoder:
+                mine.setdefault((record.shots, record.method), []).append(record)
         for metric in PRESETS[preset].tables[0]:  # the others do not depend on it
-            if series := _series(mine, metric):
+            series: dict[str, list[tuple[float, float, float | None]]] = {}
+            for (shots, method), found in sorted(mine.items()):
+                if cell := summarise(found, metric):
+                    point = float(method), cell.mean, cell.std
+                    series.setdefault(f"{shots}-shot", []).append(point)
+            if series:
                 figure = ablation_curves(series, axis, f"{metric} (%)")
-                stem = f"{preset}-{encoder_label(encoder, encoders)}-{metric.lower()}"
+                stem = f"{preset}-{encoder_name(encoder, encoders)}-{metric.lower()}"
                 paths += save_figure(figure, out, stem)
     return paths
 
@@ -117,11 +125,18 @@ def measured_points(records: Sequence[Record], times: RunTimes) -> list[Point]:
     """
     points = []
     for timing in times.timings:
-        mine = [record for record in records if record.method == timing.method]
-        image, pixel = (_mean_over_sets(mine, metric) for metric in ("I-AUROC", "P-AUROC"))
-        if image is not None and pixel is not None:
+        sets: dict[str, list[Record]] = {}
+        for record in records:
+            if record.method == timing.method:
+                sets.setdefault(record.dataset, []).append(record)
+        image, pixel = (
+            [cell.mean for own in sets.values() if (cell := summarise(own, metric))]
+            for metric in ("I-AUROC", "P-AUROC")
+        )
+        if image and pixel:  # means over the data sets that have the metric
+            means = sum(image) / len(image), sum(pixel) / len(pixel)
             ours = timing.method.startswith(OURS)
-            points.append(Point(timing.method, image, pixel, timing.total, ours, measured=True))
+            points.append(Point(timing.method, *means, timing.total, ours, measured=True))
     return points
 
 
@@ -134,48 +149,28 @@ def _measured_on(categories: Sequence[Category], shots: int, runs: int, times: R
         f"{name} ({', '.join(own) if len(own) < 4 else f'{len(own)} categories'})"
         for name, own in sets.items()
     )
-    encoder = f"{os.path.basename(times.encoder)}, {times.resolution} px"
+    encoder = f"{short_name(times.encoder)}, {times.resolution} px"
     supports = "1 run" if runs == 1 else f"{runs} runs"
     return f"{shots}-shot, {supports}, on {of}; {encoder}; {times.machine}"
 
 
-def _mean_over_sets(records: Sequence[Record], metric: str) -> float | None:
-    """The mean over the data sets that have the metric."""
-    sets: dict[str, list[Record]] = {}
-    for record in records:
-        sets.setdefault(record.dataset, []).append(record)
-    found = [cell.mean for own in sets.values() if (cell := summarise(own, metric))]
-    return sum(found) / len(found) if found else None
-
-
 def _gallery(
-    categories: Sequence[Category],
-    work: Path,
-    methods: Sequence[str],
-    choose: Callable[[Category], list[int]],
-    limit: int | None,
+    evaluations: Sequence[Evaluation], choose: Callable[[Category], list[int]], limit: int | None
 ) -> list[GalleryRow]:
     """Rows of the first run at the fewest shots; pictures are read once they are chosen."""
-    places = [
-        (number, place) for number, category in enumerate(categories) for place in choose(category)
-    ]
+    places = [(n, place) for n, e in enumerate(evaluations) for place in choose(e.category)]
     chosen: dict[int, list[int]] = {}
     for number, place in places if limit is None else evenly(places, limit):
         chosen.setdefault(number, []).append(place)
     rows = []
     for number, own in chosen.items():
-        category = categories[number]
-        maps = read_maps(category, work)[:, 0]
+        category, maps = evaluations[number].category, evaluations[number].maps()[:, 0]
         for place in own:
             image = category.test[place]
-            rows.append(
-                GalleryRow(
-                    f"{category.name}\n{image.defect}",
-                    load_image(image.path).rgb(),
-                    load_mask(image, MASK_SIZE) if image.mask else None,
-                    {method: maps[row, place] for row, method in enumerate(methods)},
-                )
-            )
+            of = {v.label: maps[r, place] for r, v in enumerate(evaluations[number].variants)}
+            mask = load_mask(image, MASK_SIZE) if image.mask else None
+            label = f"{category.name}\n{image.defect}"
+            rows.append(GalleryRow(label, load_image(image.path).rgb(), mask, of))
     return rows
 
 
@@ -196,26 +191,3 @@ def evenly(items: Sequence[_T], limit: int) -> list[_T]:
     if len(items) <= limit:
         return list(items)
     return [items[place * len(items) // limit] for place in range(limit)]
-
-
-def _tsne(categories: Sequence[Category], cache: TokenCache) -> "Figure":
-    groups = {}
-    for category in categories[:TSNE_CATEGORIES]:
-        images = category.test[:: max(1, len(category.test) // TSNE_IMAGES)]
-        tokens = np.stack([cache.tokens(image.path).cls.cpu().numpy() for image in images])
-        groups[category.name] = (tokens, np.array([image.anomalous for image in images]))
-    return tsne_cls(groups, cache.settings.layers)
-
-
-def _series(
-    records: Sequence[Record], metric: str
-) -> dict[str, list[tuple[float, float, float | None]]]:
-    """For each number of shots the curve over the numbers that name the variants."""
-    chosen: dict[tuple[int, str], list[Record]] = {}
-    for record in records:
-        chosen.setdefault((record.shots, record.method), []).append(record)
-    series: dict[str, list[tuple[float, float, float | None]]] = {}
-    for (shots, method), found in sorted(chosen.items()):
-        if cell := summarise(found, metric):
-            series.setdefault(f"{shots}-shot", []).append((float(method), cell.mean, cell.std))
-    return series

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ...errors import UsageError
 from ...results.heatmap import overlay, palette
 from .canvas import INK, new_figure, style, text_width
 
@@ -58,9 +57,13 @@ def qualitative_grid(rows: Sequence[GalleryRow], methods: Sequence[str]) -> "Fig
         line[0].set_ylabel(row.label, rotation=0, ha="right", va="center", color=INK, size=8)
         image = _sized(row.image)
         tiles = [image, None if row.mask is None else _mask_tile(row.mask, image)]
-        tiles += [_map_tile(image, row, method, scales[method]) for method in methods]
+        tiles += [overlay(image, row.maps[method], scales[method]) for method in methods]
         for axes, tile in zip(line, tiles, strict=True):
-            _show(axes, tile)
+            if tile is None:
+                place = {"ha": "center", "va": "center", "transform": axes.transAxes}
+                axes.text(0.5, 0.5, "–", color=INK, **place)
+            else:
+                axes.imshow(np.asarray(tile))
     _bars(figure, panels, [None, None, *scales.values()])
     return figure
 
@@ -82,7 +85,7 @@ def truth_over_map(rows: Sequence[GalleryRow], method: str) -> "Figure":
         axes.set_visible(False)
     for axes, row in zip(panels.flat, rows, strict=False):
         image = _sized(row.image)
-        _show(axes, _map_tile(image, row, method, scale))
+        axes.imshow(np.asarray(overlay(image, row.maps[method], scale)))
         if row.mask is not None and row.mask.any():
             _outline(axes, row.mask, image)
         caption = "\n".join(map(_shortened, row.label.split("\n")))
@@ -97,12 +100,8 @@ def truth_over_map(rows: Sequence[GalleryRow], method: str) -> "Figure":
 
 def map_scale(rows: Sequence[GalleryRow], method: str) -> MapScale:
     """The one scale of a method, over all of its maps: never of one image, or good ones glow."""
-    values = [np.ravel(row.maps[method]) for row in rows if method in row.maps]
-    if not values:
-        raise UsageError("no-maps-to-draw", method=method)
+    values = [np.ravel(row.maps[method]) for row in rows]
     low, high = np.quantile(np.concatenate(values), (LOW_QUANTILE, HIGH_QUANTILE))
-    if not np.isfinite(high - low):
-        raise UsageError("maps-not-finite", method=method)
     return float(low), float(max(high, low + 1e-6))
 
 
@@ -153,20 +152,6 @@ def _mask_tile(mask: NDArray[np.bool_], image: Image.Image) -> Image.Image:
     """White on black, at the size of the tile."""
     grey = Image.fromarray(mask.astype(np.uint8) * 255)
     return grey.resize(image.size, Image.Resampling.BOX).convert("RGB")
-
-
-def _map_tile(
-    image: Image.Image, row: GalleryRow, method: str, scale: MapScale
-) -> Image.Image | None:
-    """The map over the image in the colours of the heat maps; what is below the scale is clear."""
-    return overlay(image, row.maps[method], scale) if method in row.maps else None
-
-
-def _show(axes: "Axes", tile: Image.Image | None) -> None:
-    if tile is None:
-        axes.text(0.5, 0.5, "–", ha="center", va="center", color=INK, transform=axes.transAxes)
-    else:
-        axes.imshow(np.asarray(tile))
 
 
 def _outline(axes: "Axes", mask: NDArray[np.bool_], image: Image.Image) -> None:

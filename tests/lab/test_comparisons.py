@@ -5,8 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from hyperfsad.lab.differences import differences_table, find_differences, sentences
-from hyperfsad.lab.preset_tables import category_tables
+from hyperfsad.lab.comparisons import (
+    category_tables,
+    differences_table,
+    find_differences,
+    sentences,
+)
 from hyperfsad.lab.records import Record
 from hyperfsad.lab.tables import Cell, to_csv, to_latex, to_markdown
 

@@ -13,7 +13,7 @@ from hyperfsad.encoders import find_spec
 from hyperfsad.encoders.encoder import Tokens
 from hyperfsad.images.geometry import rotate
 from hyperfsad.images.loading import LoadedImage, load_image
-from hyperfsad.lab.token_cache import TokenCache
+from hyperfsad.lab.tokens import TokenCache
 from tests.conftest import make_picture
 
 

@@ -7,8 +7,11 @@ image file, so that a changed image is encoded again, and stays below a size lim
 import hashlib
 import json
 import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -28,17 +31,13 @@ CACHE_LIMIT = 20 << 30
 LOADED_ENCODERS = 2
 """In memory at once: large ones take a gigabyte."""
 
+ContentHash: TypeAlias = Callable[[str], str]
+"""From the path of an image to the hash of its file, which is read once: copies count once."""
 
-class ContentHashes:
-    """The sha256 of image files, each read once a run."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-
-    def __call__(self, path: str) -> str:
-        if path not in self._known:
-            self._known[path] = _sha256(Path(path).read_bytes())
-        return self._known[path]
+def content_hashes() -> ContentHash:
+    """The sha256 of image files, each read once."""
+    return cache(lambda path: hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
 class TokenCache:
@@ -52,18 +51,17 @@ class TokenCache:
         engine: str = "torch",
         limit: int = CACHE_LIMIT,
         notify: Notify = silent,
-        content_hash: ContentHashes | None = None,
+        content_hash: ContentHash | None = None,
     ) -> None:
         self.encoder: Encoder = load_encoder(settings, device, notify, engine=engine, parallel=True)
         self.settings = settings
-        self._limit = limit
-        self._notify = notify
-        self.content_hash = content_hash or ContentHashes()
-        self._writable = limit > 0
+        self.content_hash = content_hash or content_hashes()
+        self._limit, self._notify, self._writable = limit, notify, limit > 0
         key = [self.encoder.fingerprint, self.encoder.engine, settings.form, settings.resolution]
         key += [settings.mean, settings.std, settings.final_norm, settings.last_norm]
-        self.folder = cache_root() / "tokens" / _sha256(json.dumps(key).encode())[:16]
-        self._size = sum(size for _, size, _ in _entries(self.folder.parent))
+        name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
+        self.folder = cache_root() / "tokens" / name
+        self._size = sum(size for _, size, _ in self._entries())
 
     def load_alone(self) -> Encoder:
         """An encoder that works on one image with all cores, as `detect` does; to be timed."""
@@ -73,27 +71,16 @@ class TokenCache:
 
     def tokens(self, path: str, angle: float = 0.0) -> ImageTokens:
         """The tokens of an image at the layers of the settings, perhaps of the image turned."""
-        file = self.file_of(path, angle)
-        return self._read(file) or self._encode(path, angle, file)
-
-    def file_of(self, path: str, angle: float = 0.0) -> Path:
-        """Where the tokens of an image are kept."""
         turned = f"-turned-{angle:g}" if angle else ""
-        return self.folder / f"{self.content_hash(path)[:32]}{turned}.safetensors"
-
-    def _read(self, file: Path) -> ImageTokens | None:
-        planes = self.settings.planes
-        try:
+        file = self.folder / f"{self.content_hash(path)[:32]}{turned}.safetensors"
+        planes, device = self.settings.planes, self.encoder.device
+        # not there, damaged or of other layers: encoded again
+        with suppress(SafetensorError, OSError):
             with safe_open(file, framework="pt") as stored:
-                patches = tuple(stored.get_tensor(f"patches.{plane}") for plane in planes)
+                patches = [stored.get_tensor(f"patches.{plane}") for plane in planes]
                 cls = torch.stack([stored.get_tensor(f"cls.{plane}") for plane in planes])
             os.utime(file)  # the least recently used go first
-        except (SafetensorError, OSError):  # not there, damaged or of other layers: encoded again
-            return None
-        device = self.encoder.device
-        return ImageTokens(tuple(layer.to(device) for layer in patches), cls.to(device))
-
-    def _encode(self, path: str, angle: float, file: Path) -> ImageTokens:
+            return ImageTokens(tuple(layer.to(device) for layer in patches), cls.to(device))
         encoded = self.encoder.encode([rotate(load_image(path), angle)])
         image = ImageTokens(tuple(encoded.patches[0]), encoded.cls[0])
         if self._writable:
@@ -113,18 +100,22 @@ class TokenCache:
             self._notify(Notice("tokens-not-stored", error=error))
             return
         self._size += file.stat().st_size
-        if self._size > self._limit:
-            self._make_room()
+        if self._size > self._limit:  # the least recently used go, until a tenth is free
+            entries = sorted(self._entries())
+            self._size = sum(size for _, size, _ in entries)
+            for _, size, path in entries:
+                if self._size > 0.9 * self._limit:
+                    path.unlink(missing_ok=True)
+                    self._size -= size
 
-    def _make_room(self) -> None:
-        """Removes the least recently used tokens until nine tenths of the limit are reached."""
-        entries = sorted(_entries(self.folder.parent))
-        self._size = sum(size for _, size, _ in entries)
-        for _, size, path in entries:
-            if self._size <= 0.9 * self._limit:
-                return
-            path.unlink(missing_ok=True)
-            self._size -= size
+    def _entries(self) -> list[tuple[int, int, Path]]:
+        """Time of use, size and path of the token files of all encoders."""
+        found = []
+        for path in self.folder.parent.glob("*/*.safetensors"):
+            with suppress(OSError):  # another run removed it
+                status = path.stat()
+                found.append((status.st_mtime_ns, status.st_size, path))
+        return found
 
 
 class TokenCaches:
@@ -133,30 +124,11 @@ class TokenCaches:
 
     def __init__(self, **options: Any) -> None:
         """`options`: those of a `TokenCache`."""
-        self.content_hash = ContentHashes()
-        self._options = {**options, "content_hash": self.content_hash}
-        self._caches: dict[EncoderSettings, TokenCache] = {}
+        self.content_hash = content_hashes()
 
-    def of(self, settings: EncoderSettings) -> TokenCache:
+        @lru_cache(LOADED_ENCODERS)
+        def of(settings: EncoderSettings) -> TokenCache:
+            return TokenCache(settings, **options, content_hash=self.content_hash)
+
+        self.of: Callable[[EncoderSettings], TokenCache] = of
         """The cache of an encoder, which is loaded where it is not among the last ones."""
-        cache = self._caches.pop(settings, None) or TokenCache(settings, **self._options)
-        self._caches[settings] = cache
-        if len(self._caches) > LOADED_ENCODERS:
-            del self._caches[next(iter(self._caches))]
-        return cache
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _entries(folder: Path) -> list[tuple[int, int, Path]]:
-    """Time of use, size and path of all token files."""
-    found = []
-    for path in folder.glob("*/*.safetensors"):
-        try:
-            status = path.stat()
-        except OSError:  # another run removed it
-            continue
-        found.append((status.st_mtime_ns, status.st_size, path))
-    return found
