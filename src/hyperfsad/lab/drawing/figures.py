@@ -15,6 +15,7 @@ from ..published import published, six_set_mean
 from ..records import Record, encoder_name, short_name, summarise
 from ..supports import SupportSets
 from ..timing import RunTimes, time_variants
+from .canvas import save_figure
 from .charts import TSNE_LEAST, Point, ablation_curves, accuracy_efficiency, tsne_cls
 from .galleries import GalleryRow, qualitative_grid, truth_over_map
 
