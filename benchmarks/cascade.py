@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ranking import Remembering, supports
 
 from hyperfsad import CascadeDetector, HyperFSAD
-from hyperfsad.decisions.limits import EIGHT_BITS_LIMITS, PrescreenLimits
+from hyperfsad.detector.cascade import EIGHT_BITS_LIMITS, PrescreenLimits
 from hyperfsad.detector.protocols import Predictor
 from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import load_encoder, use_threads

@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 
 from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.cli import main
-from hyperfsad.decisions.region_of_interest import PartRegion, find_foreground
-from hyperfsad.decisions.roi import MAX_MASK_SIDE, Roi, make_roi
+from hyperfsad.decisions.masks import MAX_MASK_SIDE
+from hyperfsad.decisions.roi import Roi, find_foreground, make_region
 from hyperfsad.errors import DetectorFileError, HyperfsadWarning, ImageError
 from hyperfsad.images.loading import LoadedImage, NormalImage
 from hyperfsad.lab.theorems.stability import check_stability
@@ -126,10 +126,9 @@ def _sparsemax(z: torch.Tensor) -> torch.Tensor:
 
 def test_the_colour_scale_is_that_of_the_inside(tiny: str) -> None:
     for good in ([make_picture(0)], [make_picture(0), make_picture(1)]):
-        detector = small(tiny, roi=MASK).fit(good)
-        scrambling = small(tiny, roi=MASK).fit([scrambled(g) for g in good])
-        assert detector.view_.colour_scale() == scrambling.view_.colour_scale()
-        assert detector.scale_ != small(tiny).fit(good).scale_
+        detector = small(tiny, roi=MASK).fit(good, threshold=False)
+        scrambling = small(tiny, roi=MASK).fit([scrambled(g) for g in good], threshold=False)
+        assert detector.scale_ == scrambling.scale_ != small(tiny).fit(good).scale_
         assert detector.scale_[0] > 0
 
 
@@ -258,7 +257,8 @@ def test_a_damaged_region_is_told(tiny: str, tmp_path: Path, damage: str) -> Non
 def test_thin_regions_of_large_masks_are_kept() -> None:
     mask = np.zeros((4000, 3000), dtype=np.uint8)
     mask[:, 1501] = 255
-    roi = make_roi(mask, (300, 400), 20)
+    roi = make_region(mask, (300, 400), 20)
+    assert isinstance(roi, Roi)
     assert max(roi.mask.shape) == MAX_MASK_SIDE
     assert roi.mask.any(axis=1).all()
     columns = roi.touched(20).reshape(20, 20)
@@ -345,7 +345,7 @@ def test_the_part_is_found(images: int) -> None:
     assert found is not None
     expected = torch.zeros(8, 8, dtype=torch.bool)
     expected[1:7, 2:7] = True
-    assert PartRegion(found).rows(bank, 8) is None  # all are compared with
+    assert found.rows(bank, 8) is None  # all are compared with
     assert torch.equal(found.patches([bank.patches_of(0)[0]], 8), expected.flatten())
     query = part_tokens(5)
     assert torch.equal(found.patches([query.patches_of(2)[0]], 8), expected.flatten())

@@ -115,5 +115,4 @@ def test_masks_in_memory_are_used(tiny: str) -> None:
             roi = roi.to(torch.uint8)
         made = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu", roi=roi)
         made.fit([make_picture(0)], threshold=False)
-        assert made.roi_ is not None
-        assert made.roi_.share == mask.mean()
+        assert made.view_.region.share == mask.mean()

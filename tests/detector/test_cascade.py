@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from hyperfsad import CascadeDetector, DetectorFileError, HyperFSAD, UsageError, load_detector
-from hyperfsad.decisions.limits import PrescreenLimits
+from hyperfsad.detector.cascade import PrescreenLimits
 from hyperfsad.detector.file import KEY
 from hyperfsad.export.writing import require_exportable
 from tests.codes import raises

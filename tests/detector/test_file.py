@@ -193,7 +193,10 @@ def test_another_format_asks_for_an_upgrade(saved: Path) -> None:
         ("calibration.images", float("inf"), None),
         ("calibration.images", 1.5, "images"),
         ("calibration.rate", 0, "rate"),
-        ("calibration.scores", [2, 1], None),
+        ("calibration.scores", [2, 1], "scores"),
+        ("calibration.scores", None, "scores"),
+        ("calibration.method", "magic", "method"),
+        ("calibration.threshold", 0, "threshold"),
         ("normal_images.0.entries", 1000, None),
         ("normal_images.0.size", [0, 3], "size"),
         ("normal_images.0.sha256", "abc", "sha256"),
@@ -201,7 +204,6 @@ def test_another_format_asks_for_an_upgrade(saved: Path) -> None:
         ("rotations", 0, "rotations"),
         ("rotations", 10**400, None),
         ("tentative", 1, "tentative"),
-        ("scale", [1, 1], "scale"),
         ("tiles", {"side": 1, "sizes": [[10**6, 10**6]] * 2}, None),
         ("tiles", {"side": 6, "sizes": [[10**6, 10**6]] * 2}, None),
         ("crc32", [], "crc32"),
@@ -238,8 +240,7 @@ def test_what_does_not_fit_is_named(
         HyperFSAD.load(saved)
     assert "\n" not in str(caught.value)
     assert str(saved) in str(caught.value)
-    if where != "calibration.scores":  # which only a detector reads
-        assert main(["info", str(saved)]) == 1
+    assert main(["info", str(saved)]) == 1
     assert "Traceback" not in capsys.readouterr().err
 
 

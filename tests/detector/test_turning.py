@@ -12,8 +12,8 @@ from PIL import Image
 
 from hyperfsad import HyperFSAD, ProductDetector, UsageError
 from hyperfsad.cli import main
+from hyperfsad.detector.choices import ROTATED_COPIES, TRIED
 from hyperfsad.detector.file import open_file
-from hyperfsad.detector.fit import ROTATED_COPIES, TRIED
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.images.geometry import rotate, rotate_back, rotated_copies
 from hyperfsad.images.loading import LoadedImage
@@ -102,15 +102,15 @@ def test_images_are_counted_not_views(tiny: str, angled: Path, tmp_path: Path) -
     assert detector.identity() == at_once.identity() != upright.identity()
 
 
-def test_the_level_of_colours_leaves_all_views_of_an_image_out(tiny: str, angled: Path) -> None:
+def test_all_views_of_an_image_are_left_out_for_thresholds(tiny: str, angled: Path) -> None:
     detector = small(tiny, rotations=4).fit(angled)
     bank = detector.memory_
     groups = [range(4 * place, 4 * place + 4) for place in range(3)]
-    maps = [
-        detector.leaving_out(group).score_tokens(bank.tokens_of(group[0]))[0].anomaly_map
+    scores = [
+        detector.leaving_out(group).score_tokens(bank.tokens_of(group[0]))[0].score
         for group in groups
     ]
-    assert detector.scale_[0] == pytest.approx(float(np.quantile(maps, 0.99)), abs=1e-6)
+    assert detector.view_.leave_one_out().scores == pytest.approx(scores, abs=1e-6)
 
 
 def test_a_saved_detector_turns_what_it_learns_later(

@@ -7,7 +7,7 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli import main
-from hyperfsad.detector.fit import ViewChoice, choose_view, resolution_cost
+from hyperfsad.detector.choices import ViewChoice, choose_view, resolution_cost
 from hyperfsad.encoders import EncoderSettings
 from hyperfsad.views import count_tiles
 from tests.conftest import make_picture

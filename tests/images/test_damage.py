@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hyperfsad.decisions.roi import make_roi
+from hyperfsad.decisions.roi import make_region
 from hyperfsad.errors import HyperfsadWarning, ImageError, UsageError
 from hyperfsad.images.loading import LoadedImage, load_image
 from hyperfsad.images.reading import distinct_images
@@ -104,4 +104,4 @@ def test_damaged_masks_are_named_too(tmp_path: Path) -> None:
             load_mask(TestImage(str(good), True, "hole", str(path)), 32)
         assert Path(caught.value.facts["name"]).name == path.name
         with raises(UsageError, "roi-mask-unusable"):
-            make_roi(path, (32, 24), 4)
+            make_region(path, (32, 24), 4)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hyperfsad import AnomalyResult
-from hyperfsad.decisions.route import Route
+from hyperfsad.decisions.routing import Route
 from hyperfsad.images.loading import NormalImage, load_image
 from hyperfsad.report.page import ProductSummary, make_overview
 from tests.conftest import make_picture

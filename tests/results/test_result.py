@@ -12,7 +12,7 @@ from PIL import Image
 
 from hyperfsad import AnomalyResult, HyperFSAD, UsageError
 from hyperfsad.decisions.regions import Peak, Region
-from hyperfsad.decisions.route import Route
+from hyperfsad.decisions.routing import Route
 from hyperfsad.method.scoring import BranchScores, branch_weights
 from tests.codes import raises
 from tests.conftest import make_picture

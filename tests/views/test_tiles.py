@@ -18,7 +18,7 @@ from hyperfsad.cli import main
 from hyperfsad.detector.file import KEY
 from hyperfsad.errors import DetectorFileError, HyperfsadError, HyperfsadWarning, UsageError
 from hyperfsad.images.loading import load_image
-from hyperfsad.views.tile_files import NormalTiles, SavedFile, Spool
+from hyperfsad.views.tile_files import NormalTiles, TileFile
 from hyperfsad.views.tiled import TiledView
 from tests.codes import raises
 from tests.conftest import make_picture
@@ -74,8 +74,8 @@ def test_a_saved_detector_comes_back(
     assert loaded.tile_side_ == 60
     assert loaded.identity() == detector.identity()
     assert loaded.scale_ == detector.scale_
-    assert all(isinstance(image.file, Spool) for image in detector.memory_.extras)
-    assert all(isinstance(image.file, SavedFile) for image in loaded.memory_.extras)
+    assert {image.file.path for image in detector.memory_.extras} == {None}
+    assert {image.file.path for image in loaded.memory_.extras} == {saved}
     first, second = detector.predict(wide(3)), loaded.predict(wide(3))
     assert first.score == second.score
     assert np.array_equal(first.anomaly_map, second.anomaly_map)
@@ -210,14 +210,14 @@ def test_true_stands_for_the_resolution_of_the_encoder(tiny: str) -> None:
 def test_a_full_disk_while_learning_leaves_nothing_behind(
     tiled: Callable[[], HyperFSAD], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(spool: Spool, content: bytes) -> int:
+    def refuse(spool: TileFile, content: bytes) -> int:
         raise HyperfsadError("write-failed", path=tmp_path, error=errno.ENOSPC)
 
     detector = tiled().fit(wide(1))
     score = detector.predict(wide(3)).score
     with monkeypatch.context() as patch:
         patch.setenv("TMPDIR", str(tmp_path))
-        patch.setattr(Spool, "append", refuse)
+        patch.setattr(TileFile, "append", refuse)
         with raises(HyperfsadError, "write-failed"):
             detector.extend(wide(2))
     assert list(tmp_path.iterdir()) == []
@@ -228,7 +228,6 @@ def test_a_full_disk_while_saving_leaves_nothing_behind(
     tiled: Callable[[], HyperFSAD], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     detector = tiled().fit(wide(1))
-    assert detector.scale_
     contents = type(detector.memory_.extras[0]).contents
 
     def full(image: object) -> object:
@@ -332,20 +331,6 @@ def test_evidence_tells_the_neighbours_at_their_true_places(
     assert json.loads(peak.to_json())["columns"] == 20
     assert f"row {peak.row}, column {peak.column} of 11×20" in peak.to_text()
     assert peak.plot().width > 1000
-
-
-def test_now_and_then_it_is_told_how_far_an_image_is(
-    tiny: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hyperfsad.views.tiled.NOTIFY_AFTER", 0.0)
-    told: list[str] = []
-    detector = HyperFSAD(tiny, resolution=84, device="cpu", tiles=60, notify=told.append)
-    detector.fit(wide(1))
-    assert told[0] == "image: 1 of 15 tiles."
-    assert "image: 15 of 15 tiles." in told
-    told.clear()
-    assert list(detector.predict([wide(2)]))
-    assert len(told) == 15
 
 
 def test_the_score_is_that_from_close_or_from_afar(tiny: str) -> None:

@@ -1,4 +1,4 @@
-"""The image as a whole: what it is compared with, and a colour scale from good parts alone."""
+"""The image as a whole: what it is compared with, and good parts among themselves."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hyperfsad.decisions.region_of_interest import FixedRegion, RegionOfInterest
-from hyperfsad.decisions.roi import make_roi
+from hyperfsad.decisions.roi import RegionOfInterest, make_region
 from hyperfsad.encoders import EncoderSettings
 from hyperfsad.encoders.encoder import ImageTokens, Tokens
 from hyperfsad.images.loading import NormalImage
@@ -18,7 +17,6 @@ from hyperfsad.method.matching import Comparison, MemoryLayer
 from hyperfsad.method.memory import MemoryBank
 from hyperfsad.method.scoring import ImageScoring, Pooling, branch_weights
 from hyperfsad.views import ViewSettings
-from hyperfsad.views.view import SPAN
 from hyperfsad.views.whole import CLEARLY_BETTER, WholeView
 
 SETTINGS = EncoderSettings("none", (1, 2), 84, 14, (0.5,) * 3, (0.2,) * 3, False)
@@ -34,24 +32,17 @@ def bank(images: int, noise: float, calm: float = 0.0) -> MemoryBank:
     return MemoryBank.of(Tokens(patches, patches[:, :, 0]), names)
 
 
-def colour_scale(memory: MemoryBank, how: Comparison) -> tuple[float, float]:
+def normal_peak(memory: MemoryBank, how: Comparison) -> float:
+    """The highest peak of a map of good parts, each left out, or of a lone one by itself."""
     rules = ViewSettings(SETTINGS, how, ImageScoring(Pooling.parse("max"), branch_weights(0.5)))
-    return WholeView(rules, RegionOfInterest()).fitted(memory).colour_scale()
-
-
-def test_the_scale_grows_with_the_variation_of_good_parts() -> None:
-    calm, _ = colour_scale(bank(4, 0.05), Comparison(6))
-    wild, top = colour_scale(bank(4, 0.5), Comparison(6))
-    assert 0 < calm < wild < 1
-    assert top == SPAN * wild
+    found = WholeView(rules, RegionOfInterest()).fitted(memory).leave_one_out()
+    return max(found.peaks or found.self_distances)
 
 
 def test_each_image_is_left_out_of_its_own_memory() -> None:
-    twins = bank(2, 0.0)
-    low, _ = colour_scale(twins, Comparison(6, "top-1"))
-    assert low < 1e-5  # a twin explains everything
-    low, _ = colour_scale(bank(2, 5.0), Comparison(6, "top-1"))
-    assert low > 0.1  # a stranger does not, although each image would explain itself
+    assert normal_peak(bank(2, 0.0), Comparison(6, "top-1")) < 1e-5  # a twin explains everything
+    assert normal_peak(bank(2, 5.0), Comparison(6, "top-1")) > 0.1  # a stranger does not
+    assert normal_peak(bank(4, 0.05), Comparison(6)) < normal_peak(bank(4, 0.5), Comparison(6)) < 1
 
 
 @pytest.mark.parametrize(
@@ -59,9 +50,7 @@ def test_each_image_is_left_out_of_its_own_memory() -> None:
     [*(Comparison(6, lookup) for lookup in LOOKUPS), Comparison(6, sharpness=16)],
 )
 def test_a_lone_image_is_never_explained_by_the_patch_itself(how: Comparison) -> None:
-    low, high = colour_scale(bank(1, 0.1), how)
-    assert low > 0.1
-    assert high > low
+    assert normal_peak(bank(1, 0.1), how) > 0.1
 
 
 def turning(images: int, rotations: int, seed: int = 1) -> MemoryBank:
@@ -131,10 +120,10 @@ def test_an_image_is_compared_with_the_two_best_orientations_of_each_good_part(e
 def test_the_region_of_interest_goes_with_the_best_orientations() -> None:
     mask = np.zeros((84, 84), dtype=np.uint8)
     mask[:50, 20:] = 255
-    roi = make_roi(mask, (84, 84), 6)
+    roi = make_region(mask, (84, 84), 6)
     memory = turning(images=2, rotations=4)
     image = near(memory, 2)
-    found, kept = whole(memory, 4, FixedRegion(roi)).distances(image)
+    found, kept = whole(memory, 4, roi).distances(image)
     inside = roi.rows(memory, 6)
     facing = torch.zeros(len(memory), dtype=torch.bool)
     facing[two_nearest(memory, image)] = True
@@ -219,7 +208,7 @@ def test_what_is_missing_is_added_to_the_map_and_to_the_score() -> None:
 def test_nothing_is_missing_outside_the_region_of_interest() -> None:
     mask = np.zeros((84, 84), dtype=np.uint8)
     mask[:42] = 255
-    view = whole(bank(4, 0.05), region=FixedRegion(make_roi(mask, (84, 84), 6)), missing=0.2)
+    view = whole(bank(4, 0.05), region=make_region(mask, (84, 84), 6), missing=0.2)
     (found,) = view.score_tokens(bank(1, 3.0).tokens_of(0))
     assert found.missing is not None
     assert found.inside is not None
@@ -244,7 +233,7 @@ def test_what_should_be_outside_the_region_is_not_shown() -> None:
     (everywhere,) = whole(memory, missing=0.2).score_tokens(image)
     assert everywhere.missing is not None
     assert everywhere.missing[4, 3] > 0
-    region = FixedRegion(make_roi(mask, (84, 84), 6))
+    region = make_region(mask, (84, 84), 6)
     (found,) = whole(memory, region=region, missing=0.2).score_tokens(image)
     assert found.branches.values["missing"] > 0
     assert (found.anomaly_map[3:] == 0).all()

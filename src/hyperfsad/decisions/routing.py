@@ -12,13 +12,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-from ..method.memory import MemoryBank
-from ..method.scoring import cls_similarities
-from .route import Route
+    from ..method.memory import MemoryBank
 
 HALF = 0.5
 
@@ -35,15 +34,61 @@ EQUAL_DISTANCE = 1e-5
 """Equal pictures are this close."""
 
 
+@dataclass(frozen=True)
+class Route:
+    """Where an image belongs."""
+
+    nearest: str
+    """The product with the most similar good part."""
+    similarity: float
+    """Cosine of the CLS tokens, averaged over the layers."""
+    least: float
+    """An image that is less similar does not fit the product."""
+    runner_up: str | None = None
+    """The second nearest product; None where there is but one."""
+    margin: float | None = None
+    """How much more similar the image is to the nearest than to the runner-up."""
+
+    @property
+    def product(self) -> str | None:
+        """The image's product; None where it fits none."""
+        return self.nearest if self.similarity >= self.least else None
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the image fits no product."""
+        return self.product is None
+
+    def to_text(self) -> str:
+        """For people, as in "product bottle, similarity 0.991"."""
+        if self.unknown:
+            return (
+                f"fits no product; the nearest is {self.nearest}, similarity"
+                f" {self.similarity:.3f} where {self.least:.3f} are needed"
+            )
+        return f"product {self.nearest}, similarity {self.similarity:.3f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What results.jsonl says of the product."""
+        values = (self.product, self.unknown, self.nearest, self.similarity, self.margin)
+        return dict(zip(NO_ROUTE, values, strict=True))
+
+
+NO_ROUTE: Mapping[str, None] = dict.fromkeys(
+    ("product", "unknown_product", "nearest_product", "product_similarity", "product_margin")
+)
+"""What it says where a detector knows one product only."""
+
+
 class Router:
     """The CLS tokens of all good parts, ready to be compared with those of an image."""
 
-    def __init__(self, products: Mapping[str, MemoryBank], least: Mapping[str, float]) -> None:
+    def __init__(self, products: "Mapping[str, MemoryBank]", least: Mapping[str, float]) -> None:
         self._names = list(products)
         self._least = dict(least)
         self._cls, self._sizes = _stacked(products)
 
-    def route(self, cls: Tensor) -> Route:
+    def route(self, cls: "Tensor") -> Route:
         """The way of one image, (layers, D)."""
         to_products = _nearest(similarities(cls[None], self._cls), self._sizes)[0]
         values, order = to_products.sort(descending=True, stable=True)
@@ -58,12 +103,14 @@ class Router:
         )
 
 
-def similarities(images: Tensor, others: Tensor) -> Tensor:
+def similarities(images: "Tensor", others: "Tensor") -> "Tensor":
     """Cosines of CLS tokens, averaged over the layers: (Q, layers, D), (K, layers, D) → (Q, K)."""
+    from ..method.scoring import cls_similarities  # a result names its route without torch
+
     return cls_similarities(images, others).mean(dim=-1)
 
 
-def foreign_distance(bank: MemoryBank, empty: Tensor, share: float) -> float:
+def foreign_distance(bank: "MemoryBank", empty: "Tensor", share: float) -> float:
     """Beyond which distance from the good parts an image looks like another product.
 
     `empty` are the CLS tokens of empty pictures; the limit is a share of the distance to them.
@@ -72,7 +119,7 @@ def foreign_distance(bank: MemoryBank, empty: Tensor, share: float) -> float:
     return max(share * (1 - float(similarities(bank.cls, empty).mean())), SPREAD * usual)
 
 
-def strangers(known: MemoryBank, extended: MemoryBank, limit: float) -> list[str]:
+def strangers(known: "MemoryBank", extended: "MemoryBank", limit: float) -> list[str]:
     """The images that a bank has gained and that lie beyond the limit from those it had before."""
     before = {image.sha256 for image in known.images}
     gained = [views[0] for views in extended.entries]
@@ -88,7 +135,7 @@ def strangers(known: MemoryBank, extended: MemoryBank, limit: float) -> list[str
 
 
 def least_similarities(
-    products: Mapping[str, MemoryBank], empty: Tensor, never_above: float
+    products: "Mapping[str, MemoryBank]", empty: "Tensor", never_above: float
 ) -> dict[str, float]:
     """For each product, below which similarity an image does not fit it.
 
@@ -97,7 +144,7 @@ def least_similarities(
     cls, sizes = _stacked(products)
     across = _nearest(similarities(cls, cls), sizes)
     least = {}
-    for place, (name, rows) in enumerate(zip(products, torch.split(across, sizes), strict=True)):
+    for place, (name, rows) in enumerate(zip(products, _rows(across, sizes), strict=True)):
         bank = products[name]
         others = [column for column in range(len(products)) if column != place]
         gap = 1 - float(rows[:, others].max()) if others else math.inf
@@ -120,7 +167,7 @@ class Likeness:
     """Of how many."""
 
 
-def look_alikes(products: Mapping[str, MemoryBank]) -> list[Likeness]:
+def look_alikes(products: "Mapping[str, MemoryBank]") -> list[Likeness]:
     """Products that good parts alone cannot tell apart.
 
     A lone good part has no others to be near to; it is compared with how far those of the other
@@ -132,7 +179,7 @@ def look_alikes(products: Mapping[str, MemoryBank]) -> list[Likeness]:
     cls, sizes = _stacked(products)
     across = 1 - _nearest(similarities(cls, cls), sizes)
     alike = []
-    for name, rows in zip(products, torch.split(across, sizes), strict=True):
+    for name, rows in zip(products, _rows(across, sizes), strict=True):
         places = [views[0] for views in products[name].entries]
         for other, distances in zip(products, rows[places].T.tolist(), strict=True):
             level = widest.get(other, anywhere)
@@ -145,7 +192,7 @@ def look_alikes(products: Mapping[str, MemoryBank]) -> list[Likeness]:
     return alike
 
 
-def _apart(bank: MemoryBank) -> dict[int, float]:
+def _apart(bank: "MemoryBank") -> dict[int, float]:
     """For the place of each good part its distance from the nearest other; empty of a lone one."""
     views = bank.entries
     if len(views) < 2:
@@ -157,12 +204,23 @@ def _apart(bank: MemoryBank) -> dict[int, float]:
     return {own[0]: 1 - float(found[own[0]].max()) for own in views}
 
 
-def _stacked(products: Mapping[str, MemoryBank]) -> tuple[Tensor, list[int]]:
+def _stacked(products: "Mapping[str, MemoryBank]") -> "tuple[Tensor, list[int]]":
     """The CLS tokens of all products, and how many each has."""
+    import torch
+
     banks = list(products.values())
     return torch.cat([bank.cls for bank in banks]), [len(bank) for bank in banks]
 
 
-def _nearest(found: Tensor, sizes: list[int]) -> Tensor:
+def _nearest(found: "Tensor", sizes: list[int]) -> "Tensor":
     """The largest similarity to each product, (Q, products)."""
+    import torch
+
     return torch.stack([part.amax(dim=1) for part in torch.split(found, sizes, dim=1)], dim=1)
+
+
+def _rows(found: "Tensor", sizes: list[int]) -> "tuple[Tensor, ...]":
+    """The rows of each product."""
+    import torch
+
+    return torch.split(found, sizes)

@@ -12,7 +12,7 @@ Three methods; every result says which one it was:
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from numbers import Real
 from statistics import NormalDist, fmean
 from typing import Any, Protocol, SupportsFloat, TypeAlias
@@ -58,7 +58,7 @@ class Calibration:
     rate: float
     """The share of good parts that may be called anomalous."""
     images: int
-    """How many good parts had a say."""
+    """How many good parts they come from."""
     scores: tuple[float, ...] = ()
     """The strengths of good parts that were not learnt, rising; p-values are read from them."""
     stale: bool = False
@@ -111,18 +111,9 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "Calibration":
-        """What `to_dict` gave; anything else is a ValueError, KeyError or TypeError."""
-        scores = tuple(float(score) for score in stored["scores"])
-        rate, images = float(stored["rate"]), int(stored["images"])
-        thresholds = float(stored["threshold"]), float(stored["map_threshold"])
-        if stored["method"] not in THRESHOLD_METHODS or not 0 < rate < 1 or images < 1:
-            raise ValueError("its calibration is not one that hyperfsad writes")
-        if not all(map(math.isfinite, (*thresholds, *scores))) or list(scores) != sorted(scores):
-            raise ValueError("the scores of its calibration are not finite and ascending")
-        if min(thresholds) <= 0:
-            raise ValueError("the thresholds of its calibration are not above 0")
-        stale, odd, alike = bool(stored["stale"]), int(stored["odd"]), bool(stored["alike"])
-        return cls(stored["method"], *thresholds, rate, images, scores, stale, odd, alike)
+        """What `to_dict` gave, once the header of its file was checked."""
+        kept = {each.name: stored[each.name] for each in fields(cls)}
+        return cls(**{**kept, "scores": tuple(kept["scores"])})
 
 
 class ScoredImage(Protocol):

@@ -2,7 +2,7 @@
 
 Both detectors have learnt the same good parts; the fast one encodes them in 8 bits. It sees what
 the full one sees, so its scores mean the same: they are held against the full detector's
-thresholds. How far an image reaches against them decides who judges it (`decisions.limits`): beyond
+thresholds. How far an image reaches against them decides who judges it (`PrescreenLimits`): beyond
 either limit the fast one does, between them the full one.
 """
 
@@ -12,24 +12,40 @@ import itertools
 import json
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..decisions.limits import EIGHT_BITS_LIMITS, PrescreenLimits
 from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration
 from ..encoders.encoder import Encoder, PreparedImage
 from ..encoders.runtime import INT8, engine_in, precision_in
 from ..errors import DetectorFileError, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
-from ..images.loading import ImageSource, LoadedImage, NormalImage
+from ..images.loading import NormalImage
 from ..images.reading import Images, check_images, single_images
-from ..messages import Notify, Progress, silent
+from ..messages import Progress, silent
 from ..results.result import FAST, FULL, AnomalyResult, Explainer
-from . import file, fit, pipeline
+from . import file, pipeline
+from .choices import upright
 from .detector import HyperFSAD
-from .settings import Settings
+from .protocols import Shared
+
+
+class PrescreenLimits(NamedTuple):
+    """How far an image reaches against the thresholds: below `low` it is clearly good, above `high`
+    clearly bad. Between them the full detector must be asked."""
+
+    low: float
+    high: float
+
+    def are_clear(self, strength: float | None) -> bool:
+        """Whether an image of a strength lies beyond either."""
+        return strength is not None and not self.low <= strength <= self.high
+
+
+EIGHT_BITS_LIMITS = PrescreenLimits(0.96, 1.1)
+"""For pre-screening in 8 bits, measured on nine products (docs/cascade.md)."""
 
 
 class CascadeDetector:
@@ -39,25 +55,39 @@ class CascadeDetector:
     >>> detector.predict("part.png").judged_by
     """
 
-    def __init__(
-        self,
-        backbone: str | None = None,
-        *,
-        settings: Settings | None = None,
-        notify: Notify = silent,
-        **choices: Any,
-    ) -> None:
+    threshold_ = Shared[float | None]()
+    map_threshold_ = Shared[float | None]()
+    threshold_from_ = Shared[str | None]()
+    calibration_ = Shared[Calibration | None]()
+    support_ = Shared[tuple[NormalImage, ...]]()
+    skipped_ = Shared[list[ImageError]]()
+    encoder_ = Shared[Encoder]()
+    min_area = Shared[float]()
+    progress = Shared[Progress]()
+    batch = Shared[int]()
+    read_ahead = Shared[int]()
+    prepare = Shared[Callable[..., PreparedImage]]()
+    explain = Shared[Callable[..., Evidence]]()
+    hypergraph = Shared[Callable[..., Hypergraph]]()
+
+    def __init__(self, *given: Any, **choices: Any) -> None:
         """All that `HyperFSAD` takes but tiles, a maximum cost and a region of interest. It needs
         the extra `hyperfsad[int8]` and a CPU."""
-        self.settings = settings or Settings(backbone=backbone, **choices)  # type: ignore[arg-type]
+        asked = HyperFSAD(*given, **choices)
+        self.settings = asked.settings
         self.settings.check("cascade")
         if importlib.util.find_spec("nncf") is None:  # rather than after the full detector's fit
             raise UsageError("nncf-missing")
         plain = self.settings.changed(tiles=False)
-        self.full_ = HyperFSAD(settings=plain, notify=notify)
+        self.full_ = HyperFSAD(settings=plain, notify=asked.notify)
         self.fast_ = HyperFSAD(settings=plain.changed(engine=engine_in(INT8), device="cpu"))
         self.limits_ = EIGHT_BITS_LIMITS
         """Between them the full detector is asked."""
+
+    @property
+    def detectors(self) -> tuple[HyperFSAD, HyperFSAD]:
+        """The full one and the fast one."""
+        return self.full_, self.fast_
 
     def fit(
         self, images: Images, *, threshold: bool = True, false_alarm_rate: float = FALSE_ALARM_RATE
@@ -91,7 +121,7 @@ class CascadeDetector:
         fewer = full.rotations_ < fast.rotations_
         if fewer or fast.tentative_ != full.tentative_:
             fast.rotations_, fast.tentative_ = full.rotations_, full.tentative_
-            fast.remember(fit.upright(fast.memory_) if fewer else fast.memory_)
+            fast.remember(upright(fast.memory_) if fewer else fast.memory_)
         fast.threshold_, fast.map_threshold_ = full.threshold_, full.map_threshold_
         fast.calibration_ = full.calibration_
 
@@ -117,22 +147,6 @@ class CascadeDetector:
         """Scores one image, or lazily each of several, as `HyperFSAD.predict` does."""
         self.require_fitted()
         return pipeline.predict(self, images, keep_pictures)
-
-    @property
-    def batch(self) -> int:
-        """Images that are encoded at once."""
-        return self.full_.batch
-
-    @property
-    def read_ahead(self) -> int:
-        """Images that are read before they are asked for."""
-        return self.full_.read_ahead
-
-    def prepare(
-        self, source: ImageSource | LoadedImage, keep_picture: bool = False
-    ) -> PreparedImage:
-        """Reads an image as both encoders take it."""
-        return self.full_.prepare(source, keep_picture)
 
     def judge(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
         """The results of a few images: of the fast detector where it is sure."""
@@ -173,59 +187,6 @@ class CascadeDetector:
         """The detector of its one product, which has no name."""
         return {"": self}
 
-    @property
-    def encoder_(self) -> Encoder:
-        """The encoder of the full detector, loaded when it is first needed."""
-        return self.full_.encoder_
-
-    @property
-    def threshold_(self) -> float | None:
-        """The threshold of the score."""
-        return self.full_.threshold_
-
-    @property
-    def map_threshold_(self) -> float | None:
-        """The threshold of the map."""
-        return self.full_.map_threshold_
-
-    @property
-    def threshold_from_(self) -> str | None:
-        """How the threshold came about, in a few words."""
-        return self.full_.threshold_from_
-
-    @property
-    def calibration_(self) -> Calibration | None:
-        """How the thresholds came about."""
-        return self.full_.calibration_
-
-    @property
-    def support_(self) -> tuple[NormalImage, ...]:
-        """The normal images."""
-        return self.full_.support_
-
-    @property
-    def skipped_(self) -> list[ImageError]:
-        """Images of the last `fit`, `extend` or `calibrate` that could not be read."""
-        return self.full_.skipped_
-
-    @property
-    def min_area(self) -> float:
-        """Regions of fewer pixels of the image are left out."""
-        return self.full_.min_area
-
-    @min_area.setter
-    def min_area(self, pixels: float) -> None:
-        self.full_.min_area = pixels
-
-    @property
-    def progress(self) -> Progress:
-        """How long work on images shows how far it is."""
-        return self.full_.progress
-
-    @progress.setter
-    def progress(self, shown: Progress) -> None:
-        self.full_.progress = shown
-
     def check(self, use: str) -> None:
         """Refuses a use that does not go with its settings."""
         self.settings.check(use, fast=True)
@@ -235,27 +196,17 @@ class CascadeDetector:
         self.full_.require_fitted()
         self.fast_.require_fitted()
 
-    def explain(
-        self, image: ImageSource | LoadedImage, x: float | None = None, y: float | None = None
-    ) -> Evidence:
-        """Which normal patches rebuilt the patch at x, y of an image, for the full detector."""
-        return self.full_.explain(image, x, y)
-
-    def hypergraph(self, image: ImageSource | LoadedImage, layer: int | None = None) -> Hypergraph:
-        """Which normal patches rebuild which patches of an image, for the full detector."""
-        return self.full_.hypergraph(image, layer)
-
     def identity(self) -> str:
         """A hash of all that its results depend on: equal detectors, equal results."""
-        parts = [self.full_.identity(), self.fast_.identity(), self.limits_.to_list()]
+        parts = [self.full_.identity(), self.fast_.identity(), self.limits_]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes both into one file; `HyperFSAD.load` reads the full detector from it."""
         self.require_fitted()
-        fast = self.fast_.part()
-        own = replace(fast, header={**fast.header, "limits": self.limits_.to_list()})
-        file.write_cascade(file.file_path(path), self.full_.part(), own)
+        full, fast = self.full_.part(), self.fast_.part()
+        fast = replace(fast, header={**fast.header, "limits": self.limits_})
+        file.write_file(file.file_path(path), file.CASCADE, [full, fast])
 
     @classmethod
     def load(
@@ -274,7 +225,7 @@ class CascadeDetector:
         own = {**machine, "engine": "auto", "device": "cpu", "notify": silent}
         detector.fast_ = HyperFSAD.restored(fast, opened.path, **own)
         detector.settings = detector.full_.settings
-        detector.limits_ = PrescreenLimits.from_list(fast.header["limits"])
+        detector.limits_ = PrescreenLimits(*fast.header["limits"])
         return detector
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ another one than that which made the bank.
 """
 
 from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,19 +21,20 @@ if TYPE_CHECKING:
     from ..encoders.quantisation import Quantised
 
 
+@dataclass
 class EncodedMemory:
     """The tokens of good parts, and what encodes other images for them."""
 
-    def __init__(
-        self, settings: EncoderSettings, device: str, engine: str, notify: Notify = silent
-    ) -> None:
-        self.settings, self.device, self.engine, self.notify = settings, device, engine, notify
-        self.bank: MemoryBank | None = None
-        self.quantised: Quantised | None = None
-        """The 8-bit encoder, which belongs to one detector."""
-        self.stored_fingerprint: str | None = None
-        """Of the encoder that made the bank, where it came from a file or another process."""
-        self._encoder: Encoder | None = None
+    settings: EncoderSettings
+    device: str
+    engine: str
+    notify: Notify = silent
+    bank: MemoryBank | None = None
+    quantised: "Quantised | None" = None
+    """The 8-bit encoder, which belongs to one detector."""
+    stored_fingerprint: str | None = None
+    """Of the encoder that made the bank, where it came from a file or another process."""
+    _encoder: Encoder | None = None
 
     @property
     def known(self) -> MemoryBank:
@@ -92,7 +94,7 @@ class EncodedMemory:
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: tokens and settings. Where it arrives, the encoder is loaded again, and
         must have the same weights; messages go nowhere until `notify` is set."""
-        state = {**self.__dict__, "notify": silent, "_encoder": None}
+        state = {**vars(self), "notify": silent, "_encoder": None}
         if self._encoder is not None:
             state["stored_fingerprint"] = self._encoder.fingerprint
         if self.bank is not None:
@@ -100,15 +102,8 @@ class EncodedMemory:
         return state
 
     def __copy__(self) -> "EncodedMemory":
-        fresh = object.__new__(type(self))
-        fresh.__dict__.update(self.__dict__)
-        return fresh
+        return replace(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "EncodedMemory":
         """Tokens of its own; the encoder, which never changes, is shared."""
-        fresh = object.__new__(type(self))
-        fresh.__dict__.update(deepcopy(self.__getstate__(), memo))
-        fresh.notify = self.notify
-        if self._encoder is not None:
-            fresh.use(self._encoder)
-        return fresh
+        return replace(self, bank=deepcopy(self.bank, memo))

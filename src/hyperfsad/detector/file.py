@@ -18,8 +18,8 @@ import importlib.util
 import json
 import os
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ from ..encoders.runtime import (
     FULL,
     INT8,
     CompileOptions,
+    engine_for,
     named_engine,
     precision_in,
     start_compiling,
@@ -45,21 +46,21 @@ from ..encoders.runtime import (
 from ..errors import DetectorFileError, UsageError, brief, first_line
 from ..images.loading import NormalImage
 from .header import HeaderError, check_header
+from .settings import Settings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..decisions.thresholds import Calibration
+    from ..decisions.roi import RegionOfInterest
     from ..encoders.quantisation import Quantised
+    from ..method.coreset import Coreset
     from ..method.memory import MemoryBank
-    from ..views import View
 
 DETECTOR_FORMAT = 1
 KEY = "hyperfsad"
 """Of the header in the file's metadata."""
 ONE, PRODUCTS, CASCADE = "one product", "several products", "8-bit pre-screening"
 """What a file may hold."""
-FAST_PREFIX = "fast."
 QUANTISED = ("quantised.graph", "quantised.constants")
 TOKEN_TOLERANCE = 0.01
 """How far the length of a token may be from 1."""
@@ -73,6 +74,69 @@ class StoredPart:
     bank: "MemoryBank"
     tensors: "Mapping[str, Tensor]"
     """Beside the memory bank, by name."""
+    streams: Mapping[str, StreamedTensor] = field(default_factory=dict)
+    """Tensors that do not fit into memory; they are written only."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the encoder."""
+        found: str = self.header["encoder"]["fingerprint"]
+        return found
+
+    @property
+    def core(self) -> "Coreset | None":
+        """What a compact memory compares with."""
+        from ..method.coreset import Coreset
+
+        compact = self.header["compact"]
+        return compact and Coreset(self.tensors["core"].bool(), compact["radius"])
+
+    @property
+    def region(self) -> "RegionOfInterest | None":
+        """The region of interest, where it is a mask; what is not a mask is a ValueError."""
+        from ..decisions.roi import Roi
+
+        roi = self.header["roi"]
+        return Roi.stored(self.tensors["roi"], roi["aspect"]) if isinstance(roi, dict) else None
+
+    @property
+    def quantised(self) -> "Quantised | None":
+        """The 8-bit encoder; one that is not of its fingerprint is a ValueError."""
+        from ..encoders.quantisation import Quantised
+
+        if precision_in(self.fingerprint) != INT8:
+            return None
+        graph, constants = (self.tensors[name].numpy().tobytes() for name in QUANTISED)
+        found = Quantised(weights_in(self.fingerprint), graph, constants)
+        if found.fingerprint != self.fingerprint:
+            raise ValueError("quantised")
+        return found
+
+    def settings(
+        self, path: Path, *, backbone: str | None = None, engine: str = "auto", **machine: Any
+    ) -> tuple[Settings, EncoderSettings]:
+        """The choices of the detector, on this machine, and how its tokens were computed."""
+        from PIL import Image
+
+        encoding = _encoding(self.header)
+        if backbone is not None:
+            if encoding.name in REGISTRY and backbone != encoding.name:
+                raise UsageError("encoder-fixed", path=path, encoder=encoding.name)
+            encoding = replace(encoding, name=backbone)
+        if encoding.name not in REGISTRY and not os.path.isdir(encoding.name):
+            raise UsageError("encoder-folder-missing", path=path, folder=encoding.name)
+        machine["engine"] = engine_for(engine, self.fingerprint, os.fspath(path))
+        chosen = {**self.header["settings"], "backbone": encoding.name, **machine}
+        if "roi" in self.tensors:
+            chosen["roi"] = Image.fromarray(self.tensors["roi"].numpy() * 255)
+        settings = Settings(**chosen)
+        settings.check("saved", fitted_in=precision_in(self.fingerprint))
+        tiles, memory = self.header["tiles"], "compact" if self.header["compact"] else "exact"
+        learnt = {"tiles": tiles and tiles["side"], "rotations": self.header["rotations"]}
+        settings.check(**learnt, memory=memory)
+        if settings.encoding.patch != encoding.patch:
+            raise DetectorFileError("file-damaged", path=path)
+        return settings, encoding
 
 
 @dataclass(frozen=True)
@@ -94,11 +158,17 @@ class DetectorFile:
     @property
     def first(self) -> dict[str, Any]:
         """The header of the detector, or of its first product."""
-        return self.header["products"][0] if self.holds == PRODUCTS else self.header
+        return self.headers[0]
+
+    @property
+    def headers(self) -> list[dict[str, Any]]:
+        """Of the products, or of the detector and of the fast one, where there is one."""
+        if self.holds == PRODUCTS:
+            return list(self.header["products"])
+        return [self.header, self.header["fast"]] if self.holds == CASCADE else [self.header]
 
     def parts(self) -> list[StoredPart]:
-        """The detectors of the file, every part of them checked: the products, or the full one and
-        the fast one.
+        """The detectors of the file in the order of `headers`, every part of them checked.
 
         Where another process replaces the file meanwhile it is read again: both are sound.
         """
@@ -121,7 +191,7 @@ class DetectorFile:
         Nothing of the file is believed but the name of an encoder of ours: at worst a model of our
         own cache folder is compiled for nothing.
         """
-        cores, settings = os.cpu_count() or 1, encoder_of(self.first)
+        cores, settings = os.cpu_count() or 1, _encoding(self.first)
         bounded = any(os.environ.get(name) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
         if (
             device in ("auto", "cpu")
@@ -140,7 +210,7 @@ def open_file(path: "str | os.PathLike[str] | DetectorFile") -> DetectorFile:
         return path
     path = file_path(path)
     stamp = _stamp(path)
-    if not path.exists():
+    if stamp is None:
         raise DetectorFileError("file-missing", path=path)
     if path.is_dir():
         raise DetectorFileError("file-is-folder", path=path)
@@ -181,62 +251,28 @@ def file_path(path: Any) -> Path:
     return Path(text)
 
 
-def encoder_of(header: Mapping[str, Any]) -> EncoderSettings:
-    """How the tokens of a detector were computed."""
-    stored: dict[str, Any] = {}
-    for each in fields(EncoderSettings):
-        value = header["encoder"][each.name]
-        stored[each.name] = tuple(value) if isinstance(value, list) else value
-    return EncoderSettings(**stored)
+def write_file(
+    path: Path, holds: str, parts: Sequence[StoredPart], release: Callable[[], None] = lambda: None
+) -> None:
+    """Writes the file at once or not at all; the same detectors always give the same bytes.
 
-
-def write_detector(path: Path, part: StoredPart, view: "View") -> None:
-    """Writes the file at once or not at all; the same detector always gives the same bytes.
-
-    The view adds what it keeps beside the memory bank.
+    `release` lets the file at the path be replaced.
     """
-    stored = replace(part, header={**part.header, "tiles": view.stored()})
-    tensors, header = _described(stored)
-    _write(path, {**tensors, **view.tensors()}, header, lambda: view.release(path))
-
-
-def write_products(path: Path, products: Mapping[str, StoredPart]) -> None:
-    """Writes the detectors of several products."""
     tensors: dict[str, StreamedTensor] = {}
     headers = []
-    for number, (name, part) in enumerate(products.items()):
-        found, header = _described(part, _prefix(number))
-        tensors |= found
-        headers.append({"name": name, **header})
-    _write(path, tensors, {"products": headers})
-
-
-def write_cascade(path: Path, full: StoredPart, fast: StoredPart) -> None:
-    """Writes a detector, and the fast one that judges before it."""
-    tensors, header = _described(full)
-    own, described = _described(fast, FAST_PREFIX)
-    _write(path, {**tensors, **own}, {**header, "fast": described})
-
-
-def _described(
-    part: StoredPart, prefix: str = ""
-) -> tuple[dict[str, StreamedTensor], dict[str, Any]]:
-    tensors = {**part.tensors, **_tensors(part.bank, part.header["encoder"]["layers"])}
-    streams = {f"{prefix}{name}": StreamedTensor.of(tensor) for name, tensor in tensors.items()}
-    return streams, {
-        **part.header,
-        "normal_images": _listed(part.bank),
-        "crc32": {name: _crc32(tensor) for name, tensor in tensors.items()},
-    }
-
-
-def _write(
-    path: Path,
-    tensors: Mapping[str, StreamedTensor],
-    header: dict[str, Any],
-    release: Callable[[], None] = lambda: None,
-) -> None:
-    """`release` lets the file at the path be replaced."""
+    for prefix, part in zip(_prefixes(holds, len(parts)), parts, strict=True):
+        own = {**part.tensors, **_tokens(part.bank, part.header["encoder"]["layers"])}
+        streams = {name: StreamedTensor.of(tensor) for name, tensor in own.items()}
+        tensors |= {f"{prefix}{name}": each for name, each in {**streams, **part.streams}.items()}
+        crc32 = {name: _crc32(tensor) for name, tensor in own.items()}
+        images = [
+            {**asdict(part.bank.images[places[0]]), "entries": len(places)}
+            for places in part.bank.entries
+        ]
+        headers.append({**part.header, "normal_images": images, "crc32": crc32})
+    header: dict[str, Any] = {"products": headers} if holds == PRODUCTS else headers[0]
+    if holds == CASCADE:
+        header["fast"] = headers[1]
     try:
         text = json.dumps({"format": DETECTOR_FORMAT, **header}, allow_nan=False)
         check_header(json.loads(text))
@@ -245,6 +281,22 @@ def _write(
     with locked_file(path), atomic_path(path) as temporary:
         write_tensors(temporary, tensors, {KEY: text})
         release()
+
+
+def _prefixes(holds: str, count: int) -> list[str]:
+    """Of the tensors of each detector; by number, since a product's name may be any text."""
+    if holds == PRODUCTS:
+        return [f"products.{number}." for number in range(count)]
+    return ["", "fast."][:count]
+
+
+def _encoding(header: Mapping[str, Any]) -> EncoderSettings:
+    """How the tokens of a detector were computed."""
+    stored: dict[str, Any] = {}
+    for each in fields(EncoderSettings):
+        value = header["encoder"][each.name]
+        stored[each.name] = tuple(value) if isinstance(value, list) else value
+    return EncoderSettings(**stored)
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
@@ -258,14 +310,12 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 def _read_parts(opened: DetectorFile) -> list[StoredPart]:
     from safetensors import SafetensorError, safe_open
 
-    header = opened.header
-    several = [(_prefix(n), own) for n, own in enumerate(header.get("products", ()))]
-    fast = [(FAST_PREFIX, header["fast"])] if opened.holds == CASCADE else []
+    prefixes = _prefixes(opened.holds, len(opened.headers))
     try:
         with safe_open(opened.path, framework="pt") as file:
             found = [
                 _read_part(file, opened, own, prefix)
-                for prefix, own in several or [("", header), *fast]
+                for prefix, own in zip(prefixes, opened.headers, strict=True)
             ]
         _check_together(opened.holds, found)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
@@ -275,45 +325,42 @@ def _read_parts(opened: DetectorFile) -> list[StoredPart]:
 
 def _check_together(holds: str, parts: list[StoredPart]) -> None:
     """Refuses detectors in one file that were not fitted together."""
+    if holds == ONE:
+        return
     headers = [part.header for part in parts]
-    encoders = [
-        (own["encoder"], part.bank.cls.shape[2]) for own, part in zip(headers, parts, strict=True)
-    ]
+    widths = {part.bank.cls.shape[2] for part in parts}
+    alike = len(widths) == 1 and all(own["tiles"] is None for own in headers)
     if holds == PRODUCTS:
-        names = {own["name"] for own in headers}
-        alike = encoders.count(encoders[0]) == len(parts) == len(names)
-        if not alike or any(own["tiles"] is not None for own in headers):
-            raise ValueError("products differ")
-    if holds == CASCADE:
-        names = {own["encoder"]["name"] for own in headers}
-        parts_known = [[image.sha256 for image in part.bank.normal_images] for part in parts]
-        plain = all(own["tiles"] is None and own["roi"] is None for own in headers)
-        if len(names) > 1 or encoders[0][1] != encoders[1][1] or not plain:
-            raise ValueError("detectors differ")
-        if parts_known[0] != parts_known[1]:
-            raise ValueError("good parts differ")
+        alike &= all(own["encoder"] == headers[0]["encoder"] for own in headers)
+        alike &= len({own["name"] for own in headers}) == len(parts)
+    else:
+        full, fast = ([image.sha256 for image in part.bank.normal_images] for part in parts)
+        alike &= full == fast and all(own["roi"] is None for own in headers)
+        alike &= len({own["encoder"]["name"] for own in headers}) == 1
+    if not alike:
+        raise ValueError("detectors differ")
 
 
 def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: str) -> StoredPart:
     bank = _read_bank(file, opened.head, header, prefix)
-    names = []
-    if isinstance(header["roi"], dict):
-        names.append("roi")
-    if header["compact"] is not None:
-        names.append("core")
-    if precision_in(header["encoder"]["fingerprint"]) == INT8:
-        names += QUANTISED
+    names = ["roi"] if isinstance(header["roi"], dict) else []
+    names += ["core"] if header["compact"] else []
+    names += QUANTISED if precision_in(header["encoder"]["fingerprint"]) == INT8 else []
     tensors = {name: file.get_tensor(f"{prefix}{name}") for name in names}
     for name, tensor in tensors.items():
         if _crc32(tensor.contiguous()) != header["crc32"][name]:
             raise ValueError(name)
-    if "core" in tensors:
-        _check_core(tensors["core"], header["compact"]["kept"], len(bank.patches[0]))
-    if header.get("tiles") is not None:
+    if (core := tensors.get("core")) is not None:
+        fits = core.element_size() == 1 and core.shape == bank.patches[0].shape[:1]
+        if not fits or int(core.max()) != 1 or int(core.sum()) != header["compact"]["kept"]:
+            raise ValueError("core")
+    if header["tiles"] is not None:
         from ..views import stored_tiles
 
         bank = replace(bank, extras=stored_tiles(opened.path, file, bank, header))
-    return StoredPart(header, bank, tensors)
+    part = StoredPart(header, bank, tensors)
+    part.region, part.quantised  # noqa: B018 (which are checked)
+    return part
 
 
 def _read_bank(file: Any, head: Head, header: dict[str, Any], prefix: str) -> "MemoryBank":
@@ -333,50 +380,23 @@ def _read_bank(file: Any, head: Head, header: dict[str, Any], prefix: str) -> "M
     for image in header["normal_images"]:
         size = None if image["size"] is None else tuple(image["size"])
         images += [NormalImage(image["name"], image["sha256"], size)] * image["entries"]
-    patches = tuple(file.get_tensor(f"{prefix}patches.{layer}") for layer in layers)
-    bank = MemoryBank(patches, file.get_tensor(f"{prefix}cls"), tuple(images))
-    for name, tensor in _tensors(bank, layers).items():
-        if _crc32(tensor) != header["crc32"][name] or not _unit(tensor):
+    *patches, cls = (file.get_tensor(name) for name in expected)
+    bank = MemoryBank(tuple(patches), cls, tuple(images))
+    for name, tensor in _tokens(bank, layers).items():
+        # zeros would match nothing, and NaN everything
+        unit = ((tensor.norm(dim=-1) - 1).abs() < TOKEN_TOLERANCE).all()
+        if _crc32(tensor) != header["crc32"][name] or not unit:
             raise ValueError(name)
     return bank
 
 
-def _check_core(core: "Tensor", kept: int, rows: int) -> None:
-    """Refuses a mask of kept rows that does not belong to the bank."""
-    fits = core.element_size() == 1 and core.shape == (rows,) and int(core.max()) == 1
-    if not fits or int(core.sum()) != kept:
-        raise ValueError("core")
-
-
-def _prefix(number: int) -> str:
-    """By number, since the name of a product may be any text."""
-    return f"products.{number}."
-
-
-def _listed(bank: "MemoryBank") -> list[dict[str, Any]]:
-    return [
-        {
-            "name": (image := bank.images[places[0]]).name,
-            "sha256": image.sha256,
-            "size": None if image.size is None else list(image.size),
-            "entries": len(places),
-        }
-        for places in bank.entries
-    ]
-
-
-def _tensors(bank: "MemoryBank", layers: list[int]) -> "dict[str, Tensor]":
+def _tokens(bank: "MemoryBank", layers: list[int]) -> "dict[str, Tensor]":
     named = {f"patches.{layer}": rows for layer, rows in zip(layers, bank.patches, strict=True)}
     return {name: t.cpu().contiguous() for name, t in {**named, "cls": bank.cls}.items()}
 
 
 def _crc32(tensor: "Tensor") -> int:
     return zlib.crc32(tensor.numpy().data)
-
-
-def _unit(tensor: "Tensor") -> bool:
-    """Whether all tokens have the length 1; zeros would match nothing, and NaN everything."""
-    return bool(((tensor.norm(dim=-1) - 1).abs() < TOKEN_TOLERANCE).all())
 
 
 def quantised_tensors(quantised: "Quantised | None") -> "dict[str, Tensor]":
@@ -388,29 +408,3 @@ def quantised_tensors(quantised: "Quantised | None") -> "dict[str, Tensor]":
         return {}
     content = zip(QUANTISED, (quantised.graph, quantised.constants), strict=True)
     return {name: torch.tensor(np.frombuffer(part, np.uint8)) for name, part in content}
-
-
-def read_quantised(part: StoredPart, path: "os.PathLike[str]") -> "Quantised | None":
-    """The 8-bit encoder of a detector; None where it has none of its own."""
-    from ..encoders.quantisation import Quantised
-
-    fingerprint = part.header["encoder"]["fingerprint"]
-    if precision_in(fingerprint) != INT8:
-        return None
-    graph, constants = (part.tensors[name].numpy().tobytes() for name in QUANTISED)
-    found = Quantised(weights_in(fingerprint), graph, constants)
-    if found.fingerprint != fingerprint:
-        raise DetectorFileError("file-damaged", path=path)
-    return found
-
-
-def read_calibration(
-    stored: "dict[str, Any] | None", path: "os.PathLike[str]"
-) -> "Calibration | None":
-    """How the thresholds of a detector came about."""
-    from ..decisions.thresholds import Calibration
-
-    try:
-        return None if stored is None else Calibration.from_dict(stored)
-    except (KeyError, TypeError, ValueError) as error:
-        raise DetectorFileError("file-damaged", path=path) from error

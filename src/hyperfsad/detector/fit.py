@@ -1,8 +1,8 @@
-"""From good parts to a memory bank: reading them, their orientations, and how closely to look."""
+"""From good parts to a memory bank: reading them, and what is chosen from the first few."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -10,14 +10,31 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from ..decisions.roi import RegionOfInterest, make_region
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, prepare, torch_engine
+from ..encoders.runtime import INT8
 from ..errors import ImageError, NotFiniteError, UsageError
+from ..images.geometry import rotated_copies
 from ..images.loading import ImageSource, LoadedImage, NormalImage, batched, load_image
-from ..images.reading import Images, distinct_images, single_images
-from ..messages import Notice, Notify
+from ..images.reading import READ_AHEAD, Images, distinct_images, single_images
+from ..messages import Notify
+from ..method.matching import Comparison
 from ..method.memory import MemoryBank
-from ..views import PlainView, count_tiles
+from ..method.scoring import ImageScoring, Pooling, branch_weights
+from ..views import PlainView, TiledView, View, ViewSettings, WholeView
+from .choices import (
+    MAX_COST,
+    ROTATED_COPIES,
+    ROTATIONS_COST,
+    TRIED,
+    RotationChoice,
+    choose_rotations,
+    choose_view,
+    upright,
+)
+from .encoding import EncodedMemory
+from .settings import Settings
 
 if TYPE_CHECKING:
     from ..encoders.quantisation import Quantised
@@ -26,45 +43,28 @@ Sources: TypeAlias = Iterable[ImageSource | LoadedImage]
 Orientations: TypeAlias = Callable[[LoadedImage], list[LoadedImage]]
 """What is remembered of a normal image: itself first, and perhaps rotated copies."""
 
-TRIED = 4
-"""Normal images from which `fit` makes its choices, before it reads the others."""
 
-ROTATED_COPIES = 8
-"""Orientations that `auto` takes for parts that lie at any angle."""
+def batch_of(view: PlainView, encoder: Encoder, batch_size: int | None) -> int:
+    """Images that are encoded at once; of several large pictures memory would run out."""
+    return 1 if view.needs_pictures else batch_size or encoder.usual_batch
 
-CLEARLY_LESS = 0.85
-"""Rotating must bring the distances between normal images down to this part. The default encoder,
-eight angles, four good parts, six draws: screws that lie at any angle 0.54 to 0.66; bottle,
-bracket_black, cookie and transistor as they lie 0.96 to 1.00."""
 
-SURE = 3
-"""Good parts that must lie alike before rotated copies are left out; two may do so by chance."""
+def read_ahead_of(view: PlainView) -> int:
+    """Images that are read before they are needed."""
+    return 1 if view.needs_pictures else READ_AHEAD
 
-MAX_COST = 2.0
-"""What an image may cost by default, as a multiple of the plain cost: room for rotated copies."""
 
-ROTATIONS_COST = 1.2
-"""The cost of an image with rotated copies: measured with four good parts, 1.1."""
-
-STEPS = 4
-"""The side of the encoder's input grows by one over this part of itself."""
-
-LARGEST_GROWTH = 1.5
-"""How much larger the encoder's input may become; beyond, tiles see more."""
-
-ATTENTION = 0.3
-"""The part of the encoder's work that grows with the square of the patches, at the usual size."""
-
-WORTHWHILE = 1.5
-"""Pictures this many times larger than the encoder's input are worth a closer look."""
+def orientations_of(encoding: EncoderSettings, rotations: int) -> Orientations:
+    """A normal image in all orientations that are remembered, itself first."""
+    return lambda image: rotated_copies(image, rotations, 2 * encoding.resolution)
 
 
 class SupportReader:
     """Makes memory banks of good parts, as a view sees them."""
 
-    def __init__(self, view: PlainView, encoder: Encoder, batch_size: int, read_ahead: int) -> None:
+    def __init__(self, view: PlainView, encoder: Encoder, batch_size: int | None) -> None:
         self._view, self._encoder = view, encoder
-        self._batch_size, self._read_ahead = batch_size, read_ahead
+        self._batch_size = batch_of(view, encoder, batch_size)
         self.skipped: list[ImageError] = []
         """Images that could not be read."""
         self._names: dict[str, str] = {}
@@ -110,13 +110,9 @@ class SupportReader:
                 (prepare(copy, settings), copy if view.needs_pictures else None) for copy in shown
             ]
 
+        ahead = read_ahead_of(view)
         found = distinct_images(
-            images,
-            entries,
-            self.skipped,
-            self._names,
-            count=self._read_ahead,
-            learnt=learnt,
+            images, entries, self.skipped, self._names, count=ahead, learnt=learnt
         )
         for normal, of_image in found:
             of_image.reverse()
@@ -124,6 +120,112 @@ class SupportReader:
                 pixels, whole = of_image.pop()
                 yield pixels, normal, whole
                 del whole
+
+
+class Learner:
+    """Reads good parts; from the first few it chooses how they are seen and remembered."""
+
+    def __init__(self, settings: Settings, memory: EncodedMemory, notify: Notify) -> None:
+        """`memory` has the encoder, which a choice may change."""
+        self._settings, self._memory, self._notify = settings, memory, notify
+        self.tile_side = settings.tile_side
+        self.rotations = settings.rotations if isinstance(settings.rotations, int) else 1
+        self.tentative = False
+        self.region = make_region(settings.roi, None, settings.encoding.grid)
+        self.skipped: list[ImageError] = []
+        """Images that could not be read."""
+
+    def learn(self, images: Images) -> MemoryBank:
+        """The memory bank of good parts."""
+        given, memory = self._settings, self._memory
+        memory.see(given.encoding)
+        rest: Images = images
+        free = given.resolution is None and given.tiles is None and given.roi is None
+        few: list[ImageSource | LoadedImage] = []
+        if free or given.has_mask or given.precision == INT8 or self._may_rotate:
+            few, rest = first_few(images)
+        if free:
+            self._choose_view(few)
+        if given.has_mask:
+            size = first_size(few)
+            rest = rest if size else ()  # only the first pictures can measure the mask
+            self.region = make_region(given.roi, size, memory.settings.grid)
+        if given.precision == INT8:
+            memory.quantise(quantise_by(few, self._view(), memory.settings, self._notify))
+        reader, banks = self._reader(), list[MemoryBank]()
+        if self._may_rotate:
+            choice, bank = self._tried(reader, few)
+            few, self.rotations, self.tentative = [], choice.rotations, choice.tentative
+            if choice.notice is not None:
+                self._notify(choice.notice)
+            banks = [] if bank is None else [bank if choice.rotations > 1 else upright(bank)]
+            del bank
+        orientations = orientations_of(memory.settings, self.rotations)
+        for images in (few, rest):
+            banks += reader.banks(images, (), orientations)
+        return reader.joined(banks)
+
+    def _choose_view(self, few: list[ImageSource | LoadedImage]) -> None:
+        """Chooses resolution or tiles from the first few pictures."""
+        plain, cost, size = self._settings.encoding, self._settings.max_cost, first_size(few)
+        if size is None:
+            return
+        choice = choose_view(size, plain, cost, tiles=self._settings.precision != INT8)
+        if choice.tile is not None and self._may_rotate and len(few) > 1:
+            rotations, _ = self._tried(self._reader(), few)
+            if rotations.rotations > 1 and not rotations.tentative:
+                choice = choose_view(size, plain, cost, tiles=False)  # tiles have a fixed place
+        if choice.notice is not None:
+            self._notify(choice.notice)
+        self._memory.see(replace(plain, resolution=choice.resolution))
+        self.tile_side = choice.tile
+
+    @property
+    def _may_rotate(self) -> bool:
+        """Whether it may find out if rotated copies help."""
+        cost = MAX_COST if self._settings.max_cost is None else self._settings.max_cost
+        asked = self._settings.rotations == "auto" and self.tile_side is None
+        return asked and cost >= ROTATIONS_COST
+
+    def _tried(
+        self, reader: SupportReader, few: Sources
+    ) -> tuple[RotationChoice, MemoryBank | None]:
+        """What a few good parts in all orientations say of rotated copies, and their bank."""
+        banks = reader.banks(few, (), orientations_of(self._memory.settings, ROTATED_COPIES))
+        bank = MemoryBank.joined(banks) if banks else None
+        return choose_rotations(bank), bank
+
+    def _view(self) -> View:
+        encoding, side = self._memory.settings, self.tile_side
+        return make_view(self._settings, encoding, side, 1, False, self.region)
+
+    def _reader(self) -> SupportReader:
+        encoder = self._memory.encoder
+        reader = SupportReader(self._view(), encoder, self._settings.batch_size)
+        self.skipped = reader.skipped
+        return reader
+
+
+def make_view(
+    settings: Settings,
+    encoding: EncoderSettings,
+    tile_side: int | None,
+    rotations: int,
+    tentative: bool,
+    region: RegionOfInterest,
+) -> View:
+    """Sees images whole, or in tiles: this alone asks which."""
+    rules = ViewSettings(
+        encoding,
+        Comparison(encoding.grid, settings.lookup, settings.sharpness, settings.smooth),
+        ImageScoring(
+            Pooling.parse(settings.pooling), branch_weights(settings.lam, settings.missing)
+        ),
+        rotations,
+        tentative,
+        settings.batch_size,
+    )
+    return WholeView(rules, region) if tile_side is None else TiledView(rules, tile_side)
 
 
 def first_few(images: Images) -> tuple[list[ImageSource | LoadedImage], Sources]:
@@ -137,101 +239,6 @@ def first_few(images: Images) -> tuple[list[ImageSource | LoadedImage], Sources]
         own = isinstance(source, np.ndarray | Image.Image)
         found.append(source.copy() if own else source)  # type: ignore[union-attr]
     return found, sources
-
-
-@dataclass(frozen=True)
-class RotationChoice:
-    """In how many orientations to remember good parts."""
-
-    rotations: int
-    notice: Notice | None
-    tentative: bool = False
-    """Whether rotated copies count only for images that they fit clearly better."""
-
-
-def choose_rotations(bank: MemoryBank | None) -> RotationChoice:
-    """Whether rotated copies help, from the bank of a few normal images in all orientations."""
-    if bank is None:
-        return RotationChoice(1, None)
-    entries = bank.entries[:TRIED]
-    if len(entries) < 2:
-        return RotationChoice(ROTATED_COPIES, Notice("rotations-one-part"), tentative=True)
-    left = left_by_rotating(bank, entries)
-    closer = 100 * (1 - left)
-    if left <= CLEARLY_LESS:
-        notice = Notice("rotations-help", closer=closer, rotations=ROTATED_COPIES)
-        return RotationChoice(ROTATED_COPIES, notice)
-    if len(entries) < SURE:
-        notice = Notice("rotations-two-parts", closer=closer)
-        return RotationChoice(ROTATED_COPIES, notice, tentative=True)
-    return RotationChoice(1, Notice("rotations-useless", closer=closer))
-
-
-def upright(bank: MemoryBank) -> MemoryBank:
-    """The bank without rotated copies."""
-    return bank.without(*(place for places in bank.entries for place in places[1:]))
-
-
-def left_by_rotating(bank: MemoryBank, entries: list[list[int]] | None = None) -> float:
-    """What rotating leaves of the distances between normal images: the mean ratio over all pairs.
-
-    Of each pair the CLS token of one against that of the other at the best angle, over that of the
-    other as it is. 1 means that all lie alike, or that no angle is better.
-    """
-    groups = bank.entries if entries is None else entries
-    ratios = []
-    for one, other in itertools.permutations(groups, 2):
-        alike = torch.einsum("ld,kld->kl", bank.cls[one[0]], bank.cls[other])
-        distances = (1 - alike).clamp(min=0).mean(dim=1)
-        ratios.append(float(distances.min() / distances[0].clamp(min=1e-6)))
-    return float(np.mean(ratios))
-
-
-@dataclass(frozen=True)
-class ViewChoice:
-    """How closely to look at pictures."""
-
-    resolution: int
-    tile: int | None
-    """The side of a tile in pixels; None: no tiles."""
-    notice: Notice | None
-
-
-def choose_view(
-    size: tuple[int, int], settings: EncoderSettings, max_cost: float | None, *, tiles: bool = True
-) -> ViewChoice:
-    """The closest look at pictures of a size that the cost allows; None asks for the plain one.
-
-    `tiles` says whether they may be cut into tiles.
-    """
-    usual = settings.resolution
-    facts = {"width": size[0], "height": size[1], "usual": usual}
-    if max(size) < WORTHWHILE * usual:
-        return ViewChoice(usual, None, None)
-    with_tiles = 1 + count_tiles(size, usual, settings.grid)
-    if max_cost is not None and tiles and with_tiles <= max_cost:
-        notice = Notice("view-tiles", tiles=with_tiles - 1, cost=with_tiles, **facts)
-        return ViewChoice(usual, usual, notice)
-    step = max(1, settings.grid // STEPS)
-    larger = [
-        grid * settings.patch
-        for grid in range(settings.grid + step, round(LARGEST_GROWTH * settings.grid) + 1, step)
-        if grid * settings.patch <= max(size)
-        and resolution_cost(grid / settings.grid) <= (max_cost or 0)
-    ]
-    if larger:
-        cost = resolution_cost(larger[-1] / usual)
-        notice = Notice("view-larger", resolution=larger[-1], cost=cost, **facts)
-        return ViewChoice(larger[-1], None, notice)
-    across, down = (max(1, round(length * settings.patch / usual)) for length in size)
-    notice = Notice("view-reduced", across=across, down=down, cost=with_tiles, **facts)
-    return ViewChoice(usual, None, notice)
-
-
-def resolution_cost(larger: float) -> float:
-    """The cost of an image whose sides are this many times larger, relative to the plain one."""
-    patches = larger**2
-    return patches * (1 - ATTENTION + ATTENTION * patches)
 
 
 def first_size(sources: Sources) -> tuple[int, int] | None:

@@ -129,7 +129,7 @@ def _checksums(value: Any) -> bool:
     return isinstance(value, dict) and all(map(whole, value.values()))
 
 
-_SCORE = number(-1e6, 1e6)
+_SCORE, _LEVEL = number(-1e6, 1e6), number(1e-12, 1e6)
 _SIZE = listed(number(1, LONGEST_SIDE, whole=True), 2, 2)
 _ENCODER = record(
     {
@@ -155,11 +155,11 @@ _IMAGE = record(
 _CALIBRATION = record(
     {
         "method": text(choices=THRESHOLD_METHODS),
-        "threshold": _SCORE,
-        "map_threshold": _SCORE,
+        "threshold": _LEVEL,
+        "map_threshold": _LEVEL,
         "rate": number(1e-12, 1 - 1e-12),
         "images": number(1, 1e9, whole=True),
-        "scores": listed(_SCORE, 0, 1_000_000),
+        "scores": lambda value: listed(_SCORE, 0, 1_000_000)(value) and value == sorted(value),
         "stale": flag,
         "odd": number(0, 1e9, whole=True),
         "alike": flag,
@@ -176,7 +176,6 @@ _FIELDS: dict[str, Check] = {
     "roi": optional(_region),
     "tiles": optional(_TILES),
     "compact": optional(record({"kept": number(1, 1e12, whole=True), "radius": number(0, 2.01)})),
-    "scale": listed(_SCORE, 2, 2, rising=True),
     "threshold": optional(_SCORE),
     "map_threshold": optional(_SCORE),
     "foreign": optional(_SCORE),

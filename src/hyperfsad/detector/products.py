@@ -4,12 +4,11 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
-from ..decisions.route import Route
-from ..decisions.routing import Router, least_similarities, look_alikes
+from ..decisions.routing import Route, Router, least_similarities, look_alikes
 from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration
 from ..encoders.encoder import Encoder, PreparedImage, Tokens
 from ..errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
@@ -17,12 +16,12 @@ from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
 from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
 from ..images.reading import Images, product_folders
-from ..messages import Notice, Notify, Progress, silent
+from ..messages import Notice, Progress
 from ..results.result import AnomalyResult
 from . import file, pipeline
 from .cascade import CascadeDetector
 from .detector import HyperFSAD
-from .protocols import Detector
+from .protocols import Detector, Shared
 from .settings import Settings, find_recipe
 
 
@@ -33,20 +32,24 @@ class ProductDetector:
     >>> detector.predict("part.png").product
     """
 
-    def __init__(
-        self,
-        backbone: str | None = None,
-        *,
-        settings: Settings | None = None,
-        notify: Notify = silent,
-        **choices: Any,
-    ) -> None:
-        """All that `HyperFSAD` takes; it holds for every product."""
-        self.settings = settings or Settings(backbone=backbone, **choices)  # type: ignore[arg-type]
-        self.settings.check("products")
-        self._begin(HyperFSAD(settings=self.settings.changed(tiles=False), notify=notify))
+    min_area = Shared[float]()
+    progress = Shared[Progress]()
+    read_ahead = Shared[int]()
+    prepare = Shared[Callable[..., PreparedImage]]()
+    threshold_from_: str | None = None
+    """Each product has a threshold of its own."""
+    calibration_: Calibration | None = None
+    """Each product has one of its own."""
 
-    def _begin(self, plain: HyperFSAD) -> None:
+    def __init__(self, *given: Any, **choices: Any) -> None:
+        """All that `HyperFSAD` takes; it holds for every product."""
+        asked = HyperFSAD(*given, **choices)
+        asked.check("products")
+        plain = HyperFSAD(settings=asked.settings.changed(tiles=False), notify=asked.notify)
+        self._begin(asked.settings, plain)
+
+    def _begin(self, settings: Settings, plain: HyperFSAD) -> None:
+        self.settings = settings
         self._plain = plain  # never fitted: what all products share
         self.products_: dict[str, HyperFSAD] = {}
         """The detector of each product, by name."""
@@ -55,6 +58,11 @@ class ProductDetector:
         self.skipped_: list[ImageError] = []
         """Normal images of the last `fit` or `extend` that could not be read."""
         self._router: Router | None = None
+
+    @property
+    def detectors(self) -> tuple[HyperFSAD, ...]:
+        """The one that all products begin with, and theirs."""
+        return self._plain, *self.products_.values()
 
     @property
     def threshold_(self) -> float | None:
@@ -69,39 +77,9 @@ class ProductDetector:
         return min(found, default=None)
 
     @property
-    def threshold_from_(self) -> str | None:
-        """Each product has a threshold of its own."""
-        return None
-
-    @property
-    def calibration_(self) -> Calibration | None:
-        """Each product has one of its own."""
-        return None
-
-    @property
     def described(self) -> list[str]:
         """What it holds beside good parts and thresholds."""
         return [f"{len(self.products_)} product{'' if len(self.products_) == 1 else 's'}"]
-
-    @property
-    def min_area(self) -> float:
-        """Regions of fewer pixels of the image are left out."""
-        return self._plain.min_area
-
-    @min_area.setter
-    def min_area(self, pixels: float) -> None:
-        for detector in (self._plain, *self.products_.values()):
-            detector.min_area = pixels
-
-    @property
-    def progress(self) -> Progress:
-        """How long work on images shows how far it is."""
-        return self._plain.progress
-
-    @progress.setter
-    def progress(self, shown: Progress) -> None:
-        for detector in (self._plain, *self.products_.values()):
-            detector.progress = shown
 
     @property
     def encoder_(self) -> Encoder:
@@ -203,17 +181,6 @@ class ProductDetector:
         self.encoder_  # noqa: B018 (all products share it)
         return self._plain.batch
 
-    @property
-    def read_ahead(self) -> int:
-        """Images that are read before they are asked for."""
-        return self._plain.read_ahead
-
-    def prepare(
-        self, source: ImageSource | LoadedImage, keep_picture: bool = False
-    ) -> PreparedImage:
-        """Reads an image as the encoder takes it."""
-        return self._plain.prepare(source, keep_picture)
-
     def judge(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
         """The results of a few images, each by the detector of its product."""
         tokens = self.encoder_.encode_prepared([image.pixels for image in images])
@@ -229,12 +196,11 @@ class ProductDetector:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""
         self.require_fitted()
-        parts = {name: detector.part() for name, detector in self.products_.items()}
-        products = {
-            name: replace(part, header={**part.header, "least_similarity": self.least_[name]})
-            for name, part in parts.items()
-        }
-        file.write_products(file.file_path(path), products)
+        parts = []
+        for name, detector in self.products_.items():
+            part, own = detector.part(), {"name": name, "least_similarity": self.least_[name]}
+            parts.append(replace(part, header={**own, **part.header}))
+        file.write_file(file.file_path(path), file.PRODUCTS, parts)
 
     def identity(self) -> str:
         """A hash of all that its results depend on: equal detectors, equal results."""
@@ -257,10 +223,9 @@ class ProductDetector:
         products = {
             name: HyperFSAD.restored(part, opened.path, **machine) for name, part in parts.items()
         }
-        detector = cls.__new__(cls)
         plain = next(iter(products.values())).unfitted()
-        detector.settings = plain.settings
-        detector._begin(plain)
+        detector = cls.__new__(cls)
+        detector._begin(plain.settings, plain)
         detector.products_ = products
         detector.least_ = {name: each.header["least_similarity"] for name, each in parts.items()}
         return detector
@@ -305,13 +270,7 @@ class ProductDetector:
         self.least_ = least_similarities(banks, empty, find_recipe(self.settings.recipe).foreign)
         for alike in look_alikes(banks):
             if alike.product in changed or alike.other in changed:
-                notice = Notice(
-                    "products-alike",
-                    product=alike.product,
-                    other=alike.other,
-                    nearer=alike.nearer,
-                    count=alike.count,
-                )
+                notice = Notice("products-alike", **asdict(alike))
                 warnings.warn(notice, HyperfsadWarning, stacklevel=3)
 
     def _route(self, picture: LoadedImage) -> Route:

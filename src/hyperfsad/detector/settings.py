@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ..decisions.thresholds import Lone
 from ..encoders import ENGINES, SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
@@ -163,9 +163,11 @@ _CONVERTERS: dict[str, Callable[[Any, Setting], Any]] = {
 }
 
 
-def _choice(kind: str, group: str, help: str, **more: Any) -> Any:
-    """A field of `Settings`, which takes its default from the recipe, or has none."""
-    return field(default=None, metadata={"kind": kind, "group": group, "help": help, **more})
+def _choice(what: str, help: str, **more: Any) -> Any:
+    """A field of `Settings`: its group, its kind and perhaps how help calls its value. Its default
+    is the recipe's, or it has none."""
+    names = zip(("group", "kind", "metavar"), what.split(), strict=False)
+    return field(default=None, metadata={**dict(names), "help": help, **more})
 
 
 @dataclass(frozen=True)
@@ -174,133 +176,103 @@ class Settings:
     decides. What `fit` learns never changes them."""
 
     recipe: str = _choice(
-        "text",
-        "recipe",
+        "recipe text",
         "default is ours; paper is the paper's configuration (DINOv3 ViT-B/16, needs weights from"
         " the model hub); paper-offline is the paper's algorithm on an encoder that needs no hub,"
         " so its figures are not the paper's",
         choices=tuple(RECIPES),
     )
     backbone: str = _choice(
-        "text",
-        "recipe",
-        "encoder, as `hyperfsad encoders` lists them, or a folder",
-        metavar="NAME",
+        "recipe text NAME", "encoder, as `hyperfsad encoders` lists them, or a folder"
     )
     layers: tuple[int, ...] = _choice(
-        "wholes", "recipe", "transformer blocks to compare, counted from 1", metavar="3,6,9"
+        "recipe wholes 3,6,9", "transformer blocks to compare, counted from 1"
     )
     resolution: int | None = _choice(
-        "whole",
-        "recipe",
+        "recipe whole PX",
         "side of the encoder's square input in pixels, a multiple of its patch size",
         low=1,
         high=65_536,
-        metavar="PX",
     )
     lookup: str = _choice(
-        "text",
-        "recipe",
+        "recipe text RULE",
         "how to weight normal patches: sparsemax, softmax, top-1, top-p or entmax-1.5",
         choices=LOOKUP_NAMES,
-        metavar="RULE",
     )
     pooling: str = _choice(
-        "text",
-        "recipe",
+        "recipe text RULE",
         "how the map becomes a score: max, or the mean of its highest patches: top-10, top-1%",
         pattern=r"max|top-[0-9]{1,9}(\.[0-9]{1,9})?%?",
         examples=("max", "top-10", "top-1%"),
-        metavar="RULE",
     )
     lam: float = _choice(
-        "number",
-        "recipe",
+        "recipe number WEIGHT",
         "weight of the map in the image score, 0 to 1; the CLS token has the rest",
         low=0,
         high=1,
-        metavar="WEIGHT",
     )
     sharpness: float = _choice(
-        "number",
-        "recipe",
+        "recipe number FACTOR",
         "similarities are multiplied by it before the lookup; the paper has 1",
         low=1e-6,
         high=1000,
-        metavar="FACTOR",
     )
     smooth: bool = _choice(
-        "flag", "recipe", "average the map with its neighbours; its score is never smoothed"
+        "recipe flag", "average the map with its neighbours; its score is never smoothed"
     )
     last_norm: bool = _choice(
-        "flag", "recipe", "apply the encoder's final norm to its last block, if that is used"
+        "recipe flag", "apply the encoder's final norm to its last block, if that is used"
     )
     missing: float = _choice(
-        "number",
-        "recipe",
+        "recipe number WEIGHT",
         "weight of pieces that good parts have and an image lacks; 0: do not look for them",
         low=0,
         high=10,
-        metavar="WEIGHT",
     )
     rotations: int | str = _choice(
-        "whole",
-        "memory",
+        "memory whole N",
         "remember each good part in N orientations (1 to 72), for parts that lie at any angle;"
         " auto: choose N from the good parts (default: auto with the recipe default and without"
         " tiles, otherwise 1)",
         low=1,
         high=MAX_ROTATIONS,
         choices=("auto",),
-        metavar="N",
     )
     roi: Any = _choice(  # noqa: RUF009 (which makes a field)
-        "roi",
-        "memory",
+        "memory roi MASK",
         "region of interest: a mask image (bright: inspect), a polygon 'x,y x,y x,y' in pixels of"
         " the first good part, or auto (find the part in each image) (default: the whole image)",
-        metavar="MASK",
     )
     tiles: int | bool | None = _choice(
-        "tiles",
-        "memory",
+        "memory tiles PX",
         "cut images into tiles with sides of PX pixels, to find small defects in large images;"
         " without PX: the encoder's resolution; no: never (default: no tiles, unless --max-cost"
         " allows them)",
         low=1,
         high=1_000_000,
-        metavar="PX",
     )
     max_cost: float | None = _choice(
-        "number",
-        "memory",
+        "memory number TIMES",
         "what an image may cost, as a multiple of the plain cost: `fit` chooses tiles or a higher"
         " resolution within it (default: 2, for rotated copies alone)",
         low=1,
-        metavar="TIMES",
     )
     memory: str = _choice(
-        "text",
-        "memory",
+        "memory text",
         "exact: compare with every patch of the good parts; compact: of a large memory (more than"
         " about 16 good parts) compare with a quarter of the patches that leaves none of the others"
         " far away, for less time (default: exact)",
         choices=(EXACT, COMPACT),
     )
     device: str = _choice(
-        "text",
-        "machine",
+        "machine text",
         "auto, cpu, cuda or mps",
         pattern=r"(auto|cpu|cuda|mps)(:\d+)?",
         examples=("auto", "cpu", "cuda", "mps"),
     )
-    engine: str = _choice("text", "machine", "library that runs the encoder", choices=ENGINES)
+    engine: str = _choice("machine text", "library that runs the encoder", choices=ENGINES)
     batch_size: int | None = _choice(
-        "whole",
-        "machine",
-        "images to encode at once (default: 1 on a CPU, otherwise 8)",
-        low=1,
-        metavar="N",
+        "machine whole N", "images to encode at once (default: 1 on a CPU, otherwise 8)", low=1
     )
 
     fast: ClassVar[bool] = False
@@ -348,20 +320,19 @@ class Settings:
             )
         return side
 
-    @property
-    def finds_part(self) -> bool:
-        """Whether the region of interest is the part itself, found in each image."""
-        return isinstance(self.roi, str) and self.roi == "auto"
-
-    @property
-    def precision(self) -> str:
-        """What the engine computes in."""
-        return precision_of(named_engine(self.engine))
-
-    @property
-    def runs_on_cpu(self) -> bool:
-        """Whether the engine runs on nothing but a CPU."""
-        return named_engine(self.engine).startswith("openvino")
+    precision = property(lambda self: precision_of(named_engine(self.engine)))
+    """What the engine computes in."""
+    finds_part = property(lambda self: isinstance(self.roi, str) and self.roi == "auto")
+    """Whether the region of interest is the part itself, found in each image."""
+    has_mask = property(lambda self: self.roi is not None and not self.finds_part)
+    """Whether the region of interest is a mask or a polygon."""
+    runs_on_cpu = property(lambda self: named_engine(self.engine).startswith("openvino"))
+    """Whether the engine runs on nothing but a CPU."""
+    on_cpu = property(lambda self: self.device.startswith(("auto", "cpu")))
+    is_compact = property(lambda self: self.memory == COMPACT)
+    may_tile = property(lambda self: bool(self.tiles) or self.max_cost is not None)
+    departs = property(lambda self: self.sharpness != 1 or self.smooth or bool(self.missing))
+    """Whether the algorithm is not the paper's."""
 
     def check(self, use: str = "", **learnt: Any) -> None:
         """Refuses choices that do not go together, or not with a use such as `products`; what `fit`
@@ -392,8 +363,7 @@ SETTINGS: dict[str, Setting] = {
 """What each choice may be, by name."""
 
 
-@dataclass(frozen=True)
-class Conflict:
+class Conflict(NamedTuple):
     """Choices that do not go together."""
 
     code: str
@@ -402,53 +372,37 @@ class Conflict:
     holds: Callable[[Settings], bool]
 
 
-ON_CPU = ("auto", "cpu")
-"""Devices of an engine that needs a CPU."""
-
-
-def _departs(settings: Settings) -> bool:
-    return settings.sharpness != 1 or settings.smooth or bool(settings.missing)
-
-
 CONFLICTS = (
     Conflict("tiles-with-rotations", "", lambda s: bool(s.tiles) and s.rotations != 1),
     Conflict("tiles-with-roi", "", lambda s: bool(s.tiles) and s.roi is not None),
     Conflict("tiles-with-int8", "", lambda s: bool(s.tiles) and s.precision == INT8),
-    Conflict(
-        "compact-with-tiles",
-        "",
-        lambda s: s.memory == COMPACT and (bool(s.tiles) or s.max_cost is not None),
-    ),
-    Conflict("engine-with-device", "", lambda s: s.runs_on_cpu and not s.device.startswith(ON_CPU)),
-    Conflict("compact-with-lookup", "", lambda s: s.memory == COMPACT and s.lookup != "sparsemax"),
-    Conflict("products-with-roi", "products", lambda s: s.roi is not None and not s.finds_part),
+    Conflict("compact-with-tiles", "", lambda s: s.is_compact and s.may_tile),
+    Conflict("engine-with-device", "", lambda s: s.runs_on_cpu and not s.on_cpu),
+    Conflict("compact-with-lookup", "", lambda s: s.is_compact and s.lookup != "sparsemax"),
+    Conflict("products-with-roi", "products", lambda s: s.has_mask),
     Conflict("products-with-tiles", "products", lambda s: bool(s.tiles)),
     Conflict("products-with-max-cost", "products", lambda s: s.max_cost is not None),
-    Conflict("products-with-compact", "products", lambda s: s.memory == COMPACT),
+    Conflict("products-with-compact", "products", lambda s: s.is_compact),
     Conflict("station-with-int8", "station", lambda s: s.precision == INT8),
     Conflict("products-with-int8", "products", lambda s: s.precision == INT8),
     Conflict("products-with-fast", "products", lambda s: s.fast),
-    Conflict("cascade-with-tiles", "cascade", lambda s: bool(s.tiles) or s.max_cost is not None),
-    Conflict("cascade-with-compact", "cascade", lambda s: s.memory == COMPACT),
+    Conflict("cascade-with-tiles", "cascade", lambda s: s.may_tile),
+    Conflict("cascade-with-compact", "cascade", lambda s: s.is_compact),
     Conflict("cascade-with-roi", "cascade", lambda s: s.roi is not None),
     Conflict("cascade-with-int8", "cascade", lambda s: s.precision == INT8),
     Conflict("precision-of-detector", "saved", lambda s: s.precision != s.fitted_in),
     Conflict("one-product-only", "product", lambda s: not s.several),
     Conflict("hypergraph-with-tiles", "hypergraph", lambda s: bool(s.tiles)),
-    Conflict(
-        "exported-with-machine",
-        "exported",
-        lambda s: s.engine != "auto" or not s.device.startswith(ON_CPU),
-    ),
+    Conflict("exported-with-machine", "exported", lambda s: s.engine != "auto" or not s.on_cpu),
     Conflict("export-with-fast", "export", lambda s: s.fast),
     Conflict("export-with-products", "export", lambda s: s.several),
     Conflict("export-with-tiles", "export", lambda s: bool(s.tiles)),
     Conflict("export-with-roi", "export", lambda s: s.roi is not None),
-    Conflict("export-with-compact", "export", lambda s: s.memory == COMPACT),
+    Conflict("export-with-compact", "export", lambda s: s.is_compact),
     Conflict("export-with-lookup", "export", lambda s: s.lookup != "sparsemax"),
-    Conflict("theory-with-recipe", "theory", _departs),
+    Conflict("theory-with-recipe", "theory", lambda s: s.departs),
     Conflict("theory-with-tiles", "theory", lambda s: bool(s.tiles)),
-    Conflict("theory-with-compact", "theory", lambda s: s.memory == COMPACT),
+    Conflict("theory-with-compact", "theory", lambda s: s.is_compact),
     Conflict("theory-with-roi", "theory", lambda s: s.roi is not None),
     Conflict("theory-with-roi", "theory of the CLS token", lambda s: s.roi is not None),
 )

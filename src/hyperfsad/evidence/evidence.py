@@ -16,7 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from ..decisions.route import NO_ROUTE, Route
+from ..decisions.routing import NO_ROUTE, Route
 from ..images.loading import LoadedImage, save_picture
 from ..wording import as_rows
 from .neighbours import LayerEvidence, MissingPiece, Neighbour, against, as_it_is

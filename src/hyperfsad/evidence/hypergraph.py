@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..decisions.route import Route
+from ..decisions.routing import Route
 from ..disk.files import write_file
 from ..errors import UsageError
 from ..images.loading import LoadedImage, save_picture

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 from scipy import ndimage
 
-from ..decisions.region_of_interest import otsu
+from ..decisions.roi import otsu
 
 DEFECT_KINDS = {"scratch": (0.35, 0.8), "stain": (0.3, 0.7), "missing patch": (0.7, 1.0)}
 """How much a faint and a clear one hide of what lies beneath."""

@@ -8,8 +8,8 @@ from typing import Any
 from PIL import Image
 
 from ..decisions.thresholds import FALSE_ALARM_RATE, good_part_level
+from ..detector.choices import ROTATED_COPIES, ROTATIONS_COST, WORTHWHILE, resolution_cost
 from ..detector.detector import HyperFSAD
-from ..detector.fit import ROTATED_COPIES, ROTATIONS_COST, WORTHWHILE, resolution_cost
 from ..images.loading import load_image
 from ..views import count_tiles
 from .drawn_defects import DrawnDefect, draw_defect

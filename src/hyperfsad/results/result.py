@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ..decisions.regions import Region
-from ..decisions.route import NO_ROUTE, Route
+from ..decisions.routing import NO_ROUTE, Route
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.neighbours import against

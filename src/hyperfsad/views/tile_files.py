@@ -1,9 +1,9 @@
 """The tiles of normal images: their tokens stay on disk, and are read tile by tile.
 
 Those of one image of 12,000×9,000 pixels take 3.5 GB at half precision, which keeps maps the same
-to four digits. While a detector learns they go to a temporary file, the spool. In a saved detector
-they are tensors of its file, read at their place, since pages that are mapped count as memory:
-`tiles.<k>` (tiles, layers, N, D), float16, for each normal image, and `tiles.<k>.crc32` (tiles,).
+to four digits. While a detector learns they go to a temporary file. In a saved detector they are
+tensors of its file, read at their place, since pages that are mapped count as memory: `tiles.<k>`
+(tiles, layers, N, D), float16, for each normal image, and `tiles.<k>.crc32` (tiles,).
 """
 
 import errno
@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -29,42 +29,35 @@ UNIT_TOLERANCE = 0.1
 """How far the length of a token at half precision may be from 1."""
 
 
-class TileFile(Protocol):
-    """Where tokens lie."""
+class TileFile:
+    """Where tokens lie: in a detector file, opened when it is first read; without a path, in a
+    temporary file that is gone when nothing refers to it any more, also after a crash."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = None if path is None else path.absolute()
+        self.process = os.getpid()
+        """Only it may append: a forked one would write to the same places."""
+        self._lock = threading.Lock()
+        self._file: IO[bytes] | None = None
+        self._size = 0
+        on_disk = os.access("/var/tmp", os.W_OK | os.X_OK)  # where /tmp may be memory
+        self._folder = os.environ.get("TMPDIR") or (on_disk and "/var/tmp") or tempfile.gettempdir()
+        if path is None:
+            try:
+                self._file = tempfile.TemporaryFile(  # noqa: SIM115 (it lives as long as this)
+                    dir=self._folder, prefix="hyperfsad-"
+                )
+            except OSError as error:
+                raise self._refusal(error) from error
 
     @property
     def name(self) -> str:
         """For people."""
-        ...
-
-    def read(self, start: int, length: int) -> bytes:
-        """`length` bytes from a place on."""
-        ...
-
-
-class Spool:
-    """A temporary file without a name: it is gone when nothing refers to it any more, also after
-    a crash."""
-
-    def __init__(self) -> None:
-        self.process = os.getpid()
-        """Only it may append: a forked one would write to the same places."""
-        self._folder = os.environ.get("TMPDIR") or _disk_folder()
-        self._lock = threading.Lock()
-        self._size = 0
-        try:
-            self._file = tempfile.TemporaryFile(  # noqa: SIM115 (it lives as long as this)
-                dir=self._folder, prefix="hyperfsad-"
-            )
-        except OSError as error:
-            raise self._refusal(error) from error
-
-    @property
-    def name(self) -> str:
-        return f"The temporary file in {self._folder}"
+        return str(self.path or f"The temporary file in {self._folder}")
 
     def append(self, content: bytes) -> int:
-        """Writes at the end, and says where that was."""
+        """Writes at the end of a temporary file, and says where that was."""
+        assert self._file is not None
         with self._lock:
             start = self._size
             try:
@@ -77,76 +70,56 @@ class Spool:
         return start
 
     def read(self, start: int, length: int) -> bytes:
-        with self._lock:
-            return _read_at(self._file.fileno(), start, length)
+        """`length` bytes from a place on; where it can, without moving that of a forked process."""
+        try:
+            with self._lock:
+                if self._file is None:
+                    assert self.path is not None
+                    self._file = self.path.open("rb")
+                if not hasattr(os, "pread"):
+                    self._file.seek(start)
+                    return self._file.read(length)
+                parts: list[bytes] = []
+                while length > 0 and (part := os.pread(self._file.fileno(), length, start)):
+                    parts.append(part)
+                    start, length = start + len(part), length - len(part)
+                return b"".join(parts)
+        except OSError as error:
+            raise DetectorFileError(
+                "tile-unreadable", file=self.name, reason=reason(error)
+            ) from error
 
-    def __deepcopy__(self, _: object) -> "Spool":
+    def is_at(self, path: Path) -> bool:
+        """Whether writing to a path would replace this file."""
+        try:
+            return self.path is not None and self.path.samefile(path)
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Lets a detector file be replaced; it is opened again when it is next read."""
+        with self._lock:
+            if self._file is not None and self.path is not None:
+                self._file.close()
+                self._file = None
+
+    def __deepcopy__(self, _: object) -> "TileFile":
         """What is written is never changed, so all copies may read it."""
         return self
 
-    def __getstate__(self) -> bytes:
-        """What is pickled: all that was written, since the file has no name."""
-        return self.read(0, self._size)
+    def __getstate__(self) -> Path | bytes:
+        """What is pickled: where the file lies; all of a temporary one, which has no name."""
+        return self.path or self.read(0, self._size)
 
-    def __setstate__(self, content: bytes) -> None:
-        self.__init__()  # type: ignore[misc]
-        self.append(content)
+    def __setstate__(self, state: Path | bytes) -> None:
+        self.__init__(None if isinstance(state, bytes) else state)  # type: ignore[misc]
+        if isinstance(state, bytes):
+            self.append(state)
 
     def _refusal(self, error: OSError) -> HyperfsadError:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         why = "the disk is full" if full else reason(error).lower()
         return HyperfsadError("tile-spool-full", folder=self._folder, reason=why)
-
-
-class SavedFile:
-    """A detector file; opened when it is first read."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
-        self._lock = threading.Lock()
-        self._handle: int | None = None
-
-    @property
-    def name(self) -> str:
-        return str(self.path)
-
-    def read(self, start: int, length: int) -> bytes:
-        try:
-            with self._lock:
-                if self._handle is None:
-                    self._handle = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-                return _read_at(self._handle, start, length)
-        except OSError as error:
-            raise DetectorFileError(
-                "tile-unreadable", file=self.path, reason=reason(error)
-            ) from error
-
-    def __deepcopy__(self, _: object) -> "SavedFile":
-        return self
-
-    def __getstate__(self) -> Path:
-        """What is pickled: where the file lies, which is opened again there."""
-        return self.path
-
-    def __setstate__(self, path: Path) -> None:
-        self.__init__(path)  # type: ignore[misc]
-
-    def is_at(self, path: Path) -> bool:
-        """Whether writing to a path would replace this file."""
-        try:
-            return self.path.samefile(path)
-        except OSError:
-            return False
-
-    def close(self) -> None:
-        """Lets the file be replaced; the next question opens it again."""
-        with self._lock:
-            if self._handle is not None:
-                os.close(self._handle)
-                self._handle = None
-
-    def __del__(self) -> None:
-        self.close()
 
 
 @dataclass(frozen=True)
@@ -194,7 +167,7 @@ class NormalTiles:
         return DetectorFileError("tile-damaged", file=self.file.name)
 
 
-def write_tiles(spool: Spool, tiling: Tiling, tiles: Iterable[Tensor]) -> NormalTiles:
+def write_tiles(spool: TileFile, tiling: Tiling, tiles: Iterable[Tensor]) -> NormalTiles:
     """Writes the tokens (layers, patches, D) of all tiles of an image, in their order.
 
     Nothing else must be written to the spool in between.
@@ -221,10 +194,10 @@ def tile_streams(images: Sequence[NormalTiles]) -> dict[str, StreamedTensor]:
     return streams
 
 
-def replaced_files(images: Sequence[NormalTiles], path: Path) -> list[SavedFile]:
+def replaced_files(images: Sequence[NormalTiles], path: Path) -> list[TileFile]:
     """The files that tiles are read from and that writing to a path would replace."""
     files = {id(image.file): image.file for image in images}.values()
-    return [file for file in files if isinstance(file, SavedFile) and file.is_at(path)]
+    return [file for file in files if file.is_at(path)]
 
 
 def stored_tiles(
@@ -234,7 +207,7 @@ def stored_tiles(
     side, sizes = header["tiles"]["side"], header["tiles"]["sizes"]
     grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
     one = (bank.cls.shape[1], grid**2, bank.cls.shape[2])
-    places, file = read_head(path).tensors, SavedFile(path)
+    places, file = read_head(path).tensors, TileFile(path)
     if len(sizes) != len(bank) or side < grid:
         raise ValueError("it has tiles of other images than it remembers")
     found = []
@@ -249,23 +222,3 @@ def stored_tiles(
             raise ValueError(f"its tensor tiles.{number}.crc32 does not fit its settings")
         found.append(NormalTiles(tiling, file, place.start, one, crc32))
     return tuple(found)
-
-
-def _read_at(file: int, start: int, length: int) -> bytes:
-    """Reads at a place; where it can, without moving the place of a forked process."""
-    if not hasattr(os, "pread"):
-        os.lseek(file, start, os.SEEK_SET)
-    parts = []
-    while length > 0:
-        part = os.pread(file, length, start) if hasattr(os, "pread") else os.read(file, length)
-        if not part:
-            break
-        parts.append(part)
-        start, length = start + len(part), length - len(part)
-    return b"".join(parts)
-
-
-def _disk_folder() -> str:
-    """A folder for temporary files on disk: where /tmp is memory, /var/tmp is not."""
-    writable = os.access("/var/tmp", os.W_OK | os.X_OK)
-    return "/var/tmp" if writable else tempfile.gettempdir()

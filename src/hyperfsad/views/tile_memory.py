@@ -37,9 +37,8 @@ HELD_BYTES = 384 << 20
 AXES_TILES = 10
 """Tiles that the axes of the bound are taken from."""
 
-
-_Key: TypeAlias = tuple[int, int, int]
-"""Of a tile: its file, where its image begins there, and its number."""
+_Place: TypeAlias = tuple[int, int]
+"""A tile: the number of its image, and its own."""
 
 
 class TileMemory:
@@ -48,10 +47,8 @@ class TileMemory:
     def __init__(
         self, images: Sequence[NormalTiles], how: Comparison, device: torch.device
     ) -> None:
-        self.images = images
-        self._how = how
-        self._device = device
-        self._held: OrderedDict[_Key, _Prepared] = OrderedDict()
+        self.images, self._how, self._device = images, how, device
+        self._held: OrderedDict[tuple[int, int, int], _Prepared] = OrderedDict()
 
     def distances(self, patches: Sequence[Tensor], x: float, y: float) -> Tensor:
         """1 − cos(q, ε) of each patch of a tile, (N,).
@@ -74,7 +71,7 @@ class TileMemory:
         """Whether every tile is compared with all normal ones."""
         return sum(map(len, self.images)) <= ALL_HELD_TILES
 
-    def places(self, x: float, y: float) -> list[tuple[int, int]]:
+    def places(self, x: float, y: float) -> list[_Place]:
         """The normal tiles that a tile at a place is compared with: image and number."""
         if self.everywhere:
             return [(i, n) for i, image in enumerate(self.images) for n in range(len(image))]
@@ -83,7 +80,7 @@ class TileMemory:
             (i, n) for i, image in enumerate(self.images) for n in image.tiling.around(x, y, span)
         ]
 
-    def rows(self, places: Sequence[tuple[int, int]], layer: int) -> Tensor:
+    def rows(self, places: Sequence[_Place], layer: int) -> Tensor:
         """The tokens of some tiles in one layer, (tiles·N, D)."""
         return torch.cat([self._tile(place).rows[layer] for place in places])
 
@@ -110,7 +107,7 @@ class TileMemory:
                 bounding = torch.cat([tile.bounding[layer] for tile in tiles])
             yield MemoryLayer(memory, how.lookup, how.sharpness, bound, bounding)
 
-    def _tile(self, place: tuple[int, int]) -> "_Prepared":
+    def _tile(self, place: _Place) -> "_Prepared":
         """A tile and all that is derived from it; the tiles asked for last are held."""
         image, number = place
         tiles = self.images[image]
@@ -126,17 +123,7 @@ class TileMemory:
         self._held.move_to_end(key)
         return tile
 
-    @property
-    def held_tiles(self) -> int:
-        """Tiles that are held in memory because they may be needed again."""
-        return len(self._held)
-
-    @property
-    def held_bytes(self) -> int:
-        """What they take."""
-        return sum(tile.size for tile in self._held.values())
-
-    def _read(self, place: tuple[int, int]) -> Tensor:
+    def _read(self, place: _Place) -> Tensor:
         image, number = place
         return self.images[image].tokens(number).to(self._device)
 
@@ -155,11 +142,11 @@ class TileMemory:
         apart = grid_distance(self._cells(here), self._cells(around)).to(self._device)
         return distances_apart(self._tokens(here), self._tokens(around), apart, self._how)
 
-    def _tokens(self, places: Sequence[tuple[int, int]]) -> list[Tensor]:
+    def _tokens(self, places: Sequence[_Place]) -> list[Tensor]:
         """The tokens of some tiles at each layer, (tiles·N, D)."""
         return [self.rows(places, layer) for layer in range(self.images[0].shape[0])]
 
-    def _cells(self, places: Sequence[tuple[int, int]]) -> Tensor:
+    def _cells(self, places: Sequence[_Place]) -> Tensor:
         """Row and column of each patch on its image's grid, (tiles·N, 2)."""
         of_tile = cells(self._how.grid)
         tiles = [self.images[image].tiling[number] for image, number in places]

@@ -4,7 +4,6 @@ A small defect stands out in its tile, a large one in the image as a whole; so b
 """
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..decisions.region_of_interest import RegionOfInterest
+from ..decisions.roi import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..disk.tensors import StreamedTensor
 from ..encoders.encoder import Encoder, PreparedImage, Tokens
@@ -23,20 +22,14 @@ from ..errors import UsageError
 from ..evidence.neighbours import Namer, Neighbour, NormalView, layer_evidence
 from ..images.geometry import PatchGrid
 from ..images.loading import LoadedImage, batched, load_image
-from ..messages import Notice, Progress, no_progress
+from ..messages import Progress, no_progress
 from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore
-from .tile_files import NormalTiles, Spool, replaced_files, tile_streams, write_tiles
+from .tile_files import NormalTiles, TileFile, replaced_files, tile_streams, write_tiles
 from .tile_memory import TileMemory
-from .tiling import Maps, Tiling, beyond, decided, evenly, sample
-from .view import LEVEL_IMAGES, SELF_DISTANCE, ExplainedPatch, ScoreAndPeak, View, ViewSettings
-from .whole import SCALE_BANK, WholeView
-
-NOTIFY_AFTER = 60.0
-"""Seconds between two messages on how far a large image is."""
-
-SCALE_TILES = 4
-"""Tiles of a normal image that set the level of the colour scale."""
+from .tiling import Maps, Tiling, beyond, decided, sample
+from .view import SELF_DISTANCE, ExplainedPatch, ScoreAndPeak, View, ViewSettings
+from .whole import WholeView
 
 HELD_OUT_TILED = 4
 """Normal images that are left out for a threshold."""
@@ -49,10 +42,9 @@ class TiledView(View):
 
     def __init__(self, rules: ViewSettings, side: int) -> None:
         self.rules, self.side = rules, side
-        self.described = {"side": side}
         self.region = RegionOfInterest()
         self._whole = WholeView(rules, self.region)
-        self._spool: Spool | None = None
+        self._spool: TileFile | None = None
 
     _memory: TileMemory
 
@@ -74,29 +66,19 @@ class TiledView(View):
     ) -> MemoryBank:
         """Adds the tiles of normal images; their tokens go to the spool."""
         if self._spool is None or self._spool.process != os.getpid():
-            self._spool = Spool()
-        spool = self._spool
-        return replace(bank, extras=tuple(self._written(p, spool, encoder) for p in pictures))
-
-    def _written(self, picture: LoadedImage, spool: Spool, encoder: Encoder) -> NormalTiles:
-        tiling = self.tiling(picture.size)
-        return write_tiles(spool, tiling, self._encoded(picture, tiling, encoder))
+            self._spool = TileFile()
+        tiles = []
+        for picture in pictures:
+            tiling = self.tiling(picture.size)
+            found = self._encoded(picture, tiling, encoder)
+            tiles.append(write_tiles(self._spool, tiling, found))
+        return replace(bank, extras=tuple(tiles))
 
     def _encoded(self, picture: LoadedImage, tiling: Tiling, encoder: Encoder) -> Iterator[Tensor]:
-        """The patch tokens of each tile, (layers, N, D), a few tiles at a time.
-
-        A large image takes minutes, so now and then a message says how far it is.
-        """
-        said = time.monotonic()
+        """The patch tokens of each tile, (layers, N, D), a few tiles at a time."""
         for numbers in batched(range(len(tiling)), self.rules.batch_size or encoder.usual_batch):
             pixels = [self._pixels(picture, tiling, number) for number in numbers]
             yield from encoder.encode_prepared(pixels).patches
-            if time.monotonic() - said >= NOTIFY_AFTER:
-                said = time.monotonic()
-                done = numbers[-1] + 1
-                self.rules.notify(
-                    Notice("tiles-done", image=picture.name, done=done, total=len(tiling))
-                )
 
     def _pixels(self, picture: LoadedImage, tiling: Tiling, number: int) -> NDArray[np.float32]:
         settings, box = self.rules.settings, tiling.box(number)
@@ -147,24 +129,6 @@ class TiledView(View):
         found = memory.distances(tuple(tokens), *tiling.centre(number))
         planes = torch.stack([found, self.rules.comparison.map_of(found)])
         return planes.reshape(-1, tiling.grid, tiling.grid).cpu().numpy()
-
-    def normal_distances(self) -> Tensor:
-        """A few tiles of each normal image against the others, or of a lone one against itself."""
-        bank = self.bank.first(SCALE_BANK)
-        how, device, entries = self.rules.comparison, bank.cls.device, bank.entries
-        found = []
-        if len(entries) == 1:
-            lone = TileMemory(bank.extras[:1], how, device)
-            numbers = evenly(len(bank.extras[0]), 2 * SCALE_TILES)
-            found = [lone.self_distances(0, number) for number in numbers]
-        else:
-            for of_image in entries[:LEVEL_IMAGES]:
-                others = TileMemory(bank.without(*of_image).extras, how, device)
-                image: NormalTiles = bank.extras[of_image[0]]
-                for number in evenly(len(image), SCALE_TILES):
-                    tokens = image.tokens(number).to(device)
-                    found.append(others.distances(tuple(tokens), *image.tiling.centre(number)))
-        return torch.cat([how.map_of(distances) for distances in found])
 
     def leave_one_out(self, progress: Progress = no_progress) -> LeaveOneOut:
         """As the whole view does, from a sample of the tiles of the first few images."""
@@ -261,7 +225,7 @@ class TiledView(View):
         return named
 
     def stored(self) -> Any:
-        return {**self.described, "sizes": [list(t.tiling.size) for t in self.bank.extras]}
+        return {"side": self.side, "sizes": [list(t.tiling.size) for t in self.bank.extras]}
 
     def tensors(self) -> dict[str, StreamedTensor]:
         return tile_streams(self.bank.extras)

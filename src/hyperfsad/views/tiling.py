@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,7 @@ TAIL_QUANTILE = 0.98
 """Values above this quantile tell how slowly the map's tail falls."""
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """Where a tile begins on the image's grid of patches, in patches."""
 
     row: int
@@ -144,18 +143,26 @@ class Tiling:
         vertical, horizontal = self._weights
         return vertical[down][:, None] * horizontal[across][None]
 
-    def joined(self, maps: Iterable[Maps]) -> Maps:
-        """One map of the image, (…, rows, columns), from those of its tiles, (…, grid, grid)."""
+    def laid(
+        self, maps: Iterable[tuple[int, Maps]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What some tiles say of the image, (…, rows, columns), and their weights there, given the
+        number of each and its map, (…, grid, grid)."""
         whole: NDArray[np.float64] | None = None
-        for index, part in enumerate(maps):
+        total = np.zeros((self.rows, self.columns))
+        for index, part in maps:
             if whole is None:
-                whole = np.zeros((*part.shape[:-2], self.rows, self.columns))
-            tile = self[index]
-            rows = slice(tile.row, tile.row + self.grid)
-            columns = slice(tile.column, tile.column + self.grid)
-            whole[..., rows, columns] += part * self.weight(index)
+                whole = np.zeros((*part.shape[:-2], *total.shape))
+            (row, column), weight = self[index], self.weight(index)
+            rows, columns = slice(row, row + self.grid), slice(column, column + self.grid)
+            total[rows, columns] += weight
+            whole[..., rows, columns] += part * weight
         assert whole is not None, "an image has at least one tile"
-        return whole.astype(np.float32)
+        return whole, total
+
+    def joined(self, maps: Iterable[Maps]) -> Maps:
+        """One map of the image, (…, rows, columns), from those of all its tiles."""
+        return self.laid(enumerate(maps))[0].astype(np.float32)
 
 
 def _patches(length: int, side: int, grid: int) -> int:
@@ -219,14 +226,7 @@ def evenly(count: int, limit: int) -> Sequence[int]:
 
 def decided(tiling: Tiling, numbers: Sequence[int], maps: Sequence[Maps]) -> Maps:
     """The values of the cells that some tiles decide, (maps, cells); of all tiles, the map."""
-    total = np.zeros((tiling.rows, tiling.columns))
-    whole = np.zeros((len(maps[0]), *total.shape))
-    for number, part in zip(numbers, maps, strict=True):
-        tile, weight = tiling[number], tiling.weight(number)
-        rows = slice(tile.row, tile.row + tiling.grid)
-        columns = slice(tile.column, tile.column + tiling.grid)
-        total[rows, columns] += weight
-        whole[:, rows, columns] += part * weight
+    whole, total = tiling.laid(zip(numbers, maps, strict=True))
     enough = total >= MIN_SAMPLE_WEIGHT
     return (whole[:, enough] / total[enough]).astype(np.float32)
 

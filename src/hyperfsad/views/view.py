@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..decisions.region_of_interest import RegionOfInterest
+from ..decisions.roi import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..disk.tensors import StreamedTensor
 from ..encoders import EncoderSettings
@@ -24,19 +24,10 @@ from ..evidence.hypergraph import Hypergraph
 from ..evidence.neighbours import LayerEvidence, MissingPiece
 from ..images.geometry import PatchGrid
 from ..images.loading import LoadedImage
-from ..messages import Notify, Progress, no_progress, silent
+from ..messages import Progress, no_progress
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling, TokenScore
-
-SCALE_QUANTILE = 0.99
-
-LEVEL_IMAGES = 4
-"""Normal images that set the level of the colour scale; more cost time and move it little."""
-
-SPAN = 2.5
-"""The scale ends at this multiple of its start. On five real products (bottle, tile, bracket,
-cookie, chest X-ray) good parts then stay in its lower third; clear defects reach its upper half."""
 
 SELF_DISTANCE = Pooling.parse("top-2%")
 """How far the places of a good part are from one another, in one number."""
@@ -52,10 +43,9 @@ class ViewSettings:
     rotations: int = 1
     """Orientations in which the memory bank holds each normal image."""
     tentative: bool = False
-    """Whether turned copies count only for images that they fit clearly better: one good part
+    """Whether rotated copies count only for images that they fit clearly better: one good part
     cannot tell whether parts lie at any angle."""
     batch_size: int | None = None
-    notify: Notify = silent
 
 
 @dataclass(frozen=True)
@@ -107,8 +97,6 @@ class View(PlainView, ABC):
     """The memory bank; there once it is fitted."""
     core: Tensor | None = None
     """The rows of the bank that a compact memory keeps, as a mask; None means all."""
-    described: Any = None
-    """How images are cut up, as a detector's header says it; None: not at all."""
 
     @abstractmethod
     def fitted(self, bank: MemoryBank) -> "View":
@@ -131,10 +119,6 @@ class View(PlainView, ABC):
         """What an image of another bank shows, whose tokens are known already."""
 
     @abstractmethod
-    def normal_distances(self) -> Tensor:
-        """Distances of patches of good parts from other good parts: a sample, (n,)."""
-
-    @abstractmethod
     def leave_one_out(self, progress: Progress = no_progress) -> LeaveOneOut:
         """How the normal images score while they are left out."""
 
@@ -147,14 +131,6 @@ class View(PlainView, ABC):
         self, picture: LoadedImage, at: tuple[float, float] | None, encoder: Encoder
     ) -> ExplainedPatch:
         """What it finds at a pixel of an image; without one, at the map's peak."""
-
-    def colour_scale(self) -> tuple[float, float]:
-        """Where pictures of a map begin to glow, and the top of their scale.
-
-        It begins at the level that 99 % of the patches of a good part stay below (measured on
-        those five products: 0.19 to 0.25, where further good parts have 0.19 to 0.31).
-        """
-        return scale_of(self.normal_distances())
 
     def evidence(
         self, picture: LoadedImage, x: float | None, y: float | None, encoder: Encoder
@@ -193,8 +169,8 @@ class View(PlainView, ABC):
         raise NotImplementedError
 
     def stored(self) -> Any:
-        """`described` with what the memory bank adds to it."""
-        return self.described
+        """How images are cut up, as a detector's header says it; None: not at all."""
+        return None
 
     def tensors(self) -> dict[str, StreamedTensor]:
         """What a detector file keeps beside the memory bank and the region of interest."""
@@ -206,12 +182,6 @@ class View(PlainView, ABC):
 
     def release(self, path: Path) -> None:
         """Lets a file be replaced that tokens are read from."""
-
-
-def scale_of(distances: Tensor) -> tuple[float, float]:
-    """The colour scale that distances of good patches set."""
-    low = max(float(distances.quantile(SCALE_QUANTILE)), 1e-6)
-    return low, SPAN * low
 
 
 def cells(grid: int) -> Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..decisions.region_of_interest import RegionOfInterest
+from ..decisions.roi import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens
 from ..errors import UsageError
@@ -20,22 +20,7 @@ from ..method.matching import Matcher, distances_apart, masked
 from ..method.memory import MemoryBank
 from ..method.missing import Missing, MissingPieces, missing_weight
 from ..method.scoring import ImageScoring, TokenScore, cls_similarities
-from .view import (
-    LEVEL_IMAGES,
-    SELF_DISTANCE,
-    ExplainedPatch,
-    View,
-    ViewSettings,
-    cells,
-    grid_distance,
-)
-
-SCALE_BANK = 16
-"""Normal images that those of the colour scale are compared with; hundreds would cost minutes and
-change no colour."""
-
-SCALE_ENTRIES = 128
-"""Entries of the bank that they are compared with, where each image has many orientations."""
+from .view import SELF_DISTANCE, ExplainedPatch, View, ViewSettings, cells, grid_distance
 
 COMPARED_ORIENTATIONS = 2
 """Orientations of a normal image that an image is compared with, by their CLS tokens. On screws at
@@ -140,8 +125,7 @@ class WholeView(View):
         return chosen
 
     def visible(self, image: LoadedImage) -> LoadedImage:
-        settings = self.rules.settings
-        return self.region.visible(image, settings.mean, settings.grid)
+        return self.region.visible(image, self.rules.settings.mean)
 
     def score(self, images: Sequence[PreparedImage], encoder: Encoder) -> list[TokenScore]:
         return self.score_tokens(encoder.encode_prepared([image.pixels for image in images]))
@@ -200,24 +184,6 @@ class WholeView(View):
         if self.pieces is None or turned:
             return None
         return self.pieces.find(image.patches[self._middle], image.cls[self._middle])
-
-    def normal_distances(self) -> Tensor:
-        """Each normal image against the others, or a lone one against itself without the patch in
-        question and its neighbours."""
-        entries = self.bank.entries
-        images = min(SCALE_BANK, max(LEVEL_IMAGES, SCALE_ENTRIES // max(map(len, entries))))
-        entries = entries[:images]
-        bank = self.bank.first(sum(map(len, entries)))
-        if len(entries) == 1:
-            return self._self_distances(bank.first(1))
-        return torch.cat([self._held_out(bank, of_image) for of_image in entries[:LEVEL_IMAGES]])
-
-    def _held_out(self, bank: MemoryBank, entries: Sequence[int]) -> Tensor:
-        others = self._over(bank.without(*entries), self.region)
-        own = ImageTokens(bank.patches_of(entries[0]), bank.cls[entries[0]])
-        distances, inside = others.distances(own)
-        found = self.rules.comparison.map_of(distances, inside)
-        return found if inside is None else found[inside]
 
     def _self_distances(self, lone: MemoryBank) -> Tensor:
         """The distances of a lone image from itself; only of patches that are compared."""

@@ -171,8 +171,8 @@ DETECTOR_SENTENCES: Sentences = {
     "file-not-cascade": "{path} holds a detector without 8-bit pre-screening; in Python, use"
     " load_detector.",
     "setting-invalid": _setting_invalid,
-    "tiles-with-rotations": "Tiles are compared with normal tiles at the same place, which parts"
-    " at any angle do not have; leave {option[tiles]} or {option[rotations]} out.",
+    "tiles-with-rotations": "A tile is compared with the same place of the good parts, so parts"
+    " must always lie at the same angle; leave {option[tiles]} or {option[rotations]} out.",
     "tiles-with-roi": "Tiles do not support a region of interest; leave {option[tiles]} or"
     " {option[roi]} out.",
     "tiles-with-int8": "The engine openvino-int8 is calibrated on whole pictures, and tiles are"

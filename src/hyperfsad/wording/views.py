@@ -9,7 +9,6 @@ VIEWS_SENTENCES: Sentences = {
     " nothing is inspected.",
     "layer-unused": "The layer must be one that the detector uses ({used}), not {given}.",
     "bank-without-tiles": "This memory bank was made without tiles; fit the detector again.",
-    "tiles-done": "{image}: {done} of {total} tiles.",
     "tile-spool-full": "The tiles of the normal images cannot be kept in {folder}: {reason}; name"
     " a folder with more space in TMPDIR.",
     "tile-damaged": "{file} is damaged, or was changed while it was in use: a tile of a normal"

@@ -124,7 +124,7 @@ class Peer(ABC):
         """Remembers good parts: a folder, a glob, paths, PIL images or arrays. Peers have no
         `threshold`."""
         check_images(images)
-        reader = SupportReader(PlainView(), self.encoder_, self.batch, self.read_ahead)
+        reader = SupportReader(PlainView(), self.encoder_, self.batch_size)
         self.skipped_ = reader.skipped
         return self.remember(reader.joined(reader.banks(images, (), self.orientations)))
 
