@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -163,62 +162,6 @@ def test_timm_s_dinov3_file_equals_a_plain_forward_on_its_names(tmp_path: Path, 
 def test_an_unknown_name_in_timm_s_file_is_refused() -> None:
     with raises(EncoderError, "tensor-unknown", tensor="blocks.0.mlp.fc1_g.weight"):
         timm_dinov3({**timm_weights(), "blocks.0.mlp.fc1_g.weight": torch.zeros(2, 2)})
-
-
-def float_graph(content: bytes) -> bytes:
-    """The int8 graph with each integer product replaced by a float one on dequantised weights."""
-    import onnx
-    from onnx import helper, numpy_helper
-
-    model = onnx.load_model_from_string(content)
-    arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    nodes = {output: node for node in model.graph.node for output in node.output}
-    users = {name: node for node in model.graph.node for name in node.input}
-    dropped = []
-    for node in list(model.graph.node):
-        if node.op_type != "MatMulInteger":
-            continue
-        scale = arrays[node.input[1].replace("_quantized", "_scale")]
-        zero = arrays[node.input[3]].astype(np.float32)
-        matrix = (arrays[node.input[1]].astype(np.float32) - zero) * scale
-        name = f"{node.input[1]}_float"
-        model.graph.initializer.append(numpy_helper.from_array(matrix, name))
-        cast = users[node.output[0]]
-        scaling = users[cast.output[0]]
-        quantise = nodes[node.input[0]]
-        product = helper.make_node("MatMul", [quantise.input[0], name], list(scaling.output))
-        model.graph.node.insert(list(model.graph.node).index(scaling), product)
-        dropped += [node, cast, scaling]
-    for node in dropped:
-        model.graph.node.remove(node)
-    unused = [n for n in model.graph.node if n.op_type == "DynamicQuantizeLinear"]
-    unused += [n for n in model.graph.node if n.name.endswith("_quant_scales_mul")]
-    for node in unused:
-        model.graph.node.remove(node)
-    result: bytes = model.SerializeToString()
-    return result
-
-
-def test_clip_equals_its_dequantised_graph_in_onnx_runtime(
-    wheels: Callable[[str], bytes],
-) -> None:
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(3)  # it lists each weight that is not used any more
-    session = onnxruntime.InferenceSession(
-        float_graph(wheels("clip-vitb16")), providers=["CPUExecutionProvider"]
-    )
-    settings = find_spec("clip-vitb16").settings(layers=(12,), resolution=224)
-    image = load_image(make_picture(11, (240, 320)))
-    pixels = image.to_array(224, settings.mean, settings.std)[None]
-    hidden = session.run([session.get_outputs()[1].name], {"pixel_values": pixels})[0]
-    expected = functional.normalize(torch.from_numpy(hidden), dim=-1)
-
-    tokens = load_encoder(settings, device="cpu").encode([image])
-
-    difference = (torch.cat([tokens.cls, tokens.patches[:, 0]], dim=1) - expected).abs()
-    assert difference.mean() < 1e-6
-    assert difference.max() < 1e-3  # a few channels reach 75 before the tokens get unit length
 
 
 def graph_with_cubic_positions(content: bytes) -> bytes:

@@ -28,13 +28,6 @@ from tests.encoders.test_encoder import SMALL, saved_model
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder."""
-    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
 def said() -> list[Any]:
     """The notices."""
     return []

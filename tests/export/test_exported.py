@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hyperfsad import ImageError
+from hyperfsad import ImageError, UsageError
 from hyperfsad.cli import main
-from hyperfsad.cli.console import DONE, NOTHING
+from hyperfsad.cli.console import DONE
 from hyperfsad.export.exported import ExportedDetector
 from tests.cli.running import refusal
 from tests.codes import raises
@@ -91,13 +91,20 @@ def test_records_are_those_of_the_detector(
     assert (tmp_path / "exported" / "report.html").is_file()
 
 
-def test_a_run_is_resumed_with_the_exported_model(tiny: str, asked: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def model(tiny: str, tmp_path: Path) -> Path:
+    """An exported model, beside the file of its detector."""
+    fitted(tiny, "paper-offline", 1).save(tmp_path / "part.hfsad")
+    command = ["export", str(tmp_path / "part.hfsad"), "--to", "onnx", "-o"]
+    assert main([*command, str(tmp_path / "model")]) == DONE
+    return tmp_path / "model"
+
+
+def test_a_run_is_resumed_with_the_exported_model(model: Path, asked: Path, tmp_path: Path) -> None:
     """Rounding is all that differs, as between engines."""
-    file, model, out = tmp_path / "part.hfsad", tmp_path / "model", tmp_path / "out"
-    fitted(tiny, "paper-offline", 1).save(file)
-    assert main(["export", str(file), "--to", "onnx", "-o", str(model)]) == DONE
-    first = str(asked / "0.png")
-    assert main(["detect", first, "--detector", str(file), "-o", str(out)]) == DONE
+    first, out = str(asked / "0.png"), tmp_path / "out"
+    file = str(tmp_path / "part.hfsad")
+    assert main(["detect", first, "--detector", file, "-o", str(out)]) == DONE
     before = read_results(out)
     again = ["detect", first, str(asked / "20.png"), "--detector", str(model), "-o", str(out)]
     assert main([*again, "--resume"]) == DONE
@@ -105,10 +112,7 @@ def test_a_run_is_resumed_with_the_exported_model(tiny: str, asked: Path, tmp_pa
     assert len(read_results(out)) == 2
 
 
-def test_batches_change_nothing(tiny: str, tmp_path: Path) -> None:
-    file, model = tmp_path / "part.hfsad", tmp_path / "model"
-    fitted(tiny, "default", 1).save(file)
-    assert main(["export", str(file), "--to", "onnx", "-o", str(model)]) == DONE
+def test_batches_change_nothing(model: Path, tmp_path: Path) -> None:
     pictures = [make_picture(seed) for seed in (0, 20, 21)]
     single = [ExportedDetector(model).predict(each) for each in pictures]
     batches = list(ExportedDetector(model, batch_size=2).predict(pictures))
@@ -117,23 +121,14 @@ def test_batches_change_nothing(tiny: str, tmp_path: Path) -> None:
         assert one.anomalous == other.anomalous
     with raises(ImageError, "image-missing", name=str(tmp_path / "none.png")):
         ExportedDetector(model).predict(str(tmp_path / "none.png"))
+    with raises(UsageError, "batch-range", given=0):
+        ExportedDetector(model, batch_size=0)
 
 
 def test_what_is_settled_in_a_model_cannot_be_asked_for(
-    tiny: str, asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: str, model: Path, asked: Path, tmp_path: Path
 ) -> None:
-    file, model = tmp_path / "part.hfsad", tmp_path / "model"
-    fitted(tiny, "paper-offline", 1).save(file)
-    command = ["export", str(file), "--to", "onnx", "-o", str(model)]
-    assert main(command) == DONE
     assert json.loads((model / "model.json").read_text())["checked"]["score"] < 1e-5
-    capsys.readouterr()
-    assert main(command) == NOTHING
-    assert "exists already" in capsys.readouterr().err
     inspect = ["detect", str(asked), "--detector", str(model), "-o", str(tmp_path / "out")]
     assert refusal(*inspect, "--engine", "torch") == "exported-with-machine"
     assert refusal(*inspect, "--backbone", tiny) == "setting-fixed"
-    (tmp_path / "empty").mkdir()
-    inspect[3] = str(tmp_path / "empty")
-    assert main(inspect) == NOTHING
-    assert "is not an exported model" in capsys.readouterr().err

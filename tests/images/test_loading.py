@@ -5,6 +5,7 @@ import struct
 import tempfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -165,20 +166,30 @@ def test_bad_files_are_named_in_one_sentence(tmp_path: Path) -> None:
         assert "\n" not in sentence
 
 
-def test_a_file_without_permission_is_named() -> None:
+@contextmanager
+def without_privileges() -> Iterator[Path]:
+    """A folder that anyone may open; the superuser, who may read everything, is somebody else."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        path = Path(folder) / "secret.png"
-        make_picture(4).save(path)
-        path.chmod(0)
         user = os.geteuid()
-        if user == 0:
-            os.seteuid(65534)  # the superuser may read everything
         try:
-            with raises(ImageError, "image-unreadable", reason="permission denied"):
-                load_image(path)
+            yield Path(folder)
         finally:
             os.seteuid(user)
+
+
+def give_up_privileges() -> None:
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+
+
+def test_a_file_without_permission_is_named() -> None:
+    with without_privileges() as folder:
+        make_picture(4).save(folder / "secret.png")
+        (folder / "secret.png").chmod(0)
+        give_up_privileges()
+        with raises(ImageError, "image-unreadable", reason="permission denied"):
+            load_image(folder / "secret.png")
 
 
 @pytest.mark.parametrize("name", ["with space.png", "Prüfstück äöü.png", "-rf.png", "a[1].png"])
@@ -271,24 +282,17 @@ def test_heat_maps_of_another_run_are_not_parts(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_opened_is_named_and_the_others_are_used() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
+    with without_privileges() as folder:
         (folder / "a.png").touch()
         (folder / "closed").mkdir(mode=0)
-        user = os.geteuid()
-        if user == 0:
-            os.seteuid(65534)
-        try:
-            found = find_images([folder])
-            with raises(UsageError, "no-images"):
-                find_images([folder / "closed"])
-        finally:
-            os.seteuid(user)
-        assert found.paths == [str(folder / "a.png")]
-        assert found.failed
-        facts = {"folder": str(folder / "closed"), "reason": "permission denied"}
-        assert found.notes == [Notice("folder-unreadable", **facts)]
+        give_up_privileges()
+        found = find_images([folder])
+        with raises(UsageError, "no-images"):
+            find_images([folder / "closed"])
+    assert found.paths == [str(folder / "a.png")]
+    assert found.failed
+    facts = {"folder": str(folder / "closed"), "reason": "permission denied"}
+    assert found.notes == [Notice("folder-unreadable", **facts)]
 
 
 def test_a_folder_linked_into_itself_ends(tmp_path: Path) -> None:

@@ -21,9 +21,6 @@ from hyperfsad.images.reading import READ_AHEAD, read_ahead
 from hyperfsad.report.folder import JOURNAL
 from tests.conftest import make_picture, read_results
 
-WAITING = 2
-"""Items that wait to be written."""
-
 
 def our_threads() -> list[str]:
     """Those of the pipeline; the workers of the matching stay for the next image."""

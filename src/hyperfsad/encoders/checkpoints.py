@@ -50,14 +50,8 @@ def dinov2_onnx(content: bytes) -> Checkpoint:
     dim = weights["cls_token"].shape[-1]
     patch = weights["patch_embed.proj.weight"].shape[-1]
     side = int((weights["pos_embed"].shape[1] - 1) ** 0.5)
-    config = {
-        "model_type": "dinov2",
-        "architectures": ["Dinov2Model"],
-        "hidden_size": dim,
-        "num_hidden_layers": _depth(weights, "blocks."),
-        "num_attention_heads": dim // 64,
+    config = _config("dinov2", "Dinov2Model", dim, _depth(weights, "blocks."), patch) | {
         "mlp_ratio": weights["blocks.0.mlp.fc1.weight"].shape[0] // dim,
-        "patch_size": patch,
         "image_size": side * patch,
         "layer_norm_eps": 1e-6,
     }
@@ -83,15 +77,9 @@ def timm_dinov3(weights: "Mapping[str, torch.Tensor]") -> Checkpoint:
 
     dim = weights["cls_token"].shape[-1]
     depth = _depth(weights, "blocks.")
-    config = {
-        "model_type": "dinov3_vit",
-        "architectures": ["DINOv3ViTModel"],
-        "hidden_size": dim,
-        "num_hidden_layers": depth,
-        # 64 numbers a head in all published sizes but the 7B model, which has 128
-        "num_attention_heads": dim // (128 if dim >= 4096 else 64),
+    patch = weights["patch_embed.proj.weight"].shape[-1]
+    config = _config("dinov3_vit", "DINOv3ViTModel", dim, depth, patch) | {
         "intermediate_size": weights["blocks.0.mlp.fc1.weight"].shape[0],
-        "patch_size": weights["patch_embed.proj.weight"].shape[-1],
         "num_register_tokens": weights["reg_token"].shape[1],
         "layer_norm_eps": 1e-5,
         "rope_theta": 100.0,
@@ -145,18 +133,25 @@ def clip_onnx_int8(content: bytes) -> Checkpoint:
         state[name] = torch.tensor(dequantised.T.copy())
     dim, _, patch, _ = state["embeddings.patch_embedding.weight"].shape
     side = int((state["embeddings.position_embedding.weight"].shape[0] - 1) ** 0.5)
-    config = {
-        "model_type": "clip_vision_model",
-        "architectures": ["CLIPVisionModel"],
-        "hidden_size": dim,
-        "num_hidden_layers": _depth(state, "encoder.layers."),
-        "num_attention_heads": dim // 64,
+    depth = _depth(state, "encoder.layers.")
+    config = _config("clip_vision_model", "CLIPVisionModel", dim, depth, patch) | {
         "intermediate_size": state["encoder.layers.0.mlp.fc1.bias"].shape[0],
-        "patch_size": patch,
         "image_size": side * patch,
         "hidden_act": "quick_gelu",
     }
     return config, {prefix + name: tensor for name, tensor in state.items()}
+
+
+def _config(family: str, model: str, dim: int, depth: int, patch: int) -> dict[str, Any]:
+    return {
+        "model_type": family,
+        "architectures": [model],
+        "hidden_size": dim,
+        "num_hidden_layers": depth,
+        # 64 numbers a head in all published sizes but DINOv3's 7B model, which has 128
+        "num_attention_heads": dim // (128 if dim >= 4096 else 64),
+        "patch_size": patch,
+    }
 
 
 def _depth(weights: "Mapping[str, torch.Tensor]", prefix: str) -> int:

@@ -37,6 +37,7 @@ from .runtime import (
     GRAPH,
     NOTES,
     CompileOptions,
+    cached_folder,
     capabilities,
     engine_in,
     find_spec,
@@ -68,7 +69,8 @@ def load_engine(
     if precision != FULL and precision.upper() not in capabilities(core):
         # the CPU would compute in float32, under the name of another precision
         raise UsageError("precision-unsupported", precision=precision)
-    home = model_home(settings, weights.fetch(find_spec(settings.name), notify=notify), core)
+    spec = find_spec(settings.name)
+    home = model_home(settings, cached_folder(spec) or weights.fetch(spec, notify=notify), core)
     how = CompileOptions(torch.get_num_threads(), parallel, precision)
     cached = read_model(core, home, how)
     if cached is not None:

@@ -98,18 +98,18 @@ def product_folders(root: str | os.PathLike[str]) -> dict[str, FoundImages]:
         raise UsageError("products-without-folders", folder=root)
     loose = [name for name in names if name not in folders and has_image_suffix(name)]
     if loose:
-        found = Notice("products-loose-images", folder=root, images=loose)
-        warnings.warn(found, HyperfsadWarning, stacklevel=2)
-    return {name: _product_images(os.path.join(root, name), name) for name in folders}
-
-
-def _product_images(folder: str, name: str) -> FoundImages:
-    if all(os.path.isdir(os.path.join(folder, kind)) for kind in ("train", "test")):
-        raise UsageError("product-with-defects", folder=folder)
-    try:
-        return find_images([folder])
-    except UsageError as error:
-        raise UsageError("product-without-images", product=name, error=error) from error
+        notice = Notice("products-loose-images", folder=root, images=loose)
+        warnings.warn(notice, HyperfsadWarning, stacklevel=2)
+    found = {}
+    for name in folders:
+        folder = os.path.join(root, name)
+        if all(os.path.isdir(os.path.join(folder, kind)) for kind in ("train", "test")):
+            raise UsageError("product-with-defects", folder=folder)
+        try:
+            found[name] = find_images([folder])
+        except UsageError as error:
+            raise UsageError("product-without-images", product=name, error=error) from error
+    return found
 
 
 def lies_in(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:

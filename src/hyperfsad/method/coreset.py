@@ -85,7 +85,11 @@ def cover(layers: Sequence[Tensor], count: int) -> Coreset:
     mask = torch.zeros(rows, dtype=torch.bool, device=points.device)
     mask[kept] = True
     nearest[kept] = kept
-    return Coreset(mask, _radius(layers, nearest))
+    squares = layers[0].new_zeros(rows)
+    for layer in layers:
+        for part in torch.arange(rows, device=points.device).split(1 << 14):
+            squares[part] += (layer[part] - layer[nearest[part]]).square().sum(dim=1)
+    return Coreset(mask, math.sqrt(float(squares.max()) / len(layers)))
 
 
 def _projected(layers: Sequence[Tensor]) -> Tensor:
@@ -112,13 +116,3 @@ def _spread(points: Tensor, gaps: Tensor, count: int) -> Tensor:
         left = torch.minimum(left, apart[place])
         left[place] = -torch.inf
     return among[chosen]
-
-
-def _radius(layers: Sequence[Tensor], nearest: Tensor) -> float:
-    """The largest distance of a row from the one that stands for it."""
-    squares = layers[0].new_zeros(len(nearest))
-    for layer in layers:
-        for first in range(0, len(nearest), 1 << 14):
-            part = slice(first, first + (1 << 14))
-            squares[part] += (layer[part] - layer[nearest[part]]).square().sum(dim=1)
-    return math.sqrt(float(squares.max()) / len(layers))

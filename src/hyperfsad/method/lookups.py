@@ -89,23 +89,13 @@ def softmax(z: Tensor) -> Tensor:
     return torch.softmax(z, dim=-1)
 
 
-def top_1(z: Tensor) -> Tensor:
-    """Nearest neighbour: all weight on the most similar patch (the first of equals)."""
-    return _dense(z, top_1_candidates(z))
-
-
 def top_1_candidates(z: Tensor) -> Candidates:
-    """The nearest neighbour alone."""
+    """Nearest neighbour: all weight on the most similar patch (the first of equals)."""
     yield _all_rows(z), z.argmax(dim=-1, keepdim=True), z.new_ones(len(z), 1)
 
 
-def top_p(z: Tensor) -> Tensor:
-    """Top-p lookup (Equation 8): softmax over the most similar 1 % of the memory."""
-    return _dense(z, top_p_candidates(z))
-
-
 def top_p_candidates(z: Tensor) -> Candidates:
-    """The most similar 1 % alone."""
+    """Top-p lookup (Equation 8): softmax over the most similar 1 % of the memory."""
     kept, index = z.topk(max(1, math.ceil(TOP_P * z.shape[-1])), dim=-1)
     yield _all_rows(z), index, torch.softmax(kept, dim=-1)
 
@@ -141,20 +131,20 @@ def _all_rows(z: Tensor) -> Tensor:
     return torch.arange(len(z), device=z.device)
 
 
-LOOKUPS: dict[str, Lookup] = {
-    "sparsemax": sparsemax,
-    "softmax": softmax,
-    "top-1": top_1,
-    "top-p": top_p,
-    "entmax-1.5": entmax_15,
-}
-
 SPARSE: dict[str, Callable[[Tensor], Candidates]] = {
     "sparsemax": sparsemax_candidates,
     "top-1": top_1_candidates,
     "top-p": top_p_candidates,
 }
 """The lookups that leave most of the memory out, and need no dense product."""
+
+LOOKUPS: dict[str, Lookup] = {
+    "sparsemax": sparsemax,
+    "softmax": softmax,
+    "top-1": lambda z: _dense(z, top_1_candidates(z)),
+    "top-p": lambda z: _dense(z, top_p_candidates(z)),
+    "entmax-1.5": entmax_15,
+}
 
 
 def reconstruct(queries: Tensor, memory: Tensor, lookup: str = "sparsemax") -> Tensor:
@@ -189,16 +179,21 @@ def incidence(
     """The hypergraph: the weights w of each query patch (N, D) on the rows of a memory (M, D).
 
     A query patch is a hyperedge, and its members are the normal patches with weight above zero: a
-    sparse matrix, (N, M).
-    The lookup is the exact one that rebuilds patches, and only active weights are ever kept: a
-    dense matrix of half a million columns would take gigabytes.
+    sparse matrix, (N, M). A dense one of half a million columns would take gigabytes.
     """
     from scipy.sparse import csr_array  # takes a while to load
 
     rows, columns, weights = [], [], []
     first = 0
     for part in in_chunks(sharpness * queries, memory):
-        for place, index, active in _groups(part @ memory.T, lookup):
+        z = part @ memory.T
+        if lookup in SPARSE:
+            groups = SPARSE[lookup](z)
+        else:
+            dense = LOOKUPS[lookup](z)
+            every = torch.arange(z.shape[1], device=z.device).expand_as(dense)
+            groups = iter([(_all_rows(z), every, dense)])
+        for place, index, active in groups:
             used = active > 0
             rows.append((first + place)[:, None].expand_as(index)[used])
             columns.append(index[used])
@@ -217,22 +212,10 @@ def placed(found: "csr_array", queries: Tensor | None, rows: Tensor | None) -> "
     """
     from scipy.sparse import csr_array
 
-    count, width = found.shape
-    lengths, columns = np.diff(found.indptr), found.indices
-    if queries is not None:
-        mask = queries.cpu().numpy()
-        own, lengths, count = lengths, np.zeros(len(mask), dtype=found.indptr.dtype), len(mask)
-        lengths[mask] = own
-    if rows is not None:
-        columns, width = np.flatnonzero(rows.cpu().numpy())[columns], len(rows)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    return csr_array((found.data, columns, starts), shape=(count, width))
-
-
-def _groups(z: Tensor, lookup: str) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Groups of rows, the columns of their candidates, and the weights of these."""
-    if lookup in SPARSE:
-        return list(SPARSE[lookup](z))
-    weights = LOOKUPS[lookup](z)
-    index = torch.arange(z.shape[1], device=z.device).expand_as(weights)
-    return [(torch.arange(len(z), device=z.device), index, weights)]
+    coordinates = found.tocoo()
+    places, shape = [coordinates.row, coordinates.col], list(found.shape)
+    for axis, mask in enumerate((queries, rows)):
+        if mask is not None:
+            places[axis] = np.flatnonzero(mask.cpu().numpy())[places[axis]]
+            shape[axis] = len(mask)
+    return csr_array((coordinates.data, (places[0], places[1])), shape=tuple(shape))

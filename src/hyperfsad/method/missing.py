@@ -92,18 +92,15 @@ class MissingPieces:
         """b of each patch of a good part, (N,); found when it is first asked about, since of
         hundreds of good parts few are."""
         if number not in self._variations:
-            self._variations[number] = self._found_variation(number)
+            own, grid = self.images[number], self._grid
+            others = [image for place, image in enumerate(self.images) if place != number]
+            found = [searched(own @ other.T, grid)[0] for other in others[:VARIATION_PARTS]]
+            found.append(SHIFT_SHARE * neighbour_distance(own, grid))
+            maps = torch.stack(found).amax(dim=0).reshape(1, 1, grid, grid)
+            reach = VARIATION_WINDOW // 2
+            wide = max_pool2d(maps, VARIATION_WINDOW, stride=1, padding=reach)
+            self._variations[number] = wide.flatten()
         return self._variations[number]
-
-    def _found_variation(self, number: int) -> Tensor:
-        others = [image for place, image in enumerate(self.images) if place != number]
-        found = [
-            searched(self.images[number] @ other.T, self._grid)[0]
-            for other in others[:VARIATION_PARTS]
-        ]
-        found.append(SHIFT_SHARE * neighbour_distance(self.images[number], self._grid))
-        maps = torch.stack(found).amax(dim=0).reshape(1, 1, self._grid, self._grid)
-        return max_pool2d(maps, VARIATION_WINDOW, stride=1, padding=VARIATION_WINDOW // 2).flatten()
 
     def difference(self) -> float:
         """How far the patches of the first few good parts are off in one another, over how unlike
