@@ -87,7 +87,7 @@ def cover(layers: Sequence[Tensor], count: int) -> Coreset:
     nearest[kept] = kept
     squares = layers[0].new_zeros(rows)
     for layer in layers:
-        for part in torch.arange(rows, device=points.device).split(1 << 14):
+        for part in torch.split(torch.arange(rows, device=points.device), 1 << 14):
             squares[part] += (layer[part] - layer[nearest[part]]).square().sum(dim=1)
     return Coreset(mask, math.sqrt(float(squares.max()) / len(layers)))
 
