@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cluster.output import Totals, part_content, part_name, part_schema
+from hyperfsad.cluster.output import Totals, part_name, part_schema
 from hyperfsad.cluster.run import add_up, list_chunks
 from hyperfsad.cluster.sources import Chunk, ImageRef
 from hyperfsad.cluster.storage import StorageFolder, read_files
@@ -68,30 +68,25 @@ def test_what_is_done_is_not_done_again(job: InspectionJob) -> None:
     assert [row for row in rows if row["error"] is None] == rows_of(job.output)
 
 
-def test_what_failed_changed_or_lost_its_files_is_done_again(job: InspectionJob) -> None:
+def test_what_failed_or_changed_is_done_again(job: InspectionJob) -> None:
     names = find_images(["photos"]).paths
     ask(job, names)
     make_picture(77).save("photos/damaged.png")
     make_picture(78, (64, 64)).save("photos/0001.png")
-    heatmap = next(row["heatmap"] for row in rows_of(job.output) if "0002" in row["image"])
-    Path(job.output, heatmap).unlink()
     second = ask(job, names)
-    assert counted(second).done_before == 2
+    assert counted(second).done_before == 3
     assert (counted(second).scored, counted(second).failed) == (5, 1)
-    assert Path(job.output, heatmap).exists()
     sizes = {row["image"]: row["size"] for row in rows_of(job.output)}
     assert sizes["photos/0001.png"] == [64, 64]
 
 
-def test_another_detector_or_option_begins_anew_and_names_stale_files(
+def test_another_detector_or_option_begins_anew(
     job: InspectionJob, part: Path, tmp_path: Path
 ) -> None:
     names = ["photos/0001.png", "photos/0002.png"]
     ask(job, names)
     plain = ask(replace(job, heatmaps=False), names)
     assert counted(plain).done_before == 0
-    assert len(plain.stale) == 2
-    assert all(name.startswith("heatmaps/") for name in plain.stale)
     detector = HyperFSAD.load(part).extend(["photos/0001.png"])
     detector.save(tmp_path / "other.hfsad")
     other = {"": (tmp_path / "other.hfsad").read_bytes()}
@@ -131,23 +126,13 @@ def test_names_that_are_not_unicode_are_done_once(job: InspectionJob) -> None:
     assert rows_of(job.output)[0]["image"] == r"photos/\udcff.png"
 
 
-def test_names_outside_the_folder_are_never_removed(job: InspectionJob) -> None:
-    record = make_record(
-        AnomalyResult.failed("photos/0001.png", "x"), {"heatmap": "../precious", "map": None}
-    )
-    place = Path(job.output, part_name("k"))
-    place.parent.mkdir(parents=True)
-    place.write_bytes(part_content([record], [None], "run"))
-    assert ask(job, ["photos/0001.png"]).stale == frozenset()
-
-
 def whole(job: InspectionJob, source: str, notes: list[str] | None = None) -> tuple[Totals, bool]:
     """All that a run does, without Ray between."""
     answers = map(Inspector(job).answer, list_chunks([source], job, 3))
     return add_up(answers, StorageFolder(job.output), ([] if notes is None else notes).append)
 
 
-def test_images_that_are_gone_leave_nothing_behind(job: InspectionJob) -> None:
+def test_images_that_are_gone_leave_no_rows(job: InspectionJob) -> None:
     for seed in range(10, 20):
         make_picture(seed).save(f"photos/{seed:04d}.png")
     assert whole(job, "photos")[0].images == 16
@@ -160,9 +145,7 @@ def test_images_that_are_gone_leave_nothing_behind(job: InspectionJob) -> None:
     rows = rows_of(job.output)
     assert [row["image"] for row in rows] == [str(p) for p in sorted(Path("photos").glob("*.png"))]
     assert totals.images == totals.scored == len(rows) == 11
-    for kind, folder in (("heatmap", "heatmaps"), ("map", "maps")):
-        written = {f"{folder}/{path.name}" for path in Path(job.output, folder).iterdir()}
-        assert written == {row[kind] for row in rows}
+    assert all(Path(job.output, row[kind]).is_file() for row in rows for kind in ("heatmap", "map"))
 
 
 def test_a_source_that_cannot_be_listed_removes_nothing(job: InspectionJob) -> None:
@@ -170,12 +153,9 @@ def test_a_source_that_cannot_be_listed_removes_nothing(job: InspectionJob) -> N
     Path("list.txt").write_text("photos/0001.png\nnonsense://x/y.png\n")
     totals, complete = whole(job, "list.txt")
     assert (totals.scored, totals.failed, complete) == (1, 1, True)
-    assert totals.errors == [
-        "nonsense://x/y.png cannot be read: nonsense://x/y.png is of a kind that fsspec does not"
-        " know."
-    ]
+    assert len(totals.errors) == 1
     before = rows_of(job.output)
-    with raises(UsageError, "cluster-no-images"):
+    with raises(UsageError, "no-images"):
         whole(job, "gone.txt")
     assert rows_of(job.output) == before
 
@@ -183,7 +163,7 @@ def test_a_source_that_cannot_be_listed_removes_nothing(job: InspectionJob) -> N
 def test_no_image_is_told(job: InspectionJob) -> None:
     Path("nothing").mkdir()
     notes: list[str] = []
-    with raises(UsageError, "cluster-no-images"):
+    with raises(UsageError, "no-images"):
         whole(job, "nothing", notes)
     with pytest.raises(HyperfsadError):
         whole(replace(job, files={"": b"nothing"}), "photos")

@@ -83,24 +83,29 @@ KINDS: dict[str, Callable[[str], Any]] = {
 }
 """Values by the placeholder of an option or the kind of a setting; others are texts."""
 
+_TITLE = re.compile(r"([a-z ]+):(.*)")
 _ROW = re.compile(
     r"(?P<flags>-[\w -]*?)(?: (?P<metavar>[A-Z1][\w.,:=]*?)(?P<many>\.\.\.)?)?  +(?P<text>.+?)"
     r"(?: \[(?P<default>[^]]*)\])?(?P<required> \(required\))?"
 )
 
 
-def add_options(group: Group, table: str) -> None:
+def add_options(command: Group, table: str) -> None:
     """Adds options from a table that reads like their help, indented rows continue the one above:
 
     -o --output DIR  folder for results [out]
     --good GOOD...   good parts, one or more (required)
     --header NAME    header to send; may be repeated
     --once           inspect all images, then end
+    limits: a title  begins a group of options
 
     The default stands in brackets; the placeholder says the kind (`KINDS`).
     """
-    rows = re.sub(r"\n {5,}", " ", table).splitlines()
+    rows, group = re.sub(r"\n {5,}", " ", table).splitlines(), command
     for row in filter(None, map(str.strip, rows)):
+        if title := _TITLE.fullmatch(row):
+            group = command.add_argument_group(title[1], title[2].strip() or None)
+            continue
         found = _ROW.fullmatch(row)
         assert found, row
         flags, metavar, default = found["flags"].split(), found["metavar"], found["default"]
@@ -191,6 +196,7 @@ FAST = """
         hyperfsad[int8])
 """
 THRESHOLD = f"""
+    threshold: images above it are anomalous
     --calibrate GOOD...  set the threshold from these other good parts; 19 or more bound a
         false-alarm rate of 0.05, fewer give an estimate (default: estimate it from the good parts
         that were learnt)
@@ -215,8 +221,7 @@ def add_fitting(command: Parser) -> None:
         if setting.group == "memory":
             add_setting(memory, name)
     add_options(memory, FAST)
-    text = "images above it are anomalous"
-    add_options(command.add_argument_group("threshold", text), THRESHOLD)
+    add_options(command, THRESHOLD)
     add_recipe(command)
     add_machine(command)
 

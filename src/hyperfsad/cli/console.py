@@ -34,7 +34,10 @@ GROUPS = {
     "everyday": {
         "fit": ("fit", "learn from images of good parts and save a detector"),
         "detect": ("detectors", "score images and draw heat maps"),
-        "explain": ("more", "show why a place in an image is anomalous"),
+        "explain": (
+            "more",
+            "show why a place in an image is anomalous",
+        ),
         "extend": ("fit", "add good parts to a saved detector"),
         "calibrate": ("fit", "set a new threshold for a saved detector"),
     },
@@ -52,7 +55,7 @@ GROUPS = {
     "more": {
         "info": ("more", "print what a detector file holds"),
         "encoders": ("more", "list the encoders, or fetch one"),
-        "demo": ("more", "draw example parts and inspect them"),
+        "demo": ("more", "draw example parts, inspect them and compare the verdicts"),
         "lab": ("lab", "reproduce the paper: benchmark, reproduce, speed, certify, stability"),
     },
 }

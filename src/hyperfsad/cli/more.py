@@ -18,10 +18,6 @@ from .detectors import new_detector, saved_detector
 
 
 def add_explain(command: argparse.ArgumentParser) -> None:
-    command.description = (
-        "Show why a place in an image is anomalous: the normal patches that it was compared with,"
-        " their weights and what they leave unexplained."
-    )
     command.add_argument("image", metavar="IMAGE", help="image file")
     table = """
     --detector FILE      detector file to use (required)
@@ -65,10 +61,6 @@ def explain(options: argparse.Namespace) -> int:
 
 
 def add_demo(command: argparse.ArgumentParser) -> None:
-    command.description = (
-        "Draw example parts, learn from a few good ones, inspect the rest and compare the verdicts"
-        " with what was drawn."
-    )
     add_options(command, "-o --output DIR  folder for parts and results [hyperfsad-demo]")
     add_recipe(command)
     add_machine(command)

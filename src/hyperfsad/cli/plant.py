@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     from ..watch.webhook import Webhook
 
 
-STATION_PACKAGES = (
-    *("alembic", "fastapi", "prometheus_client", "python_multipart", "sqlalchemy", "uvicorn"),
-)
+STATION_PACKAGES = [
+    "alembic",
+    "fastapi",
+    "prometheus_client",
+    "python_multipart",
+    "sqlalchemy",
+    "uvicorn",
+]
 
 
 def add_watch(command: argparse.ArgumentParser) -> None:
@@ -39,24 +44,21 @@ def add_watch(command: argparse.ArgumentParser) -> None:
     --quiet          do not print a row for each image
     """
     add_options(command, table + arguments.RESULTS + arguments.MOVED_ENCODER)
-    arrival = command.add_argument_group("arrival", "when an image is inspected")
     table = """
+    arrival: when an image is inspected
     --once        inspect the complete images in the folder, then end
     --new-only    skip images that were in FOLDER before the first start
     --interval S  seconds between two checks of the folder [0.5]
     --settle S    seconds without a change after which a file is complete [1]
     --patience S  seconds after which a file that cannot be decoded counts as failed [10]
-    """
-    add_options(arrival, table)
-    hook = command.add_argument_group("webhook", "send records of results.jsonl as JSON by POST")
-    table = """
+    webhook: send records of results.jsonl as JSON by POST
     --webhook URL                http or https address to send to
     --webhook-on KINDS           which records to send: anomalous, error, anomalous,error or all
         (default: anomalous)
     --webhook-header NAME:VALUE  header to send, such as a token, or @FILE to read headers from a
         file; may be repeated
     """
-    add_options(hook, table)
+    add_options(command, table)
     arguments.add_machine(command)
 
 
@@ -138,42 +140,33 @@ def stopped_by_signals(watcher: "Watcher") -> Iterator[list[int]]:
 
 
 def add_serve(command: argparse.ArgumentParser) -> None:
-    command.description = (
-        "Run the inspection station: a page and an API on one port, with products, verdicts and a"
-        " history in one folder."
-    )
     table = """
     --store DIR             folder for products, images and the history (required)
     --host ADDRESS          address to listen on [127.0.0.1]
     --port N                port to listen on; 0: any free one [8000]
     --backup FILE           write a consistent copy of the store to this zip file, and end; the
         station may run
-    --watch PRODUCT=FOLDER  judge the pictures that appear in a folder for a product, by its name;
-        may be repeated
-    """
-    add_options(command, table + arguments.WAIT)
-    table = """
+    --watch PRODUCT=FOLDER  inspect the pictures that appear in a folder for a product, by its
+        name; may be repeated
+    --wait                  if another station runs there, wait until it has ended
+    security:
     --token FILE     file with the rows `inspect: TOKEN` and `admin: TOKEN`; needed on other
         addresses
-    --tls-cert FILE  certificate, to speak TLS
+    --tls-cert FILE  certificate, to use TLS
     --tls-key FILE   key of the certificate
-    """
-    add_options(command.add_argument_group("security"), table)
-    table = """
+    store:
     --database URL  address of a database for several stations, such as
         postgresql://user@host/name (default: SQLite in the store)
     --keep LIMITS   how long and how much originals are kept, as 90d, 20GB or 90d,20GB (default:
         all)
-    """
-    add_options(command.add_argument_group("store"), table)
-    table = """
+    limits:
     --max-queue N          images that may wait; more are answered with 503 [64]
     --max-images N         images of one request [64]
     --max-megabytes N      size of one image [64]
     --max-megapixels N     pixels of one image [100]
     --reserve-megabytes N  space on the disk that stays free [512]
     """
-    add_options(command.add_argument_group("limits"), table)
+    add_options(command, table)
     arguments.add_recipe(command)
     arguments.add_machine(command)
 
@@ -223,9 +216,6 @@ def _backup(options: argparse.Namespace) -> int:
 
 
 def add_export(command: argparse.ArgumentParser) -> None:
-    command.description = (
-        "Write a detector as one graph from pixels to scores, for ONNX Runtime or OpenVINO."
-    )
     command.add_argument("detector", metavar="DETECTOR", help="detector file to export")
     command.add_argument(
         "--to", choices=("onnx", "openvino"), required=True, help="the runtime that runs it"

@@ -12,9 +12,8 @@ from typing import Any
 from ..disk.files import encoded, locked_folder
 from ..errors import HyperfsadError, UsageError, first_line
 from ..messages import Notify, silent
-from ..report.folder import written_files
 from ..version import __version__
-from .output import PARTS_FOLDER, Totals, part_name, read_part
+from .output import PARTS_FOLDER, Totals, part_name
 from .session import OBJECT_STORE_BYTES, Cluster, ray_session
 from .sources import Chunk, ImageLister, chunks
 from .storage import StorageFolder, is_local, read_files
@@ -65,9 +64,8 @@ def detect_on_ray(
             batch_format="pyarrow",
             num_cpus=0,  # the workers may take all cores
         )
-        answers = listed.map_batches(
-            Inspector, fn_constructor_args=(job,), **cluster.worker_pool(ray)
-        )
+        pool = cluster.worker_pool(ray)
+        answers = listed.map_batches(Inspector, fn_constructor_args=(job,), **pool)
         return add_up(_received(ray, answers), output, notify, advance)
 
 
@@ -104,45 +102,30 @@ def add_up(
     notify: Notify = silent,
     advance: Callable[[int], None] = lambda _: None,
 ) -> tuple[Totals, bool]:
-    """The totals of all answers, and whether all could be listed; then removes what is stale."""
-    totals, keys, complete = Totals(), set(), True
-    stale: set[str] = set()
+    """The totals of all answers, and whether all could be listed; then removes the parts of images
+    that are gone."""
+    totals, parts, complete = Totals(), set(), True
     notes: list[str] = []
     for answer in answers:
         if answer.error is not None:
             raise answer.error
         for note in (*answer.chunk.notes, *answer.notes):
-            if note not in notes:  # each worker has its own to say, and they are much the same
+            if note not in notes:  # workers report much the same
                 notes.append(note)
                 notify(f"hyperfsad: {note}")
         complete &= not answer.chunk.failed
         if answer.totals is not None:
-            keys.add(answer.chunk.key)
-            stale |= answer.stale
+            parts.add(part_name(answer.chunk.key))
             totals.add(answer.totals)
             advance(answer.totals.images)
     if not totals.images:
-        raise UsageError("cluster-no-images", notes=notes)
+        raise UsageError("no-images", notes=notes)
     if complete:  # what could not be listed is not gone
-        _remove_stale(output, set(map(part_name, keys)), stale)
+        for name in output.names(PARTS_FOLDER):
+            if name not in parts and name.startswith(f"{PARTS_FOLDER}/part-"):
+                output.remove(name)
     _write_totals(output, totals)
     return totals, complete
-
-
-def _remove_stale(output: StorageFolder, parts: set[str], stale: set[str]) -> None:
-    """Removes parts of images that are no longer meant, and files that no part names any more."""
-    start = part_name("").removesuffix(".parquet")
-    gone = [n for n in output.names(PARTS_FOLDER) if n not in parts and n.startswith(start)]
-
-    def named(part: str) -> set[str]:
-        return written_files(read_part(output, part)[1].values())
-
-    stale = stale.union(*map(named, gone))
-    if stale:
-        for part in parts:
-            stale -= named(part)
-    for name in (*gone, *sorted(stale)):
-        output.remove(name)
 
 
 def _write_totals(output: StorageFolder, totals: Totals | None) -> None:

@@ -100,7 +100,10 @@ def ray_session(
     # MB, which are a million names.
     context.target_max_block_size = 1
     try:
-        _announce(ray, cluster, address, notify)
+        there = ray.cluster_resources()
+        cores, gpus = int(there.get("CPU", 0)), there.get("GPU", 0)
+        facts = {"workers": cluster.pool_size(ray), "address": address}
+        notify(Notice("ray-started", cores=cores, gpus=gpus, **facts))
         yield ray
     finally:
         if not connected:
@@ -122,11 +125,3 @@ def _connect(ray: Any, address: str, options: dict[str, Any]) -> None:
             if address == "local":
                 raise HyperfsadError("ray-not-started", why=why) from error
             raise HyperfsadError("ray-not-found", address=address, why=why) from error
-
-
-def _announce(ray: Any, cluster: Cluster, address: str, notify: Notify) -> None:
-    there, workers = ray.cluster_resources(), cluster.pool_size(ray)
-    cores, gpus = int(there.get("CPU", 0)), there.get("GPU", 0)
-    notify(Notice("ray-started", workers=workers, address=address, cores=cores, gpus=gpus))
-    if workers * cluster.cores > cores or workers * cluster.gpus > gpus:
-        notify(Notice("ray-fewer-workers"))

@@ -124,17 +124,16 @@ class ImageLister:
 
     def _remote(self, source: str) -> Iterator[ImageRef]:
         files, path = open_storage(source)
-        web = source.startswith(("http://", "https://"))  # where asking may fetch the whole file
-        if web and not source.endswith("/"):
+        if source.startswith(("http://", "https://")):  # where asking may fetch the whole file
             yield ImageRef(source)
-        elif not web and any(sign in path for sign in "*?[") and not files.exists(path):
+        elif any(sign in path for sign in "*?[") and not files.exists(path):
             matches = files.glob(path, detail=True)
             if not matches:
-                self.notes.append(Notice("storage-no-match", pattern=source))
+                self.notes.append(Notice("pattern-unmatched", pattern=source))
             for match, entry in sorted(matches.items()):
                 if entry["type"] == "file" and not match.rpartition("/")[2].startswith("."):
                     yield ImageRef(files.unstrip_protocol(match), _stamp(entry))
-        elif web or files.isdir(path):
+        elif files.isdir(path):
             yield from self._below(files, path)
         elif files.exists(path):
             yield ImageRef(source, _stamp(files.info(path)))

@@ -12,7 +12,7 @@ from ..detector.pipeline import BackgroundWriter
 from ..disk.files import stamp_of
 from ..errors import HyperfsadError, ImageError, first_line, reason
 from ..images.loading import LoadedImage, batched, read_image
-from ..report.folder import file_name, write_files, written_files
+from ..report.folder import file_name, write_files
 from ..report.records import Record, make_record
 from ..results.result import AnomalyResult
 from .output import STAMP, Totals, as_unicode, part_content, part_name, read_part
@@ -52,8 +52,6 @@ class ChunkAnswer:
     chunk: Chunk
     notes: tuple[str, ...] = ()
     totals: Totals | None = None
-    stale: frozenset[str] = frozenset()
-    """Files that the part named before and names no more."""
     error: HyperfsadError | None = None
 
 
@@ -92,8 +90,7 @@ class Inspector:
         answer = ChunkAnswer(chunk, error=self._refusal)
         try:
             if chunk.images and self._refusal is None:
-                totals, stale = self._inspect(chunk)
-                answer = replace(answer, totals=totals, stale=stale)
+                answer = replace(answer, totals=self._inspect(chunk))
         except HyperfsadError as error:
             answer = replace(answer, error=error)
         except OSError as error:
@@ -102,38 +99,30 @@ class Inspector:
         notes, self._notes = tuple(self._notes), []
         return replace(answer, notes=notes)
 
-    def _inspect(self, chunk: Chunk) -> tuple[Totals, frozenset[str]]:
-        """Inspects the images of a chunk that are not done, and writes its part."""
+    def _inspect(self, chunk: Chunk) -> Totals:
+        """Inspects the images of a chunk that are not done, and writes its part; as in a local run
+        that is resumed, what failed is tried again."""
         names, part = [image.name for image in chunk.images], part_name(chunk.key)
         stamps = list(map(_current_stamp, chunk.images))
         run, earlier = read_part(self._output, part)
         records: dict[str, Record] = {}
         for name, stamp in zip(names, stamps, strict=True):
             row = earlier.get(as_unicode(name), {STAMP: None, "error": ""})
-            if run == self._run and row[STAMP] == stamp and self._is_finished(row):
+            if run == self._run and row[STAMP] == stamp and row["error"] is None:
                 records[name] = {field: value for field, value in row.items() if field != STAMP}
         done_before = len(records)
         if done_before < len(names) or len(earlier) > done_before:
             records |= self._scored([name for name in names if name not in records])
             ordered = [records[name] for name in names]
             self._output.write(part, part_content(ordered, stamps, self._run))
-        stale = written_files(earlier.values()) - written_files(records.values())
-        return Totals.of(records.values(), done_before), frozenset(stale)
-
-    def _is_finished(self, row: Record) -> bool:
-        """As for a local run that is resumed: what failed is tried again. Files in an object store
-        were written before the row was; asking for each would cost more than it tells."""
-        if row["error"] is not None:
-            return False
-        return not self._output.local or all(map(self._output.exists, written_files([row])))
+        return Totals.of(records.values(), done_before)
 
     def _scored(self, names: Sequence[str]) -> dict[str, Record]:
         records: dict[str, Record] = {}
         failed: list[AnomalyResult] = []
 
         def add(result: AnomalyResult) -> None:
-            drawn = self.job.heatmaps and result.error is None
-            picture = result.shown() if drawn else None
+            picture = result.shown() if self.job.heatmaps and result.error is None else None
             name = file_name(result.image)
             written = write_files(result, name, picture, self.job.maps, self._output.write)
             records[result.image] = make_record(result, written)

@@ -45,9 +45,6 @@ class Outbox:
 
     def start(self) -> "Outbox":
         """Starts with what earlier runs have left."""
-        left = self.pending()
-        if left:
-            self._notify(Notice("webhook-earlier", number=left))
         self._thread.start()
         return self
 
@@ -85,16 +82,13 @@ class Outbox:
             return self._end
         except (OSError, ValueError, KeyError, TypeError):
             offset = None
-        if type(offset) is int and 0 <= offset <= self._end and self._is_start(offset):
-            return offset
+        if type(offset) is int and 0 <= offset <= self._end:
+            with self.results.open("rb") as file:
+                file.seek(max(0, offset - 1))
+                if offset == 0 or file.read(1) == b"\n":  # a record starts there
+                    return offset
         self._notify(Notice("webhook-state-unfit", path=self._state, results=self.results))
         return self._end
-
-    def _is_start(self, offset: int) -> bool:
-        """Whether a record starts at this byte."""
-        with self.results.open("rb") as file:
-            file.seek(max(0, offset - 1))
-            return offset == 0 or file.read(1) == b"\n"
 
     def _records(self) -> Iterator[tuple[bytes, Record]]:
         """Records from the offset on, as bytes and decoded."""
@@ -112,7 +106,13 @@ class Outbox:
                 yield row, record if isinstance(record, dict) else {}
 
     def _run(self) -> None:
-        while self._wait_for_records():
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._offset < self._end or self._deadline is not None
+                )
+                if self._offset >= self._end:
+                    return
             try:
                 for row, record in self._records():
                     wanted = self.webhook.wants(record)
@@ -125,12 +125,6 @@ class Outbox:
                 self._notify(Notice("webhook-waits", why=reason(error)))
                 if not self._pause(LONGEST_PAUSE):
                     return
-
-    def _wait_for_records(self) -> bool:
-        """Waits until there are some; False when the outbox is closed and there are none."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._offset < self._end or self._deadline is not None)
-            return self._offset < self._end
 
     def _deliver(self, row: bytes, record: Record) -> bool:
         """Tries until the record is taken or refused for good; False when time is up."""

@@ -1,7 +1,5 @@
 """Sentences about `cluster`."""
 
-from collections.abc import Sequence
-
 from . import Sentences
 
 
@@ -16,10 +14,6 @@ def _ray_started(workers: int, address: str, cores: int, gpus: float, **_: objec
     return f"{pool} on {where} with {cores} cores{f' and {gpus:g} GPUs' if gpus else ''}."
 
 
-def _no_images(notes: Sequence[str], **_: object) -> str:
-    return " ".join(notes) or "No image was given."
-
-
 CLUSTER_SENTENCES: Sentences = {
     "storage-unreachable": "{address} cannot be reached: {why}.",
     "storage-unknown": "{address} names a file system that fsspec does not know.",
@@ -27,13 +21,11 @@ CLUSTER_SENTENCES: Sentences = {
     "storage-unreadable": "{address} cannot be read: {why}.",
     "storage-unwritable": "{address} cannot be written: {why}.",
     "storage-unlisted": "{address} cannot be listed: {why}.",
-    "storage-no-match": "No file matches {pattern}.",
     "storage-passed-over": _passed_over,
     "cluster-workers": "At least one worker with at least one core is needed.",
     "cluster-gpus": "A worker takes a fraction of one GPU, or a whole number of GPUs, not"
     " {given:g}.",
     "cluster-part-size": "{option[part_size]} must be at least 1, not {given}.",
-    "cluster-no-images": _no_images,
     "cluster-worker-lost": "A worker failed and ended the run: {why}; finished results are kept,"
     " so run it again.",
     "ray-not-installed": "{option[on]} ray needs `pip install 'hyperfsad[ray]'`: {why}.",
@@ -41,6 +33,4 @@ CLUSTER_SENTENCES: Sentences = {
     "ray-not-found": "No Ray was found at {address}: {why}; give the {option[address]} that Ray's"
     " head node printed when it started.",
     "ray-started": _ray_started,
-    "ray-fewer-workers": "Ray has room for fewer workers at the moment; the others start when"
-    " there is more.",
 }

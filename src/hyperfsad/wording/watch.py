@@ -19,10 +19,6 @@ def _events(given: Sequence[str], known: Sequence[str], **_: object) -> str:
     return f"The webhook can be called on {', '.join(known)}, not on {wrong}."
 
 
-def _earlier(number: int, **_: object) -> str:
-    return f"{number} earlier result{'s' * (number > 1)} for the webhook."
-
-
 def _undelivered(number: int, **_: object) -> str:
     results = "1 result" if number == 1 else f"{number} results"
     return f"{results} could not be delivered to the webhook yet; the next start sends them."
@@ -54,7 +50,6 @@ WATCH_SENTENCES: Sentences = {
     "webhook-events": _events,
     "webhook-no-threshold": "The detector has no threshold, so no image would be anomalous: set"
     " one with `hyperfsad calibrate`, or send all results ({option[webhook_on]} all).",
-    "webhook-earlier": _earlier,
     "webhook-undelivered": _undelivered,
     "webhook-state-unfit": "{path} does not fit {results}; earlier results are not sent.",
     "webhook-state-unsaved": "The progress of the webhook was not saved ({why}).",
