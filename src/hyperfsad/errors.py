@@ -21,13 +21,6 @@ class HyperfsadError(Worded, Exception):
     def __str__(self) -> str:
         return worded(self.code, self.facts)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.code, dict(self.facts))
-
-
-def _restored(kind: type[HyperfsadError], code: str, facts: dict[str, Any]) -> HyperfsadError:
-    return kind(code, **facts)
-
 
 class UsageError(HyperfsadError, ValueError):
     """A setting or an argument that cannot be used."""

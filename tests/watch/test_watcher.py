@@ -382,7 +382,7 @@ def test_the_command_prints_a_line_for_each_image(
     order = ["good", "ANOMALOUS"] if scores[0] < scores[1] else ["ANOMALOUS", "good"]
     assert [row[3:] for row in words] == [[order[0], "1", "ä.png"], [order[1], "2", "ä.png"]]
     assert float(words[0][2]) == pytest.approx(scores[0], abs=1e-3)
-    assert "0 images done before" in streams.err
+    assert "images done before: 0" in streams.err
     assert "2 images judged, 0 failed" in streams.err
     (folder / "broken.png").write_bytes(b"broken")
     assert main([*command, "--once", "--quiet", "--patience", "0"]) == 1

@@ -1,6 +1,7 @@
 """Every code that is raised or reported has one sentence on every surface, made of its facts."""
 
 import ast
+import pickle
 import string
 from collections.abc import Iterator
 from inspect import signature
@@ -10,6 +11,8 @@ import pytest
 
 import hyperfsad
 from hyperfsad import wording
+from hyperfsad.errors import ImageError
+from hyperfsad.messages import Notice
 from hyperfsad.wording import COMMAND_LINE, PYTHON, STATION, Options, sentences, worded
 
 SOURCE = Path(hyperfsad.__file__).parent
@@ -100,3 +103,10 @@ def test_a_surface_is_chosen_once() -> None:
         assert wording._surface is COMMAND_LINE
     finally:
         wording.speak_as(PYTHON)
+
+
+def test_errors_and_notices_travel_between_processes() -> None:
+    for sent in (Notice("image-missing", name="a.png"), ImageError("image-missing", name="a.png")):
+        found = pickle.loads(pickle.dumps(sent))
+        assert (type(found), str(found)) == (type(sent), str(sent))
+        assert (found.code, found.facts) == (sent.code, sent.facts)

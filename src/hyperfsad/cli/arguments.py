@@ -70,6 +70,7 @@ KINDS: dict[str, Callable[[str], Any]] = {
         f"a share between 0 and 1 such as 0.01, and not below {MIN_RATE:f}",
         lambda part: MIN_RATE <= part < 1,
     ),
+    "SYSTEM": _kind(str, "ray", "ray".__eq__),
     "TIMES": _kind(float, "a number of at least 1 such as 4", lambda n: 1 <= n < math.inf),
     "auto": _kind(
         lambda text: text if text == "auto" else int(text), "a number such as 16, or auto"
@@ -185,10 +186,13 @@ JSON_FILE = """
     --json FILE.json  write all figures to this JSON file
 """
 CLUSTER = """
+    cluster: inspect on many machines (docs/scale.md)
+    --on SYSTEM    what spreads the work: ray (needs hyperfsad[ray])
     --address HOST:PORT  address of a Ray cluster (default: RAY_ADDRESS, otherwise a Ray on this
         machine)
     --workers N    processes with a detector each (default: as many as the cluster has room for)
     --gpus NUMBER  GPUs of each worker, or a fraction of one such as 0.25 [0]
+    --part-size N  images in a file of results, about [256]
 """
 FAST = """
     --fast  8-bit pre-screening: also learn the good parts in 8 bits; images that are clearly good

@@ -17,7 +17,6 @@ from .console import INTERRUPTED, VERDICTS, exit_code, later_bar, printable, pro
 
 if TYPE_CHECKING:
     from ..cluster.output import Totals
-    from ..cluster.session import Cluster
     from ..detector.detector import HyperFSAD
     from ..detector.protocols import Detector, Inspecting
     from ..images.reading import FoundImages
@@ -175,31 +174,7 @@ def add_detect(command: argparse.ArgumentParser) -> None:
     arguments.add_source(command, required=True, exported=True)
     add_options(command, f"{arguments.RESULTS}    --resume  continue an interrupted run")
     arguments.add_fitting(command)
-    group = add_cluster(command, "inspect")
-    add_options(group, "--part-size N  images in a file of results, about [256]")
-
-
-def add_cluster(command: argparse.ArgumentParser, work: str) -> argparse._ArgumentGroup:
-    """Whether `work` is spread over a cluster, and how."""
-    group = command.add_argument_group("cluster", f"{work} on many machines (docs/scale.md)")
-    text = "what spreads the work (needs hyperfsad[ray])"
-    group.add_argument("--on", choices=("ray",), help=text)
-    add_options(group, arguments.CLUSTER)
-    return group
-
-
-def cluster_of(options: argparse.Namespace) -> "Cluster":
-    """The cluster that the options describe; --threads are the cores of a worker there."""
-    from ..cluster.session import Cluster
-
-    return Cluster(**chosen(options, "address", "workers", "threads", "gpus"))
-
-
-def refuse_cluster_options(options: argparse.Namespace) -> None:
-    """Options of a cluster mean nothing without one."""
-    for name in ("address", "workers", "gpus"):
-        if getattr(options, name) and not options.on:
-            raise UsageError("cluster-option", name=COMMAND_LINE[name])
+    add_options(command, arguments.CLUSTER)
 
 
 def detect(options: argparse.Namespace) -> int:
@@ -207,7 +182,9 @@ def detect(options: argparse.Namespace) -> int:
     from ..cluster.output import Totals
     from ..detector.pipeline import inspect, outside
 
-    refuse_cluster_options(options)
+    for name in ("address", "workers", "gpus"):
+        if getattr(options, name) and not options.on:
+            raise UsageError("cluster-option", name=COMMAND_LINE[name])
     if not options.images:
         raise UsageError("no-image-named")
     if options.detector and (options.calibrate or options.false_alarm_rate is not None):
@@ -241,6 +218,7 @@ def detect(options: argparse.Namespace) -> int:
 def _detect_on_cluster(options: argparse.Namespace) -> int:
     """Scores images on Ray and writes parts of Parquet; started again, it does the rest."""
     from ..cluster.run import detect_on_ray
+    from ..cluster.session import Cluster
     from ..cluster.worker import InspectionJob
 
     if not options.detector:
@@ -259,7 +237,7 @@ def _detect_on_cluster(options: argparse.Namespace) -> int:
             totals, complete = detect_on_ray(
                 options.images,
                 job,
-                cluster_of(options),
+                Cluster(**chosen(options, "address", "workers", "threads", "gpus")),
                 **chosen(options, "part_size", "wait"),
                 notify=say,
                 advance=bar(0),

@@ -55,16 +55,15 @@ class Cluster:
             sizes.append(there.get("GPU", 0) / self.gpus)
         return max(1, int(min(sizes)))
 
-    def worker_pool(self, ray: Any, most: int | None = None) -> dict[str, Any]:
-        """How `map_batches` calls a worker with one row at a time, in a pool of at most `most`."""
-        size = self.pool_size(ray) if most is None else min(self.pool_size(ray), most)
+    def worker_pool(self, ray: Any) -> dict[str, Any]:
+        """How `map_batches` calls a worker, with one row at a time."""
         return {
             "batch_size": 1,
             "batch_format": "pyarrow",
             "num_cpus": self.cores,
             "num_gpus": self.gpus or None,
             "compute": ray.data.ActorPoolStrategy(
-                size=size, max_tasks_in_flight_per_actor=CHUNKS_IN_FLIGHT
+                size=self.pool_size(ray), max_tasks_in_flight_per_actor=CHUNKS_IN_FLIGHT
             ),
         }
 

@@ -49,8 +49,8 @@ class Webhook:
         self.url, self.host = url, _checked_host(url)
         self.on = frozenset(on)
         if not self.on or not self.on <= set(WEBHOOK_EVENTS):
-            unknown = sorted(self.on.difference(WEBHOOK_EVENTS))
-            raise UsageError("webhook-events", given=unknown, known=WEBHOOK_EVENTS)
+            unknown = sorted(self.on.difference(WEBHOOK_EVENTS)) or ["nothing"]
+            raise UsageError("webhook-events", given=unknown, known=[*WEBHOOK_EVENTS])
         self.headers = dict(map(_parsed, headers))
         self.timeout, self.pause = timeout, pause
         self._opener = urllib.request.build_opener(_NoRedirects)

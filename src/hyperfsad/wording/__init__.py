@@ -62,6 +62,14 @@ class Worded:
         """The sentence for another surface than that of this process."""
         return worded(self.code, self.facts, options)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process makes it again from its code and facts."""
+        return _restored, (type(self), self.code, dict(self.facts))
+
+
+def _restored(kind: Callable[..., Worded], code: str, facts: dict[str, Any]) -> Worded:
+    return kind(code, **facts)
+
 
 def worded(code: str, facts: Mapping[str, Any], options: Options | None = None) -> str:
     """The sentence of a code with its facts, for the surface of this process or another one.

@@ -1,32 +1,12 @@
 """Sentences about `watch`."""
 
-from collections.abc import Sequence
-
-from . import Options, Sentences
-
-
-def _seconds(name: str, given: object, option: Options) -> str:
-    return f"{option[name]} is a number of seconds, not {given}."
-
-
-def _started(folder: str, done: int, results: object, **_: object) -> str:
-    images = "1 image" if done == 1 else f"{done} images"
-    return f"Watching {folder}; {images} done before; results go to {results}."
-
-
-def _events(given: Sequence[str], known: Sequence[str], **_: object) -> str:
-    wrong = ", ".join(given) or "nothing"
-    return f"The webhook can be called on {', '.join(known)}, not on {wrong}."
-
-
-def _undelivered(number: int, **_: object) -> str:
-    results = "1 result" if number == 1 else f"{number} results"
-    return f"{results} could not be delivered to the webhook yet; the next start sends them."
-
+from . import Sentences
 
 WATCH_SENTENCES: Sentences = {
-    "watch-seconds": _seconds,
-    "watch-started": _started,
+    "watch-seconds": lambda name, given, option, **_: (
+        f"{option[name]} must be a number of seconds, not {given}."
+    ),
+    "watch-started": "Watching {folder}; images done before: {done}; results go to {results}.",
     "watch-no-folder": "There is no folder {folder}.",
     "watch-file": "{path} is a file; name the folder to watch.",
     "watch-inside-output": "{folder} is or lies in the output folder {output}, which is never"
@@ -47,10 +27,10 @@ WATCH_SENTENCES: Sentences = {
     "webhook-header": 'A header of the webhook is written as "Name: value", in ASCII.',
     "webhook-own-header": "The header {name} of the webhook is set by hyperfsad.",
     "webhook-header-file": "{path} cannot be read: {why}.",
-    "webhook-events": _events,
+    "webhook-events": "The webhook can be called on {known}, not on {given}.",
     "webhook-no-threshold": "The detector has no threshold, so no image would be anomalous: set"
     " one with `hyperfsad calibrate`, or send all results ({option[webhook_on]} all).",
-    "webhook-undelivered": _undelivered,
+    "webhook-undelivered": "Results that the next start sends to the webhook: {number}.",
     "webhook-state-unfit": "{path} does not fit {results}; earlier results are not sent.",
     "webhook-state-unsaved": "The progress of the webhook was not saved ({why}).",
     "webhook-waits": "The webhook waits: {why}.",
