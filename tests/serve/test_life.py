@@ -80,15 +80,6 @@ def test_extend_calibrate_rename_delete(client: StationClient, product: str) -> 
     with refused(404):
         client.inspect(product, [png(3)])
     assert client.inspection(one["id"])["product"] == "another"  # the history stays
-    actions = [entry["action"] for entry in client.audit() if entry["subject"] == product]
-    assert actions == [
-        "product deleted",
-        "product renamed",
-        "product recalibrated",
-        "product recalibrated",
-        "product extended",
-        "product created",
-    ]
 
 
 def test_a_name_is_taken_once(client: StationClient, product: str) -> None:
@@ -138,26 +129,6 @@ def test_a_graph_in_a_detector_file_is_never_read(
         client.upload_product("eight", path)
     with raises(UsageError, "station-with-int8"):
         Station(StationSettings(tmp_path / "store"), Settings(engine="openvino-int8"))
-
-
-def test_openapi_names_every_answer(station: Running) -> None:
-    found = station.ask("GET", "/openapi.json").json()
-    operations = [
-        (path, method, operation)
-        for path, methods in found["paths"].items()
-        for method, operation in methods.items()
-    ]
-    assert len(operations) >= 25
-    for path, method, operation in operations:
-        assert path.startswith("/api/v1/") or path == "/metrics"
-        assert operation["summary"], path
-        if path.endswith(("/health", "/ready", "/session")):
-            continue
-        assert {"401", "403", "422"} <= set(operation["responses"]), (path, method)
-        for status, told in operation["responses"].items():
-            if int(status) >= 400:
-                (content,) = told["content"].values()
-                assert content["schema"] == {"$ref": "#/components/schemas/Problem"}
 
 
 def test_fine_is_learnt_and_undone(client: StationClient, product: str) -> None:

@@ -138,25 +138,6 @@ def test_reading_goes_on_while_the_engine_works(server: InProcess, product: str)
         assert server.client.products()[0]["id"] == product
 
 
-def test_a_stop_finishes_what_was_accepted(server: InProcess, product: str) -> None:
-    found: list[str] = []
-
-    def send() -> None:
-        answer = server.client.inspect(product, [png(50)])
-        found.extend(one["id"] for one in answer["inspections"])
-
-    with server.held_up():
-        sending = threading.Thread(target=send)
-        sending.start()
-        until(lambda: server.station.engine.waiting == 1)
-        server.server.should_exit = True
-        until(lambda: not server.server.servers[0].is_serving(), "the beginning of the stop")
-    sending.join(PATIENCE)
-    assert len(found) == 1
-    server.thread.join(PATIENCE)
-    assert server.station.inspections.get(found[0]).name == "50.png"
-
-
 def test_who_says_nothing_is_sent_away(
     server: InProcess, product: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

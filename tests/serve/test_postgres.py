@@ -9,18 +9,18 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, text
 
 from hyperfsad.errors import HyperfsadError, UsageError
 from hyperfsad.serve.client import StationClient, StationError
 from hyperfsad.serve.store.database import Database
-from hyperfsad.serve.store.models import Base
 from hyperfsad.serve.store.store import Store
 from tests.codes import raises
 from tests.serve import postgres
 from tests.serve.conftest import png
 from tests.serve.postgres import Postgres
 from tests.serve.stations import Running, Stations, at_once, refused, until
+from tests.serve.test_store import assert_migrated
 
 pytestmark = pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING)
 
@@ -51,12 +51,7 @@ def pair(stations: Stations, url: str, tmp_path: Path) -> Iterator[tuple[Running
 
 def test_migrations_give_the_tables_of_the_models(url: str, tmp_path: Path) -> None:
     databases = [Database(tmp_path, url) for _ in range(4)]
-    at_once(*(database.migrate for database in databases))
-    found = inspect(databases[0].engine)
-    for table in Base.metadata.tables.values():
-        assert [c["name"] for c in found.get_columns(table.name)] == [c.name for c in table.columns]
-        made = {tuple(index["column_names"]) for index in found.get_indexes(table.name)}
-        assert {tuple(c.name for c in index.columns) for index in table.indexes} <= made
+    assert_migrated(databases)
     with databases[0].engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with raises(HyperfsadError, "store-too-new"):

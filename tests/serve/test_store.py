@@ -24,21 +24,20 @@ from tests.serve.conftest import png
 from tests.serve.stations import Stations, at_once, refused, until
 
 
-def test_migrations_give_the_tables_of_the_models(tmp_path: Path) -> None:
-    databases = [Database(tmp_path) for _ in range(4)]
+def assert_migrated(databases: list[Database]) -> None:
+    """Migrations give the tables of the models."""
     at_once(*(database.migrate for database in databases))  # as processes that start at once
     found = inspect(databases[0].engine)
     for table in Base.metadata.tables.values():
         assert [c["name"] for c in found.get_columns(table.name)] == [c.name for c in table.columns]
         made = {tuple(index["column_names"]) for index in found.get_indexes(table.name)}
         assert {tuple(c.name for c in index.columns) for index in table.indexes} <= made
+
+
+def test_migrations_and_a_store_of_a_newer_version(tmp_path: Path) -> None:
+    assert_migrated([Database(tmp_path) for _ in range(4)])
     with closing(sqlite3.connect(tmp_path / "station.sqlite")) as database:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-
-
-def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    Database(tmp_path).migrate()
-    with closing(sqlite3.connect(tmp_path / "station.sqlite")) as database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
         database.commit()
     with raises(HyperfsadError, "store-too-new"):

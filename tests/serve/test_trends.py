@@ -14,7 +14,7 @@ import pytest
 from hyperfsad import HyperFSAD
 from hyperfsad.errors import UsageError
 from hyperfsad.serve.client import StationClient
-from hyperfsad.serve.store.models import Image, Inspection, ProductRow, now
+from hyperfsad.serve.store.models import Image, Inspection, ProductRow
 from hyperfsad.serve.store.store import Store
 from hyperfsad.serve.trends import HOUR, Step, Sums, count_inspections, product_trend, quantiles
 from tests.codes import raises
@@ -191,11 +191,3 @@ def test_coverage_says_what_to_add(client: StationClient, product: str) -> None:
     assert set(more["more_like"]) <= {f"{seed}.png" for seed in range(4)}
     client.label(far["id"], "bad")
     assert client.report(product, "coverage")["inspections"] == []
-
-
-def test_times_never_go_back(client: StationClient, product: str) -> None:
-    began = now()
-    found = client.inspect(product, [png(1)] * 8)["inspections"]
-    rows = list(client.history(product=product))
-    assert [row["id"] for row in rows] == [one["id"] for one in found[::-1]]
-    assert began < now()

@@ -64,7 +64,6 @@ class Detectors:
         return self._loaded[path]
 
     def copy(self, path: Path) -> HyperFSAD:
-        """A copy of the detector of a file, to change."""
         return copy.deepcopy(self.get(path))
 
     def load(self, path: Path) -> HyperFSAD:
@@ -141,7 +140,6 @@ class StationEngine:
 
     @property
     def waiting(self) -> int:
-        """How many wait in the queue."""
         with self._changed:
             return sum(not job.future.cancelled() for job in self._queue)
 

@@ -31,7 +31,6 @@ class Inspections:
     """The inspections of a store."""
 
     def __init__(self, store: Store, counted: Counter) -> None:
-        """`counted` is the metric of verdicts."""
         self.store, self._counted = store, counted
         self.count = 0
         """Verdicts that this process has kept; live readers wait for it to grow."""
@@ -214,7 +213,6 @@ def _unpacked(content: bytes) -> tuple[NDArray[np.float32], NDArray[np.bool_] | 
 
 
 def _jpeg(picture: Pillow.Image) -> bytes:
-    """A drawn picture for browsers."""
     content = io.BytesIO()
     picture.save(content, "JPEG", quality=90, subsampling=0)
     return content.getvalue()

@@ -27,7 +27,6 @@ class Labels:
         self.store, self._products, self._inspections = store, products, inspections
 
     def bad(self, actor: Actor, inspection_id: str, defect: str | None) -> InspectionOut:
-        """Keeps the image as a known defect."""
         self._inspections.original(inspection_id)
         return self._add(actor, inspection_id, BAD, defect=defect)
 
@@ -57,7 +56,6 @@ class Labels:
         change: Change | None = None,
         defect: str | None = None,
     ) -> InspectionOut:
-        """The label, and what the product has learnt because of it."""
         with self.store.database.writing() as session:
             found, _, product = inspection_of(session, inspection_id, change=True)
             _require_unlabelled(session, inspection_id)

@@ -67,7 +67,6 @@ class Picture:
         return self.upload.name
 
     def row(self) -> dict[str, Any]:
-        """Its row in the store."""
         width, height = self.size
         own = {"sha256": self.upload.sha256, "suffix": self.suffix, "bytes": self.upload.bytes}
         return {**own, "width": width, "height": height, "added": now(), "kept": True}

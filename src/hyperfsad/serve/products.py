@@ -76,7 +76,6 @@ class Products:
         pictures: Sequence[Picture],
         rate: float,
     ) -> ProductOut:
-        """A product from good parts."""
         self._require_free(name)
         detector = detectors.unfitted.unfitted()
         with noted(detector) as notes:
@@ -84,7 +83,6 @@ class Products:
         return self._add(actor, "product created", name, detector, notes, pictures)
 
     def upload(self, detectors: Detectors, actor: Actor, name: str, upload: Upload) -> ProductOut:
-        """A product from a detector file."""
         self._require_free(name)
         try:
             detector = detectors.load(upload.path)
@@ -116,7 +114,6 @@ class Products:
     def extend(
         self, detectors: Detectors, actor: Actor, product_id: str, pictures: Sequence[Picture]
     ) -> ProductOut:
-        """More good parts for a product."""
         with self.changing(detectors, product_id) as change:
             count = len(change.detector.support_)
             change.detector.extend(loaded(pictures))
@@ -182,7 +179,6 @@ class Products:
             return list(map(GoodPart.model_validate, found))
 
     def good_part(self, product_id: str, image: str) -> bytes:
-        """A small JPEG of a good part."""
         with self.store.database.reading() as session:
             product_of(session, product_id)
             if session.get(Support, {"product_id": product_id, "image": image}) is None:
@@ -226,7 +222,6 @@ class Products:
         return product
 
     def _keep_images(self, pictures: Sequence[Picture]) -> None:
-        """Moves the files of good parts to their places."""
         for picture in pictures:
             target = self.store.files.image(picture.upload.sha256, picture.suffix)
             self.store.files.keep(picture.upload.path, target)
@@ -247,7 +242,6 @@ def _claiming(name: str) -> Iterator[None]:
 
 
 def _add_support(session: Session, product_id: str, pictures: Sequence[Picture]) -> None:
-    """The rows of good parts."""
     add_images(session, [picture.row() for picture in pictures])
     for picture in pictures:
         own = {"product_id": product_id, "image": picture.upload.sha256}
@@ -271,7 +265,6 @@ def loaded(pictures: Sequence[Picture]) -> Iterator[LoadedImage]:
 
 
 def shown_product(product: ProductRow) -> ProductOut:
-    """A product as the API shows it."""
     own = {name: getattr(product, name) for name in ("id", "name", "created", "changed")}
     return ProductOut(revision=product.revision, **own, **product.summary)
 

@@ -58,7 +58,6 @@ def serve(
 
 
 def _socket(settings: StationSettings) -> socket.socket:
-    """The port, opened before anything else is done."""
     kind = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=kind)

@@ -35,7 +35,6 @@ class StationSettings:
 
     @property
     def secure(self) -> bool:
-        """Whether it speaks TLS."""
         return self.tls_cert is not None
 
     def check(self) -> dict[str, str]:
@@ -64,7 +63,6 @@ class StationSettings:
 
 
 def parse_watch(text: str) -> tuple[str, Path]:
-    """Reads PRODUCT=FOLDER."""
     product, _, folder = text.partition("=")
     if not product.strip() or not folder.strip():
         raise UsageError("watch-invalid", given=text)

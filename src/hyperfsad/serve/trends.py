@@ -62,7 +62,6 @@ class Sums:
     strengths: Counter[str] = field(default_factory=Counter)
 
     def add(self, verdict: str, strength: float | None) -> None:
-        """Counts one inspection."""
         self.count += 1
         self.anomalous += verdict == "anomalous"
         self.unjudged += verdict == "unjudged"

@@ -8,17 +8,18 @@ import math
 import random
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
 
-from hyperfsad.demo.drawing import draw
 from hyperfsad.serve.store.models import Detail, Inspection, ProductRow, now
 from hyperfsad.serve.store.store import Store
 from hyperfsad.serve.trends import HOUR, count_inspections
 from tests.browser import started_browser
 from tests.conftest import save_tiny
+from tests.serve.page.tour import opened, plates, shoot
 from tests.serve.stations import Running, Stations
 
 HOURS, MOVED = 47, 5
@@ -44,10 +45,9 @@ def add_past(folder: Path, *, every: float = 120.0, seed: int = 1) -> int:
             made.append((_copy(one, revisions, rng, time, strength, len(made)), detail))
         session.add_all([one for one, _ in made])
         session.flush()
+        columns = ("record", "drawing", "map", "thumbnail")
         for one, detail in made:
-            own = {
-                name: getattr(detail, name) for name in ("record", "drawing", "map", "thumbnail")
-            }
+            own = {name: getattr(detail, name) for name in columns}
             session.add(Detail(inspection_id=one.id, **own))
         session.flush()
         count_inspections(session, [one for one, _ in made])
@@ -78,11 +78,7 @@ def _copy(
 
 def taught(station: Running, folder: Path, size: int = 256) -> None:
     """A product with some inspections, of which the past is made."""
-    paths = []
-    for seed, defect in enumerate([*[None] * 6, "scratch", "stain"]):
-        path = folder / f"plate {seed}.png"
-        draw("plate", seed=seed, defect=defect, size=size).image.save(path)
-        paths.append(path)
+    paths = plates(folder, [*[None] * 6, "scratch", "stain"], size)
     client = station.client()
     plate = client.create_product("plate", paths[:3])["id"]
     client.calibrate_product(plate, threshold=0.1)
@@ -91,29 +87,17 @@ def taught(station: Running, folder: Path, size: int = 256) -> None:
     client.inspect(plate, paths[6:])
 
 
-def shoot(browser: Any, url: str, folder: Path) -> list[Path]:
+def views(browser: Any, url: str, folder: Path) -> Iterator[Path]:
     """The pictures."""
-    taken = []
-    for name, place, ready, options in (
-        ("history", "#/history", ".history-table tbody tr", {"locale": "en-US"}),
-        ("trends", "#/trends", ".drift.moved img", {"locale": "en-US"}),
-        (
-            "trends-dark",
-            "#/trends",
-            ".drift.moved img",
-            {"locale": "de-DE", "color_scheme": "dark"},
-        ),
+    dark = {"locale": "de-DE", "color_scheme": "dark"}
+    for name, place, ready, look in (
+        ("history", "#/history", ".history-table tbody tr", {}),
+        ("trends", "#/trends", ".drift.moved img", {}),
+        ("trends-dark", "#/trends", ".drift.moved img", dark),
     ):
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
-        page = context.new_page()
-        page.goto(f"{url}/{place}")
-        page.wait_for_selector(ready)
-        page.wait_for_load_state("networkidle")
-        taken.append(folder / f"station-{name}.jpg")
-        full = name != "history"
-        page.screenshot(path=taken[-1], type="jpeg", quality=80, full_page=full)
-        context.close()
-    return taken
+        with opened(browser, f"{url}/{place}", (1280, 900), **look) as page:
+            page.wait_for_selector(ready)
+            yield shoot(page, folder, name, full_page=name != "history")
 
 
 def main(target: str) -> None:
@@ -125,7 +109,7 @@ def main(target: str) -> None:
             taught(station, folder)
         add_past(folder / "store")
         with stations.running(folder / "store") as station:
-            shoot(browser, station.url, Path(target))
+            list(views(browser, station.url, Path(target)))
         stations.close()
 
 

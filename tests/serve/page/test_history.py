@@ -11,11 +11,8 @@ from PIL import Image
 from tests.browser import until
 from tests.serve.conftest import png
 from tests.serve.page.conftest import Opener
-from tests.serve.page.past import add_past, shoot, taught
-from tests.serve.page.test_looks import complaints
+from tests.serve.page.past import add_past, taught, views
 from tests.serve.stations import Running, Stations
-
-SIZES = [(390, 844), (1280, 900), (3840, 2160)]
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +134,7 @@ def test_a_moved_normal_is_told(
         assert page.locator(".chart.spread .box").count() > 40
         page.locator(".drift .goods a").first.click()
         page.wait_for_selector(".sheet-head.good")  # a part in the middle, not a defect
-        for path in shoot(browser, station.url, tmp_path):
+        for path in views(browser, station.url, tmp_path):
             with Image.open(path) as picture:
                 assert len(picture.convert("L").resize((64, 64)).getcolors() or []) > 5
 
@@ -156,35 +153,3 @@ def test_verdicts_appear_by_themselves(full: Running, visit: Opener) -> None:
     fits = "(node) => getComputedStyle(node).objectFit"
     assert page.locator(".wall-list img").first.evaluate(fits) == "contain"  # nothing is cut off
     assert "Reicht bis" in page.locator(".wall-list li").first.inner_text()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(full: Running, visit: Opener, scheme: str) -> None:
-    bad = next(full.client().history(verdict="anomalous"))["id"]
-    page = visit(full.url, color_scheme=scheme)
-    for place, ready in (
-        ("#/history", ".history-table tbody tr"),
-        (f"#/inspections/{bad}", ".evidence img"),
-        (f"#/trends/{product(full, 'bolt')}", ".chart.shares svg"),
-        ("#/live", ".wall-list li"),
-    ):
-        page.goto(f"{full.url}/{place}")
-        page.wait_for_selector(ready)
-        assert complaints(page) == [], place
-
-
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_nothing_is_cut_off(full: Running, visit: Opener, width: int, height: int) -> None:
-    bad = next(full.client().history(verdict="anomalous"))["id"]
-    page = visit(full.url, width=width, height=height, locale="de-DE")
-    for place, ready in (
-        ("#/history", ".history-table tbody tr"),
-        (f"#/inspections/{bad}", ".evidence img"),
-        (f"#/trends/{product(full, 'bolt')}", ".chart.shares svg"),
-        ("#/live", ".wall-list li"),
-    ):
-        page.goto(f"{full.url}/{place}")
-        page.wait_for_selector(ready)
-        if page.locator(".filters:not([open])").count():
-            page.locator(".filters summary").click()
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, place

@@ -85,24 +85,6 @@ def test_score_and_map_are_told_against_their_own_thresholds(page: Any, taught: 
     page.wait_for_selector(".evidence img")
 
 
-def test_the_address_of_a_product_is_a_place_in_the_bar(taught: Running, visit: Opener) -> None:
-    (product,) = taught.client().products()
-    page = visit(taught.url, f"#/inspect/{product['id']}")
-    page.wait_for_selector(".source .drop")
-    assert page.locator("#bar nav [aria-current]").all_inner_texts() == ["Inspect"]
-
-
-def test_what_takes_time_has_a_round_sign(page: Any) -> None:
-    width, height = page.evaluate("""() => {
-      const node = document.querySelector("main").appendChild(document.createElement("p"));
-      node.className = "busy";
-      const style = getComputedStyle(node, "::after");
-      return [style.width, style.height];
-    }""")
-    assert width == height
-    assert width.endswith("px")  # without a box of its own it is auto
-
-
 def test_a_click_on_the_map_shows_the_evidence(page: Any, taught: Running) -> None:
     stage = page.locator(".stage")
     box = stage.bounding_box()

@@ -86,7 +86,6 @@ async def _http_error(request: Request, error: Any) -> Response:
 
 
 def _methods(request: Request) -> set[str]:
-    """All methods that an address has, by the OpenAPI document."""
     paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
     here = request.scope["path"]
     same = [methods for path, methods in paths.items() if compile_path(path)[0].match(here)]

@@ -33,7 +33,6 @@ class Guard:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are no tokens."""
         return not self._tokens
 
     def role(self, method: str, headers: Mapping[str, str], cookie: str | None, client: str) -> str:

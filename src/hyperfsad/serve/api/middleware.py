@@ -45,7 +45,6 @@ class Gatekeeper:
         self._app, self._guard, self._metrics, self._secure = app, guard, metrics, secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, if it may pass."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -69,7 +68,6 @@ class Gatekeeper:
                     found["strict-transport-security"] = "max-age=31536000"
             await send(message)
 
-        role = ""
         try:
             role = self._guard.role(scope["method"], headers, state["cookie"], client)
             state["actor"] = Actor(role, client, request)
@@ -89,16 +87,9 @@ class Gatekeeper:
             method = scope["method"] if scope["method"] in HTTP_METHODS else "other"
             self._metrics.requests.labels(method, route, str(status)).inc()
             self._metrics.seconds.labels(route).observe(seconds)
-            fields = {
-                "request": request,
-                "method": scope["method"],
-                "path": scope["path"],
-                "status": status,
-                "milliseconds": round(1000 * seconds),
-                "role": role,
-                "client": client,
-            }
-            LOG.info("request", extra=fields)
+            asked = {"method": scope["method"], "path": scope["path"], **vars(state["actor"])}
+            took = {"status": status, "milliseconds": round(1000 * seconds)}
+            LOG.info("request", extra=asked | took)
 
 
 def _bounded(headers: Headers, receive: Receive) -> Receive:
@@ -129,7 +120,6 @@ def _bounded(headers: Headers, receive: Receive) -> Receive:
 
 
 def refusal(error: RefusedError) -> JSONResponse:
-    """The answer to a request that is not done."""
     headers = {}
     if (seconds := error.facts.get("retry_after")) is not None:
         headers["retry-after"] = str(seconds)

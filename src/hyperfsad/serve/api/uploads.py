@@ -38,7 +38,6 @@ class Form:
     uploads: list[Upload] = field(default_factory=list)
 
     def number(self, name: str, otherwise: float) -> float:
-        """A field that is a number."""
         text = self.texts.get(name, "").strip()
         if not text:
             return otherwise
@@ -72,7 +71,7 @@ async def received(
     if length > max_files * max_bytes + MAX_FIELDS * (limits.text_bytes + MAX_PART_HEADER):
         raise TooLargeError("request-too-large", limit=max_files * max_bytes)
     station.store.files.check_space(length)
-    parser = _FormParser(request, station, file, texts, max_files, max_bytes)
+    parser = _FormParser(request, station, file, texts, files=max_files, bytes=max_bytes)
     try:
         try:
             await parser.parse()
@@ -106,29 +105,16 @@ class _FormParser(MultiPartParser):
     """Starlette's parser, with files in the store and limits that hold while a part arrives."""
 
     def __init__(
-        self,
-        request: Request,
-        station: Station,
-        file: str,
-        texts: Collection[str],
-        max_files: int,
-        max_bytes: int,
+        self, request: Request, station: Station, file: str, texts: Collection[str], **most: int
     ) -> None:
-        text_bytes = station.settings.limits.text_bytes
-        super().__init__(
-            request.headers,
-            _steady(request),
-            max_files=max_files,
-            max_fields=MAX_FIELDS,
-            max_part_size=text_bytes,
-        )
+        limits = {"max_fields": MAX_FIELDS, "max_part_size": station.settings.limits.text_bytes}
+        super().__init__(request.headers, _steady(request), max_files=most["files"], **limits)
         self.complete = False
         self._files, self._file, self._texts = station.store.files, file, texts
-        self._max_bytes, self._size, self._unchecked = max_bytes, 0, 0
+        self._max_bytes, self._size, self._unchecked = most["bytes"], 0, 0
         self._uploads: list[tuple[Path, UploadFile]] = []
 
     def form(self) -> Form:
-        """What arrived."""
         form = Form({name: value for name, value in self.items if isinstance(value, str)})
         for path, file in self._uploads:
             file.file.close()

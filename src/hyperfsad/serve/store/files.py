@@ -52,7 +52,6 @@ class Files:
             folder.mkdir(parents=True, exist_ok=True)
 
     def upload(self) -> Path:
-        """A new place for what arrives."""
         return self.incoming / f"{uuid.uuid4().hex}.part"
 
     def image(self, sha256: str, suffix: str) -> Path:

@@ -72,7 +72,6 @@ class Store:
         self._lock.release()
 
     def sweep(self, grace: float = NEW_FILE_GRACE) -> None:
-        """Removes files that no row names."""
         with self.database.reading() as session:
             named = set(session.scalars(select(Image.sha256).where(Image.kept)))
             named |= set(session.scalars(CURRENT_DETECTORS))
@@ -83,7 +82,6 @@ class Store:
         self.files.sweep(named.__contains__, grace)
 
     def expire(self) -> int:
-        """Lets originals go that need not be kept."""
         return expire(self.database, self.files, self.retention)
 
 
