@@ -74,6 +74,9 @@ def test_certify(
     detector = HyperFSAD.load(fitted, device="cpu")
     scores = {result.image: result.score for result in detector.predict([good, bad])}
     gap = [[scores[a] - scores[n] for a in first["bad"]] for n in first["good"]]
+    patches = report["theorem_2_patches"]
+    assert isinstance(patches, dict)
+    assert (patches["defective_by"], patches["defective_patches"]) == ("peak", 4)
     assert np.array(first["gap"]) == pytest.approx(np.array(gap), abs=1e-5)
 
 

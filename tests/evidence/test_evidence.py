@@ -91,16 +91,6 @@ def test_the_neighbours_rebuild_what_the_map_shows(
             assert min(weights) > 0
 
 
-def test_only_active_patches_are_told(fitted: HyperFSAD, photos: Path) -> None:
-    evidence = fitted.explain(photos / "4.png")
-    memory = len(fitted.memory_.patches[0])
-    assert all(0 < len(layer.neighbours) < memory for layer in evidence.layers)
-    assert [layer.layer for layer in evidence.layers] == list(fitted.encoding_.layers)
-    for layer in evidence.layers:
-        best = max(layer.neighbours, key=lambda n: n.similarity)
-        assert best == layer.neighbours[0]  # sparsemax falls with the similarity
-
-
 def test_a_dense_lookup_keeps_the_rest_as_one_number(tiny: str) -> None:
     detector = HyperFSAD(tiny, resolution=182, lookup="softmax", device="cpu")
     detector.fit([make_picture(seed) for seed in range(4)])
@@ -245,18 +235,6 @@ def test_the_picture_shows_the_support_while_it_is_on_disk(
         assert (np.asarray(evidence.plot([moved])) == with_pictures).all()
         evidence.save(tmp_path / "evidence.png", [moved])
     assert Image.open(tmp_path / "evidence.png").size == with_pictures.shape[1::-1]
-
-
-def test_headings_end_before_the_crops(fitted: HyperFSAD, photos: Path) -> None:
-    """The last pixels before the patch's crop are paper."""
-    plain = fitted.explain(photos / "4.png")
-    layers = [replace(layer, layer=12) for layer in plain.layers]
-    picture = replace(plain, layers=tuple(layers)).plot()
-    crops = evidence_plot._MARGIN + evidence_plot._SIDE + 24 + evidence_plot._LABEL
-    for index in range(len(layers)):
-        top = evidence_plot._MARGIN + evidence_plot._TITLE_HEIGHT + index * evidence_plot._ROW
-        gap = picture.crop((crops - 12, top + 2, crops - 1, top + evidence_plot._ROW - 2))
-        assert np.asarray(gap).min() == 255
 
 
 def test_columns_of_the_table_stay_in_line(fitted: HyperFSAD, photos: Path) -> None:

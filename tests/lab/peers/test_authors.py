@@ -15,7 +15,7 @@ from hyperfsad.encoders.weights import fetch
 from hyperfsad.images.geometry import rotate
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.peers import FastReconAuthors, SubspaceADAuthors
-from hyperfsad.lab.peers.authors import at_same_depth, blurred
+from hyperfsad.lab.peers.authors import at_same_depth
 from hyperfsad.lab.peers.features import greedy_coreset
 from tests.conftest import make_picture
 
@@ -128,11 +128,6 @@ def by_hand(small: Array, size: int) -> Array:
         for j in range(3):
             result += weights[i] * weights[j] * padded[i : i + size, j : j + size]
     return result
-
-
-def test_the_blur_is_that_of_their_kernel() -> None:
-    small = torch.rand(4, 4, generator=torch.Generator().manual_seed(1))
-    assert np.allclose(blurred(small, 20).numpy(), by_hand(small.double().numpy(), 20), atol=1e-5)
 
 
 def test_fastrecon_is_the_closed_form_on_raw_tokens(tiny: str) -> None:

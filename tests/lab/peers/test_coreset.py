@@ -40,12 +40,6 @@ def test_the_radius_only_shrinks() -> None:
     assert radii[-1] == pytest.approx(0, abs=1e-6)
 
 
-def test_it_finds_rare_kinds_that_chance_would_miss() -> None:
-    crowd = 0.01 * unit(1000, 200, seed=1)
-    rare = 5 * unit(4, 200, seed=2)
-    assert set(greedy_coreset(torch.cat([crowd, rare]), 5).tolist()) > {1000, 1001, 1002, 1003}
-
-
 def test_the_projection_is_seeded_and_used_for_the_choice_only() -> None:
     features = unit(300, 500, seed=3)
     first = greedy_coreset(features, 30)

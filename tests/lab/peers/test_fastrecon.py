@@ -28,29 +28,6 @@ def test_it_is_the_closed_form(shots: int, weight: float, tiny: str) -> None:
     assert score == pytest.approx(expected.max(), abs=1e-5)
 
 
-def test_the_reconstruction_is_the_minimum(tiny: str) -> None:
-    """No other combination of the support does better on ‖Q − WS‖² + λ‖WS − μ‖²."""
-    bank, image = random_bank(2), random_image()
-    detector = FastRecon(tiny, resolution=84, fraction=0.2).remember(bank)
-    normal = pooled_by_hand(bank.patches, 2)
-    support = normal[greedy_coreset(normal.float(), int(0.2 * len(normal)))]
-    mean = normal.reshape(2, PATCHES, -1).mean(dim=0)
-    query = pooled_by_hand(image.patches, 1)
-    weights = torch.zeros(PATCHES, len(support), dtype=torch.float64, requires_grad=True)
-    solver = torch.optim.LBFGS([weights], max_iter=300, line_search_fn="strong_wolfe")
-
-    def loss() -> torch.Tensor:
-        solver.zero_grad()
-        rebuilt = weights @ support
-        value = (query - rebuilt).square().sum() + 2 * (rebuilt - mean).square().sum()
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
-
-    solver.step(loss)  # type: ignore[no-untyped-call]
-    best = (query - weights.detach() @ support).norm(dim=1)
-    assert torch.allclose(detector.patch_scores(image).double(), best, atol=1e-3)
-
-
 def test_a_support_too_large_to_invert_leaves_the_distance_to_the_mean(tiny: str) -> None:
     """144 features of 64 dimensions span everything: only the regularisation is left."""
     bank, image = random_bank(4), random_image()

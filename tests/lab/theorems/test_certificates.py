@@ -1,5 +1,6 @@
 """Theorem 1: no certificate is ever broken, and each inequality can be met exactly."""
 
+import json
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from hyperfsad.encoders.encoder import ImageTokens
 from hyperfsad.errors import UsageError
 from hyperfsad.images.loading import NormalImage
-from hyperfsad.lab.theorems.certificates import CERTIFICATE_REASONS, Certificates, certify_tokens
+from hyperfsad.lab.theorems.certificates import Certificates, certify_tokens
 from hyperfsad.lab.theorems.ranking import layer_margins
 from hyperfsad.method.lookups import reconstruct
 from hyperfsad.method.memory import MemoryBank
@@ -106,16 +107,6 @@ def test_with_one_normal_patch_the_margin_is_the_gap(lam: float) -> None:
     assert report.reasons["certified"] == 1
 
 
-def test_the_values_are_those_of_the_premises() -> None:
-    bank, good, bad = tight()
-    report = certify_tokens(bank, [("good", good)], [("bad", bad)])
-    row = bank.patches[0][0]
-    assert report.epsilon[0, 0] == pytest.approx(float((good.patches[0][0] - row).norm()))
-    assert report.gamma[0, 0] == pytest.approx(1 - float(bad.patches[0][0] @ row), abs=1e-9)
-    assert report.r[0, 0] == pytest.approx(float((good.cls[0] - row).norm()))
-    assert report.delta[0, 0] == pytest.approx(float((bad.cls[0] - row).norm()))
-
-
 @pytest.mark.parametrize("lam", [0.0, 0.3, 1.0])
 def test_the_margins_of_layers_are_equation_27(lam: float) -> None:
     """b_l from distances that are computed one by one; with one normal patch it is η itself."""
@@ -176,20 +167,12 @@ def test_premise_one_itself_can_fail() -> None:
     bad = image([[-1.0, 0.0, 0.1]], [0.0, 1.0, 0.0])
     report = certify_tokens(bank, [("good", good)], [("bad", bad)])
     assert report.margin[0, 0] == -math.inf
-    assert report.to_json()["margin"] == [[None]]
-    assert report.to_json()["layer_margin"] == [[[None]]]
+    told = report.to_json()
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert told["margin"] == [[None]]
+    assert told["layer_margin"] == [[[None]]]
     by_cls: Certificates = certify_tokens(bank, [("good", good)], [("bad", bad)], 0.0)
     assert by_cls.certified[0, 0]  # λ = 0 needs no patches
-
-
-def test_the_report_is_plain_json() -> None:
-    import json
-
-    bank, good, bad = tight()
-    told = certify_tokens(bank, [("good", good)], [("bad", bad), ("same", bad)]).to_json()
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert np.shape(told["margin"]) == np.shape(told["gap"]) == (1, 2)
-    assert set(told["reasons"]) == set(CERTIFICATE_REASONS)
 
 
 def test_nothing_to_certify() -> None:

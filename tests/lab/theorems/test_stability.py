@@ -131,14 +131,6 @@ def test_unaffected_patches_are_rebuilt_as_before(
     assert (reached | quiet | (np.abs((queries @ new.T).amax(dim=1).numpy() - tau) < 2e-5)).all()
 
 
-def test_some_patches_are_quiet_and_some_are_not() -> None:
-    memory = crowd(0, 30, 6, 0.2)
-    queries = torch.cat([memory[:5], -memory[:5]])
-    quiet = unaffected_patches(queries, memory, -memory[5:10])
-    assert quiet[:5].all()
-    assert not quiet[5:].any()
-
-
 def test_parts_of_the_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     memory, queries = crowd(0, 300, 6, 0.4), crowd(1, 50, 6, 0.4)
     whole = active_sets(queries, memory)
