@@ -215,7 +215,7 @@ def test_changed_weights_are_noticed_though_size_and_time_are_the_same(
     assert len(entries(cache)) == 2
 
 
-def test_a_cache_that_cannot_be_written_is_told_once(
+def test_a_cache_that_cannot_be_written_is_reported_once(
     tiny: str, cache: Path, said: list[Any]
 ) -> None:
     cache.write_text("a file where the folder should be")

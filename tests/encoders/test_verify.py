@@ -1,4 +1,4 @@
-"""All sources of an encoder hold the same tensors, to the last number; or the user is told."""
+"""All sources of an encoder hold the same tensors; a copy that differs or is damaged is named."""
 
 import os
 import shutil
@@ -79,10 +79,10 @@ def test_both_sources_give_one_checksum_one_fingerprint_and_the_same_tokens(
     kept: Path, official: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["encoders", "verify", "dinov2-vits14"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in told[:3]] == ["hub", "wheel", "known"]
-    assert len({line.split()[-1] for line in told[:3]}) == 1
-    assert told[3:] == ["All 2 copies have the checksum that hyperfsad knows."]
+    reported = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in reported[:3]] == ["hub", "wheel", "known"]
+    assert len({line.split()[-1] for line in reported[:3]}) == 1
+    assert reported[3:] == ["All 2 copies have the checksum that hyperfsad knows."]
 
     image = load_image(make_picture(1))
     settings = EITHER.settings(resolution=224)
@@ -105,9 +105,9 @@ def test_one_other_number_is_found(
     tensors["encoder.layer.11.mlp.fc2.weight"][-1, -1] += 1e-6
     save_file(tensors, official / "model.safetensors", metadata={"format": "pt"})
     assert main(["encoders", "verify", "dinov2-vits14"]) == 1
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     verdict = {"unreachable": [], "copies": 2, "suspects": [official], "published": True}
-    assert worded("weights-verdict", verdict, COMMAND_LINE) in told
+    assert worded("weights-verdict", verdict, COMMAND_LINE) in reported
 
 
 def test_a_source_out_of_reach_is_named_as_not_compared(
@@ -133,8 +133,8 @@ def test_without_any_copy_nothing_is_compared(
 ) -> None:
     shutil.rmtree(kept)
     assert main(["encoders", "verify", "dinov2-vits14"]) == 1
-    told = capsys.readouterr().out
-    assert told.count("could not be reached, so it was not compared.") == 2
+    reported = capsys.readouterr().out
+    assert reported.count("could not be reached, so it was not compared.") == 2
 
 
 def test_copies_without_a_known_checksum_are_compared_with_each_other(

@@ -60,11 +60,11 @@ def test_the_example_judges_as_the_detector_does(kind: str, tiny: str, tmp_path:
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    told = [line.split() for line in done.stdout.splitlines()]
+    reported = [line.split() for line in done.stdout.splitlines()]
     paths = [str(tmp_path / name) for name in ("0.png", "20.png")]
     expected = list(ExportedDetector(tmp_path / "model").predict(paths))
-    assert [line[1] for line in told] == ["good", "anomalous"]
-    for line, result in zip(told, expected, strict=True):
+    assert [line[1] for line in reported] == ["good", "anomalous"]
+    for line, result in zip(reported, expected, strict=True):
         assert abs(float(line[0]) - result.score) < 1e-4
         assert line[1] == ("anomalous" if result.anomalous else "good")
     installed = [str(bare), "-I", "-c", "import hyperfsad"]

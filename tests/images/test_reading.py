@@ -169,7 +169,7 @@ def test_what_the_background_work_raises_is_raised_to_the_caller() -> None:
             handed.append(number)
     assert len(handed) <= 3 + WRITE_BEHIND
     with pytest.raises(OSError, match="disk is full"), BackgroundWriter(work) as writer:
-        writer.put(2)  # the last: told on leaving
+        writer.put(2)  # the last: raised on leaving
     assert done == [0, 1]
 
 
@@ -213,7 +213,7 @@ def test_predictions_are_those_of_a_plain_loop(
                 scores = (scored.score, *scored.branches.values.values())
                 plain.append((image.name, *scores, scored.anomaly_map.tobytes(), image.size))
 
-    def told(result: AnomalyResult) -> tuple[object, ...]:
+    def reported(result: AnomalyResult) -> tuple[object, ...]:
         if result.error is not None:
             return result.image, result.error
         scores = (result.score, result.score_map, result.score_cls, result.score_missing)
@@ -222,7 +222,7 @@ def test_predictions_are_those_of_a_plain_loop(
     for _ in range(3):
         results = list(detector.predict(iter(paths)))
         assert [result.image for result in results] == [str(path) for path in paths]
-        assert sorted(map(told, results), key=lambda row: str(row[0])) == sorted(
+        assert sorted(map(reported, results), key=lambda row: str(row[0])) == sorted(
             plain, key=lambda row: str(row[0])
         )
         assert all(result.picture is None for result in results)
@@ -292,9 +292,9 @@ def test_a_heat_map_that_cannot_be_written_stops_the_run_and_loses_nothing(
     obstacle.mkdir(parents=True)
     capsys.readouterr()
     assert main([*detect, str(out)]) == 1
-    told = capsys.readouterr().err
-    assert obstacle.name in told
-    assert "Traceback" not in told
+    reported = capsys.readouterr().err
+    assert obstacle.name in reported
+    assert "Traceback" not in reported
     assert our_threads() == []
     journal = (out / JOURNAL).read_text(encoding="utf-8").splitlines()
     assert len(journal) == 1 + 3

@@ -274,7 +274,7 @@ def test_what_is_not_kept_is_not_missed() -> None:
     assert asked(fitted(images, nowhere), query).score == 0
 
 
-def test_near_copies_have_little_say() -> None:
+def test_near_copies_count_little() -> None:
     part = with_pieces(scene(0), [(5, 5)], piece())
     copies = fitted([unit(part + 1e-3 * torch.randn(part.shape)).reshape(-1, WIDTH)] * 4)
     others = fitted([photographed(scene(seed), seed) for seed in range(4)])
@@ -284,7 +284,7 @@ def test_near_copies_have_little_say() -> None:
     assert missing_weight(0.2, 4, others.difference()) == missing_weight(0.2, 4)
 
 
-def test_one_good_part_has_no_say_and_many_have_all() -> None:
+def test_one_good_part_does_not_count_and_many_count_fully() -> None:
     assert missing_weight(0.2, 1) == 0
     weights = [missing_weight(0.2, images) for images in range(1, 50)]
     assert weights == sorted(weights)

@@ -8,7 +8,7 @@ parts differ too, so r is measured against b, the largest residual of p and its 
 *other* good parts. Those may be near-copies, so b is at least a part of how unlike p the patches
 next to it are: what a shift by less than a patch may change. The excess (r − b) / (b + 0.05), at
 most 1, says by how much more than it ever varied a patch is off: 1 is about twice as much. An image
-is asked about the good parts that it resembles most, and the one of which it lacks least speaks.
+is compared with the good parts that it resembles most; the one of which it lacks least counts.
 """
 
 from collections.abc import Sequence
