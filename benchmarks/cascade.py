@@ -4,7 +4,7 @@
     python benchmarks/cascade.py --suite suite.json -o out/ --times all   # seconds, in turns
     python benchmarks/cascade.py -o out/ [--plot cascade.png]   # the tables of what is there
 
-The first fits a cascade of each kind on the same good parts (K = 1 and 4, the first draw of the
+The first fits a cascade on the same good parts (K = 1 and 4, the first draw of the
 benchmark) and asks both of its detectors about every test image; of the full one, encoding is
 remembered. The scores of a product go to one file. From these the tables follow: a cascade does
 nothing but choose whose result it gives. The curve leaves whole products out: for each product, the
@@ -13,8 +13,6 @@ both K) is judged otherwise than by it. The second takes the time of cascade and
 image by image in turns. Times of the curve count the full detector as 1.
 """
 
-import argparse
-import itertools
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -23,26 +21,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import Remembering, arguments, products, read_json, supports, write_json
 from numpy.typing import NDArray
-from ranking import Remembering, supports
 
 from hyperfsad import CascadeDetector, HyperFSAD
 from hyperfsad.detector.cascade import EIGHT_BITS_LIMITS, PrescreenLimits
 from hyperfsad.detector.protocols import Predictor
-from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import load_encoder, use_threads
 from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.drawing.canvas import new_figure
-from hyperfsad.lab.run import Suite
 from hyperfsad.quality.metrics import image_metrics
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 SHOTS, DRAW = (1, 4), "0"
 FULL = "full"
-LOOKS = ("int8",)
-COSTS = {"int8": {1: 0.46, 4: 0.52}}
-"""Of a fast look over a full one, where no times were taken."""
+FAST = "int8"
+COSTS = {1: 0.46, 4: 0.52}
+"""Of the fast detector over the full one, by K."""
 RATES = (0.0, 0.0025, 0.005, 0.01, 0.02, 0.04)
 
 
@@ -73,19 +69,18 @@ def measure(category: Category, file: Path) -> None:
     """What the full detector and each fast one say of the test images, with their thresholds."""
     found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"said": {}}
     encoder: Remembering | None = None
-    for look, shots in itertools.product(LOOKS, SHOTS):
-        said = found["said"]
-        if str(shots) in said.setdefault(look, {}):
+    said = found["said"]
+    for shots in SHOTS:
+        if str(shots) in said.setdefault(FAST, {}):
             continue
         cascade = CascadeDetector(device="cpu")
         encoder = encoder or Remembering(load_encoder(cascade.full_.encoding_, "cpu"))
         cascade.full_.use_encoder(encoder)
         cascade.fit(supports(category)[DRAW, shots])
-        for way, detector in ((FULL, cascade.full_), (look, cascade.fast_)):
+        for way, detector in ((FULL, cascade.full_), (FAST, cascade.fast_)):
             said.setdefault(way, {})[str(shots)] = _said(detector, category)
     found |= {"product": category.name, "anomalous": [one.anomalous for one in category.test]}
-    with atomic_path(file) as temporary:
-        temporary.write_text(json.dumps(found), encoding="utf-8")
+    write_json(file, found)
     print(category.name, flush=True)
 
 
@@ -99,7 +94,7 @@ def _said(detector: HyperFSAD, category: Category) -> dict[str, Any]:
     }
 
 
-def clock(category: Category, file: Path, count: str, look: str) -> None:
+def clock(category: Category, file: Path, count: str) -> None:
     """Seconds of the cascade, of its fast look alone and of the full detector, in turns."""
     rows = []
     for shots in SHOTS:
@@ -122,22 +117,19 @@ def clock(category: Category, file: Path, count: str, look: str) -> None:
                 taken[name].append(time.perf_counter() - start)
                 asked += number > 0 and result.judged_by == FULL
         rows.append({"shots": shots, "asked": asked, **{k: v[1:] for k, v in taken.items()}})
-    with atomic_path(file) as temporary:
-        temporary.write_text(json.dumps(rows), encoding="utf-8")
+    write_json(file, rows)
     print(category.name, flush=True)
 
 
-def read(out: Path, way: str, shots: int) -> list[Said]:
-    """What is there of a way, product by product."""
+def read(out: Path, shots: int) -> list[Said]:
+    """What was measured, product by product."""
     found = []
-    for file in sorted(out.glob("*.said.json")):
-        content = json.loads(file.read_text(encoding="utf-8"))
-        if {FULL, way} <= content["said"].keys():
-            (full, score), (fast, fast_score) = (
-                _strengths(content["said"][name][str(shots)]) for name in (FULL, way)
-            )
-            bad = np.array(content["anomalous"])
-            found.append(Said(content["product"], bad, full, fast, score, fast_score))
+    for content in read_json(out, "*.said.json"):
+        (full, score), (fast, fast_score) = (
+            _strengths(content["said"][name][str(shots)]) for name in (FULL, FAST)
+        )
+        bad = np.array(content["anomalous"])
+        found.append(Said(content["product"], bad, full, fast, score, fast_score))
     return found
 
 
@@ -161,7 +153,7 @@ def chosen(others: Sequence[Said], rate: float) -> PrescreenLimits:
     return best
 
 
-def curve(said: dict[int, list[Said]], costs: dict[int, float]) -> Iterator[tuple[Any, ...]]:
+def curve(said: dict[int, list[Said]]) -> Iterator[tuple[Any, ...]]:
     """Rate, number of good parts, agreement, share asked (all, good, bad) and time, each product
     left out in turn."""
     for rate in RATES:
@@ -179,7 +171,7 @@ def curve(said: dict[int, list[Said]], costs: dict[int, float]) -> Iterator[tupl
             share = float(every.mean())
             agreement = 1 - otherwise / len(every)
             asked = share, every[~bad].mean(), every[bad].mean()
-            yield rate, shots, agreement, *asked, costs[shots] + share
+            yield rate, shots, agreement, *asked, COSTS[shots] + share
 
 
 def auroc(scores: Numbers, bad: Flags) -> float:
@@ -247,23 +239,21 @@ def tables(out: Path, plot: Path | None) -> None:
     """Everything that docs/cascade.md shows."""
     figure = new_figure(6.4, 2.8, layout="constrained")
     panels = dict(zip(SHOTS, figure.subplots(1, 2, sharey=True), strict=True))
-    for look in LOOKS:
-        said = {shots: read(out, look, shots) for shots in SHOTS}
-        if len(said[SHOTS[0]]) < 2:
-            continue
-        print(f"\n{look}\n\n| allowed % | K | agree % | asked % (good, bad) | time |")
+    said = {shots: read(out, shots) for shots in SHOTS}
+    if len(said[SHOTS[0]]) > 1:
+        print("\n| allowed % | K | agree % | asked % (good, bad) | time |")
         print("| ---: | ---: | ---: | ---: | ---: |")
         points: dict[int, list[tuple[float, float]]] = {shots: [] for shots in SHOTS}
-        for rate, shots, agreement, share, good, bad, taken in curve(said, COSTS[look]):
+        for rate, shots, agreement, share, good, bad, taken in curve(said):
             points[shots].append((taken, 100 * agreement))
             print(
                 f"| {100 * rate:g} | {shots} | {100 * agreement:.1f} | {100 * share:.0f}"
                 f" ({100 * good:.0f}, {100 * bad:.0f}) | {taken:.2f} |"
             )
+        limits = EIGHT_BITS_LIMITS
         for shots, axes in panels.items():
-            axes.plot(*zip(*points[shots], strict=True), "o-", markersize=3, label=look)
-            limits = EIGHT_BITS_LIMITS
-            print(f"\n{look}, K = {shots}, limits {limits.low:g} and {limits.high:g}\n")
+            axes.plot(*zip(*points[shots], strict=True), "o-", markersize=3, label=FAST)
+            print(f"\nK = {shots}, limits {limits.low:g} and {limits.high:g}\n")
             print("\n".join(table(said[shots], limits)))
     for shots, axes in panels.items():
         axes.axhline(99.5, color="#999999", linestyle=":")
@@ -279,23 +269,16 @@ def tables(out: Path, plot: Path | None) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--suite")
-    parser.add_argument("-o", "--output", required=True)
-    parser.add_argument("--products", default="")
-    parser.add_argument("--threads", type=int)
+    parser = arguments(__doc__, "cascade")
     parser.add_argument("--times", metavar="IMAGES", help="of each product; all: every one")
-    parser.add_argument("--look", default="int8", choices=tuple(LOOKS), help="whose times")
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     use_threads(options.threads)
     out = Path(options.output)
     out.mkdir(parents=True, exist_ok=True)
-    for category in Suite.read(Path(options.suite), ()).load() if options.suite else []:
-        if options.products and category.name not in options.products.split(","):
-            continue
+    for category in products(options):
         if options.times:
-            clock(category, out / f"{category.name}.times.json", options.times, options.look)
+            clock(category, out / f"{category.name}.times.json", options.times)
         else:
             measure(category, out / f"{category.name}.said.json")
     tables(out, options.plot)

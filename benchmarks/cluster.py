@@ -1,22 +1,17 @@
 """What work on a local Ray costs and survives.
 
-    python benchmarks/cluster.py speed [--images 24] [--rounds 3]    # against plain processes
-    python benchmarks/cluster.py together [--images 24]              # both at the same time
+    python benchmarks/cluster.py together [--images 24]              # against plain processes
     python benchmarks/cluster.py costs [--images 24]                 # CPU seconds and bytes
     python benchmarks/cluster.py kill [--images 400]                 # a worker, then the driver
     python benchmarks/cluster.py memory [--images 20000]             # of driver and workers
 
-`speed` inspects drawn plates with the default encoder, with one process of the plain detector, two
-of them side by side, one worker on Ray and two, all with one thread each, in turns the one or the
-other first. What is loaded once does not count: a process begins when it has judged one image, Ray
-when each worker has finished a part. Where others use the machine, `together` says more: two
-processes and two workers at the same time, in one window of time, with the CPU time that each way
-took for an image, on Ray with all of Ray's own processes. `kill` and `memory` take small random
-pictures and a small random encoder; nothing is judged by it, but everything is moved about.
+`together` inspects drawn plates with the default encoder: two processes of the plain detector and
+two workers on Ray at the same time, one thread each, with the CPU time that each took for an image,
+on Ray with all of Ray's own processes. `kill` and `memory` use small random pictures and a small
+random encoder: they test what is moved about, not the scores.
 """
 
 import argparse
-import itertools
 import json
 import os
 import signal
@@ -25,67 +20,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
-
-PLAIN = """
-import json, sys, time
-from hyperfsad.detector.products import load_detector
-from hyperfsad.encoders.encoder import use_threads
-use_threads(1)
-detector = load_detector(sys.argv[1])
-detector.predict(sys.argv[2])
-print("ready", flush=True)
-sys.stdin.readline()
-start = time.perf_counter()
-for _ in detector.predict(sys.argv[2:]):
-    pass
-print(json.dumps(time.perf_counter() - start), flush=True)
-"""
-
-
-def plain_rate(detector: Path, images: Sequence[Path], processes: int) -> float:
-    """Images a second of several processes side by side, each with its share of the images."""
-    command = [sys.executable, "-W", "ignore", "-c", PLAIN, str(detector)]
-    shares = [images[number::processes] for number in range(processes)]
-    running = [
-        subprocess.Popen(
-            [*command, *map(str, share)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for share in shares
-    ]
-    for each in running:
-        assert each.stdout is not None
-        assert each.stdout.readline() == "ready\n"
-    for each in running:
-        assert each.stdin is not None
-        each.stdin.write("\n")
-        each.stdin.flush()
-    seconds = [float(each.communicate()[0]) for each in running]
-    return len(images) / max(seconds)
-
-
-def ray_rate(detector: Path, images: Path, out: Path, workers: int, part: int) -> float:
-    """Images a second of several workers, from the moment when each has finished a part."""
-    from hyperfsad.cluster.run import detect_on_ray
-    from hyperfsad.cluster.session import Cluster
-    from hyperfsad.cluster.worker import InspectionJob
-
-    times: list[tuple[float, int]] = []
-    job = InspectionJob(str(out), str(detector), files={}, heatmaps=False)
-    detect_on_ray(
-        [str(images)],
-        job,
-        Cluster(address="local", workers=workers, threads=1),
-        part_size=part,
-        advance=lambda count: times.append((time.perf_counter(), count)),
-    )
-    start, rest = times[workers - 1][0], times[workers:]
-    return sum(count for _, count in rest) / (rest[-1][0] - start)
 
 
 def plates(asked: argparse.Namespace, folder: Path) -> tuple[Path, Path]:
@@ -130,32 +69,6 @@ def costs(asked: argparse.Namespace, folder: Path) -> None:
     start = time.process_time()
     assert sum(1 for _ in ImageLister([str(many)], "/nowhere")) == 5000
     print(f"names listed in a CPU second: {5000 / (time.process_time() - start):.0f}")
-
-
-def speed(asked: argparse.Namespace, folder: Path) -> None:
-    detector, photos = plates(asked, folder)
-    images = sorted(photos.iterdir())
-    numbers = itertools.count()
-    ways: dict[str, Callable[[], float]] = {
-        "1 process": lambda: plain_rate(detector, images, 1),
-        "2 processes": lambda: plain_rate(detector, images, 2),
-        "1 worker": lambda: ray_rate(detector, photos, folder / f"{next(numbers)}", 1, 1),
-        "2 workers": lambda: ray_rate(detector, photos, folder / f"{next(numbers)}", 2, 1),
-    }
-    rates: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(asked.rounds):
-        for name in list(ways)[:: 1 if turn % 2 else -1]:
-            rates[name].append(ways[name]())
-            print(f"round {turn + 1}, {name}: {rates[name][-1]:.3f} images a second", flush=True)
-    median = {name: statistics.median(found) for name, found in rates.items()}
-    plain = median["2 processes"] / median["1 process"]
-    ray = median["2 workers"] / median["1 worker"]
-    print(f"two over one: processes {plain:.2f}, workers {ray:.2f}, ratio {ray / plain:.2f}")
-    both = [w / p for w, p in zip(rates["2 workers"], rates["2 processes"], strict=True)]
-    print(
-        f"2 workers over 2 processes, round by round: {', '.join(f'{r:.2f}' for r in both)};"
-        f" median {statistics.median(both):.2f}"
-    )
 
 
 ENDLESS = """
@@ -355,11 +268,10 @@ def memory(asked: argparse.Namespace, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    for work, images in ((speed, 24), (together, 24), (costs, 24), (kill, 400), (memory, 20_000)):
+    for work, images in ((together, 24), (costs, 24), (kill, 400), (memory, 20_000)):
         command = commands.add_parser(work.__name__)
         command.set_defaults(work=work)
         command.add_argument("--images", type=int, default=images)
-        command.add_argument("--rounds", type=int, default=3)
         command.add_argument("--shots", type=int, default=1, help="normal images in the memory")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,6 @@ stopped goes on where it was.
 
 import argparse
 import itertools
-import json
 import statistics
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import Journal, Row, arguments, products
 
 from hyperfsad import HyperFSAD
 from hyperfsad.encoders.encoder import Tokens, use_threads
@@ -36,33 +36,10 @@ from hyperfsad.export.exported import ExportedDetector
 from hyperfsad.export.writing import export
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.datasets import Category
-from hyperfsad.lab.run import Suite
 from hyperfsad.lab.tokens import TokenCache
 
 EXPORTED = ("onnx", "openvino")
 FORMS = ("detector, torch", "detector, openvino", *EXPORTED)
-Row = dict[str, Any]
-"""What one form said of one image, and how far it is from the first form."""
-
-
-class Journal:
-    """The rows so far; in a file, if there is one."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self.rows: list[Row] = []
-        if path is not None and path.exists():
-            lines = path.read_text(encoding="utf-8").splitlines()
-            self.rows = [json.loads(line) for line in lines if line.endswith("}")]
-
-    def add(self, rows: list[Row]) -> None:
-        self.rows += rows
-        if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(row) + "\n" for row in rows)
-
-    def of(self, **fields: Any) -> list[Row]:
-        return [row for row in self.rows if all(row[key] == fields[key] for key in fields)]
 
 
 def size_of(path: Path) -> int:
@@ -99,7 +76,7 @@ def compare(
     journal: Journal,
 ) -> None:
     which = {"recipe": fresh.settings.recipe, "shots": shots, "product": category.name}
-    done = {row["image"] for row in journal.of(**which)}
+    done = {row["image"] for row in journal.rows if which.items() <= row.items()}
     images = asked(category, options.images)
     images = [image for image in images if category.name_of(image) not in done]
     if not images:
@@ -163,20 +140,14 @@ def table(journal: Journal) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--suite", required=True)
+    parser = arguments(__doc__)
     parser.add_argument("--images", default="3", help="of each product; all: every one")
     parser.add_argument("--shots", default="1,4")
     parser.add_argument("--recipes", default="default,paper-offline")
-    parser.add_argument("--products", help="names, separated by commas (default: all)")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--exported", action="store_true", help="differences of exports alone")
-    parser.add_argument("--journal", type=Path, help="a file to go on from")
     options = parser.parse_args()
     use_threads(options.threads)
-    categories = Suite.read(Path(options.suite), ()).load()
-    if options.products:
-        categories = [one for one in categories if one.name in options.products.split(",")]
     journal = Journal(options.journal)
     known: dict[str, dict[str, TokenCache]] = {}
     for recipe in options.recipes.split(","):
@@ -184,7 +155,7 @@ def main() -> None:
         engines = ("torch",) if options.exported else ("torch", "openvino")
         caches = {name: TokenCache(settings, device="cpu", engine=name) for name in engines}
         known[recipe] = caches
-    for category in categories:
+    for category in products(options):
         for recipe, shots in itertools.product(known, map(int, options.shots.split(","))):
             fresh = HyperFSAD(recipe=recipe, device="cpu", engine="torch")
             compare(category, fresh, known[recipe], options, shots, journal)

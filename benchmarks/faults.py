@@ -1,7 +1,7 @@
 """Faults from outside, thousands of them: what happens to results, detectors and commands.
 
     python -m benchmarks.faults            # about half an hour on two cores
-    python -m benchmarks.faults --cut      # a minute: the part that `make test` runs
+    python -m benchmarks.faults --quick    # a minute: the part that `make test` runs
 
 Damaged pictures, damaged detector files, processes that are killed, full disks, and two processes
 at one place. All come from a seed. The encoder is a small random one in the real format: what is
@@ -34,7 +34,7 @@ ROWS: dict[str, tuple[Callable[[Stage, int, int], Tally], int, int]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cut", action="store_true", help="the small part for `make test`")
+    parser.add_argument("--quick", action="store_true", help="the small part for `make test`")
     parser.add_argument("--only", metavar="ROW", choices=ROWS, action="append", help="some rows")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -45,7 +45,7 @@ def main() -> int:
         for name in options.only or ROWS:
             campaign, most, few = ROWS[name]
             began = time.monotonic()
-            tallies.append(campaign(stage, few if options.cut else most, options.seed))
+            tallies.append(campaign(stage, few if options.quick else most, options.seed))
             print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     for tally in tallies:
         for example in tally.examples:

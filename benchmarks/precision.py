@@ -14,7 +14,6 @@ was. `--print` only reads journals.
 import argparse
 import hashlib
 import itertools
-import json
 import statistics
 import sys
 import time
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import Journal, Row, arguments, products
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
@@ -41,11 +41,9 @@ from hyperfsad.encoders.openvino import load_engine
 from hyperfsad.encoders.runtime import INT8, engine_in, precision_of
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.datasets import Category
-from hyperfsad.lab.run import Suite
 from hyperfsad.quality.test_set import TestImage
 
 CPU = torch.device("cpu")
-Row = dict[str, Any]
 
 
 class Remembering:
@@ -221,41 +219,26 @@ def auroc(rows: list[Row]) -> float:
     )
 
 
-def read(paths: list[Path]) -> list[Row]:
-    lines = [line for path in paths if path.exists() for line in path.read_text().splitlines()]
-    return [json.loads(line) for line in lines if line.endswith("}")]
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--suite")
+    parser = arguments(__doc__)
     parser.add_argument("--images", default="16", help="of each product; all: every one")
     parser.add_argument("--shots", default="1,4")
     parser.add_argument("--recipe", default="default")
-    parser.add_argument("--products", help="names, separated by commas (default: all)")
     parser.add_argument(
         "--engines", default=",".join(engine_in(one) for one in ("f32", "bf16", INT8))
     )
-    parser.add_argument("--journal", type=Path, help="a file to go on from")
     parser.add_argument("--print", type=Path, nargs="*", help="journals to make the table of")
     options = parser.parse_args()
     if options.print:
-        print(table(read(options.print)))
+        print(table(Journal(*options.print).rows))
         return
     use_threads(1)
-    categories = Suite.read(Path(options.suite), ()).load()
-    if options.products:
-        categories = [one for one in categories if one.name in options.products.split(",")]
-    rows = read([options.journal]) if options.journal else []
-    done = {(row["product"], row["shots"], row["image"]) for row in rows}
-    for category in categories:
-        found = compare(category, options, done)
-        rows += found
-        if options.journal:
-            with options.journal.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(row) + "\n" for row in found)
+    journal = Journal(options.journal)
+    done = {(row["product"], row["shots"], row["image"]) for row in journal.rows}
+    for category in products(options):
+        journal.add(compare(category, options, done))
         print(category.name, file=sys.stderr)
-    print(table(rows))
+    print(table(journal.rows))
 
 
 if __name__ == "__main__":

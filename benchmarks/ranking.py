@@ -12,10 +12,7 @@ products out: the pooling and the weight of missing pieces are chosen on eight, 
 ninth.
 """
 
-import argparse
-import hashlib
 import itertools
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,51 +20,36 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import (
+    SHOTS,
+    Remembering,
+    arguments,
+    products,
+    read_json,
+    supports,
+    write_json,
+)
 from numpy.typing import NDArray
 
 from hyperfsad import HyperFSAD
 from hyperfsad.detector.settings import find_recipe
-from hyperfsad.disk.files import atomic_path
-from hyperfsad.encoders.encoder import Encoder, Tokens, load_encoder, use_threads
+from hyperfsad.encoders.encoder import Encoder, load_encoder, use_threads
 from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.peers import SAME_TOKENS as PEERS
 from hyperfsad.lab.peers import make_peer
 from hyperfsad.lab.peers.peer import FewShotDetector, Peer
-from hyperfsad.lab.run import Suite
 from hyperfsad.method.missing import missing_weight
 from hyperfsad.method.scoring import Pooling
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
 from hyperfsad.quality.test_set import load_mask
 
-SHOTS, RUNS, SIZE = (1, 2, 4), 5, 256
+SIZE = 256
 OURS, ANOMALYDINO = "default", "AnomalyDINO (authors' settings)"
 METRICS = ("I-AUROC", "P-AUROC", "PRO", "P-AP")
 POOLINGS = ("max", "top-0.2%", "top-0.5%", "top-1%", "top-2%")
 WEIGHTS = (0.0, 0.1, 0.15, 0.2, 0.3)
 SAME_TOKENS = " on the same tokens"
 ONE_DRAW = tuple(peer + SAME_TOKENS for peer in PEERS if peer != "nearest")
-
-
-class Remembering(Encoder):
-    """An encoder that encodes no picture twice; perhaps some of another's layers alone."""
-
-    def __init__(self, encoder: Encoder, picked: Sequence[int] | None = None) -> None:
-        super().__init__(encoder.settings, encoder._engine, encoder.device)
-        self._encoder, self._picked = encoder, picked
-        self.known: dict[bytes, Tokens] = {}
-
-    def encode_prepared(self, images: Sequence[NDArray[np.float32]]) -> Tokens:
-        found = []
-        for image in images:
-            key = hashlib.sha256(image.tobytes()).digest()
-            if key not in self.known:
-                self.known[key] = self._encoder.encode_prepared([image])
-            found.append(self.known[key])
-        tokens = Tokens.joined(found)
-        if self._picked is None:
-            return tokens
-        picked = list(self._picked)
-        return Tokens(tokens.patches[:, picked], tokens.cls[:, picked])
 
 
 class Poolings(Pooling):
@@ -84,21 +66,6 @@ class Poolings(Pooling):
         noted: list[list[float]] = self.__dict__["noted"]
         noted.append([float(Pooling.parse(name)(anomaly_map)) for name in POOLINGS])
         return super().__call__(anomaly_map, patches)
-
-
-def supports(category: Category) -> dict[tuple[str, int], list[str]]:
-    """The good parts of each draw and K: those of the benchmark, and the first files."""
-
-    def rank(run: int) -> Callable[[str], str]:
-        def key(path: str) -> str:
-            text = f"0/{run}/{category.dataset}/{category.name}/{Path(path).name}"
-            return hashlib.sha256(text.encode()).hexdigest()
-
-        return key
-
-    draws = {str(run): sorted(category.normal, key=rank(run)) for run in range(RUNS)}
-    draws["first"] = sorted(category.normal)
-    return {(draw, shots): draws[draw][:shots] for draw in draws for shots in SHOTS}
 
 
 def methods() -> dict[str, Callable[[], FewShotDetector]]:
@@ -143,8 +110,7 @@ def measure(category: Category, out: Path, chosen: Sequence[str]) -> None:
                 record["metrics"] |= pixel_metrics(shown, masks)
             records.append(record)
         found = {"product": category.name, "anomalous": anomalous, "records": records}
-        with atomic_path(file) as temporary:
-            temporary.write_text(json.dumps(found), encoding="utf-8")
+        write_json(file, found)
         print(f"{category.name}: {name}", flush=True)
 
 
@@ -181,11 +147,11 @@ def scored(
     }
 
 
-def tables(products: dict[str, Any]) -> None:
-    """Prints means over the draws, and over the products."""
+def tables(measured: dict[str, Any]) -> None:
+    """Prints means over the draws, and over the measured."""
     records = [
         {**record, "product": name}
-        for name, found in products.items()
+        for name, found in measured.items()
         for record in found["records"]
     ]
     names = list(dict.fromkeys(record["method"] for record in records))
@@ -193,7 +159,7 @@ def tables(products: dict[str, Any]) -> None:
         print(f"\n{metric}, K = {' / '.join(map(str, SHOTS))}")
         for method in names:
             cells = {}
-            for product in products:
+            for product in measured:
                 found = [mean_of(records, method, product, shots, metric) for shots in SHOTS]
                 if None not in found:
                     cells[product] = [100 * float(value or 0) for value in found]
@@ -203,14 +169,14 @@ def tables(products: dict[str, Any]) -> None:
     print("\nI-AUROC without the branch of missing pieces")
     without = {
         product: [auroc(found, shots, 2, 0.0) for shots in SHOTS]
-        for product, found in products.items()
+        for product, found in measured.items()
     }
     print(
         f"{OURS:32} mean {shown(np.mean(list(without.values()), axis=0))}  "
         + "  ".join(f"{p} {shown(c)}" for p, c in without.items())
     )
-    if len(products) > 1:
-        leave_products_out(products)
+    if len(measured) > 1:
+        leave_products_out(measured)
 
 
 def mean_of(
@@ -236,12 +202,12 @@ def auroc(found: dict[str, Any], shots: int, pooling: int, weight: float) -> flo
     return 100 * float(np.mean(values))
 
 
-def leave_products_out(products: dict[str, Any]) -> None:
-    """Chooses on all products but one, measures on that one."""
+def leave_products_out(measured: dict[str, Any]) -> None:
+    """Chooses on all measured but one, measures on that one."""
     grid = list(itertools.product(range(len(POOLINGS)), WEIGHTS))
     figures = {
         product: {choice: [auroc(found, shots, *choice) for shots in SHOTS] for choice in grid}
-        for product, found in products.items()
+        for product, found in measured.items()
     }
 
     def best(names: Sequence[str]) -> tuple[int, float]:
@@ -249,33 +215,21 @@ def leave_products_out(products: dict[str, Any]) -> None:
             grid, key=lambda choice: float(np.mean([figures[name][choice] for name in names]))
         )
 
-    chosen = best(list(products))
+    chosen = best(list(measured))
     print(f"\nChosen on all: {POOLINGS[chosen[0]]}, weight {chosen[1]}")
     left = {}
-    for product in products:
-        choice = best([name for name in products if name != product])
+    for product in measured:
+        choice = best([name for name in measured if name != product])
         left[product] = figures[product][choice]
         summary = f"{POOLINGS[choice[0]]:9} weight {choice[1]}"
         print(f"without {product:14} {summary}: {shown(left[product])}")
     print(f"left out {shown(np.mean(list(left.values()), axis=0))}")
-    print(f"chosen on all {shown(np.mean([figures[name][chosen] for name in products], axis=0))}")
+    print(f"chosen on all {shown(np.mean([figures[name][chosen] for name in measured], axis=0))}")
 
 
 def shown(values: Sequence[float] | NDArray[Any]) -> str:
     """The figures of all K."""
     return " / ".join(f"{value:.1f}" for value in values)
-
-
-def arguments(description: str | None, output: str) -> argparse.ArgumentParser:
-    """The options of every benchmark that measures product by product."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--suite", help="JSON file of data sets, as for `hyperfsad lab benchmark`")
-    parser.add_argument("-o", "--output", default=output, help="folder for the figures")
-    parser.add_argument("--products", help="only these, separated by commas")
-    parser.add_argument("--threads", type=int, help="CPU cores to use")
-    return parser
 
 
 def main() -> None:
@@ -286,17 +240,14 @@ def main() -> None:
     use_threads(options.threads)
     out = Path(options.output)
     out.mkdir(parents=True, exist_ok=True)
-    categories = Suite.read(Path(options.suite), ()).load() if options.suite else []
-    for category in categories:
-        if not options.products or category.name in options.products.split(","):
-            measure(category, out, options.methods.split(",") if options.methods else ())
-    products: dict[str, Any] = {}
-    for file in sorted(out.glob("*.json")):
-        found = json.loads(file.read_text(encoding="utf-8"))
-        kept = products.setdefault(found["product"], {**found, "records": []})
+    for category in products(options):
+        measure(category, out, options.methods.split(",") if options.methods else ())
+    measured: dict[str, Any] = {}
+    for found in read_json(out):
+        kept = measured.setdefault(found["product"], {**found, "records": []})
         kept["records"] += found["records"]
-    if products:
-        tables(products)
+    if measured:
+        tables(measured)
 
 
 if __name__ == "__main__":

@@ -2,39 +2,44 @@
 
     python benchmarks/verdicts.py --suite suite.json -o out/ [--products screw,pill] [--threads 1]
     python benchmarks/verdicts.py -o out/                      # the tables of what is there
-    python benchmarks/verdicts.py --suite suite.json --odd     # one bad part among 24 good ones
+    python benchmarks/verdicts.py --suite suite.json --outlier # one bad part among 24 good ones
     python benchmarks/verdicts.py --suite suite.json --learnt  # one bad part among 4 or 8 learnt
     python benchmarks/verdicts.py --conformal [--splits 200]
 
 The first measures, on data sets with defects, false alarms on good test images, missed defects and
 the balanced accuracy, beside the best that any threshold on the same scores reaches: five drawn
 supports and the first K files, for K = 1, 2 and 4. The last table leaves whole products out: the
-constants of the rule are chosen on the others. `--odd` calibrates with 24 good parts, and with 23
-and a bad one. `--learnt` fits on the first 4 and 8 files, and on 3 or 7 of them and a bad part:
+constants of the rule are chosen on the others. `--outlier` calibrates with 24 good parts, and with
+23 and a bad one. `--learnt` fits on the first 4 and 8 files, and on 3 or 7 of them and a bad part:
 does `fit` name it? `--conformal` checks the split-conformal bound on good parts that the demo
 draws: each split divides the same scores into calibration images and fresh ones.
 """
 
 import argparse
 import itertools
-import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import (
+    SHOTS,
+    Remembering,
+    arguments,
+    products,
+    read_json,
+    supports,
+    write_json,
+)
 from numpy.typing import NDArray
-from ranking import SHOTS, Remembering, arguments, supports
 
 from hyperfsad import HyperFSAD
 from hyperfsad.decisions import thresholds
 from hyperfsad.decisions.odd import odd_learnt, odd_parts
 from hyperfsad.decisions.thresholds import LeaveOneOut, conformal_threshold, from_support
 from hyperfsad.demo.drawing import PRODUCTS, draw
-from hyperfsad.disk.files import atomic_path
 from hyperfsad.encoders.encoder import load_encoder, use_threads
 from hyperfsad.lab.datasets import Category
-from hyperfsad.lab.run import Suite
 
 Scores = NDArray[np.float64]
 Row = tuple[float, float, float, float]
@@ -76,9 +81,7 @@ def measure(category: Category, file: Path, recipe: str) -> None:
             }
         )
     anomalous = [image.anomalous for image in category.test]
-    with atomic_path(file) as temporary:
-        content = {"product": category.name, "anomalous": anomalous, "records": records}
-        temporary.write_text(json.dumps(content), encoding="utf-8")
+    write_json(file, {"product": category.name, "anomalous": anomalous, "records": records})
     print(category.name, flush=True)
 
 
@@ -127,36 +130,36 @@ def as_with(lone: float, margin: float, alone: float) -> Callable[[Record], Thre
     return rule
 
 
-def tables(products: dict[str, Record]) -> None:
+def tables(measured: dict[str, Record]) -> None:
     """Prints a row for each number of shots, and what leaving products out costs."""
     print("Balanced accuracy / false alarms / missed defects (best balanced accuracy)")
     for shots in SHOTS:
-        every = {name: rows(found, shots, as_set) for name, found in products.items()}
+        every = {name: rows(found, shots, as_set) for name, found in measured.items()}
         mean = np.mean(list(every.values()), axis=0)
-        first = np.mean([rows(found, shots, as_set, True) for found in products.values()], axis=0)
+        first = np.mean([rows(found, shots, as_set, True) for found in measured.values()], axis=0)
         print(f"K = {shots}: mean {shown(mean)}; the first {shots}: {shown(first)}")
         print("   " + "  ".join(f"{name} {shown(row)}" for name, row in every.items()))
-    if len(products) > 1:
-        leave_products_out(products)
+    if len(measured) > 1:
+        leave_products_out(measured)
 
 
-def leave_products_out(products: dict[str, Record]) -> None:
+def leave_products_out(measured: dict[str, Record]) -> None:
     """Chooses the constants on all products but one, measures on that one."""
     grid = list(itertools.product(LONE, MARGIN, ALONE))
     figures = {
         name: {choice: [rows(found, shots, as_with(*choice)) for shots in SHOTS] for choice in grid}
-        for name, found in products.items()
+        for name, found in measured.items()
     }
 
     def worth(choice: tuple[float, ...], names: Iterable[str]) -> float:
         means = np.mean([figures[name][choice] for name in names], axis=0)  # type: ignore[index]
         return float((means[:, 0] - np.maximum(means[:, 1] - MOST_FALSE_ALARMS, 0) / 2).sum())
 
-    chosen = max(grid, key=lambda choice: worth(choice, products))
+    chosen = max(grid, key=lambda choice: worth(choice, measured))
     print(f"Chosen on all (one good part, margin, power): {chosen}")
     left = []
-    for product in products:
-        names = [name for name in products if name != product]
+    for product in measured:
+        names = [name for name in measured if name != product]
         choice = max(grid, key=lambda choice: worth(choice, names))
         left.append(figures[product][choice])
         print(f"without {product:14} {choice}: {shown_all(left[-1])}")
@@ -204,7 +207,7 @@ def reached(detector: HyperFSAD, paths: Sequence[str]) -> Scores:
     return np.array([detector.predict(path).strength for path in paths], dtype=np.float64)
 
 
-def with_an_odd_part(categories: Iterable[Category], recipe: str) -> None:
+def with_an_outlier(categories: Iterable[Category], recipe: str) -> None:
     """Defects found after calibration with 24 good parts, when one of them is a bad part.
 
     Each bad test image takes the place of the last good part in turn; the others are to be found.
@@ -264,7 +267,7 @@ def main() -> None:
     parser = arguments(__doc__, "verdicts")
     parser.add_argument("--recipe", default="default", help="the recipe (default: default)")
     parser.add_argument("--conformal", action="store_true", help="check the conformal bound")
-    parser.add_argument("--odd", action="store_true", help="one bad part among the good ones")
+    parser.add_argument("--outlier", action="store_true", help="one bad part among the good ones")
     parser.add_argument("--learnt", action="store_true", help="one bad part among those learnt")
     parser.add_argument("--calibration", type=int, default=40)
     parser.add_argument("--fresh", type=int, default=60)
@@ -275,22 +278,20 @@ def main() -> None:
     if options.conformal:
         conformal(options)
         return
-    if options.odd:
-        with_an_odd_part(Suite.read(Path(options.suite), ()).load(), options.recipe)
+    if options.outlier:
+        with_an_outlier(products(options), options.recipe)
         return
     if options.learnt:
-        with_a_bad_part_learnt(Suite.read(Path(options.suite), ()).load(), options.recipe)
+        with_a_bad_part_learnt(products(options), options.recipe)
         return
     out = Path(options.output)
     out.mkdir(parents=True, exist_ok=True)
-    for category in Suite.read(Path(options.suite), ()).load() if options.suite else []:
+    for category in products(options):
         file = out / f"{category.name}.json"
-        asked = not options.products or category.name in options.products.split(",")
-        if asked and not file.exists():
+        if not file.exists():
             measure(category, file, options.recipe)
-    found = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(out.glob("*.json"))]
-    if found:
-        tables({one["product"]: one for one in found})
+    if found := {one["product"]: one for one in read_json(out)}:
+        tables(found)
 
 
 if __name__ == "__main__":
