@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ...encoders.encoder import ImageTokens
 from ...method.lookups import LOOKUPS, in_chunks
@@ -62,17 +61,9 @@ class LayerwiseMatcher:
 
     def reach(self, image: ImageTokens) -> Array:
         """ε of Theorem 1 in every layer: the farthest normal patch that any patch draws on."""
-        farthest = [
-            math.sqrt(max(0.0, 2 - 2 * least_active(query, memory, self.lookup)))
-            for query, memory in zip(image.patches, self.bank.patches, strict=True)
-        ]
+        farthest = []
+        for query, memory in zip(image.patches, self.bank.patches, strict=True):
+            similar = (part @ memory.T for part in in_chunks(query, memory))
+            least = min(float(z[LOOKUPS[self.lookup](z) > 0].min()) for z in similar)
+            farthest.append(math.sqrt(max(0.0, 2 - 2 * least)))
         return np.array(farthest)
-
-
-def least_active(queries: Tensor, memory: Tensor, lookup: str) -> float:
-    """The smallest similarity of any query to a row that it gives weight to."""
-    least = math.inf
-    for part in in_chunks(queries, memory):
-        z = part @ memory.T
-        least = min(least, float(z[LOOKUPS[lookup](z) > 0].min()))
-    return least
