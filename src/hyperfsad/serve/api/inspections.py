@@ -175,10 +175,12 @@ async def _events(station: Station, product: str | None, cursor: str) -> AsyncIt
     """Nothing waits in memory, so a slow reader costs nothing, and one that was away reads on."""
     end, sent = time.monotonic() + MAX_STREAM, time.monotonic()
     patience = HEARTBEAT if station.store.database.is_embedded else SHARED_DELAY
-    # an event of its own, so that a reader knows where to go on before the first verdict
-    yield f"retry: 1000\nevent: start\nid: {cursor}\ndata: {{}}\n\n"
+    if station.readers >= MAX_READERS:  # several came at once; who asks again is refused
+        return
     station.readers += 1
     try:
+        # an event of its own, so that a reader knows where to go on before the first verdict
+        yield f"retry: 1000\nevent: start\nid: {cursor}\ndata: {{}}\n\n"
         while not station.ending.is_set() and time.monotonic() < end:
             count, began = station.inspections.count, time.monotonic()
             found = await run_in_threadpool(_read, station, product, cursor)
