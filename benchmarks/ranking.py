@@ -148,7 +148,7 @@ def scored(
 
 
 def tables(measured: dict[str, Any]) -> None:
-    """Prints means over the draws, and over the measured."""
+    """Prints means over the draws, and over the products."""
     records = [
         {**record, "product": name}
         for name, found in measured.items()
@@ -203,7 +203,7 @@ def auroc(found: dict[str, Any], shots: int, pooling: int, weight: float) -> flo
 
 
 def leave_products_out(measured: dict[str, Any]) -> None:
-    """Chooses on all measured but one, measures on that one."""
+    """Chooses on all products but one, measures on that one."""
     grid = list(itertools.product(range(len(POOLINGS)), WEIGHTS))
     figures = {
         product: {choice: [auroc(found, shots, *choice) for shots in SHOTS] for choice in grid}

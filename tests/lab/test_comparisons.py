@@ -112,18 +112,6 @@ def test_an_import_without_runs_is_compared_with_every_run() -> None:
     assert found.second == "x (imported)"
 
 
-@pytest.mark.parametrize(("categories", "few"), [(5, True), (6, False)])
-def test_too_few_categories_are_told(categories: int, few: bool) -> None:
-    both = [
-        *records("a", lambda c, r: 0.9, categories),
-        *records("b", lambda c, r: 0.8, categories),
-    ]
-    found = find_differences(both, ["I-AUROC"])
-    table = differences_table(found)
-    assert any("one pair needs 6 categories" in note for note in table.notes) == few
-    assert found[0].significant != few
-
-
 def test_many_pairs_need_more_categories() -> None:
     levels = {name: 0.9 - 0.01 * place for place, name in enumerate("abcd")}
     all_ = [r for n, v in levels.items() for r in records(n, lambda c, _, v=v: v, 6)]  # type: ignore[misc]

@@ -12,7 +12,6 @@ import torch
 from PIL import Image
 
 from hyperfsad.cli import main
-from hyperfsad.detector.settings import find_recipe
 from hyperfsad.errors import UsageError
 from hyperfsad.lab.comparisons import build_tables
 from hyperfsad.lab.drawing import figures
@@ -22,9 +21,8 @@ from hyperfsad.lab.peers import SAME_TOKENS, FastReconAuthors, SubspaceADAuthors
 from hyperfsad.lab.peers.peer import Peer
 from hyperfsad.lab.presets import PRESETS
 from hyperfsad.lab.records import Record
-from hyperfsad.lab.run import Request, Source, Suite, run_benchmark
+from hyperfsad.lab.run import Suite
 from hyperfsad.lab.timing import RunTimes, Timing
-from hyperfsad.lab.tokens import TokenCaches
 from hyperfsad.quality.metrics import image_metrics, pixel_metrics, upsampled
 from hyperfsad.wording import COMMAND_LINE, worded
 from tests.codes import raises
@@ -265,13 +263,6 @@ def test_a_method_without_masks_has_no_place_in_figure_1() -> None:
     assert point.milliseconds == 6
 
 
-def test_the_same_command_gives_the_same_bytes(root: Path, tiny: str, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        assert benchmark(root, tiny, tmp_path / name) == 0
-    for path in (tmp_path / "a").glob("*.*"):
-        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
-
-
 def test_a_run_goes_on_from_what_is_there_and_writes_the_same_bytes(
     root: Path, tiny: str, tmp_path: Path
 ) -> None:
@@ -390,19 +381,6 @@ def test_a_subset_is_marked_wherever_it_is_shown(root: Path, tiny: str, tmp_path
     assert "mvtec bottle: subset: 4 of 83 images." in by_category
 
 
-def test_runs_may_share_their_encoders(root: Path, tiny: str, tmp_path: Path) -> None:
-    caches = TokenCaches(device="cpu")
-    suite = Suite({"mvtec": Source("mvtec", str(root))}, (tiny,))
-    for preset in ("lookup", "pooling"):
-        run_benchmark(suite, preset, tmp_path / preset, Request(shots=(1,), runs=1), caches=caches)
-    settings = find_recipe("paper-offline").settings(tiny, None)
-    assert caches.of(settings) is caches.of(settings)
-    first, second = (
-        read_records(tmp_path / preset / "records.jsonl")[0] for preset in ("lookup", "pooling")
-    )
-    assert first.support == second.support
-
-
 def test_two_encoders_of_one_name_are_told_apart(root: Path, tiny: str, tmp_path: Path) -> None:
     other = tmp_path / "other" / "tiny"
     shutil.copytree(tiny, other)
@@ -416,23 +394,8 @@ def test_a_suite_names_several_data_sets(root: Path, tiny: str, tmp_path: Path) 
     sources = {"mvtec": "data", "mine": {"layout": "folder", "root": "data/nut"}}
     file.write_text(json.dumps({"datasets": sources, "encoders": [tiny]}))
     out = tmp_path / "out"
-    assert (
-        main(
-            [
-                "lab",
-                "benchmark",
-                "--suite",
-                str(file),
-                "--shots",
-                "1",
-                "--runs",
-                "1",
-                "-o",
-                str(out),
-            ]
-        )
-        == 0
-    )
+    command = ["lab", "benchmark", "--suite", str(file), "--shots", "1", "--runs", "1"]
+    assert main([*command, "-o", str(out)]) == 0
     found = {(record.dataset, record.category) for record in read_records(out / "records.jsonl")}
     assert found == {("mvtec", "bolt"), ("mvtec", "nut"), ("mine", "nut")}
 

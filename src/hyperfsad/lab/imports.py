@@ -143,7 +143,7 @@ def read_import(name: str, folder: Path, categories: Sequence[Category]) -> Impo
     ignored = 0
     for number, row in rows:
         at = {"file": file, "line": number}
-        setting = _number(row, "shots", at), _number(row, "run", at)
+        setting = _whole(row, "shots", at), _whole(row, "run", at)
         score = _score(row, at)
         places = _places(row["image"], images, at)
         ignored += not places
@@ -170,7 +170,7 @@ def read_import(name: str, folder: Path, categories: Sequence[Category]) -> Impo
     return Import(name, folder, categories, sha256, tuple(settings), lines, ignored)
 
 
-def _number(row: dict[str, str], name: str, at: dict[str, Any]) -> int | None:
+def _whole(row: dict[str, str], name: str, at: dict[str, Any]) -> int | None:
     text = (row.get(name) or "").strip()
     try:
         return int(text) if text else None

@@ -9,12 +9,11 @@ from statistics import median
 from typing import Any, TypeVar
 
 import torch
-from PIL import Image
 from torch import Tensor
 
 from ..demo.drawing import draw
 from ..detector.detector import HyperFSAD
-from ..encoders.encoder import Encoder, Tokens, prepare
+from ..encoders.encoder import Tokens, prepare
 from ..errors import UsageError
 from ..images.loading import NormalImage, load_image
 from ..method.memory import MemoryBank
@@ -141,7 +140,11 @@ def measure_speed(
         for count in sorted(set(shots)):
             progress(f"learning from {count} parts")
             seeds = range(INSPECTED_PARTS, INSPECTED_PARTS + count)
-            bank = _bank(encoder, [draw("plate", seed=seed).image for seed in seeds])
+            banks = []
+            for seed in seeds:
+                tokens = encoder.encode([load_image(draw("plate", seed=seed).image)])
+                banks.append(MemoryBank.of(tokens, [NormalImage(f"part {seed}", str(seed))]))
+            bank = MemoryBank.joined(banks)
             meter.reset()
             detector.remember(bank)
             detector.scale_  # noqa: B018 (made once, before the clock starts)
@@ -154,7 +157,7 @@ def measure_speed(
             encodes += laps["encode"]
             peak, textbook = meter.peak(), None  # before the textbook, whose memory is not ours
             if len(bank.patches[0]) <= TEXTBOOK_ROWS:
-                textbook = median(_laps(meter, partial(_textbook, bank), queries[:3]))
+                textbook = median(_laps(meter, partial(textbook_scores, bank), queries[:3]))
             stream, encode, match = (median(taken) for taken in laps.values())
             costs.append(
                 Cost(
@@ -183,6 +186,12 @@ def measure_speed(
         tuple(costs),
         meter.name,
     )
+
+
+def textbook_scores(bank: MemoryBank, tokens: Tokens) -> list[Tensor]:
+    """The distances of one image in every layer."""
+    pairs = zip(tokens.patches[0], bank.patches, strict=True)
+    return [textbook_distances(queries, memory) for queries, memory in pairs]
 
 
 def textbook_distances(queries: Tensor, memory: Tensor) -> Tensor:
@@ -221,23 +230,6 @@ def _peer_costs(
     return tuple(PeerCost(name, median(taken[name]), learn[name]) for name in methods)
 
 
-def _bank(encoder: Encoder, parts: Sequence[Image.Image]) -> MemoryBank:
-    """The memory of drawn parts, filled in place: joining would hold their tokens twice."""
-    bank = None
-    images = tuple(NormalImage(f"part {place}", str(place)) for place in range(len(parts)))
-    for place, part in enumerate(parts):
-        tokens = encoder.encode([load_image(part)])
-        if bank is None:
-            _, layers, patches, width = tokens.patches.shape
-            rows = (tokens.patches.new_empty(len(parts) * patches, width) for _ in range(layers))
-            bank = MemoryBank(tuple(rows), tokens.cls.new_empty(len(parts), layers, width), images)
-        for space, own in zip(bank.patches_of(place), tokens.patches[0], strict=True):
-            space.copy_(own)
-        bank.cls[place] = tokens.cls[0]
-    assert bank is not None
-    return bank
-
-
 def _stream(detector: HyperFSAD, paths: Sequence[str]) -> list[float]:
     """Milliseconds from result to result in a stream of files that has got going."""
     ends = [time.perf_counter() for _ in detector.predict([*paths[:WARM_UP], *paths])]
@@ -252,8 +244,3 @@ def _laps(meter: Meter, work: Callable[[_Item], object], items: Iterable[_Item])
         work(item)
         laps.append(1000 * meter.lap())
     return laps
-
-
-def _textbook(bank: MemoryBank, tokens: Tokens) -> None:
-    for queries, memory in zip(tokens.patches[0], bank.patches, strict=True):
-        textbook_distances(queries, memory)
