@@ -34,7 +34,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def small_disk(place: Path, size: int) -> Iterator[Path]:
-    """A file system of so many bytes."""
+    """A file system of this size."""
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(place)]
     if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:

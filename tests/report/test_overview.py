@@ -85,8 +85,8 @@ def test_each_product_shows_its_threshold_and_its_good_parts(page: Path) -> None
 
 @pytest.mark.parametrize("unknown", [True, False])
 def test_images_counted_twice_are_mentioned(unknown: bool) -> None:
-    told = " ".join(sentences([record(), record(unknown_product=unknown)]))
-    assert ("An image that fits no product gets the verdict of the nearest one" in told) == unknown
+    said = " ".join(sentences([record(), record(unknown_product=unknown)]))
+    assert ("An image that fits no product gets the verdict of the nearest one" in said) == unknown
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_images_counted_twice_are_mentioned(unknown: bool) -> None:
 def test_one_sentence_says_which_images_are_anomalous(
     records: list[dict[str, Any]], sentence: str
 ) -> None:
-    told = sentences([record(**fields) for fields in records])
-    assert told[0].startswith(f"An image is called anomalous {sentence} All maps")
-    assert sum("anomalous if" in other for other in told) == 1
+    said = sentences([record(**fields) for fields in records])
+    assert said[0].startswith(f"An image is called anomalous {sentence} All maps")
+    assert sum("anomalous if" in other for other in said) == 1
 
 
 @pytest.mark.parametrize(

@@ -257,9 +257,9 @@ def test_the_page_says_where_something_is_missing(
     page = opened(written_report(tmp_path / "out", [lacking]))
     page.locator(".card").click()
     assert page.locator("#regions li").inner_text().startswith("something is missing: 0.900 at ")
-    told = page.locator("#numbers dt").all_text_contents()
+    said = page.locator("#numbers dt").all_text_contents()
     numbers = page.locator("#numbers dd").all_text_contents()
-    assert dict(zip(told, numbers, strict=True)) == {
+    assert dict(zip(said, numbers, strict=True)) == {
         "score": "0.9000",
         "threshold": "0.5000",
         "map score": "0.4000",

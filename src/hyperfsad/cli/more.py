@@ -40,7 +40,7 @@ def explain(options: argparse.Namespace) -> int:
     detector = saved_detector(options)
     evidence = detector.explain(options.image, *(options.at or (None, None)))
     result = detector.predict(options.image)
-    evidence = result.judging(evidence)
+    evidence = result.with_verdict(evidence)
     if options.output:
         evidence.save(options.output, options.normal or ())
         say(f"Picture: {options.output}")

@@ -58,10 +58,10 @@ def severity(record: Record) -> float:
     return max(score / threshold, 1.0) if record["anomalous"] else score / threshold
 
 
-def run_notices(judged: int, anomalous: int, foreign: int) -> Iterator[Notice]:
+def run_notices(decided: int, anomalous: int, foreign: int) -> Iterator[Notice]:
     """Doubts about a run: every image is anomalous, or images look like another product."""
-    if judged == anomalous >= SUSPICIOUS_RUN:
-        yield Notice("all-anomalous", images=judged)
+    if decided == anomalous >= SUSPICIOUS_RUN:
+        yield Notice("all-anomalous", images=decided)
     if foreign:
         yield Notice("foreign-images", images=foreign)
 

@@ -26,7 +26,7 @@ BRANCH_FIELDS = {name: f"score_{name}" for name in BRANCHES}
 """What records call the scores of the branches."""
 
 FAST, FULL = "fast", "full"
-"""Which detector judged an image, where 8-bit pre-screening comes before the full one."""
+"""Which detector scored an image, where 8-bit pre-screening comes before the full one."""
 
 SAME = 1e-3
 """An image or a detector has changed when the map now differs by more than rounding explains."""
@@ -83,7 +83,7 @@ class AnomalyResult:
     """Which product the image shows, where the detector knows several."""
 
     judged_by: str | None = None
-    """Which detector judged it, `fast` or `full`; None where there is only one."""
+    """Which detector scored it, `fast` or `full`; None where there is only one."""
 
     @classmethod
     def failed(cls, image: str, error: str) -> "AnomalyResult":
@@ -118,13 +118,13 @@ class AnomalyResult:
 
         None without a threshold or a score; what is not finite is neither.
         """
-        if not self._judged:
+        if not self._decided:
             return None
         assert self.threshold is not None
         return self.score > self.threshold or (self.regions_decide and bool(self.regions))
 
     @property
-    def _judged(self) -> bool:
+    def _decided(self) -> bool:
         """Whether score and threshold are numbers: with anything else, all would be good."""
         known = self.threshold is not None and self.error is None
         return known and math.isfinite(self.score) and math.isfinite(self.threshold or 0.0)
@@ -135,7 +135,7 @@ class AnomalyResult:
 
         None without a threshold or a score. Both thresholds times f: the verdict is strength > f.
         """
-        if not self._judged:
+        if not self._decided:
             return None
         assert self.threshold is not None
         found = self.score / self.threshold if self.threshold > 0 else math.inf
@@ -150,7 +150,7 @@ class AnomalyResult:
         """The verdict in a few words, with the score and the threshold."""
         if self.error is not None:
             return f"failed: {self.error}"
-        if self.threshold is None or not self._judged:
+        if self.threshold is None or not self._decided:
             return f"score {self.score:.3f}"
         score, threshold = f"{self.score:.3f}", f"{self.threshold:.3f}"
         if not self.anomalous:
@@ -176,8 +176,8 @@ class AnomalyResult:
             words = f"{'anomalous' if self.anomalous else 'good'}: {own}"
         return f"{words} ({self.threshold_from})" if self.threshold_from else words
 
-    def judging(self, evidence: Evidence) -> Evidence:
-        """Evidence of the same image, with what was said of it as a whole."""
+    def with_verdict(self, evidence: Evidence) -> Evidence:
+        """Evidence of the same image, with the verdict on the whole image."""
         return replace(
             evidence,
             verdict=self.reading,
@@ -192,7 +192,7 @@ class AnomalyResult:
 
     @property
     def unknown_product(self) -> bool | None:
-        """Whether the image fits none of the products; the nearest has judged it all the same."""
+        """Whether the image fits none of the products; the nearest one scores it."""
         return None if self.route is None else self.route.unknown
 
     def plot(self) -> Image.Image:
@@ -222,7 +222,7 @@ class AnomalyResult:
         return (self.picture or self.loaded()).reduced(LARGEST_DRAWN).rgb()
 
     def loaded(self) -> LoadedImage:
-        """The image as it was judged; read again where it was not kept."""
+        """The image as it was scored; read again where it was not kept."""
         if self.error is not None:
             raise UsageError("result-without-picture", image=self.image, cause=self.error)
         if self.source is None:
@@ -237,20 +237,17 @@ class AnomalyResult:
         Without a place: at the map's peak. The image is encoded again, since results keep no
         tokens; that needs the image and the detector as they were.
         """
-        if self.error is not None:
-            raise UsageError("result-without-picture", image=self.image, cause=self.error)
-        if self.source is None:
-            raise UsageError("result-without-source", image=self.image)
+        picture = self.loaded()
         detector = self.detector() if self.detector is not None else None
         if detector is None:
             raise UsageError("detector-gone", image=self.image)
         if x is None and y is None:
             row, column = divmod(int(self.anomaly_map.argmax()), self.anomaly_map.shape[1])
             x, y = PatchGrid.of(self.anomaly_map, self.size).centre(row, column)
-        found = detector.explain(self.loaded(), x, y)
+        found = detector.explain(picture, x, y)
         if abs(found.shown - float(self.anomaly_map[found.row, found.column])) > SAME:
             raise UsageError("result-outdated", image=self.image)
-        return self.judging(found)
+        return self.with_verdict(found)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the picture of `plot()`; the kind of file follows from the name."""
