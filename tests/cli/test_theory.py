@@ -47,8 +47,7 @@ def test_coverage(
     report = read(told)
     assert str(report["answer"]) in output
     assert len(report["layers"]) == 3  # type: ignore[arg-type]
-    assert main([*command, "--threshold", "0.9"]) == 1
-    assert "use --recipe paper-offline" in capsys.readouterr().err
+    assert refusal(*command, "--threshold", "0.9") == "theory-with-recipe"
     command += ["--recipe", "paper-offline"]
     assert main([*command, "--threshold", "0.9"]) == 0
     assert "from the threshold 0.9000" in capsys.readouterr().out

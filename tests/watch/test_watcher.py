@@ -22,6 +22,7 @@ from hyperfsad.errors import UsageError
 from hyperfsad.report.records import results_csv
 from hyperfsad.watch import Watcher, watch
 from hyperfsad.wording import COMMAND_LINE, worded
+from tests.cli.running import refusal
 from tests.codes import codes, raises
 from tests.conftest import make_picture, read_results
 from tests.waiting import DEADLINE, until
@@ -383,7 +384,7 @@ def test_the_command_prints_a_line_for_each_image(
     assert [row[3:] for row in words] == [[order[0], "1", "ä.png"], [order[1], "2", "ä.png"]]
     assert float(words[0][2]) == pytest.approx(scores[0], abs=1e-3)
     assert "images done before: 0" in streams.err
-    assert "2 images judged, 0 failed" in streams.err
+    assert "2 images inspected, 0 failed" in streams.err
     (folder / "broken.png").write_bytes(b"broken")
     assert main([*command, "--once", "--quiet", "--patience", "0"]) == 1
     streams = capsys.readouterr()
@@ -400,13 +401,12 @@ def test_the_command_prints_a_line_for_each_image(
 
 
 def test_detect_does_not_replace_the_results_of_a_watch(
-    command: list[str], folder: Path, out: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str], folder: Path, out: Path
 ) -> None:
     put(folder / "1.png", 1)
     assert main([*command, "--once"]) == 0
     before = (out / "results.jsonl").read_bytes()
-    assert main(["detect", *command[1:6]]) == 1
-    assert "holds the results of hyperfsad watch" in capsys.readouterr().err
+    assert refusal("detect", *command[1:6]) == "output-of-watch"
     assert (out / "results.jsonl").read_bytes() == before
 
 

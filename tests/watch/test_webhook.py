@@ -18,6 +18,7 @@ from hyperfsad.watch import Watcher, Webhook, watch
 from hyperfsad.watch.ledger import Ledger
 from hyperfsad.watch.outbox import DELIVERED, REFUSED, Outbox
 from hyperfsad.watch.webhook import read_headers
+from tests.cli.running import refusal
 from tests.codes import codes, raises
 from tests.conftest import make_picture, read_results
 from tests.waiting import DEADLINE, until
@@ -327,10 +328,8 @@ def test_the_command_delivers_and_keeps_secrets(
     detector.fit(make_picture(100), threshold=False).save(saved)
     command = ["watch", str(camera), "--detector", str(saved), "-o", str(tmp_path / "out")]
     command += ["--once", "--interval", "0.02", "--settle", "0.05"]
-    assert main([*command, "--webhook", receiver.url]) == 1
-    assert "hyperfsad calibrate" in capsys.readouterr().err
-    assert main([*command, "--webhook-on", "all"]) == 1
-    assert "need --webhook URL" in capsys.readouterr().err
+    assert refusal(*command, "--webhook", receiver.url) == "webhook-no-threshold"
+    assert refusal(*command, "--webhook-on", "all") == "webhook-missing"
     receiver.answers = [500]
     header = ["--webhook-header", f"Authorization: Bearer {SECRET}"]
     assert main([*command, "--webhook", receiver.url, "--webhook-on", "all", *header]) == 0

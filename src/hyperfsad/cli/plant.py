@@ -78,13 +78,13 @@ def watch(options: argparse.Namespace) -> int:
         webhook=webhook,
         notify=say,
     )
-    judged = failed = 0
+    inspected = failed = 0
     with (
         stopped_by_signals(watcher) as signals,
         contextlib.closing(watcher.run(options.once)) as run,
     ):
         for result in run:
-            judged += 1
+            inspected += 1
             failed += result.error is not None
             if result.error is not None:
                 say(f"hyperfsad: {result.error}")
@@ -99,10 +99,10 @@ def watch(options: argparse.Namespace) -> int:
                 print(printable(f"{time}  {score}  {verdict:10}  {name}"), flush=True)
     stopped = "; stopped" if signals else ""
     results = Path(options.output) / "results.jsonl"
-    say(f"{count(judged, 'image')} judged, {failed} failed{stopped}; see {results}")
+    say(f"{count(inspected, 'image')} inspected, {failed} failed{stopped}; see {results}")
     if signal.SIGINT in signals:
         return INTERRUPTED
-    return exit_code(not failed, judged - failed) if judged and not signals else DONE
+    return exit_code(not failed, inspected - failed) if inspected and not signals else DONE
 
 
 def _webhook(options: argparse.Namespace) -> "Webhook | None":

@@ -13,7 +13,7 @@ from ..disk.files import FileStamp, stamp_of
 from ..errors import ImageError, UsageError, reason
 from ..messages import Notice, Notify, silent
 from ..report.folder import file_name, into_folder, write_files
-from ..report.records import Record, make_record
+from ..report.records import make_record
 from ..results.result import AnomalyResult
 from .incoming import FolderScan, IncomingFiles, scan_folder
 from .ledger import Ledger
@@ -79,8 +79,6 @@ class Watcher:
         self.interval, self.new_only, self.wait = interval, new_only, wait
         self.heatmaps, self.maps = heatmaps, maps
         self.webhook, self.notify = webhook, notify
-        self.record: Record = {}
-        """The record of the last result."""
         self.stopping = False
         self._persist = persist
         self._incoming = IncomingFiles(settle, patience)
@@ -207,8 +205,7 @@ class Watcher:
         files = write_files(result, name, picture, self.maps, into_folder(self.output))
         moment = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         watched = {"time": moment, "stamp": list(stamp), "detector": self._identity}
-        self.record = make_record(result, {**files, **watched})
-        ledger.add(self.record)
+        ledger.add(make_record(result, {**files, **watched}))
         self._incoming.remove(path)
         self._done[path] = stamp
         return result
