@@ -16,7 +16,6 @@ from hyperfsad.decisions.masks import MAX_MASK_SIDE
 from hyperfsad.decisions.roi import Roi, find_foreground, make_region
 from hyperfsad.errors import DetectorFileError, HyperfsadWarning, ImageError
 from hyperfsad.images.loading import LoadedImage, NormalImage
-from hyperfsad.lab.theorems.stability import check_stability
 from hyperfsad.method.memory import MemoryBank
 from tests.codes import raises
 from tests.conftest import make_picture, read_results
@@ -122,14 +121,6 @@ def _sparsemax(z: torch.Tensor) -> torch.Tensor:
     size = (1 + count * ordered > sums).sum(dim=-1, keepdim=True)
     tau = (sums.gather(-1, size - 1) - 1) / size
     return (z.double() - tau).clamp(min=0).float()
-
-
-def test_the_colour_scale_is_that_of_the_inside(tiny: str) -> None:
-    for good in ([make_picture(0)], [make_picture(0), make_picture(1)]):
-        detector = small(tiny, roi=MASK).fit(good, threshold=False)
-        scrambling = small(tiny, roi=MASK).fit([scrambled(g) for g in good], threshold=False)
-        assert detector.scale_ == scrambling.scale_ != small(tiny).fit(good).scale_
-        assert detector.scale_[0] > 0
 
 
 @pytest.mark.parametrize(
@@ -315,12 +306,6 @@ def test_pictures_show_the_outline(tiny: str, photos: Path) -> None:
         .all(axis=2)
         .any()
     )
-
-
-def test_theory_refuses_regions(tiny: str, photos: Path) -> None:
-    detector = small(tiny, roi=MASK, recipe="paper-offline").fit(photos / "0.png")
-    with raises(UsageError, "theory-with-roi"):
-        check_stability(detector, photos)
 
 
 def part_tokens(images: int, grid: int = 8, texture: bool = False) -> MemoryBank:

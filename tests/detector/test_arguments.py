@@ -16,14 +16,6 @@ from tests.conftest import make_picture
 NAN = float("nan")
 
 
-@pytest.mark.parametrize(
-    "roi", [3, "a\0b", np.zeros(3), np.ones((80, 96), np.int64), [[0, 1, 1]] * 100]
-)
-def test_a_wrong_region_is_refused_at_once(tiny: str, roi: Any) -> None:
-    with pytest.raises(UsageError):
-        HyperFSAD(tiny, resolution=84, device="cpu", roi=roi)
-
-
 def test_messages_go_to_a_function(tiny: str) -> None:
     with raises(UsageError, "notify-not-callable"):
         HyperFSAD(tiny, notify=3)  # type: ignore[arg-type]
@@ -104,15 +96,3 @@ def test_tensors_are_the_pictures_that_they_show(fitted: HyperFSAD) -> None:
     scores = [result.score for result in fitted.predict([whole, values])]
     assert scores == [expected.score, expected.score]
     assert HyperFSAD.fit(fitted, [whole]).support_[0].name == "tensor"
-
-
-def test_masks_in_memory_are_used(tiny: str) -> None:
-    mask = np.zeros((80, 96), np.bool_)
-    mask[20:60, 24:72] = True
-    bytes_mask = mask.astype(np.uint8) * 255
-    for roi in (mask, bytes_mask, torch.from_numpy(mask), mask.astype(np.float32)):
-        if isinstance(roi, torch.Tensor):
-            roi = roi.to(torch.uint8)
-        made = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu", roi=roi)
-        made.fit([make_picture(0)], threshold=False)
-        assert made.view_.region.share == mask.mean()

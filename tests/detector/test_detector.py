@@ -81,12 +81,6 @@ def test_normal_images_come_in_any_form(detector: HyperFSAD, photos: Path, kind:
     assert all(map(torch.equal, detector.memory_.patches, reference.memory_.patches))
 
 
-def test_what_is_no_image_is_told(detector: HyperFSAD) -> None:
-    for wrong in (None, 3):
-        with raises(UsageError, "images-type", given=str(wrong)):
-            detector.fit(wrong)  # type: ignore[arg-type]
-
-
 def test_prediction_is_lazy(detector: HyperFSAD, photos: Path) -> None:
     detector.fit(photos / "0.png")
     asked = []

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from hyperfsad import HyperFSAD
-from hyperfsad.detector.products import ProductDetector
 from hyperfsad.encoders.encoder import Tokens
-from hyperfsad.errors import UsageError
 from hyperfsad.views.tiling import SAMPLED_TILES, Tiling, beyond, decided, sample
-from tests.codes import raises
 
 Maker = Callable[[], HyperFSAD]
 
@@ -154,14 +150,3 @@ def test_the_peak_of_an_exponential_tail_is_found_from_a_sample() -> None:
     assert np.mean(plain) < 0.9 * np.mean(true)
     assert beyond(few, 1) == 0
     assert beyond(np.full(50, 0.25, dtype=np.float32), 10) == 0
-
-
-@pytest.mark.parametrize("wrong", [{"rotations": 4}, {"rotations": "auto"}, {"roi": "auto"}])
-def test_what_does_not_go_with_tiles_is_refused(tiny: str, wrong: dict[str, Any]) -> None:
-    with raises(UsageError, f"tiles-with-{next(iter(wrong))}"):
-        HyperFSAD(tiny, tiles=60, **wrong)
-
-
-def test_several_products_are_not_cut_into_tiles(tiny: str) -> None:
-    with raises(UsageError, "products-with-tiles"):
-        ProductDetector(tiny, tiles=60)

@@ -98,8 +98,7 @@ class Setting:
     help: str
     group: str
     """`memory`, `recipe` or `machine`; the choices of the machine are not saved."""
-    low: float | None = None
-    high: float | None = None
+    within: tuple[float | None, float | None] = (None, None)
     choices: tuple[str, ...] = ()
     """All that it may be; of a whole number, names that may stand instead."""
     pattern: str = ""
@@ -117,8 +116,9 @@ class Setting:
         except (TypeError, ValueError):
             found = None
         if found is None:
-            names = ("name", "kind", "low", "high", "choices", "examples")
+            names = ("name", "kind", "choices", "examples")
             facts = {name: getattr(self, name) for name in names}
+            facts["low"], facts["high"] = self.within
             raise UsageError("setting-invalid", given=brief(value), **facts)
         return found
 
@@ -135,7 +135,7 @@ def _number(value: Any, setting: Setting) -> float | None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
     number = value if isinstance(value, int) else float(value)
-    low, high = (setting.low, setting.high)
+    low, high = setting.within
     in_range = (low is None or number >= low) and (high is None or number <= high)
     return number if math.isfinite(number) and in_range else None
 
@@ -166,8 +166,8 @@ _CONVERTERS: dict[str, Callable[[Any, Setting], Any]] = {
 def _choice(what: str, help: str, **more: Any) -> Any:
     """A field of `Settings`: its group, its kind and perhaps how help calls its value. Its default
     is the recipe's, or it has none."""
-    names = zip(("group", "kind", "metavar"), what.split(), strict=False)
-    return field(default=None, metadata={**dict(names), "help": help, **more})
+    found = dict(zip(("group", "kind", "metavar"), what.split(), strict=False), help=help)
+    return field(default=None, metadata={**found, **more})
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,7 @@ class Settings:
     resolution: int | None = _choice(
         "recipe whole PX",
         "side of the encoder's square input in pixels, a multiple of its patch size",
-        low=1,
-        high=65_536,
+        within=(1, 65_536),
     )
     lookup: str = _choice(
         "recipe text RULE",
@@ -208,14 +207,12 @@ class Settings:
     lam: float = _choice(
         "recipe number WEIGHT",
         "weight of the map in the image score, 0 to 1; the CLS token has the rest",
-        low=0,
-        high=1,
+        within=(0, 1),
     )
     sharpness: float = _choice(
         "recipe number FACTOR",
         "similarities are multiplied by it before the lookup; the paper has 1",
-        low=1e-6,
-        high=1000,
+        within=(1e-6, 1000),
     )
     smooth: bool = _choice(
         "recipe flag", "average the map with its neighbours; its score is never smoothed"
@@ -226,16 +223,14 @@ class Settings:
     missing: float = _choice(
         "recipe number WEIGHT",
         "weight of pieces that good parts have and an image lacks; 0: do not look for them",
-        low=0,
-        high=10,
+        within=(0, 10),
     )
     rotations: int | str = _choice(
         "memory whole N",
         "remember each good part in N orientations (1 to 72), for parts that lie at any angle;"
         " auto: choose N from the good parts (default: auto with the recipe default and without"
         " tiles, otherwise 1)",
-        low=1,
-        high=MAX_ROTATIONS,
+        within=(1, MAX_ROTATIONS),
         choices=("auto",),
     )
     roi: Any = _choice(  # noqa: RUF009 (which makes a field)
@@ -248,14 +243,13 @@ class Settings:
         "cut images into tiles with sides of PX pixels, to find small defects in large images;"
         " without PX: the encoder's resolution; no: never (default: no tiles, unless --max-cost"
         " allows them)",
-        low=1,
-        high=1_000_000,
+        within=(1, 1_000_000),
     )
     max_cost: float | None = _choice(
         "memory number TIMES",
         "what an image may cost, as a multiple of the plain cost: `fit` chooses tiles or a higher"
         " resolution within it (default: 2, for rotated copies alone)",
-        low=1,
+        within=(1, None),
     )
     memory: str = _choice(
         "memory text",
@@ -272,7 +266,9 @@ class Settings:
     )
     engine: str = _choice("machine text", "library that runs the encoder", choices=ENGINES)
     batch_size: int | None = _choice(
-        "machine whole N", "images to encode at once (default: 1 on a CPU, otherwise 8)", low=1
+        "machine whole N",
+        "images to encode at once (default: 1 on a CPU, otherwise 8)",
+        within=(1, None),
     )
 
     fast: ClassVar[bool] = False
