@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..decisions.roi import RegionOfInterest
+from ..decisions.roi import RegionOfInterest, make_region
 from ..decisions.routing import foreign_distance, strangers
 from ..decisions.thresholds import (
     FALSE_ALARM_RATE,
@@ -47,16 +47,15 @@ from .calibration import (
     notify_about_support,
 )
 from .choices import choose_rotations, upright
-from .encoding import EncodedMemory
-from .fit import (
-    Learner,
+from .encoding import (
+    EncodedMemory,
     Orientations,
-    SupportReader,
     batch_of,
     make_view,
     orientations_of,
     read_ahead_of,
 )
+from .fit import Learner, SupportReader
 from .pipeline import Levels
 from .settings import COMPACT, Settings, find_recipe
 
@@ -120,13 +119,8 @@ class HyperFSAD:
         self._memory = EncodedMemory(
             self.settings.encoding, self.settings.device, self.settings.engine, notify
         )
-        self._take(Learner(self.settings, self._memory, notify))
-
-    def _take(self, learner: Learner) -> None:
-        """How images are seen and remembered."""
-        self.tile_side_, self._region, self._view = learner.tile_side, learner.region, None
-        self.rotations_, self.tentative_ = learner.rotations, learner.tentative
-        self.skipped_ = learner.skipped
+        self.tile_side_, self.rotations_ = self.settings.tile_side, self.settings.first_rotations
+        self._region = make_region(self.settings.roi, None, self.encoding_.grid)
 
     @property
     def memory_(self) -> MemoryBank:
@@ -213,7 +207,9 @@ class HyperFSAD:
         try:
             bank = learner.learn(images)
         finally:
-            self._take(learner)
+            self.tile_side_, self._region, self._view = learner.tile_side, learner.region, None
+            self.rotations_, self.tentative_ = learner.rotations, learner.tentative
+            self.skipped_ = learner.skipped
         self.remember(bank)
         if (note := self.view_.region.note) is not None:
             self.notify(note)
@@ -497,7 +493,7 @@ class HyperFSAD:
             "settings": self.settings.to_dict(),
             "encoder": {**asdict(self.encoding_), "fingerprint": self._memory.fingerprint},
             "roi": view.region.described(),
-            "tiles": view.stored(),
+            "tiles": None if self.tile_side_ is None else view.stored(),
             "compact": core and {"kept": int(core.kept.sum()), "radius": core.radius},
             "calibration": calibration and calibration.to_dict(),
             **{name: getattr(self, f"{name}_") for name in LEARNT},
@@ -505,7 +501,8 @@ class HyperFSAD:
         tensors = view.region.tensors() | file.quantised_tensors(self.quantised_)
         if core is not None:
             tensors["core"] = core.kept.cpu().to(torch.uint8)
-        return file.StoredPart(header, self.memory_, tensors, view.tensors())
+        streams = {} if self.tile_side_ is None else view.tensors()
+        return file.StoredPart(header, self.memory_, tensors, streams)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""

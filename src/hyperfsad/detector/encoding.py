@@ -1,24 +1,38 @@
-"""A memory bank and the encoder that made it: what every few-shot detector on frozen tokens holds.
+"""A memory bank and the encoder that made it: what every few-shot detector on frozen tokens holds,
+and how its settings let it see images.
 
 The encoder is loaded when it is first needed, may be shared by several detectors, and is never
 another one than that which made the bank.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
+from ..decisions.roi import RegionOfInterest
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, load_encoder
 from ..encoders.runtime import require_same_encoder
 from ..errors import DetectorFileError, UsageError
+from ..images.geometry import rotated_copies
+from ..images.loading import LoadedImage
+from ..images.reading import READ_AHEAD
 from ..messages import Notify, silent
+from ..method.matching import Comparison
 from ..method.memory import MemoryBank
+from ..method.scoring import ImageScoring, Pooling, branch_weights
+from ..views import PlainView, TiledView, View, ViewSettings, WholeView
+from .settings import Settings
 
 if TYPE_CHECKING:
     from ..encoders.quantisation import Quantised
+
+
+Orientations: TypeAlias = Callable[[LoadedImage], list[LoadedImage]]
+"""What is remembered of a normal image: itself first, and perhaps rotated copies."""
 
 
 @dataclass
@@ -107,3 +121,40 @@ class EncodedMemory:
     def __deepcopy__(self, memo: dict[int, Any]) -> "EncodedMemory":
         """Tokens of its own; the encoder, which never changes, is shared."""
         return replace(self, bank=deepcopy(self.bank, memo))
+
+
+def make_view(
+    settings: Settings,
+    encoding: EncoderSettings,
+    tile_side: int | None,
+    rotations: int,
+    tentative: bool,
+    region: RegionOfInterest,
+) -> View:
+    """Sees images whole, or in tiles: this alone asks which."""
+    rules = ViewSettings(
+        encoding,
+        Comparison(encoding.grid, settings.lookup, settings.sharpness, settings.smooth),
+        ImageScoring(
+            Pooling.parse(settings.pooling), branch_weights(settings.lam, settings.missing)
+        ),
+        rotations,
+        tentative,
+        settings.batch_size,
+    )
+    return WholeView(rules, region) if tile_side is None else TiledView(rules, tile_side)
+
+
+def batch_of(view: PlainView, encoder: Encoder, batch_size: int | None) -> int:
+    """Images that are encoded at once; of several large pictures memory would run out."""
+    return 1 if view.needs_pictures else batch_size or encoder.usual_batch
+
+
+def read_ahead_of(view: PlainView) -> int:
+    """Images that are read before they are needed."""
+    return 1 if view.needs_pictures else READ_AHEAD
+
+
+def orientations_of(encoding: EncoderSettings, rotations: int) -> Orientations:
+    """A normal image in all orientations that are remembered, itself first."""
+    return lambda image: rotated_copies(image, rotations, 2 * encoding.resolution)

@@ -1,7 +1,7 @@
 """From good parts to a memory bank: reading them, and what is chosen from the first few."""
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -10,19 +10,16 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..decisions.roi import RegionOfInterest, make_region
+from ..decisions.roi import make_region
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, prepare, torch_engine
 from ..encoders.runtime import INT8
 from ..errors import ImageError, NotFiniteError, UsageError
-from ..images.geometry import rotated_copies
 from ..images.loading import ImageSource, LoadedImage, NormalImage, batched, load_image
-from ..images.reading import READ_AHEAD, Images, distinct_images, single_images
+from ..images.reading import Images, distinct_images, single_images
 from ..messages import Notify
-from ..method.matching import Comparison
 from ..method.memory import MemoryBank
-from ..method.scoring import ImageScoring, Pooling, branch_weights
-from ..views import PlainView, TiledView, View, ViewSettings, WholeView
+from ..views import PlainView, View
 from .choices import (
     MAX_COST,
     ROTATED_COPIES,
@@ -33,30 +30,20 @@ from .choices import (
     choose_view,
     upright,
 )
-from .encoding import EncodedMemory
+from .encoding import (
+    EncodedMemory,
+    Orientations,
+    batch_of,
+    make_view,
+    orientations_of,
+    read_ahead_of,
+)
 from .settings import Settings
 
 if TYPE_CHECKING:
     from ..encoders.quantisation import Quantised
 
 Sources: TypeAlias = Iterable[ImageSource | LoadedImage]
-Orientations: TypeAlias = Callable[[LoadedImage], list[LoadedImage]]
-"""What is remembered of a normal image: itself first, and perhaps rotated copies."""
-
-
-def batch_of(view: PlainView, encoder: Encoder, batch_size: int | None) -> int:
-    """Images that are encoded at once; of several large pictures memory would run out."""
-    return 1 if view.needs_pictures else batch_size or encoder.usual_batch
-
-
-def read_ahead_of(view: PlainView) -> int:
-    """Images that are read before they are needed."""
-    return 1 if view.needs_pictures else READ_AHEAD
-
-
-def orientations_of(encoding: EncoderSettings, rotations: int) -> Orientations:
-    """A normal image in all orientations that are remembered, itself first."""
-    return lambda image: rotated_copies(image, rotations, 2 * encoding.resolution)
 
 
 class SupportReader:
@@ -129,7 +116,7 @@ class Learner:
         """`memory` has the encoder, which a choice may change."""
         self._settings, self._memory, self._notify = settings, memory, notify
         self.tile_side = settings.tile_side
-        self.rotations = settings.rotations if isinstance(settings.rotations, int) else 1
+        self.rotations = settings.first_rotations
         self.tentative = False
         self.region = make_region(settings.roi, None, settings.encoding.grid)
         self.skipped: list[ImageError] = []
@@ -204,28 +191,6 @@ class Learner:
         reader = SupportReader(self._view(), encoder, self._settings.batch_size)
         self.skipped = reader.skipped
         return reader
-
-
-def make_view(
-    settings: Settings,
-    encoding: EncoderSettings,
-    tile_side: int | None,
-    rotations: int,
-    tentative: bool,
-    region: RegionOfInterest,
-) -> View:
-    """Sees images whole, or in tiles: this alone asks which."""
-    rules = ViewSettings(
-        encoding,
-        Comparison(encoding.grid, settings.lookup, settings.sharpness, settings.smooth),
-        ImageScoring(
-            Pooling.parse(settings.pooling), branch_weights(settings.lam, settings.missing)
-        ),
-        rotations,
-        tentative,
-        settings.batch_size,
-    )
-    return WholeView(rules, region) if tile_side is None else TiledView(rules, tile_side)
 
 
 def first_few(images: Images) -> tuple[list[ImageSource | LoadedImage], Sources]:

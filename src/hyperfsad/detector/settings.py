@@ -320,6 +320,8 @@ class Settings:
     """What the engine computes in."""
     finds_part = property(lambda self: isinstance(self.roi, str) and self.roi == "auto")
     """Whether the region of interest is the part itself, found in each image."""
+    first_rotations = property(lambda self: 1 if self.rotations == "auto" else self.rotations)
+    """In how many orientations parts are remembered until `fit` chooses."""
     has_mask = property(lambda self: self.roi is not None and not self.finds_part)
     """Whether the region of interest is a mask or a polygon."""
     runs_on_cpu = property(lambda self: named_engine(self.engine).startswith("openvino"))

@@ -169,12 +169,12 @@ class View(PlainView, ABC):
         raise NotImplementedError
 
     def stored(self) -> Any:
-        """How images are cut up, as a detector's header says it; None: not at all."""
-        return None
+        """How images are cut up, as a detector's header says it; of tiles only."""
+        raise NotImplementedError
 
     def tensors(self) -> dict[str, StreamedTensor]:
-        """What a detector file keeps beside the memory bank and the region of interest."""
-        return {}
+        """What a detector file keeps beside the memory bank; of tiles only."""
+        raise NotImplementedError
 
     def reads_from(self, path: Path) -> bool:
         """Whether tokens are read from this file while images are scored."""
