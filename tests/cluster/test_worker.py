@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cluster.output import Totals, part_name, part_schema
+from hyperfsad.cluster.output import part_name, part_schema
 from hyperfsad.cluster.run import add_up, list_chunks
 from hyperfsad.cluster.sources import Chunk, ImageRef
 from hyperfsad.cluster.storage import StorageFolder, read_files
@@ -15,7 +15,7 @@ from hyperfsad.cluster.worker import ChunkAnswer, InspectionJob, Inspector
 from hyperfsad.errors import DetectorFileError, HyperfsadError, UsageError
 from hyperfsad.export import export
 from hyperfsad.images.reading import find_images
-from hyperfsad.report.records import make_record
+from hyperfsad.report.records import Totals, make_record
 from hyperfsad.results.result import AnomalyResult
 from tests.cluster.conftest import make_photos, rows_of
 from tests.codes import raises

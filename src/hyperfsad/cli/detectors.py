@@ -16,10 +16,10 @@ from .arguments import add_options, chosen, one_of
 from .console import INTERRUPTED, VERDICTS, exit_code, later_bar, printable, progress, say, say_all
 
 if TYPE_CHECKING:
-    from ..cluster.output import Totals
     from ..detector.detector import HyperFSAD
     from ..detector.protocols import Detector, Inspecting
     from ..images.reading import FoundImages
+    from ..report.records import Totals
 
 
 def given_settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -179,8 +179,8 @@ def add_detect(command: argparse.ArgumentParser) -> None:
 
 def detect(options: argparse.Namespace) -> int:
     """Scores images and writes the results; what is done survives an interruption."""
-    from ..cluster.output import Totals
     from ..detector.pipeline import inspect, outside
+    from ..report.records import Totals
 
     for name in ("address", "workers", "gpus"):
         if getattr(options, name) and not options.on:

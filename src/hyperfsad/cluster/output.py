@@ -1,13 +1,12 @@
-"""What a run writes: the results of each chunk as one Parquet file, and the totals."""
+"""What a run writes: the results of each chunk as one Parquet file."""
 
 import io
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ..report.records import Record, make_record, severity
-from ..results.result import FAST, AnomalyResult
+from ..report.records import Record, make_record
+from ..results.result import AnomalyResult
 from .storage import StorageFolder
 
 PARTS_FOLDER = "results"
@@ -15,8 +14,6 @@ RUN_KEY = b"hyperfsad.run"
 """In a part: which detector and options made it."""
 STAMP = "stamp"
 """The one column that is not a field of a record: it tells whether an image has changed."""
-SHOWN_IMAGES = 10
-"""Images that are kept by name: the most anomalous, and those that failed."""
 
 
 def part_name(key: str) -> str:
@@ -84,48 +81,3 @@ def as_unicode(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return value.encode("utf-8", errors="backslashreplace").decode()
-
-
-@dataclass
-class Totals:
-    """Counts, the most anomalous records without their regions, and some errors."""
-
-    images: int = 0
-    done_before: int = 0
-    scored: int = 0
-    decided: int = 0
-    anomalous: int = 0
-    failed: int = 0
-    foreign: int = 0
-    unknown_product: int = 0
-    fast: int = 0
-    """Those with a verdict of 8-bit pre-screening alone."""
-    worst: list[Record] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, records: Iterable[Record], done_before: int = 0) -> "Totals":
-        """Those of some records."""
-        found = cls(done_before=done_before)
-        for record in records:
-            found.images += 1
-            if record["error"] is not None:
-                found.failed += 1
-                found.errors.append(record["error"])
-                continue
-            found.scored += 1
-            found.decided += record["anomalous"] is not None
-            found.anomalous += record["anomalous"] is True
-            found.foreign += record["foreign"] is True
-            found.unknown_product += record["unknown_product"] is True
-            found.fast += record["judged_by"] == FAST
-            found.worst.append({**record, "regions": None})
-        return cls().add(found)
-
-    def add(self, other: "Totals") -> "Totals":
-        """Adds the totals of other images."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
-        self.worst = sorted(self.worst, key=severity, reverse=True)[:SHOWN_IMAGES]
-        self.errors = self.errors[:SHOWN_IMAGES]
-        return self

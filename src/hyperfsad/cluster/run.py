@@ -12,8 +12,9 @@ from typing import Any
 from ..disk.files import encoded, locked_folder
 from ..errors import HyperfsadError, UsageError, first_line
 from ..messages import Notify, silent
+from ..report.records import Totals
 from ..version import __version__
-from .output import PARTS_FOLDER, Totals, part_name
+from .output import PARTS_FOLDER, part_name
 from .session import OBJECT_STORE_BYTES, Cluster, ray_session
 from .sources import Chunk, ImageLister, chunks
 from .storage import StorageFolder, is_local, read_files

@@ -5,10 +5,11 @@ import io
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from ..messages import Notice
-from ..results.result import AnomalyResult
+from ..results.result import FAST, AnomalyResult
 from ..version import __version__
 
 Record: TypeAlias = dict[str, Any]
@@ -38,6 +39,9 @@ Asian keyboards), and the guard itself."""
 SUSPICIOUS_RUN = 10
 """From this many images on it is suspicious if none is good."""
 
+SHOWN_IMAGES = 10
+"""Images that are kept by name: the most anomalous, and those that failed."""
+
 
 def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:
     """The record of a result; `written` holds the paths of its files, and what a watch adds."""
@@ -56,6 +60,51 @@ def severity(record: Record) -> float:
     if threshold <= 0:
         return score
     return max(score / threshold, 1.0) if record["anomalous"] else score / threshold
+
+
+@dataclass
+class Totals:
+    """Counts, the most anomalous records without their regions, and some errors."""
+
+    images: int = 0
+    done_before: int = 0
+    scored: int = 0
+    decided: int = 0
+    anomalous: int = 0
+    failed: int = 0
+    foreign: int = 0
+    unknown_product: int = 0
+    fast: int = 0
+    """Those with a verdict of 8-bit pre-screening alone."""
+    worst: list[Record] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, records: Iterable[Record], done_before: int = 0) -> "Totals":
+        """Those of some records."""
+        found = cls(done_before=done_before)
+        for record in records:
+            found.images += 1
+            if record["error"] is not None:
+                found.failed += 1
+                found.errors.append(record["error"])
+                continue
+            found.scored += 1
+            found.decided += record["anomalous"] is not None
+            found.anomalous += record["anomalous"] is True
+            found.foreign += record["foreign"] is True
+            found.unknown_product += record["unknown_product"] is True
+            found.fast += record["judged_by"] == FAST
+            found.worst.append({**record, "regions": None})
+        return cls().add(found)
+
+    def add(self, other: "Totals") -> "Totals":
+        """Adds the totals of other images."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        self.worst = sorted(self.worst, key=severity, reverse=True)[:SHOWN_IMAGES]
+        self.errors = self.errors[:SHOWN_IMAGES]
+        return self
 
 
 def run_notices(decided: int, anomalous: int, foreign: int) -> Iterator[Notice]:
