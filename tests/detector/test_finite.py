@@ -81,7 +81,7 @@ def test_only_the_image_itself_fails(
     results = list(detector.predict(photos))
     assert [result.error is None for result in results] == [True, True, True, False, True]
     assert [r.score for r in results[:3]] == pytest.approx(expected[:3], abs=1e-6)
-    assert "3.png cannot be judged" in str(results[3].error)
+    assert "3.png" in str(results[3].error)
 
 
 @pytest.mark.parametrize("level", [float("nan"), float("inf")])

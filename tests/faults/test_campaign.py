@@ -13,7 +13,7 @@ TRIALS = {"pictures": 2000, "files": 300, "kills": 60, "disks": 5, "pairs": 12}
 
 @pytest.mark.parametrize("row", TRIALS)
 def test_nothing_is_lost_doubled_cut_off_or_changed(row: str) -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.faults", "--cut", "--json"]
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.faults", "--quick", "--json"]
     done = subprocess.run(
         [*command, "--only", row], capture_output=True, text=True, cwd=REPOSITORY, check=False
     )

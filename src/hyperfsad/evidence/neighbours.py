@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..images.geometry import rotate_back
 from ..images.loading import LoadedImage, NormalImage
-from ..method.lookups import LOOKUPS, SPARSE
-from ..method.matching import Comparison
+
+if TYPE_CHECKING:  # a result can hold evidence, and exported models give results without torch
+    from torch import Tensor
+
+    from ..method.matching import Comparison
 
 MOST_NEIGHBOURS = 512
 """Active patches listed of a layer: sparsemax has dozens, dense lookups have the whole memory."""
@@ -125,9 +125,13 @@ class LayerEvidence:
 
 
 def layer_evidence(
-    layer: int, query: Tensor, memory: Tensor, how: Comparison, named: Namer
+    layer: int, query: "Tensor", memory: "Tensor", how: "Comparison", named: Namer
 ) -> LayerEvidence:
     """The active rows of a memory (M, D) for one query patch (D,), `named` as neighbours."""
+    import torch
+
+    from ..method.lookups import LOOKUPS, SPARSE
+
     similarities = query[None] @ memory.T
     sharp = how.sharpness * similarities
     if how.lookup in SPARSE:
