@@ -195,7 +195,7 @@ class Settings:
     )
     lookup: str = _choice(
         "recipe text RULE",
-        "how to weight normal patches: sparsemax, softmax, top-1, top-p or entmax-1.5",
+        f"how to weight normal patches: {', '.join(LOOKUP_NAMES)}",
         choices=LOOKUP_NAMES,
     )
     pooling: str = _choice(

@@ -42,7 +42,7 @@ class ProductOut(BaseModel):
     threshold: float | None
     map_threshold: float | None
     threshold_from: str | None
-    threshold_method: Literal["support", "conformal", "few", "hand"] | None = None
+    threshold_method: str | None = Field(None, description="As in THRESHOLD_METHODS.")
     threshold_images: int | None = Field(None, description="Good parts that it was set from.")
     threshold_stale: bool = Field(False, description="Whether parts were learnt since.")
     false_alarm_rate: float | None
