@@ -37,8 +37,10 @@ def guarded(stations: Stations, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def token_file(folder: Path) -> tuple[str, str]:
     """The option that names a file with both tokens."""
-    (folder / "tokens").write_text(f"inspect: {INSPECT}\n\nadmin: {ADMIN}\n")
-    return "--token", str(folder / "tokens")
+    path = folder / "tokens"
+    path.write_text(f"inspect: {INSPECT}\n\nadmin: {ADMIN}\n")
+    path.chmod(0o600)
+    return "--token", str(path)
 
 
 @pytest.fixture

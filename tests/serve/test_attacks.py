@@ -89,7 +89,7 @@ def test_other_sites_get_no_permission(station: Running) -> None:
     for method in ("OPTIONS", "GET"):
         _, headers, _ = station.ask(method, "/products", headers=evil)
         assert not [name for name in headers if name.startswith("access-control")]
-    for origin in ("null", "https://evil.example", "http://localhost.evil.example", "file://"):
+    for origin in ("null", "https://evil.example", "http://localhost.evil.example", "http://["):
         told = station.ask("POST", "/logout", headers={"Origin": origin})
         assert told[0] == 403, origin
 

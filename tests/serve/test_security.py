@@ -140,6 +140,7 @@ def test_other_addresses_need_tokens(tmp_path: Path) -> None:
 def test_token_files(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "tokens"
     path.write_text(text)
+    path.chmod(0o600)
     with raises(UsageError, told):
         read_tokens(path)
 

@@ -1,10 +1,14 @@
 """How a station is set up: what the command line says, checked."""
 
 import ipaddress
+import os
+import stat
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import UsageError, reason
+from ..errors import HyperfsadWarning, UsageError, reason
+from ..messages import Notice
 from .pictures import UploadLimits
 from .store.retention import Keep
 from .store.store import RESERVE
@@ -85,6 +89,8 @@ def read_tokens(path: Path) -> dict[str, str]:
         rows = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError("token-file-unreadable", file=path, reason=reason(error)) from error
+    if os.name == "posix" and path.stat().st_mode & stat.S_IRWXO:
+        warnings.warn(Notice("token-file-open", file=path), HyperfsadWarning, stacklevel=2)
     found: dict[str, str] = {}
     for row in filter(None, map(str.strip, rows)):
         role, _, token = (part.strip() for part in row.partition(":"))

@@ -1,13 +1,14 @@
 """Who may ask: tokens, sessions of browsers, and a limit on guesses."""
 
-import contextlib
 import hashlib
 import hmac
 import secrets
+import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 from ..refusals import ForbiddenError, NotSignedInError, TooOftenError
 from ..settings import ADMIN, is_loopback
@@ -17,10 +18,19 @@ HEADER = "x-requested-with"
 """A header that no form of another site can send."""
 SESSION_SECONDS = 12 * 3600.0
 """Seconds until a browser has to sign in again."""
-MOST_SESSIONS, MOST_CLIENTS = 1000, 10_000
+MOST_SESSIONS, MOST_OF_ONE, MOST_CLIENTS = 1000, 100, 10_000
+"""Sessions of all and of one role at one address, and addresses whose wrong tokens are counted."""
 GUESSES, GUESS_WINDOW = 5, 60.0
 """Wrong tokens that a client may send, and within how many seconds."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+class Session(NamedTuple):
+    """A browser that has signed in."""
+
+    role: str
+    client: str
+    end: float
 
 
 class Guard:
@@ -28,7 +38,8 @@ class Guard:
 
     def __init__(self, tokens: Mapping[str, str]) -> None:
         self._tokens = dict(tokens)
-        self._sessions: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[str, Session] = OrderedDict()  # the longest unused first
         self._failures: OrderedDict[str, list[float]] = OrderedDict()
 
     @property
@@ -48,34 +59,47 @@ class Guard:
             self._check_origin(headers, cookie is not None)
         if self.is_open:
             return ADMIN
-        role, end = self._sessions.get(_digest(cookie or ""), ("", 0.0))
-        return role if end > time.monotonic() else ""
+        key = _digest(cookie or "")
+        with self._lock:
+            found = self._sessions.get(key)
+            if found is None or found.end <= time.monotonic():
+                return ""
+            self._sessions.move_to_end(key)
+            return found.role
 
     def known(self, token: str, client: str) -> str:
         """The role of a token; wrong ones are counted."""
-        self._check_guesses(client)
-        found = ""
-        for role, right in self._tokens.items():  # all of them, so that time tells nothing
-            if hmac.compare_digest(token.encode(), right.encode()):
-                found = role
-        if not found:
-            self._failures.setdefault(client, []).append(time.monotonic())
-            self._failures.move_to_end(client)
-            while len(self._failures) > MOST_CLIENTS:
-                self._failures.popitem(last=False)
-            raise NotSignedInError("token-unknown")
+        with self._lock:
+            self._check_guesses(client)
+            found = ""
+            for role, right in self._tokens.items():  # all of them, so that time tells nothing
+                if hmac.compare_digest(token.encode(), right.encode()):
+                    found = role
+            if not found:
+                self._failures.setdefault(client, []).append(time.monotonic())
+                self._failures.move_to_end(client)
+                while len(self._failures) > MOST_CLIENTS:
+                    self._failures.popitem(last=False)
+                raise NotSignedInError("token-unknown")
         return found
 
-    def begin(self, role: str) -> str:
-        """A new session; what the cookie holds."""
-        cookie = secrets.token_urlsafe(32)
-        self._sessions[_digest(cookie)] = role, time.monotonic() + SESSION_SECONDS
-        while len(self._sessions) > MOST_SESSIONS:
-            self._sessions.popitem(last=False)
+    def begin(self, role: str, client: str) -> str:
+        """A new session; what the cookie holds. Who signs in too often loses sessions of their own,
+        those that were not used for longest."""
+        cookie, now = secrets.token_urlsafe(32), time.monotonic()
+        with self._lock:
+            for key in [key for key, one in self._sessions.items() if one.end <= now]:
+                del self._sessions[key]
+            self._sessions[_digest(cookie)] = Session(role, client, now + SESSION_SECONDS)
+            counts = Counter(one[:2] for one in self._sessions.values())
+            ((owner, most),) = counts.most_common(1)
+            if most > MOST_OF_ONE or counts.total() > MOST_SESSIONS:
+                del self._sessions[next(k for k, one in self._sessions.items() if one[:2] == owner)]
         return cookie
 
     def end(self, cookie: str) -> None:
-        self._sessions.pop(_digest(cookie), None)
+        with self._lock:
+            self._sessions.pop(_digest(cookie), None)
 
     def _check_guesses(self, client: str) -> None:
         begin = time.monotonic() - GUESS_WINDOW
@@ -88,20 +112,26 @@ class Guard:
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
         """Without tokens, a page of another site must not reach us under a name of its own."""
-        host = ""
-        with contextlib.suppress(ValueError):
-            host = (urlsplit(f"//{headers.get('host', '')}").hostname or "").lower()
-        if self.is_open and not is_loopback(host):
+        host = _split(f"//{headers.get('host', '')}").hostname or ""
+        if self.is_open and not is_loopback(host.lower()):
             raise ForbiddenError("host-foreign")
 
     def _check_origin(self, headers: Mapping[str, str], signed_in: bool) -> None:
         """Changes come from our own page or from a program, never from another site's page."""
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc != headers.get("host")
-        if foreign or site not in (None, "same-origin", "none"):
+        ours = origin is None or _split(origin).netloc == (headers.get("host") or None)
+        if not ours or site not in (None, "same-origin", "none"):
             raise ForbiddenError("origin-foreign")
         if signed_in and site is None and origin is None and HEADER not in headers:
             raise ForbiddenError("header-missing", header=HEADER)
+
+
+def _split(address: str) -> SplitResult:
+    """The parts of an address; none of one that is damaged."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
 
 
 def _digest(cookie: str) -> str:

@@ -74,7 +74,7 @@ def log_in(token: Token, request: Request, station: Here, response: Response) ->
     proxied = request.headers.get("x-forwarded-proto", "").strip().lower() == "https"
     response.set_cookie(
         SESSION_COOKIE,
-        guard.begin(role),
+        guard.begin(role, client.client),
         max_age=int(SESSION_SECONDS),
         httponly=True,
         samesite="strict",
