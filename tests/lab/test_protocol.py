@@ -16,7 +16,7 @@ from hyperfsad.lab.datasets import Category, load_dataset
 from hyperfsad.lab.peers import SAME_TOKENS, make_peer
 from hyperfsad.lab.peers.peer import FewShotDetector
 from hyperfsad.lab.presets import Variant
-from hyperfsad.lab.protocol import Evaluation
+from hyperfsad.lab.protocol import CategoryRun
 from hyperfsad.lab.records import Record, summarise
 from hyperfsad.lab.supports import draw_supports, support_order
 from hyperfsad.lab.tables import Cell
@@ -48,9 +48,9 @@ def evaluation(
     runs: int = 1,
     variants: tuple[Variant, ...] = (Variant("sparsemax"),),
     size: int = 32,
-) -> Evaluation:
+) -> CategoryRun:
     supports = draw_supports([category], shots, runs, 0, cache.content_hash).of(category)
-    return Evaluation(category, supports, variants, cache, work, size)
+    return CategoryRun(category, supports, variants, cache, work, size)
 
 
 def test_supports_follow_the_rule_and_nothing_else(category: Category, cache: TokenCache) -> None:

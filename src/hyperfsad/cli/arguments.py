@@ -199,7 +199,7 @@ FAST = """
         or clearly bad get their verdict from that alone, in 0.6 to 0.7 of the time on a CPU (needs
         hyperfsad[int8])
 """
-THRESHOLD = f"""
+THRESHOLD_OPTIONS = f"""
     threshold: images above it are anomalous
     --calibrate GOOD...  set the threshold from these other good parts; 19 or more bound a
         false-alarm rate of 0.05, fewer give an estimate (default: estimate it from the good parts
@@ -225,7 +225,7 @@ def add_fitting(command: Parser) -> None:
         if setting.group == "memory":
             add_setting(memory, name)
     add_options(memory, FAST)
-    add_options(command, THRESHOLD)
+    add_options(command, THRESHOLD_OPTIONS)
     add_recipe(command)
     add_machine(command)
 

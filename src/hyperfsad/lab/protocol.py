@@ -34,7 +34,7 @@ Metrics: TypeAlias = list[list[dict[str, float | None]]]
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class CategoryRun:
     """The methods that read the same tokens, on one category."""
 
     category: Category

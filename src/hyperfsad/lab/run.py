@@ -26,7 +26,7 @@ from .drawing.canvas import footnote
 from .drawing.figures import draw_curves, draw_figures
 from .imports import Import, read_import
 from .presets import PRESETS, passes
-from .protocol import Evaluation
+from .protocol import CategoryRun
 from .records import (
     Entry,
     Record,
@@ -187,7 +187,7 @@ def run_benchmark(
         origin = {"preset": preset_name, "recipe": request.recipe, "seed": sets.seed}
         key = found.add_entry(measured_entry(cache, variants, **origin, eval_size=eval_size))
         mine = [
-            Evaluation(category, sets.of(category), variants, cache, work, eval_size)
+            CategoryRun(category, sets.of(category), variants, cache, work, eval_size)
             for category in categories
         ]
         measured = [record for each in mine for record in each.records(advance, key)]

@@ -10,7 +10,7 @@ from ...images.loading import load_image
 from ...quality.test_set import load_mask
 from ..datasets import Category
 from ..presets import OURS, PRESETS
-from ..protocol import Evaluation
+from ..protocol import CategoryRun
 from ..published import published, six_set_mean
 from ..records import Record, encoder_name, short_name, summarise
 from ..supports import SupportSets
@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 
 def draw_figures(
     preset: str,
-    evaluations: Sequence[Evaluation],
+    evaluations: Sequence[CategoryRun],
     sets: SupportSets,
     out: Path,
     records: Sequence[Record],
@@ -156,7 +156,7 @@ def _measured_on(categories: Sequence[Category], shots: int, runs: int, times: R
 
 
 def _gallery(
-    evaluations: Sequence[Evaluation], choose: Callable[[Category], list[int]], limit: int | None
+    evaluations: Sequence[CategoryRun], choose: Callable[[Category], list[int]], limit: int | None
 ) -> list[GalleryRow]:
     """Rows of the first run at the fewest shots; pictures are read once they are chosen."""
     places = [(n, place) for n, e in enumerate(evaluations) for place in choose(e.category)]

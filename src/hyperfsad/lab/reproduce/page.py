@@ -105,7 +105,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Page:
+class ReproductionPage:
     """What the page shows."""
 
     suite: Suite
@@ -121,7 +121,7 @@ class Page:
     command: str
 
 
-def write_page(page: Page, out: Path) -> Path:
+def write_page(page: ReproductionPage, out: Path) -> Path:
     """Writes `index.html` and returns its path."""
     notes = (note for each in page.outcomes.values() for note in subset_notes(each.records))
     chunks = (
@@ -162,7 +162,7 @@ def _lasting(notice: Notice) -> str:
     return worded(notice.code, facts, COMMAND_LINE)
 
 
-def _counts(page: Page) -> dict[str, str]:
+def _counts(page: ReproductionPage) -> dict[str, str]:
     """Name and figure of what was run."""
     return {
         "data sets": f"{len(page.suite.sources):,}",
@@ -174,7 +174,7 @@ def _counts(page: Page) -> dict[str, str]:
     }
 
 
-def _sections(page: Page) -> Iterator[Section]:
+def _sections(page: ReproductionPage) -> Iterator[Section]:
     """The sections of what was run, in the order of the paper."""
     shots, outcomes = min(page.sets.shots), page.outcomes
     for preset in page.presets:
@@ -283,7 +283,7 @@ def _picture(figure: PaperFigure) -> dict[str, Any]:
     return {"data": data, "width": size[0], "height": size[1]}
 
 
-def _provenance(page: Page) -> dict[str, Any]:
+def _provenance(page: ReproductionPage) -> dict[str, Any]:
     """What the figures depend on, gathered from the entries of all presets."""
     entries = [entry for outcome in page.outcomes.values() for entry in outcome.entries.values()]
     encoders: dict[tuple[str, ...], list[str]] = {}

@@ -18,7 +18,7 @@ from ..supports import SupportSets
 from ..tables import Table, write_table
 from ..timing import efficiency_table
 from ..tokens import TokenCaches
-from .page import EFFICIENCY, PRESET_TITLES, Page, write_page
+from .page import EFFICIENCY, PRESET_TITLES, ReproductionPage, write_page
 
 PAPER_PRESETS = (
     *("main", "peers", "lookup", "layers", "resolution"),
@@ -111,7 +111,7 @@ def reproduce(
             figures=FIGURES.get(preset, {}) if plan.figures else None,
         )
     left_out = [PRESET_TITLES[name] for name in PAPER_PRESETS if name not in plan.encoders]
-    page = Page(
+    page = ReproductionPage(
         plan.suite,
         plan.categories,
         plan.sets,

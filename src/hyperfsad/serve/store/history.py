@@ -22,7 +22,7 @@ LATEST_FIRST = tuple(column.desc() for column in PLACE)
 EXPORT_PAGE = 2000
 """Rows that an export reads at a time; between two pages, others may write."""
 _ID = re.compile("[0-9a-f]{32}")
-_COLUMNS = [
+_HISTORY_COLUMNS = [
     ProductRow.name.label(name) if name == "product" else getattr(Inspection, name)
     for name in InspectionRow.model_fields
 ]
@@ -52,7 +52,7 @@ class Filter:
             (Inspection.score.__ge__, self.min_score),
             (Inspection.score.__le__, self.max_score),
         )
-        query = select(*_COLUMNS).join(ProductRow, ProductRow.id == Inspection.product_id)
+        query = select(*_HISTORY_COLUMNS).join(ProductRow, ProductRow.id == Inspection.product_id)
         return query.where(*(hold(value) for hold, value in conditions if value is not None))
 
 
