@@ -48,7 +48,7 @@ RENAMED: dict[str, str] = {"looked": "judged_by"}
 REWORDED: dict[str, str] = {", cut": ", subset"}
 """Words in texts: the old one, and the new one."""
 
-GONE: frozenset[str] = frozenset(("scale",))
+GONE: frozenset[str] = frozenset(("scale", "threshold_from", "roc", "images", "words"))
 """Fields that only one of two commits has, on purpose."""
 
 VOLATILE = frozenset(
