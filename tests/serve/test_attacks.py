@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 import socket
 import struct
 import zlib
@@ -15,8 +16,8 @@ import pytest
 from PIL import Image
 
 from hyperfsad.serve.client import StationClient
-from tests.serve.conftest import ADMIN, INSPECT, png
-from tests.serve.stations import Running, Stations
+from tests.serve.conftest import ADMIN, INSPECT, png, token_file
+from tests.serve.stations import Answer, Running, Stations, until
 
 NOBODY = "0" * 32
 MANY = 10**9
@@ -207,6 +208,56 @@ def test_sizes_that_are_claimed_or_hidden(station: Running, product: str) -> Non
     for odd in (b"\x16\x03\x01\x02", b"GET\0/ HTTP/1.1\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n"):
         assert b" 500 " not in raw(station, odd, 1.0)[:20]
     assert station.client().ready()
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "text/plain", "x"])
+def test_bodies_are_bounded_whatever_their_type(guarded: Running, kind: str) -> None:
+    """All routes, also those that strangers reach: nothing beyond the limit is read."""
+    before = memory(guarded)
+    head = f"Host: localhost\r\nConnection: close\r\nContent-Type: {kind}\r\n"
+    admin = f"Authorization: Bearer {ADMIN}\r\n"
+    piece = b"a" * 1_000_000
+    chunks = b"%x\r\n%b\r\n" % (len(piece), piece)
+    for path in ("POST /api/v1/login", f"PATCH /api/v1/products/{NOBODY}"):
+        asked = f"{path} HTTP/1.1\r\n{head}{admin}"
+        claimed = raw(guarded, f"{asked}Content-Length: {MANY}\r\n\r\n".encode() + piece)
+        assert claimed.startswith(b"HTTP/1.1 413"), path
+        hidden = f"{asked}Transfer-Encoding: chunked\r\n\r\n".encode() + 60 * chunks
+        assert raw(guarded, hidden)[:12] in (b"HTTP/1.1 413", b""), path  # it may have hung up
+    assert memory(guarded) - before < 50
+
+
+def test_a_boundary_that_is_too_long(station: Running, product: str) -> None:
+    form = {"Content-Type": f"multipart/form-data; boundary={'x' * 300}"}
+    told = station.ask("POST", f"/products/{product}/inspections", b"--", form)
+    assert (told.status, told.json()["code"]) == (422, "form-damaged")
+
+
+def test_strangers_are_not_told_what_is_wrong(
+    stations: Stations, tiny: str, tmp_path: Path
+) -> None:
+    encoder = tmp_path / "encoder"
+    shutil.copytree(tiny, encoder)
+    (encoder / "model.safetensors").unlink()
+    options = ("--backbone", str(encoder), *token_file(tmp_path))
+    broken = stations.start(tmp_path / "store", *options)
+    try:
+        broken.listening()
+        until(lambda: "could not be loaded" in broken.log.read_text())
+        told = {}
+        for token in ("", INSPECT, ADMIN):
+            who = {"Authorization": f"Bearer {token}"} if token else {}
+            answer = until(lambda: _not_loading(broken.ask("GET", "/ready", headers=who)))  # noqa: B023
+            assert answer.status == 503
+            told[token] = answer.json()["problem"]
+        assert str(tmp_path) in told[ADMIN]
+        assert str(tmp_path) not in told[""] + told[INSPECT]
+    finally:
+        broken.stop()
+
+
+def _not_loading(answer: Answer) -> Answer | None:
+    return None if "being loaded" in answer.json()["problem"] else answer
 
 
 def test_methods_do_not_fill_the_memory(station: Running) -> None:

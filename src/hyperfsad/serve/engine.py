@@ -25,6 +25,7 @@ from ..encoders.encoder import Encoder
 from ..encoders.runtime import cached_folder, engine_in, precision_in
 from ..errors import HyperfsadError, UsageError
 from ..results.result import AnomalyResult
+from .monitoring import LOG
 from .pictures import Picture
 from .refusals import BusyError, station_text
 
@@ -198,6 +199,7 @@ class StationEngine:
             self._detectors.unfitted  # noqa: B018 (missing weights show before the first image)
         except Exception as error:
             self.problem = station_text(error) if isinstance(error, HyperfsadError) else str(error)
+            LOG.error("the encoder could not be loaded: %s", self.problem)
         self.ready = True
         while jobs := self._next():
             if jobs[0].work is None:

@@ -57,6 +57,8 @@ SERVE_SENTENCES: Sentences = {
     "queue-full": "{taken} of {limit} places in the queue are taken; try again in {retry_after} s.",
     "live-full": "{limit} readers already follow the verdicts; try again later.",
     "encoder-loading": "The encoder is being loaded.",
+    "station-not-ready": "The station cannot inspect now; its log says why, and the role admin is"
+    " told.",
     "database-silent": "The database does not answer.",
     "database-away": "The station's database does not answer, so nothing was done; try again.",
     "disk-full": "The station's disk is full, so nothing of this request was kept; free some"

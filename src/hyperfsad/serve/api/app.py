@@ -56,7 +56,7 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
         Exception: _failed,
     }.items():
         app.add_exception_handler(kind, answer)
-    return Gatekeeper(app, app.state.guard, station.metrics, secure=station.settings.secure)
+    return Gatekeeper(app, app.state.guard, station.metrics, station.settings)
 
 
 async def _refused(_: Request, error: Any) -> Response:
@@ -75,6 +75,8 @@ async def _invalid(_: Request, error: Any) -> Response:
 
 
 async def _http_error(request: Request, error: Any) -> Response:
+    if isinstance(error.__cause__, RefusedError):  # FastAPI's own, about a body that is ours
+        return refusal(error.__cause__)
     refused = HyperfsadError("request-refused", reason=error.detail)
     headers = dict(error.headers or {})
     if error.status_code == 404:

@@ -1,7 +1,9 @@
 """Around every request: an id, who asks, safe headers, a row of the log, figures."""
 
+import re
 import time
 import uuid
+from typing import NamedTuple
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
@@ -10,19 +12,21 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..monitoring import LOG, Metrics
+from ..pictures import UploadLimits
 from ..refusals import NotSignedInError, RefusedError, TooLargeError, TooSlowError, problem
+from ..settings import StationSettings
 from ..store.store import Actor
 from .guard import SESSION_COOKIE, Guard
+from .uploads import MAX_FIELDS, MAX_PART_HEADER
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:;"
     " media-src 'self' blob:; connect-src 'self'; font-src 'self'; form-action 'self';"
     " base-uri 'none'; frame-ancestors 'none'"
 )
-MAX_PLAIN_REQUEST = 1_000_000
-"""Bytes of a request that brings no files."""
-PLAIN_REQUEST_TIMEOUT = 30.0
-"""Seconds to wait for one piece of such a request."""
+UPLOAD_TIMEOUT = 60.0
+MIN_BODY_RATE = 10_000
+"""Bytes a second that a body has to bring on average, after the seconds of its limit."""
 HTTP_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PUBLIC_PATHS = frozenset(
     f"/api/v1/{name}" for name in ("login", "logout", "session", "health", "ready")
@@ -38,11 +42,39 @@ SECURITY_HEADERS = {
 }
 
 
+class BodyLimit(NamedTuple):
+    """What is read of a request, whatever type it says it has."""
+
+    bytes: int
+    seconds: float
+    """Without a byte, after which it is given up."""
+
+
+PLAIN = BodyLimit(1_000_000, 30.0)
+"""Of every request that is not in the table."""
+
+
+def body_limits(limits: UploadLimits) -> dict[re.Pattern[str], BodyLimit]:
+    """The table of requests that bring files; how many and how large each, the form says."""
+    texts = MAX_FIELDS * (limits.text_bytes + MAX_PART_HEADER)
+    parts = (limits.image_bytes + MAX_PART_HEADER) * limits.images
+    at = "POST /api/v1/products"
+    return {
+        re.compile(rf"{at}(/[^/]+/(images|calibration|inspections))?"): BodyLimit(
+            parts + texts, UPLOAD_TIMEOUT
+        ),
+        re.compile(rf"{at}/upload"): BodyLimit(limits.detector_bytes + texts, UPLOAD_TIMEOUT),
+    }
+
+
 class Gatekeeper:
     """The outermost layer; knows nothing of what is asked."""
 
-    def __init__(self, app: ASGIApp, guard: Guard, metrics: Metrics, *, secure: bool) -> None:
-        self._app, self._guard, self._metrics, self._secure = app, guard, metrics, secure
+    def __init__(
+        self, app: ASGIApp, guard: Guard, metrics: Metrics, settings: StationSettings
+    ) -> None:
+        self._app, self._guard, self._metrics = app, guard, metrics
+        self._secure, self._limits = settings.secure, body_limits(settings.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -77,7 +109,9 @@ class Gatekeeper:
             inside = path.startswith("/api/") or path == "/metrics"
             if inside and not role and path not in PUBLIC_PATHS:
                 raise NotSignedInError("not-signed-in")
-            await self._app(scope, _bounded(headers, receive), answer)
+            asked = f"{scope['method']} {path}"
+            limit = next((one for at, one in self._limits.items() if at.fullmatch(asked)), PLAIN)
+            await self._app(scope, _bounded(headers, receive, limit), answer)
         except RefusedError as error:
             await refusal(error)(scope, receive, answer)
         finally:
@@ -87,36 +121,36 @@ class Gatekeeper:
             method = scope["method"] if scope["method"] in HTTP_METHODS else "other"
             self._metrics.requests.labels(method, route, str(status)).inc()
             self._metrics.seconds.labels(route).observe(seconds)
-            asked = {"method": scope["method"], "path": scope["path"], **vars(state["actor"])}
+            told = {"method": scope["method"], "path": scope["path"], **vars(state["actor"])}
             took = {"status": status, "milliseconds": round(1000 * seconds)}
-            LOG.info("request", extra=asked | took)
+            LOG.info("request", extra=told | took)
 
 
-def _bounded(headers: Headers, receive: Receive) -> Receive:
-    """Forms with files have limits of their own; of everything else little is read, and not waited
-    for without end."""
-    if headers.get("content-type", "").startswith("multipart/form-data"):
-        return receive
+def _bounded(headers: Headers, receive: Receive, limit: BodyLimit) -> Receive:
+    """Of a body no more is read than its limit, and nobody is waited for without end."""
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > MAX_PLAIN_REQUEST:
-        raise TooLargeError("request-too-large", limit=MAX_PLAIN_REQUEST)
-    left, more = MAX_PLAIN_REQUEST, True
+    if not length.isdecimal() or int(length) > limit.bytes:
+        raise TooLargeError("request-too-large", limit=limit.bytes)
+    began, count, more = time.monotonic(), 0, True
 
-    async def count() -> Message:
-        nonlocal left, more
-        try:  # after the last byte, what is left to come is the client's disconnect
-            # in this very task: checking whether the client is there must not wait at all
-            with anyio.fail_after(PLAIN_REQUEST_TIMEOUT if more else None):
+    async def bounded() -> Message:
+        nonlocal count, more
+        if not more:  # what is left to come is the client's disconnect
+            return await receive()
+        try:  # in this very task: checking whether the client is there must not wait at all
+            with anyio.fail_after(limit.seconds):
                 message = await receive()
         except TimeoutError:
             raise TooSlowError("upload-stopped") from None
         more = bool(message.get("more_body"))
-        left -= len(message.get("body", b""))
-        if left < 0:
-            raise TooLargeError("request-too-large", limit=MAX_PLAIN_REQUEST)
+        count += len(message.get("body", b""))
+        if count > limit.bytes:
+            raise TooLargeError("request-too-large", limit=limit.bytes)
+        if more and time.monotonic() - began > limit.seconds + count / MIN_BODY_RATE:
+            raise TooSlowError("upload-slow")
         return message
 
-    return count
+    return bounded
 
 
 def refusal(error: RefusedError) -> JSONResponse:
@@ -125,4 +159,6 @@ def refusal(error: RefusedError) -> JSONResponse:
         headers["retry-after"] = str(seconds)
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
+    if error.status == 408:
+        headers["connection"] = "close"
     return JSONResponse(problem(error), error.status, headers)

@@ -14,6 +14,7 @@ from ...messages import Notice
 from ...version import __version__
 from ..refusals import RefusedError, station_text
 from ..schemas import AuditPage, AuditRow, Readiness, SessionOut
+from ..settings import ADMIN
 from ..store import store as storing
 from ..store.models import AuditEntry
 from .context import SIGNED_IN, Admin, Here, content
@@ -25,8 +26,9 @@ metrics_router = APIRouter(tags=["system"], dependencies=SIGNED_IN)
 
 
 @router.get("/health")
-def health() -> dict[str, str]:
-    """Whether the process answers; for the program that restarts it."""
+async def health() -> dict[str, str]:
+    """Whether the process answers; for the program that restarts it. It waits for no
+    other request."""
     return {"status": "ok", "version": __version__}
 
 
@@ -35,8 +37,9 @@ def health() -> dict[str, str]:
     response_model=Readiness,
     responses={503: {"model": Readiness, "description": "Not now; `problem` says why."}},
 )
-def ready(station: Here) -> JSONResponse:
-    """Whether images can be inspected now; for the programs that send them."""
+def ready(request: Request, station: Here) -> JSONResponse:
+    """Whether images can be inspected now; for the programs that send them. Only the role admin
+    is told what is wrong."""
     problem = station.engine.problem
     database = disk = True
     try:
@@ -52,6 +55,8 @@ def ready(station: Here) -> JSONResponse:
     if not station.engine.ready:
         problem = station_text(Notice("encoder-loading"))
     whole = encoder and database and disk
+    if problem is not None and request.state.actor.role != ADMIN and station.engine.ready:
+        problem = station_text(Notice("station-not-ready"))
     found = Readiness(ready=whole, encoder=encoder, database=database, disk=disk, problem=problem)
     return JSONResponse(found.model_dump(), status_code=200 if whole else 503)
 

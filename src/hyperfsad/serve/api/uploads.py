@@ -1,29 +1,24 @@
-"""Forms with files: limits hold while the bytes arrive, and no byte stays in memory."""
+"""Forms with files: limits of each part hold while it arrives, and no byte stays in memory."""
 
-import asyncio
 import contextlib
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fastapi.concurrency import run_in_threadpool
+from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from ...disk.files import file_sha256
 from ...errors import UsageError
 from ..pictures import Upload, clean_name
-from ..refusals import TooLargeError, TooSlowError, WrongTypeError
+from ..refusals import TooLargeError, WrongTypeError
 from ..station import Station
 
-UPLOAD_TIMEOUT = 60.0
-"""Seconds without a byte after which an upload is given up."""
-MIN_UPLOAD_RATE = 10_000
-"""Bytes a second that an upload has to bring on average after that time."""
 SPACE_CHECK = 4 << 20
 """Bytes between two checks of the space on the disk: others upload, too."""
 MAX_FIELDS = 16
@@ -68,37 +63,18 @@ async def received(
     max_files, max_bytes = max_files or limits.images, max_bytes or limits.image_bytes
     claimed = request.headers.get("content-length", "0")
     length = int(claimed) if claimed.isdecimal() else 0
-    if length > max_files * max_bytes + MAX_FIELDS * (limits.text_bytes + MAX_PART_HEADER):
-        raise TooLargeError("request-too-large", limit=max_files * max_bytes)
     station.store.files.check_space(length)
     parser = _FormParser(request, station, file, texts, files=max_files, bytes=max_bytes)
     try:
         try:
             await parser.parse()
-        except MultiPartException as error:
+        except (MultiPartException, FormParserError) as error:
             raise UsageError("form-damaged") from error
         if not parser.complete:
             raise UsageError("form-damaged")
         yield await run_in_threadpool(parser.form)
     finally:
         parser.discard()
-
-
-async def _steady(request: Request) -> AsyncGenerator[bytes, None]:
-    """The bytes of a request, as long as they arrive fast enough."""
-    stream = request.stream()
-    began, count = time.monotonic(), 0
-    while True:
-        try:
-            chunk = await asyncio.wait_for(anext(stream), UPLOAD_TIMEOUT)
-        except StopAsyncIteration:
-            return
-        except (asyncio.TimeoutError, ClientDisconnect):
-            raise TooSlowError("upload-stopped") from None
-        count += len(chunk)
-        if time.monotonic() - began > UPLOAD_TIMEOUT + count / MIN_UPLOAD_RATE:
-            raise TooSlowError("upload-slow")
-        yield chunk
 
 
 class _FormParser(MultiPartParser):
@@ -108,7 +84,7 @@ class _FormParser(MultiPartParser):
         self, request: Request, station: Station, file: str, texts: Collection[str], **most: int
     ) -> None:
         limits = {"max_fields": MAX_FIELDS, "max_part_size": station.settings.limits.text_bytes}
-        super().__init__(request.headers, _steady(request), max_files=most["files"], **limits)
+        super().__init__(request.headers, request.stream(), max_files=most["files"], **limits)
         self.complete = False
         self._files, self._file, self._texts = station.store.files, file, texts
         self._max_bytes, self._size, self._unchecked = most["bytes"], 0, 0
