@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.cli.console import COMMANDS, DONE, NOTHING, main, parse
+from hyperfsad.cli.console import COMMANDS, DONE, NOTHING, SOME_FAILED, main, parse
 from hyperfsad.cli.lab import LAB
 from tests.cli.running import refusal
-from tests.conftest import make_picture
+from tests.conftest import make_picture, read_results
 
 HEAVY = {"torch", "transformers", "numpy", "PIL", "onnx", "tqdm"}
 
@@ -167,3 +167,18 @@ def test_output_that_nobody_takes(places: dict[str, str]) -> None:
         assert done.returncode == NOTHING
         assert "No space left on device" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell closes streams")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_cost_nothing(closed: str, places: dict[str, str], tmp_path: Path) -> None:
+    """The work is done, the exit code is right, and no file takes the place of a stream."""
+    out, damaged = tmp_path / "out", tmp_path / "damaged.png"
+    damaged.write_bytes(b"no picture")
+    words = [sys.executable, "-m", "hyperfsad", "detect", places["photos"], str(damaged)]
+    words += ["--detector", places["part"], "-o", str(out)]
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *words]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False, timeout=300)
+    assert "Traceback" not in done.stdout + done.stderr
+    assert done.returncode == SOME_FAILED
+    assert len(read_results(out)) == 3

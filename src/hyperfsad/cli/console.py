@@ -69,6 +69,7 @@ COMMANDS = {name: found for group in GROUPS.values() for name, found in group.it
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
+    _fill_streams()
     speak_as(COMMAND_LINE)
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -185,6 +186,18 @@ def _unknown_option(words: Sequence[str], flags: Sequence[str]) -> str | None:
             near = begun or difflib.get_close_matches(typed, known, n=1)
             return f"unknown option {name}" + (f" (did you mean --{near[0]}?)" if near else "")
     return None
+
+
+def _fill_streams() -> None:
+    """Opens those of the three standard streams that were closed, as `>&-` does, on nothing.
+
+    Else the next file that is opened would take their place, and libraries print into it.
+    """
+    for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
+        if getattr(sys, name) is None:
+            file = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: the stream's
+            os.set_inheritable(file, True)
+            setattr(sys, name, os.fdopen(file, mode, encoding="utf-8"))
 
 
 def _drop_output() -> None:

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import logging
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -88,25 +89,37 @@ def ray_session(
     if address == "local":
         cores = max(os.cpu_count() or 1, (cluster.workers or 1) * cluster.cores)
         options |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": store}
-    connected = ray.is_initialized()
-    if not connected:
-        _connect(ray, address, options)
-    for name in ("ray.data", "ray"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    context = data.DataContext.get_current()
-    context.enable_progress_bars = False
-    # One chunk is one block, and a block is what a worker is given; by default a block gathers 128
-    # MB, which are a million names.
-    context.target_max_block_size = 1
-    try:
+    with contextlib.ExitStack() as ending:
+        if not ray.is_initialized():
+            private = ending.enter_context(tempfile.TemporaryDirectory(prefix="hyperfsad-"))
+            with _working_in(private):  # Ray lets its workers import from the working folder
+                _connect(ray, address, options)
+            ending.callback(ray.shutdown)
+        _make_quiet(data.DataContext.get_current())
         there = ray.cluster_resources()
         cores, gpus = int(there.get("CPU", 0)), there.get("GPU", 0)
         facts = {"workers": cluster.pool_size(ray), "address": address}
         notify(Notice("ray-started", cores=cores, gpus=gpus, **facts))
         yield ray
+
+
+def _make_quiet(context: Any) -> None:
+    for name in ("ray.data", "ray"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    context.enable_progress_bars = False
+    # One chunk is one block, and a block is what a worker is given; by default a block gathers 128
+    # MB, which are a million names.
+    context.target_max_block_size = 1
+
+
+@contextlib.contextmanager
+def _working_in(folder: str) -> Iterator[None]:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
     finally:
-        if not connected:
-            ray.shutdown()
+        os.chdir(before)
 
 
 def _connect(ray: Any, address: str, options: dict[str, Any]) -> None:

