@@ -3,16 +3,19 @@
 import os
 import socket
 import sqlite3
+import subprocess
 import sys
 import time
+import zipfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import inspect, select
 
 from hyperfsad.cli import main
-from hyperfsad.cli.console import NOTHING
+from hyperfsad.cli.console import DONE, NOTHING
 from hyperfsad.errors import HyperfsadError, UsageError
 from hyperfsad.serve.store.backup import backup
 from hyperfsad.serve.store.database import Database
@@ -68,6 +71,10 @@ def test_what_a_crash_leaves_is_cleared_away(tmp_path: Path) -> None:
     other.write_text("not ours")
     Store(tmp_path, reserve=0).open().close()
     assert not any(path.exists() for path in left)
+    (day,) = store.files.trash.iterdir()
+    for path in left[:2]:  # an upload that was never finished is nobody's work
+        assert (day / path.relative_to(tmp_path)).read_bytes() == b"left"
+    assert sum(path.is_file() for path in day.rglob("*")) == 2
     assert named.exists()
     assert other.exists()
 
@@ -133,9 +140,107 @@ def test_labelled_and_learnt_images_are_kept(stations: Stations, tmp_path: Path)
         client.undo(found[0]["id"])
 
 
+@pytest.mark.parametrize("loss", ["moved", "emptied", "without tables"])
+def test_a_store_without_its_database_is_refused(tmp_path: Path, loss: str) -> None:
+    store = Store(tmp_path, reserve=0).open()
+    image = _image(store, 1)
+    store.close()
+    database, aside = tmp_path / "station.sqlite", tmp_path / "aside"
+    database.rename(aside)
+    if loss == "emptied":
+        database.touch()
+    elif loss == "without tables":
+        with closing(sqlite3.connect(database)) as new:
+            new.execute("PRAGMA journal_mode=WAL")
+    for _ in range(2):
+        with closing(Store(tmp_path, reserve=0)) as other, raises(UsageError, "store-database-new"):
+            other.open()
+    assert image.exists()
+    aside.replace(database)
+    Store(tmp_path, reserve=0).open().close()
+    assert image.exists()
+
+
+def test_who_insists_finds_the_files_in_the_trash(tmp_path: Path) -> None:
+    store = Store(tmp_path, reserve=0).open()
+    image = _image(store, 1)
+    store.close()
+    database, aside = tmp_path / "station.sqlite", tmp_path / "aside"
+    database.rename(aside)
+    Store(tmp_path, reserve=0, insist=True).open().close()
+    (day,) = store.files.trash.iterdir()
+    assert (day / image.relative_to(tmp_path)).is_file()
+    aside.replace(database)
+    with closing(Store(tmp_path, reserve=0)) as again, raises(UsageError, "store-folder-differs"):
+        again.open()
+
+
+def test_only_its_owner_reads_a_store(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    told: list[Any] = []
+    store = Store(folder, reserve=0).open(notify=told.append)
+    _image(store, 1)
+    assert not told
+    files = [folder / name for name in ("station.sqlite", "station.sqlite-wal", "store.json")]
+    backup(folder, tmp_path / "copy.zip")
+    assert [path.stat().st_mode & 0o777 for path in (*files, tmp_path / "copy.zip")] == [0o600] * 4
+    assert folder.stat().st_mode & 0o777 == 0o700
+    store.close()
+    folder.chmod(0o755)
+    Store(folder, reserve=0).open(notify=told.append).close()
+    assert [one.code for one in told] == ["store-open"]
+
+
+@pytest.mark.parametrize("name", [b"a?b=1", b"a#b%20c", b"a\xff"])
+def test_a_store_in_a_folder_of_any_name(stations: Stations, tmp_path: Path, name: bytes) -> None:
+    store = tmp_path / os.fsdecode(name)
+    with stations.running(store) as station:
+        client = station.client()
+        product = client.create_product("bolt", [png(0)])["id"]
+    with stations.running(store) as station:
+        assert station.client().inspect(product, [png(2)])["inspections"]
+    assert (store / "station.sqlite").is_file()
+    assert list(tmp_path.iterdir()) == [store]
+    backup(store, tmp_path / "copy.zip")
+
+
 def test_a_folder_without_a_store_is_not_copied(tmp_path: Path) -> None:
     with raises(UsageError, "store-missing"):
         backup(tmp_path, tmp_path / "copy.zip")
+
+
+def test_a_copy_with_times_that_zip_files_do_not_know(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", reserve=0).open()
+    for year, image in ((1969, _image(store, 1)), (2200, _image(store, 2))):
+        time_ = (year - 1970) * 31_556_952
+        os.utime(image, (time_, time_))
+    store.close()
+    assert backup(tmp_path / "store", tmp_path / "copy.zip") == 4
+    with zipfile.ZipFile(tmp_path / "copy.zip") as archive:
+        archive.extractall(tmp_path / "again")
+    Store(tmp_path / "again", reserve=0).open().close()
+    assert len(list((tmp_path / "again" / "images").rglob("*.png"))) == 2
+
+
+def test_what_a_killed_copy_leaves_is_removed_by_the_next(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", reserve=0).open()
+    large = store.files.image("a" * 64, ".png")
+    large.parent.mkdir()
+    with large.open("wb") as file:
+        file.truncate(1 << 40)  # copying it takes longer than the test waits
+    values = {"suffix": ".png", "bytes": 1 << 40, "width": 9, "height": 9, "added": now()}
+    with store.database.writing() as session:
+        add_images(session, [{"sha256": "a" * 64, "kept": True, **values}])
+    places = ["--store", str(store.folder), "--backup"]
+    command = [sys.executable, "-m", "hyperfsad", "serve", *places, str(tmp_path / "monday.zip")]
+    copying = subprocess.Popen(command)
+    until(lambda: list(tmp_path.glob(".*/station.sqlite")), "a copy of the database")
+    copying.kill()
+    copying.wait()
+    large.write_bytes(b"small")
+    assert main(["serve", *places, str(tmp_path / "tuesday.zip")]) == DONE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "tuesday.zip"]
+    store.close()
 
 
 def _image(store: Store, days: float) -> Path:

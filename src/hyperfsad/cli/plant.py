@@ -157,6 +157,8 @@ def add_serve(command: argparse.ArgumentParser) -> None:
     store:
     --database URL  address of a database for several stations, such as
         postgresql://user@host/name (default: SQLite in the store)
+    --new-store     begin with a database that does not belong to the folder; files that it does
+        not name go to the folder's trash
     --keep LIMITS   how long and how much originals are kept, as 90d, 20GB or 90d,20GB (default:
         all)
     limits:
@@ -199,7 +201,7 @@ def serve(options: argparse.Namespace) -> int:
         limits=limits,
         reserve=10**6 * options.reserve_megabytes,
         watch=tuple(map(parse_watch, options.watch or ())),
-        **chosen(options, "host", "port", "database", "max_queue"),
+        **chosen(options, "host", "port", "database", "max_queue", "new_store"),
     )
     run(settings, detector=detector, wait=options.wait, notify=say)
     return DONE

@@ -14,11 +14,12 @@ Beyond that nothing is believed: the header is checked by `header`, shapes befor
 and tokens for their length, which is 1. Nothing here needs torch before tensors are read.
 """
 
+import contextlib
 import importlib.util
 import json
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -307,12 +308,23 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
+@contextlib.contextmanager
+def _utf8(path: Path) -> Iterator[str]:
+    """A name of a file that safetensors takes: it refuses one that is not UTF-8."""
+    name = str(path).encode(errors="replace").decode()
+    if name == str(path):
+        yield name
+        return
+    with path.open("rb") as file:
+        yield f"/dev/fd/{file.fileno()}"
+
+
 def _read_parts(opened: DetectorFile) -> list[StoredPart]:
     from safetensors import SafetensorError, safe_open
 
     prefixes = _prefixes(opened.holds, len(opened.headers))
     try:
-        with safe_open(opened.path, framework="pt") as file:
+        with _utf8(opened.path) as name, safe_open(name, framework="pt") as file:
             found = [
                 _read_part(file, opened, own, prefix)
                 for prefix, own in zip(prefixes, opened.headers, strict=True)

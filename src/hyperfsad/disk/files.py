@@ -34,11 +34,12 @@ _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
 
 
 @contextlib.contextmanager
-def atomic_path(target: Path, *, parents: bool = False) -> Iterator[Path]:
+def atomic_path(target: Path, *, parents: bool = False, private: bool = False) -> Iterator[Path]:
     """A temporary path beside `target`; renamed over it on success, removed on any failure.
 
     Only a regular file is replaced. `parents` makes the folders above it, for places in a folder
-    of ours. A full disk or a forbidden folder becomes an error of ours.
+    of ours; a `private` file only its owner can read. A full disk or a forbidden folder becomes an
+    error of ours.
     """
     with explain_os_errors(target):
         if parents:
@@ -51,7 +52,7 @@ def atomic_path(target: Path, *, parents: bool = False) -> Iterator[Path]:
         temporary = Path(name)
         try:
             yield temporary
-            temporary.chmod(0o666 & ~_umask())
+            temporary.chmod(0o600 if private else 0o666 & ~_umask())
             with temporary.open("rb+") as written:
                 os.fsync(written.fileno())
             temporary.replace(target)
@@ -60,29 +61,32 @@ def atomic_path(target: Path, *, parents: bool = False) -> Iterator[Path]:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Removes the temporary files of killed processes: beside a file, or everywhere in a folder.
+    """Removes what killed processes had not finished: beside a file, or everywhere in a folder.
 
     Only the holder of the lock may call this.
     """
     inside = target.is_dir()
     start = "." if inside else f".{target.name[:60]}."
     for folder, below, names in os.walk(target if inside else target.parent):
-        for name in names:
+        for name in [*names, *below]:
             if name.startswith(start) and _TEMPORARY.fullmatch(name):
                 with contextlib.suppress(OSError):
-                    os.unlink(os.path.join(folder, name))
+                    path = Path(folder, name)
+                    shutil.rmtree(path) if name in below else path.unlink()
         if not inside:
             below.clear()
 
 
-def write_file(target: Path, content: bytes | memoryview, *, parents: bool = False) -> None:
+def write_file(
+    target: Path, content: bytes | memoryview, *, parents: bool = False, private: bool = False
+) -> None:
     """Writes a file at once or not at all.
 
     Libraries that are given a path may take a full disk for a success: Pillow ignores that the
     system wrote a part only. So they write into memory, and this writes all of it or fails.
     """
-    with atomic_path(target, parents=parents) as temporary, temporary.open("wb") as file:
-        file.write(content)
+    with atomic_path(target, parents=parents, private=private) as temporary:
+        temporary.write_bytes(content)
 
 
 def sync_folder(folder: Path) -> None:

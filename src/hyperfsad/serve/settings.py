@@ -34,6 +34,8 @@ class StationSettings:
     tls_key: Path | None = None
     limits: UploadLimits = field(default_factory=UploadLimits)
     reserve: int = RESERVE
+    new_store: bool = False
+    """Whether to insist on a database that is not the folder's."""
     watch: tuple[tuple[str, Path], ...] = ()
     """Products by name or id, and the folders whose pictures are inspected for them."""
 

@@ -29,6 +29,7 @@ class Station:
             settings.database,
             keep=settings.keep,
             reserve=settings.reserve,
+            insist=settings.new_store,
         )
         self.engine = StationEngine(detector, max_queue=settings.max_queue)
         self.metrics = Metrics(lambda: self.engine.waiting, lambda: self.store.files.free)

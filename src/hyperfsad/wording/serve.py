@@ -137,9 +137,12 @@ SERVE_SENTENCES: Sentences = {
     "store-missing": "{folder} holds no station's database; name the folder of {option[store]}.",
     "store-damaged": "{file} is missing, so the store is damaged.",
     "store-too-new": "The store was written by a newer hyperfsad ({reason}); upgrade.",
-    "store-folder-differs": "{missing} of the {products} products in the database have no detector"
-    " file in {folder}; all stations of one database share one folder: name it with"
-    " {option[store]}.",
+    "store-database-new": "{folder} holds a store, and its database is missing or empty; put the"
+    " database back, name it with {option[database]}, or insist with {option[new_store]}.",
+    "store-folder-differs": "{folder} is not the folder of this database: {missing} of its"
+    " {products} products have no detector file there; name the other folder with"
+    " {option[store]}, or insist with {option[new_store]}.",
+    "store-open": "Other accounts of this machine can read {folder}; close it with chmod 700.",
     "database-unusable": "The database cannot be used: {reason}.",
     "database-kind": "{option[database]} is for PostgreSQL only, not {kind}; give an address such"
     " as postgresql://user@host/name, or leave it out for the store's own SQLite file.",

@@ -10,11 +10,12 @@ from typing import Any
 import alembic.command
 import alembic.config
 from alembic.util.exc import CommandError
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.orm import Session
 
 from ...errors import HyperfsadError, UsageError, first_line
+from .models import Identity
 
 DATABASE_FILE = "station.sqlite"
 WRITE_TIMEOUT = 30.0
@@ -34,27 +35,32 @@ class Database:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         """`url` is PostgreSQL's address; None means SQLite in the folder."""
         self.is_embedded = url is None
-        self.engine = _sqlite(folder / DATABASE_FILE) if url is None else _postgresql(url)
+        self._file = folder / DATABASE_FILE
+        self.engine = _sqlite(self._file) if url is None else _postgresql(url)
         self._writer = Lock() if self.is_embedded else contextlib.nullcontext()
         # SQLite's readers see one state anyway
         snapshot = {} if self.is_embedded else {"isolation_level": "REPEATABLE READ"}
         self._reader = self.engine.execution_options(**snapshot)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it has no tables yet; to find out makes no file."""
+        if self.is_embedded and not has_content(self._file):
+            return True
+        with explained():
+            return not inspect(self.engine).has_table(Identity.__tablename__)
+
     def migrate(self) -> None:
         """Makes the tables or brings them up to date; two processes may do so at once."""
         config = alembic.config.Config()
         config.set_main_option("script_location", str(MIGRATIONS))
-        try:
-            with self.engine.execution_options(writes=True).begin() as connection:
-                if not self.is_embedded:
-                    connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-                config.attributes["connection"] = connection
-                alembic.command.upgrade(config, "head")
-        except CommandError as error:
-            raise HyperfsadError("store-too-new", reason=first_line(error)) from error
-        except DBAPIError as error:
-            reason = first_line(error.orig or error)
-            raise HyperfsadError("database-unusable", reason=reason) from error
+        if self.is_embedded:
+            self._file.touch(mode=0o600)  # SQLite gives its log the same rights
+        with explained(), self.engine.execution_options(writes=True).begin() as connection:
+            if not self.is_embedded:
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+            config.attributes["connection"] = connection
+            alembic.command.upgrade(config, "head")
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Session]:
@@ -87,9 +93,27 @@ class Database:
         self.engine.dispose()
 
 
+def has_content(path: Path) -> bool:
+    """Whether there is a database in a file; an empty one has none."""
+    return path.is_file() and path.stat().st_size > 0
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Why a database cannot be used, in a sentence of ours."""
+    try:
+        yield
+    except CommandError as error:
+        raise HyperfsadError("store-too-new", reason=first_line(error)) from error
+    except DBAPIError as error:
+        reason = first_line(error.orig or error)
+        raise HyperfsadError("database-unusable", reason=reason) from error
+
+
 def _sqlite(path: Path) -> Engine:
     engine = create_engine(
-        f"sqlite:///{path}", connect_args={"timeout": WRITE_TIMEOUT, "check_same_thread": False}
+        URL.create("sqlite", database=str(path)),
+        connect_args={"timeout": WRITE_TIMEOUT, "check_same_thread": False},
     )
 
     def on_connect(connection: sqlite3.Connection, _: Any) -> None:

@@ -2,23 +2,26 @@
 
 No name comes from a client. A file goes to its place before the row that names it is committed,
 and is removed after the row that named it is gone: what a crash leaves behind is a file without a
-row, never a row without a file.
+row, never a row without a file. A file without a row is not deleted: it goes to the trash of its
+day, below the path that it had.
 """
 
 import contextlib
+import json
 import os
 import re
 import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import filelock
 
-from ...disk.files import explain_os_errors, file_sha256, sync_folder
+from ...disk.files import explain_os_errors, file_sha256, sync_folder, write_file
 from ..refusals import FullError
 
 NEW_FILE_GRACE = 600.0
@@ -28,7 +31,10 @@ UPLOAD_GRACE = 86_400.0
 MOVING = ".moving.lock"
 """Between two processes: a file must not be removed as old the moment it has come again."""
 
+IDENTITY_FILE = "store.json"
+
 _STORED = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _UPLOAD = re.compile(r"[0-9a-f]{32}\.part|\.[0-9a-f]{32}\.part\.lock")
 """Also the lock of a detector file that was being written."""
 
@@ -42,6 +48,7 @@ class Files:
         self.incoming = folder / "incoming"
         self.images = folder / "images"
         self.detectors = folder / "detectors"
+        self.trash = folder / "trash"
         # the lock's file stays: the next step would make it again at once
         self._moving: contextlib.AbstractContextManager[Any] = (
             filelock.FileLock(folder / MOVING, poll_interval=0.002) if shared else threading.Lock()
@@ -50,6 +57,18 @@ class Files:
     def prepare(self) -> None:
         for folder in (self.incoming, self.images, self.detectors):
             folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def identity(self) -> str | None:
+        """The id of the store that the folder belongs to; empty where its file is lost."""
+        try:
+            return str(json.loads((self.folder / IDENTITY_FILE).read_bytes())["store"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return "" if any(self._stored()) else None
+
+    def identify(self, store: str) -> None:
+        content = json.dumps({"store": store}).encode()
+        write_file(self.folder / IDENTITY_FILE, content, private=True)
 
     def upload(self) -> Path:
         return self.incoming / f"{uuid.uuid4().hex}.part"
@@ -91,18 +110,45 @@ class Files:
     def free(self) -> int:
         return shutil.disk_usage(self.folder).free
 
-    def remove(self, path: Path, grace: float = NEW_FILE_GRACE) -> None:
+    def remove(self, path: Path, grace: float = NEW_FILE_GRACE, *, trash: bool = False) -> None:
         """Removes a file that no row names, unless it is new: then it may be named any moment."""
         with self._moving, contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime >= grace:
+            if time.time() - path.stat().st_mtime < grace:
+                return
+            if not trash:
                 path.unlink()
+                return
+            target = self.trash / date.today().isoformat() / path.relative_to(self.folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
 
     def sweep(self, named: Callable[[str], bool], grace: float = NEW_FILE_GRACE) -> None:
-        """Removes uploads that were never finished, and files whose hash no row names."""
-        folders = self.incoming, self.detectors, self.images
-        walks = (found for folder in folders for found in os.walk(folder))
-        for path in (Path(folder, name) for folder, _, names in walks for name in names):
+        """Removes uploads that were never finished; files whose hash no row names go to the
+        trash."""
+        for path in _files(self.incoming):
             if _UPLOAD.fullmatch(path.name):
                 self.remove(path, UPLOAD_GRACE if grace else 0.0)
-            elif _STORED.fullmatch(path.name) and not named(path.stem):
-                self.remove(path, grace)
+        for path in self._stored():
+            if not named(path.stem):
+                self.remove(path, grace, trash=True)
+
+    def _stored(self) -> Iterator[Path]:
+        """All originals and detectors."""
+        found = (path for folder in (self.detectors, self.images) for path in _files(folder))
+        return (path for path in found if _STORED.fullmatch(path.name))
+
+    def trashed(self) -> list[tuple[date, int]]:
+        """The days of the trash, the oldest first, each with its bytes."""
+        if not self.trash.is_dir():
+            return []
+        days = sorted(path for path in self.trash.iterdir() if _DAY.fullmatch(path.name))
+        sizes = (sum(path.stat().st_size for path in _files(day)) for day in days)
+        return [(date.fromisoformat(day.name), size) for day, size in zip(days, sizes, strict=True)]
+
+    def empty(self, day: date) -> None:
+        """Deletes the trash of a day."""
+        shutil.rmtree(self.trash / day.isoformat(), ignore_errors=True)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (Path(place, name) for place, _, names in os.walk(folder) for name in names)

@@ -38,6 +38,13 @@ def insert(session: Session, table: type[Base]) -> Any:
     return dialect.insert(table)
 
 
+class Identity(Base):
+    """The one row that says which store this is; the folder has the same id in a file."""
+
+    __tablename__ = "identity"
+    id: Mapped[str] = mapped_column(ID, primary_key=True)
+
+
 class ProductRow(Base):
     """A product, and which detector file is its current one."""
 

@@ -1,5 +1,6 @@
 """The store: opened once for a station, closed at its end."""
 
+import os
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,11 +13,21 @@ from sqlalchemy.sql.selectable import ForUpdateArg
 
 from ...disk.files import folder_lock
 from ...errors import UsageError
-from ...messages import Notify, silent
+from ...messages import Notice, Notify, silent
 from ..refusals import MissingError
 from .database import Database
 from .files import NEW_FILE_GRACE, Files
-from .models import AuditEntry, Detail, Image, Inspection, LabelRow, ProductRow, insert, now
+from .models import (
+    AuditEntry,
+    Detail,
+    Identity,
+    Image,
+    Inspection,
+    LabelRow,
+    ProductRow,
+    insert,
+    now,
+)
 from .retention import Keep, expire
 
 RESERVE = 512 * 10**6
@@ -46,26 +57,42 @@ class Store:
         *,
         keep: Keep | None = None,
         reserve: int = RESERVE,
+        insist: bool = False,
     ) -> None:
-        self.folder, self.retention = folder, keep or Keep()
+        """`insist` takes a folder and a database that do not belong together."""
+        self.folder, self.retention, self._insist = folder, keep or Keep(), insist
         self.files = Files(folder, reserve, shared=database is not None)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.database = Database(folder, database)
         self._lock = folder_lock(folder)
 
     def open(self, *, wait: bool = False, notify: Notify = silent) -> "Store":
         """Brings the tables up to date and clears away what a crash has left."""
         alone = self.database.is_embedded and self._lock.acquire(wait=wait, notify=notify)
+        self._identify()
         self.files.prepare()
-        self.database.migrate()
-        with self.database.reading() as session:
-            named = list(session.scalars(CURRENT_DETECTORS))
-        missing = sum(not self.files.detector(one or "").is_file() for one in named)
-        if missing and not self.database.is_embedded:  # not the folder of the other stations
-            facts = {"missing": missing, "products": len(named), "folder": self.folder}
-            raise UsageError("store-folder-differs", **facts)
+        if self.folder.stat().st_mode & 0o007 and os.name == "posix":
+            notify(Notice("store-open", folder=self.folder))
         self.sweep(0.0 if alone else NEW_FILE_GRACE)
         return self
+
+    def _identify(self) -> None:
+        """Refuses a database and a folder of two stores: the sweep would clear the folder."""
+        known = self.files.identity  # first: another station makes the tables before this file
+        if known is not None and self.database.is_new and not self._insist:
+            raise UsageError("store-database-new", folder=self.folder)
+        self.database.migrate()
+        with self.database.reading() as session:
+            own = session.scalars(select(Identity.id)).one()
+            named = list(session.scalars(CURRENT_DETECTORS))
+        missing = sum(not self.files.detector(one or "").is_file() for one in named)
+        # a lost file is made again where its files are there, as in a store that was copied by hand
+        other = bool(missing) and not self.database.is_embedded if not known else known != own
+        if other and not self._insist:
+            facts = {"missing": missing, "products": len(named), "folder": self.folder}
+            raise UsageError("store-folder-differs", **facts)
+        if known != own:
+            self.files.identify(own)
 
     def close(self) -> None:
         self.database.close()

@@ -1,8 +1,11 @@
 """All tables, as the models have them; written out here once a version is released."""
 
-from alembic import op
+import uuid
 
-from hyperfsad.serve.store.models import Base
+from alembic import op
+from sqlalchemy import insert
+
+from hyperfsad.serve.store.models import Base, Identity
 
 revision = "0001"
 down_revision = None
@@ -10,3 +13,4 @@ down_revision = None
 
 def upgrade() -> None:
     Base.metadata.create_all(op.get_bind())
+    op.execute(insert(Identity).values(id=uuid.uuid4().hex))
