@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import uvicorn
@@ -17,8 +19,9 @@ import uvicorn
 from hyperfsad.detector.settings import Settings
 from hyperfsad.messages import silent
 from hyperfsad.serve import server as serving
-from hyperfsad.serve.api import middleware
+from hyperfsad.serve.api import inspections, middleware
 from hyperfsad.serve.api.app import make_app
+from hyperfsad.serve.api.readers import Readers
 from hyperfsad.serve.client import StationClient
 from hyperfsad.serve.server import Server
 from hyperfsad.serve.settings import StationSettings
@@ -33,7 +36,9 @@ class InProcess:
     def __init__(self, settings: StationSettings, tiny: str) -> None:
         new = Settings("paper-offline", tiny, resolution=84, device="cpu", engine="torch")
         self.station = Station(settings, new).open()
-        config = uvicorn.Config(make_app(self.station, {}), log_config=None, access_log=False)
+        app: Any = make_app(self.station, {})
+        self.readers: Readers = app._app.state.readers
+        config = uvicorn.Config(app, log_config=None, access_log=False)
         self.server = Server(config, self.station, silent)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.thread = threading.Thread(target=self.server.run, args=([self._listening],))
@@ -155,6 +160,22 @@ def test_who_says_nothing_is_sent_away(
         monkeypatch.undo()
     assert waits.recv(100).startswith(b"HTTP/1.1 201")  # what is being answered is not cut off
     waits.close()
+
+
+def test_who_reads_nothing_is_cut_off(server: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A live reader, while the station has more to say than fits into the line."""
+    row = SimpleNamespace(model_dump_json=lambda: "a" * 10_000)
+    rows = [("MC4w", row)] * 100
+    monkeypatch.setattr(inspections, "_read", lambda *_: rows)
+    monkeypatch.setattr(serving, "WRITE_TIMEOUT", 0.0)
+    with server.connect() as line:
+        line.sendall(b"GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert line.recv(12) == b"HTTP/1.1 200"
+        until(lambda: not server.readers.count)
+        with contextlib.suppress(ConnectionResetError):
+            while line.recv(1 << 20):
+                pass
+    assert server.client.ready()
 
 
 def head_of(path: str, length: int) -> str:

@@ -1,10 +1,12 @@
 """Verdicts as they come, and folders that the station watches."""
 
+import contextlib
 import http.client
 import json
 import os
 import queue
 import signal
+import socket
 import sqlite3
 import threading
 from contextlib import closing
@@ -16,7 +18,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from hyperfsad.errors import UsageError
+from hyperfsad.serve.api.readers import MAX_OF_CLIENT, MAX_OF_ROLE, MAX_READERS, Readers
 from hyperfsad.serve.client import StationClient
+from hyperfsad.serve.refusals import BusyError
 from hyperfsad.serve.settings import StationSettings, parse_watch
 from tests.codes import raises
 from tests.serve.conftest import png
@@ -32,12 +36,18 @@ class Reader:
         self.line = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
         headers = {} if last is None else {"Last-Event-ID": last}
         self.line.request("GET", f"/api/v1/live{query}", headers=headers)
+        self.socket = self.line.sock
         self.answer = self.line.getresponse()
         self.status = self.answer.status
         self.events: queue.Queue[dict[str, str] | None] = queue.Queue()
         if self.status == 200:
             threading.Thread(target=self._read, daemon=True).start()
             self.start = self.next()
+
+    def close(self) -> None:
+        """Hangs up; the thread that reads sees the end."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def next(self) -> dict[str, str]:
         found = self.events.get(timeout=PATIENCE)
@@ -98,6 +108,43 @@ def test_many_writers_one_order(station: Running, client: StationClient, product
     found = [reader.verdict() for _ in range(16)]
     assert {one["id"] for one in found} == set(sent)
     assert [one["time"] for one in found] == sorted(one["time"] for one in found)
+
+
+def test_readers_beyond_the_limit_are_refused(station: Running, client: StationClient) -> None:
+    """All at once: the limit holds, and who is refused leaves no row of an error behind."""
+    readers = at_once(*(partial(Reader, station) for _ in range(MAX_OF_CLIENT + 20)))
+    assert [reader.status for reader in readers].count(200) <= MAX_OF_CLIENT
+    assert {reader.status for reader in readers} == {200, 503}
+    assert client.ready()
+    assert '"level": "error"' not in station.log.read_text()
+    for reader in readers:
+        reader.close()
+    until(lambda: _follows(station), "a free place")
+
+
+def _follows(station: Running) -> bool:
+    reader = Reader(station)
+    reader.close()
+    return reader.status == 200
+
+
+def test_places_of_readers() -> None:
+    readers = Readers()
+    for _ in range(MAX_OF_CLIENT):
+        readers.enter("inspect", "10.0.0.1")
+    with raises(BusyError, "live-full", limit=MAX_OF_CLIENT):
+        readers.enter("admin", "10.0.0.1")
+    for number in range(MAX_OF_ROLE - MAX_OF_CLIENT):
+        readers.enter("inspect", f"10.0.1.{number}")
+    with raises(BusyError, "live-full", limit=MAX_OF_ROLE):
+        readers.enter("inspect", "10.0.0.2")
+    for number in range(MAX_READERS - MAX_OF_ROLE):
+        readers.enter("admin", f"10.0.2.{number}")
+    with raises(BusyError, "live-full", limit=MAX_READERS):
+        readers.enter("admin", "10.0.0.2")
+    readers.leave("inspect", "10.0.0.1")
+    readers.enter("admin", "10.0.0.2")
+    assert readers.count == MAX_READERS
 
 
 def test_a_stop_ends_the_streams(stations: Stations, tmp_path: Path) -> None:

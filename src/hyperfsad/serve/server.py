@@ -20,6 +20,8 @@ from .station import Station
 
 HEAD_TIMEOUT = 20.0
 """Seconds within which a request's head has to arrive."""
+WRITE_TIMEOUT = 30.0
+"""Seconds after which a client that reads nothing of its answer is cut off."""
 SHUTDOWN_TIMEOUT = 600
 """Seconds that a stop waits for what was accepted."""
 
@@ -73,6 +75,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._station, self._notify = station, notify
         self._idle: dict[Any, tuple[Any, float]] = {}
+        self._stuck: dict[Any, tuple[int, float]] = {}
 
     async def on_tick(self, counter: int) -> bool:
         """Closes connections that send no request: uvicorn waits for a request's head without end,
@@ -91,7 +94,21 @@ class Server(uvicorn.Server):
             transport = getattr(line, "transport", None)
             if now - since > HEAD_TIMEOUT and transport is not None:
                 transport.close()
+        self._cut_off(now)
         return await super().on_tick(counter)
+
+    def _cut_off(self, now: float) -> None:
+        """Ends lines on which bytes wait and none leaves: uvicorn would wait without end."""
+        before, self._stuck = self._stuck, {}
+        for line in self.server_state.connections:
+            transport = getattr(line, "transport", None)
+            if transport is None or not (waiting := transport.get_write_buffer_size()):
+                continue
+            known, since = before.get(line, (waiting, now))
+            since = since if known == waiting else now
+            self._stuck[line] = waiting, since
+            if now - since > WRITE_TIMEOUT:
+                transport.abort()
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)

@@ -38,8 +38,6 @@ class Station:
         self.labels = Labels(self.store, self.products, self.inspections)
         desk = InspectionDesk(self.engine, self.products, self.inspections, settings.limits)
         self.folders = [WatchedFolder(desk, product, folder) for product, folder in settings.watch]
-        self.readers = 0
-        """Clients that follow verdicts as they come."""
         self.ending = threading.Event()
         """Set when the station is about to stop: live readers would never end by themselves."""
         self._tidier = threading.Thread(target=self._tidy, name="hyperfsad-tidy", daemon=True)

@@ -23,6 +23,7 @@ from ..station import Station
 from . import inspections, products, system
 from .guard import Guard
 from .middleware import Gatekeeper, refusal
+from .readers import Readers
 
 API_PREFIX = "/api/v1"
 CLIENT_GONE = 499
@@ -41,7 +42,7 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
         redirect_slashes=False,  # the address would be made of the Host header that came
         responses={status: {"model": Problem} for status in REFUSALS},
     )
-    app.state.station, app.state.guard = station, Guard(tokens)
+    app.state.station, app.state.guard, app.state.readers = station, Guard(tokens), Readers()
     for endpoints in (products, inspections, system):
         app.include_router(endpoints.router, prefix=API_PREFIX)
     app.include_router(system.metrics_router)

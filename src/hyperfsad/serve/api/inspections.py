@@ -15,7 +15,7 @@ from ...results.result import AnomalyResult
 from ...wording import visible
 from ..labels import BAD
 from ..pictures import Picture, checked_picture
-from ..refusals import BusyError, ForbiddenError, TooLargeError, problem
+from ..refusals import ForbiddenError, TooLargeError, problem
 from ..schemas import (
     HistoryPage,
     InspectedOut,
@@ -41,6 +41,7 @@ from .context import (
     in_engine,
     jpeg,
 )
+from .readers import LiveResponse, Readers
 from .uploads import received
 
 router = APIRouter(tags=["inspections"], dependencies=SIGNED_IN)
@@ -53,7 +54,6 @@ committed later, and must not be passed over."""
 MAX_STREAM = 3600.0
 """Seconds after which a reader has to ask again, with rights that are still good."""
 EVENTS_AT_ONCE = 100
-MAX_READERS = 200
 LIVE_CHECK = 0.1
 """Seconds between two looks whether there is a new verdict."""
 
@@ -154,6 +154,8 @@ def export(station: Here, wanted: Wanted) -> Response:
 @router.get("/live", tags=["live"], **content("text/event-stream", "Events without end."))
 async def live(
     station: Here,
+    request: Request,
+    actor: Inspector,
     product: ProductId = None,
     last_event_id: Annotated[
         str | None, Header(max_length=200, description="Go on after this event.")
@@ -161,45 +163,41 @@ async def live(
 ) -> Response:
     """Every verdict as it comes, as server-sent events: `event: verdict`, `data` as the rows of the
     history. A reader that sends the id of its last event gets all that it has missed."""
-    if station.readers >= MAX_READERS:
-        raise BusyError("live-full", limit=MAX_READERS, retry_after=30)
-    database = station.store.database
-    cursor = last_event_id if last_event_id else await run_in_threadpool(newest, database)
-    await run_in_threadpool(_read, station, product, cursor)  # refuses a wrong id
-    headers = {"x-accel-buffering": "no"}
-    events = _events(station, product, cursor)
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+    readers: Readers = request.app.state.readers
+    readers.enter(actor.role, actor.client)
+    try:
+        database = station.store.database
+        cursor = last_event_id if last_event_id else await run_in_threadpool(newest, database)
+        await run_in_threadpool(_read, station, product, cursor)  # refuses a wrong id
+    except BaseException:
+        readers.leave(actor.role, actor.client)
+        raise
+    return LiveResponse(_events(station, product, cursor), readers, actor.role, actor.client)
 
 
 async def _events(station: Station, product: str | None, cursor: str) -> AsyncIterator[str]:
     """Nothing waits in memory, so a slow reader costs nothing, and one that was away reads on."""
     end, sent = time.monotonic() + MAX_STREAM, time.monotonic()
     patience = HEARTBEAT if station.store.database.is_embedded else SHARED_DELAY
-    if station.readers >= MAX_READERS:  # several came at once; who asks again is refused
-        return
-    station.readers += 1
-    try:
-        # an event of its own, so that a reader knows where to go on before the first verdict
-        yield f"retry: 1000\nevent: start\nid: {cursor}\ndata: {{}}\n\n"
-        while not station.ending.is_set() and time.monotonic() < end:
-            count, began = station.inspections.count, time.monotonic()
-            found = await run_in_threadpool(_read, station, product, cursor)
-            for cursor, row in found:
-                yield f"event: verdict\nid: {cursor}\ndata: {row.model_dump_json()}\n\n"
-            if found:
-                sent = time.monotonic()
-            elif time.monotonic() - sent >= HEARTBEAT:
-                sent = time.monotonic()
-                yield ": still here\n\n"
-            while (
-                len(found) < EVENTS_AT_ONCE
-                and station.inspections.count == count
-                and not station.ending.is_set()
-                and time.monotonic() - began < patience
-            ):
-                await asyncio.sleep(LIVE_CHECK)
-    finally:
-        station.readers -= 1
+    # an event of its own, so that a reader knows where to go on before the first verdict
+    yield f"retry: 1000\nevent: start\nid: {cursor}\ndata: {{}}\n\n"
+    while not station.ending.is_set() and time.monotonic() < end:
+        count, began = station.inspections.count, time.monotonic()
+        found = await run_in_threadpool(_read, station, product, cursor)
+        for cursor, row in found:
+            yield f"event: verdict\nid: {cursor}\ndata: {row.model_dump_json()}\n\n"
+        if found:
+            sent = time.monotonic()
+        elif time.monotonic() - sent >= HEARTBEAT:
+            sent = time.monotonic()
+            yield ": still here\n\n"
+        while (
+            len(found) < EVENTS_AT_ONCE
+            and station.inspections.count == count
+            and not station.ending.is_set()
+            and time.monotonic() - began < patience
+        ):
+            await asyncio.sleep(LIVE_CHECK)
 
 
 def _read(station: Station, product: str | None, cursor: str) -> list[tuple[str, InspectionRow]]:
