@@ -1,5 +1,6 @@
 """A station in service: asked to stop, copied while it works, on a disk that fills; and its log."""
 
+import contextlib
 import shutil
 import signal
 import sqlite3
@@ -161,6 +162,35 @@ def test_a_disk_that_fills_loses_nothing(
         assert one["id"] in {row["id"] for row in station.client().history()}
     assert_sound(store)
     assert_tidy(store)
+
+
+def test_a_full_disk_lets_people_sign_in(
+    stations: Stations, small_disk: Path, tmp_path: Path
+) -> None:
+    options = (*token_file(tmp_path), "--reserve-megabytes", "0")
+    with stations.running(small_disk / "store", *options) as station:
+        with contextlib.suppress(OSError), (small_disk / "ballast").open("wb", 0) as ballast:
+            while True:
+                ballast.write(bytes(4096))
+        answers = [station.ask("POST", "/login", {"token": ADMIN}).status for _ in range(5)]
+        assert answers == [200] * 5
+        assert "no space to note" in station.log.read_text()
+
+
+@pytest.mark.parametrize("gone", ["station.sqlite*", "station.sqlite", "station.sqlite-wal"])
+def test_without_its_database_nothing_is_acknowledged(
+    stations: Stations, tmp_path: Path, gone: str
+) -> None:
+    store = tmp_path / "store"
+    with stations.running(store) as station:
+        client = station.client()
+        product = client.create_product("bolt", [png(0)])["id"]
+        assert client.ready()
+        for path in store.glob(gone):
+            path.unlink()
+        with refused(503):
+            client.inspect(product, [png(1)])
+        assert station.ask("GET", "/ready").json()["database"] is False
 
 
 def test_every_change_is_in_the_audit_log(stations: Stations, tmp_path: Path) -> None:

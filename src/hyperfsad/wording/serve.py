@@ -60,6 +60,8 @@ SERVE_SENTENCES: Sentences = {
     "station-not-ready": "The station cannot inspect now; its log says why, and the role admin is"
     " told.",
     "database-silent": "The database does not answer.",
+    "database-replaced": "The station's database was moved or deleted while it ran, so nothing more"
+    " is kept; put it back, or restart the station.",
     "database-away": "The station's database does not answer, so nothing was done; try again.",
     "disk-full": "The station's disk is full, so nothing of this request was kept; free some"
     " space.",

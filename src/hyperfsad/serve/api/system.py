@@ -12,7 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ...messages import Notice
 from ...version import __version__
-from ..refusals import RefusedError, station_text
+from ..monitoring import LOG
+from ..refusals import RefusedError, is_full, station_text
 from ..schemas import AuditPage, AuditRow, Readiness, SessionOut
 from ..settings import ADMIN
 from ..store import store as storing
@@ -45,8 +46,11 @@ def ready(request: Request, station: Here) -> JSONResponse:
     try:
         with station.store.database.reading() as session:
             session.execute(text("SELECT 1"))
+        station.store.database.check()
     except SQLAlchemyError:
         database, problem = False, station_text(Notice("database-silent"))
+    except RefusedError as error:
+        database, problem = False, station_text(error)
     try:
         station.store.files.check_space()
     except RefusedError as error:
@@ -85,8 +89,13 @@ def log_in(token: Token, request: Request, station: Here, response: Response) ->
         samesite="strict",
         secure=station.settings.secure or proxied,
     )
-    with station.store.database.writing() as writing:
-        storing.audit(writing, replace(client, role=role), "signed in", role)
+    try:
+        with station.store.database.writing() as writing:
+            storing.audit(writing, replace(client, role=role), "signed in", role)
+    except SQLAlchemyError as error:
+        if not is_full(error):
+            raise
+        LOG.warning("no space to note that %s signed in", role)  # who else would make some?
     return SessionOut(role=role, open=False)
 
 

@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.orm import Session
 
 from ...errors import HyperfsadError, UsageError, first_line
+from ..refusals import BusyError
 from .models import Identity
 
 DATABASE_FILE = "station.sqlite"
@@ -36,6 +37,8 @@ class Database:
         """`url` is PostgreSQL's address; None means SQLite in the folder."""
         self.is_embedded = url is None
         self._file = folder / DATABASE_FILE
+        self._anchor: sqlite3.Connection | None = None
+        self._opened: list[tuple[int, int] | None] = []
         self.engine = _sqlite(self._file) if url is None else _postgresql(url)
         self._writer = Lock() if self.is_embedded else contextlib.nullcontext()
         # SQLite's readers see one state anyway
@@ -61,6 +64,10 @@ class Database:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
             config.attributes["connection"] = connection
             alembic.command.upgrade(config, "head")
+        if self.is_embedded and self._anchor is None:
+            self._anchor = sqlite3.connect(self._file, check_same_thread=False)
+            self._anchor.execute("SELECT id FROM identity").fetchall()  # opens the log
+            self._opened = self._found()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Session]:
@@ -74,6 +81,19 @@ class Database:
         engine = self.engine.execution_options(writes=True)
         with self._writer, Session(engine) as session, session.begin():
             yield session
+        self.check()
+
+    def check(self) -> None:
+        """Refuses where SQLite's files are no longer those that were opened: what is written to a
+        file without a name is lost at the end."""
+        if self._opened != self._found():
+            raise BusyError("database-replaced", retry_after=60)
+
+    def _found(self) -> list[tuple[int, int] | None]:
+        """Which files the database and its log are; the log stays as long as one is connected."""
+        if not self.is_embedded:
+            return []
+        return [_inode(self._file), _inode(self._file.with_name(f"{DATABASE_FILE}-wal"))]
 
     @contextlib.contextmanager
     def alone(self, product_id: str) -> Iterator[None]:
@@ -91,6 +111,16 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
+        if self._anchor is not None:
+            self._anchor.close()
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def has_content(path: Path) -> bool:
