@@ -34,7 +34,6 @@ MOVING = ".moving.lock"
 IDENTITY_FILE = "store.json"
 
 _STORED = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _UPLOAD = re.compile(r"[0-9a-f]{32}\.part|\.[0-9a-f]{32}\.part\.lock")
 """Also the lock of a detector file that was being written."""
 
@@ -136,18 +135,6 @@ class Files:
         """All originals and detectors."""
         found = (path for folder in (self.detectors, self.images) for path in _files(folder))
         return (path for path in found if _STORED.fullmatch(path.name))
-
-    def trashed(self) -> list[tuple[date, int]]:
-        """The days of the trash, the oldest first, each with its bytes."""
-        if not self.trash.is_dir():
-            return []
-        days = sorted(path for path in self.trash.iterdir() if _DAY.fullmatch(path.name))
-        sizes = (sum(path.stat().st_size for path in _files(day)) for day in days)
-        return [(date.fromisoformat(day.name), size) for day, size in zip(days, sizes, strict=True)]
-
-    def empty(self, day: date) -> None:
-        """Deletes the trash of a day."""
-        shutil.rmtree(self.trash / day.isoformat(), ignore_errors=True)
 
 
 def _files(folder: Path) -> Iterator[Path]:
