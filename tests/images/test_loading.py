@@ -14,7 +14,14 @@ import torch
 from PIL import Image
 
 from hyperfsad.errors import ImageError, UsageError
-from hyperfsad.images.loading import batched, load_image, read_image
+from hyperfsad.images.loading import (
+    batched,
+    draft,
+    drawn_image,
+    load_image,
+    opened_picture,
+    read_image,
+)
 from hyperfsad.images.reading import find_images, is_collection
 from hyperfsad.messages import Notice
 from tests.codes import raises
@@ -364,3 +371,15 @@ def test_the_content_of_a_file_is_read_like_the_file(tmp_path: Path) -> None:
         with pytest.raises(ImageError) as there:
             read_image(bad.read_bytes(), str(bad))
         assert (there.value.code, there.value.facts) == (here.value.code, here.value.facts)
+
+
+def test_a_large_jpeg_is_never_decoded_whole_to_look_at_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.jpg")
+    Image.new("RGB", (800, 600), (90, 100, 110)).save(path)
+    with opened_picture(path, "a.jpg") as image:
+        draft(image, 50 * 40)
+        assert image.size == (100, 75)
+    shown = drawn_image(path, "a.jpg", 50 * 40)
+    assert shown.size == (50, 38)
+    assert shown.rgb().getpixel((9, 9)) == (90, 100, 110)
+    assert drawn_image(path, "a.jpg").size == (800, 600)

@@ -4,9 +4,12 @@ Clients that hold a place and send little are sent away, and the others are serv
 """
 
 import contextlib
+import hashlib
 import socket
 import threading
+import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +21,7 @@ import uvicorn
 
 from hyperfsad.detector.settings import Settings
 from hyperfsad.messages import silent
+from hyperfsad.serve import memory
 from hyperfsad.serve import server as serving
 from hyperfsad.serve.api import inspections, middleware
 from hyperfsad.serve.api.app import make_app
@@ -176,6 +180,32 @@ def test_who_reads_nothing_is_cut_off(server: InProcess, monkeypatch: pytest.Mon
             while line.recv(1 << 20):
                 pass
     assert server.client.ready()
+
+
+def test_pictures_wait_for_memory(
+    server: InProcess, product: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks, for whatever: one budget; and where too many wait, 503."""
+    (one,) = server.client.inspect(product, [png(2)])["inspections"]
+    part = hashlib.sha256(png(0)[1]).hexdigest()
+    monkeypatch.setattr(memory, "MAX_WAITING", 3)
+    paths = [f"inspections/{one['id']}/{kind}" for kind in ("picture", "overlay")]
+    paths.append(f"products/{product}/images/{part}/thumbnail")
+
+    def get(path: str) -> bytes:
+        url = f"http://127.0.0.1:{server.address[1]}/api/v1/{path}"
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            return bytes(answer.read())
+
+    with ThreadPoolExecutor(3) as pool:
+        with memory.DECODING.taken(2 * memory.BYTES, None):
+            asked = [pool.submit(get, path) for path in paths]
+            until(lambda: memory.DECODING.waiting == 3)
+            with refused(503, "memory-busy"):
+                server.client.inspect(product, [png(3)])
+            assert not any(each.done() for each in asked)
+        assert all(each.result(PATIENCE)[:2] == b"\xff\xd8" for each in asked)
+    assert server.client.inspect(product, [png(3)])["inspections"]
 
 
 def head_of(path: str, length: int) -> str:

@@ -163,6 +163,20 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
         return _large_enough(_from_array(array, name), name)
 
 
+def draft(image: Image.Image, pixels: int) -> None:
+    """Has an opened picture decoded no larger than drawing needs, where its format (JPEG) can."""
+    scale = (image.width * image.height / pixels) ** 0.5
+    if scale > 1:
+        image.draft(None, (int(image.width / scale), int(image.height / scale)))
+
+
+def drawn_image(path: str, name: str, pixels: int = LARGEST_DRAWN) -> LoadedImage:
+    """A picture to look at, of about this number of pixels at most."""
+    with opened_picture(path, name) as image:
+        draft(image, pixels)
+        return _decoded(image, name, ours=True).reduced(pixels)
+
+
 def read_image(content: bytes, name: str) -> LoadedImage:
     """The picture in the content of a file that lies elsewhere, as `load_image` reads one here."""
     with picture_errors(name), _recognised(io.BytesIO(content), len(content), name) as image:

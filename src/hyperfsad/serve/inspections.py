@@ -1,9 +1,11 @@
 """Inspections: how a verdict is kept, and what can be seen of it later."""
 
 import base64
+import contextlib
 import io
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,11 @@ from PIL import Image as Pillow
 from prometheus_client import Counter
 from sqlalchemy import select
 
-from ..images.loading import LARGEST_DRAWN, load_image
+from ..images.loading import LARGEST_DRAWN, drawn_image, load_image
 from ..results.heatmap import HeatMap, map_overlay, thumbnail
 from ..results.result import AnomalyResult
 from .engine import Detectors
+from .memory import room_for
 from .pictures import MEDIA_TYPES, Picture
 from .refusals import GoneError, MissingError
 from .schemas import InspectionOut, InspectionRow
@@ -103,7 +106,8 @@ class Inspections:
 
     def picture(self, inspection_id: str) -> bytes:
         """The image as a JPEG that any browser shows; the thumbnail where the original is gone."""
-        return _jpeg(self._shown(self.detail(inspection_id)))
+        with self._shown(self.detail(inspection_id)) as picture:
+            return _jpeg(picture)
 
     def overlay(self, inspection_id: str) -> bytes:
         """The heat map over the image as `detect` draws it."""
@@ -111,7 +115,7 @@ class Inspections:
         anomaly_map, inside = _unpacked(detail.map)
         low, high = detail.drawing["scale"]
         width, height = detail.record["size"]
-        drawn = HeatMap(
+        heat_map = HeatMap(
             anomaly_map,
             (low, high),
             (width, height),
@@ -119,15 +123,21 @@ class Inspections:
             inside,
             detail.drawing["words"],
             detail.drawing["note"],
-        ).draw(self._shown(detail))
-        return _jpeg(drawn)
+        )
+        with self._shown(detail) as picture:
+            return _jpeg(heat_map.draw(picture))
 
-    def _shown(self, detail: Detail) -> Pillow.Image:
+    @contextlib.contextmanager
+    def _shown(self, detail: Detail) -> Iterator[Pillow.Image]:
+        """The picture to draw upon, while there is memory for it."""
         try:
             path, _ = self.original(detail.inspection_id)
         except GoneError:
-            return Pillow.open(io.BytesIO(detail.thumbnail), formats=("JPEG",)).convert("RGB")
-        return load_image(path, detail.record["image"]).reduced(LARGEST_DRAWN).rgb()
+            yield Pillow.open(io.BytesIO(detail.thumbnail), formats=("JPEG",)).convert("RGB")
+            return
+        name = detail.record["image"]
+        with room_for(path, name, drawn=LARGEST_DRAWN):
+            yield drawn_image(os.fspath(path), name).rgb()
 
     def evidence(
         self, detectors: Detectors, inspection_id: str, x: float | None, y: float | None
@@ -139,7 +149,8 @@ class Inspections:
         if product.detector is None:
             raise MissingError("product-deleted", product=product.name)
         detector = detectors.get(self.store.files.detector(product.detector))
-        return detector.explain(load_image(path, found.name), x, y)
+        with room_for(path, found.name, patience=None):
+            return detector.explain(load_image(path, found.name), x, y)
 
     def evidence_picture(
         self, detectors: Detectors, inspection_id: str, x: float | None, y: float | None

@@ -1,13 +1,13 @@
 """Uploaded pictures: checked by their content before anything is done with them."""
 
 import os
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..images.loading import LoadedImage, load_image, opened_picture
 from ..wording import visible
+from .memory import room_for
 from .refusals import TooLargeError
 from .store.models import now
 
@@ -23,8 +23,6 @@ UPLOAD_FORMATS = {
 }
 MEDIA_TYPES = dict(UPLOAD_FORMATS.values())
 LONGEST_NAME = 120
-DECODERS = threading.BoundedSemaphore(4)
-"""Pictures that are checked at once: one of 100 million pixels takes 300 MB."""
 MAX_WAITING_PIXELS = 1 << 21
 """Of a picture that may wait decoded: 64 of them take 400 MB."""
 
@@ -73,7 +71,10 @@ class Picture:
 
     def load(self) -> LoadedImage:
         """The picture itself; its file must not have been moved yet."""
-        return self.decoded or load_image(self.upload.path, self.name)
+        if self.decoded is not None:
+            return self.decoded
+        with room_for(self.upload.path, self.name, patience=None):  # it was accepted
+            return load_image(self.upload.path, self.name)
 
 
 def checked_picture(upload: Upload, limits: UploadLimits) -> Picture:
@@ -84,7 +85,7 @@ def checked_picture(upload: Upload, limits: UploadLimits) -> Picture:
     if width * height > limits.pixels:
         facts = {"name": upload.name, "width": width, "height": height, "limit": limits.pixels}
         raise TooLargeError("image-pixels", **facts)
-    with DECODERS:
+    with room_for(upload.path, upload.name):
         image = load_image(upload.path, upload.name)
     small = width * height <= MAX_WAITING_PIXELS
     return Picture(upload, suffix, image.size, image if small else None)

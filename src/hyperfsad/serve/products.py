@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +14,20 @@ from sqlalchemy.orm import Session
 
 from ..detector.detector import HyperFSAD
 from ..errors import DetectorFileError, UsageError
-from ..images.loading import LoadedImage, load_image
+from ..images.loading import LoadedImage, drawn_image
 from ..messages import silent
 from ..results.heatmap import thumbnail
 from .engine import Detectors
+from .memory import room_for
 from .monitoring import gathered
 from .pictures import Picture, Upload
 from .refusals import ConflictError, GoneError, MissingError, public, station_text
 from .schemas import GoodPart, ProductOut
 from .store.models import Image, ProductRow, Support, insert, now
 from .store.store import Actor, Store, add_images, audit, new_id, product_of
+
+THUMBNAIL_SOURCE = 1 << 20
+"""Pixels of the picture that a thumbnail is made from."""
 
 
 @dataclass
@@ -187,7 +192,9 @@ class Products:
             path = self.store.files.image(found.sha256, found.suffix)
         if not path.is_file():
             raise GoneError("original-gone")
-        return base64.b64decode(thumbnail(load_image(path).rgb()))
+        with room_for(path, image, drawn=THUMBNAIL_SOURCE):
+            small = drawn_image(os.fspath(path), image, THUMBNAIL_SOURCE)
+            return base64.b64decode(thumbnail(small.rgb()))
 
     @contextlib.contextmanager
     def changing(self, detectors: Detectors, product_id: str) -> Iterator[Change]:

@@ -56,6 +56,7 @@ SERVE_SENTENCES: Sentences = {
     "station-stopping": "The station is stopping; try again when it is back.",
     "queue-full": "{taken} of {limit} places in the queue are taken; try again in {retry_after} s.",
     "live-full": "{limit} readers already follow the verdicts; try again later.",
+    "memory-busy": "Too many large pictures are being decoded; try again in {retry_after} s.",
     "encoder-loading": "The encoder is being loaded.",
     "station-not-ready": "The station cannot inspect now; its log says why, and the role admin is"
     " told.",
