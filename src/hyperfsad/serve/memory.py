@@ -1,6 +1,7 @@
 """One budget of memory for all pictures that the station decodes, whoever asks for them."""
 
 import contextlib
+import ctypes
 import os
 import threading
 from collections import deque
@@ -18,6 +19,8 @@ COSTS = {"RGB": 8}
 """Bytes a pixel, measured: a picture of 10,000 pixels squared takes 400 MB, twice when turned."""
 COST, DEEP_COST, DRAWING_COST = 12, 24, 16
 """Of the other modes of 8 bits, of those of more, and of drawing upon the picture."""
+MMAP_THRESHOLD = -3
+"""The name of malloc's option from which size on memory goes back to the system when freed."""
 
 
 class MemoryBudget:
@@ -58,6 +61,9 @@ class MemoryBudget:
 
 
 DECODING = MemoryBudget()
+with contextlib.suppress(AttributeError, OSError, TypeError):  # glibc only
+    # otherwise it keeps freed pictures for the thread that decoded them, each its own
+    ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)
 
 
 @contextlib.contextmanager
