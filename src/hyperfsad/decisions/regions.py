@@ -181,7 +181,7 @@ def _polygon(outline: Floats, unit: Floats, peak: Point, size: tuple[int, int]) 
     In a tiny image several patches share a pixel, and a contour hugs a peak that is barely above
     the threshold, too small to see or count.
     """
-    points = np.round(_without_straight(outline) * unit, 3)
+    points = np.round(_without_straight(outline) * unit, 6)  # with less, thin places would touch
     if (np.ptp(points, axis=0) >= PIXEL).any():
         return tuple((float(x), float(y)) for x, y in points)
     left, top = (float(min(int(at), side - 1)) for at, side in zip(peak, size, strict=True))
