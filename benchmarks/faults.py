@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.faults.damaged import detector_files, pictures
-from tests.faults.disturbing import full_disks, kills
+from tests.faults.disturbing import full_disks, interrupts, kills, watched
 from tests.faults.pairs import pairs
 from tests.faults.stage import FAULTS, Stage, Tally
 
@@ -26,6 +26,8 @@ ROWS: dict[str, tuple[Callable[[Stage, int, int], Tally], int, int]] = {
     "pictures": (pictures, 6000, 2000),
     "files": (detector_files, 2000, 300),
     "kills": (kills, 1000, 60),
+    "interrupts": (interrupts, 600, 24),
+    "watched": (watched, 200, 10),
     "disks": (full_disks, 100, 5),
     "pairs": (pairs, 200, 12),
 }

@@ -185,10 +185,46 @@ class FolderJob(Job):
                 if done:
                     yield "lost", str(name)
             elif path.read_bytes() != content:
-                yield ("changed" if _is_whole(path) else "cut off"), str(name)
+                yield ("changed" if is_whole(path) else "cut off"), str(name)
 
 
-def _is_whole(path: Path) -> bool:
+class ExportJob(Job):
+    """A model for another runtime: the folder is there whole, or not at all."""
+
+    name = "export"
+
+    def __init__(self, stage: Stage) -> None:
+        self.target = stage.place / "model ü"
+        super().__init__(stage)
+
+    @property
+    def command(self) -> list[str]:
+        return ["export", str(self.stage.first), "--to", "onnx", "-o", str(self.target)]
+
+    def prepare(self) -> None:
+        pass
+
+    def remember(self) -> None:
+        self.files = self._found()
+        assert "model.json" in self.files
+
+    def _found(self) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in self.target.glob("*")}
+
+    def harm(self, *, done: bool) -> Iterator[Fault]:
+        found = self._found()
+        if found == self.files or (not self.target.exists() and not done):
+            return
+        if not found:
+            yield "lost", self.target.name
+        elif found.keys() < self.files.keys():
+            yield "cut off", ", ".join(found)
+        else:
+            yield "changed", ", ".join(n for n in found if found[n] != self.files.get(n))
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a heat map can be read to its end."""
     if path.suffix != ".jpg":
         return False
     try:
@@ -202,7 +238,7 @@ def _is_whole(path: Path) -> bool:
 def all_jobs(stage: Stage) -> list[Job]:
     """One of each command that writes."""
     files = [FileJob(stage, name) for name in ("fit", "extend", "calibrate")]
-    return [*files, *(FolderJob(stage, name) for name in ("detect", "watch"))]
+    return [*files, ExportJob(stage), *(FolderJob(stage, name) for name in ("detect", "watch"))]
 
 
 def used(folder: Path) -> int:

@@ -1,5 +1,6 @@
 """Where commands are disturbed: a warm process that forks one for each command."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ from hyperfsad import HyperFSAD
 from hyperfsad.cli import main
 from tests.conftest import make_picture, save_tiny
 
-FAULTS = ("tracebacks", "hangs", "lost", "doubled", "cut off", "changed")
+FAULTS = ("tracebacks", "hangs", "lost", "doubled", "cut off", "changed", "left behind")
 """What must not happen."""
 
 PATIENCE = 120.0
@@ -102,21 +103,33 @@ class Stage:
         shutil.rmtree(self.place, ignore_errors=True)
         self.place.mkdir()
 
-    def start(self, command: list[str], words: Path, stop: int | None = None) -> int:
-        """Forks a process for a command; it kills itself before change number `stop` of a file."""
+    def start(
+        self,
+        command: list[str],
+        words: Path,
+        stop: int | None = None,
+        kind: int = signal.SIGKILL,
+    ) -> int:
+        """Forks a process for a command; before change number `stop` of a file it sends itself a
+        signal."""
         sys.stdout.flush()
         sys.stderr.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until the command begins
         process = os.fork()
         if process:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             return process
         code = 70
         try:
             file = os.open(words, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
             os.dup2(file, 1)
             os.dup2(file, 2)
-            counter = _Counter(str(self.place), stop)
+            counter = _Counter(str(self.place), stop, kind)
             sys.addaudithook(counter)
-            code = main([*command, "--device", "cpu"])
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+            device = [] if command[0] == "export" else ["--device", "cpu"]  # it is always the CPU
+            code = main([*command, *device])
             words.with_suffix(".count").write_text(str(counter.count))
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
@@ -128,14 +141,19 @@ class Stage:
             os._exit(code)
 
     def run(
-        self, command: list[str], *, stop: int | None = None, kill_after: float | None = None
+        self,
+        command: list[str],
+        *,
+        stop: int | None = None,
+        after: float | None = None,
+        kind: int = signal.SIGKILL,
     ) -> Run:
-        """Runs a command to its end, or until it is killed."""
+        """Runs a command to its end, or until a signal hits it."""
         words = self.folder / "words"
-        process = self.start(command, words, stop)
-        if kill_after is not None:
-            time.sleep(kill_after)
-            os.kill(process, signal.SIGKILL)
+        process = self.start(command, words, stop, kind)
+        if after is not None:
+            time.sleep(after)
+            os.kill(process, kind)
         return self.ended(process, words)
 
     def ended(self, process: int, words: Path) -> Run:
@@ -162,10 +180,10 @@ class Stage:
 
 
 class _Counter:
-    """Counts what is done to the files of a place, and ends the process before one of them."""
+    """Counts what is done to the files of a place, and sends a signal before one of them."""
 
-    def __init__(self, place: str, stop: int | None) -> None:
-        self._place, self._stop, self.count = place, stop, 0
+    def __init__(self, place: str, stop: int | None, kind: int) -> None:
+        self._place, self._stop, self._kind, self.count = place, stop, kind, 0
 
     def __call__(self, event: str, details: tuple[Any, ...]) -> None:
         if event not in CHANGES or not isinstance(details[0], str | os.PathLike):
@@ -174,4 +192,4 @@ class _Counter:
             return
         self.count += 1
         if self.count == self._stop:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self._kind)

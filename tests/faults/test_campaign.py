@@ -8,7 +8,15 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-TRIALS = {"pictures": 2000, "files": 300, "kills": 60, "disks": 5, "pairs": 12}
+TRIALS = {
+    "pictures": 2000,
+    "files": 300,
+    "kills": 60,
+    "interrupts": 24,
+    "watched": 12,
+    "disks": 5,
+    "pairs": 12,
+}
 
 
 @pytest.mark.parametrize("row", TRIALS)

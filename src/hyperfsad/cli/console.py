@@ -69,10 +69,10 @@ COMMANDS = {name: found for group in GROUPS.values() for name, found in group.it
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
-    _fill_streams()
-    speak_as(COMMAND_LINE)
-    options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
+        _fill_streams()
+        speak_as(COMMAND_LINE)
+        options = parse(sys.argv[1:] if arguments is None else arguments)
         with warnings.catch_warnings():
             say_warnings()
             code: int = options.run(options)

@@ -30,7 +30,7 @@ FileStamp: TypeAlias = tuple[int, int]
 """Size and time of change (in nanoseconds): a file with another stamp has another content."""
 
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
-"""The names that `atomic_path` gives."""
+"""The names that `atomic_path` and `atomic_folder` give."""
 
 
 @contextlib.contextmanager
@@ -130,7 +130,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
     with explain_os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(
-            tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+            tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name[:60]}.", suffix=".tmp")
         )
         try:
             yield temporary

@@ -11,7 +11,7 @@ import torch
 
 from ..detector.detector import HyperFSAD
 from ..detector.protocols import Detector
-from ..disk.files import atomic_folder, file_sha256
+from ..disk.files import atomic_folder, file_sha256, locked_file
 from ..encoders.encoder import Tokens, torch_engine
 from ..encoders.engines import TorchEngine, constant_positions
 from ..encoders.folders import quiet_transformers
@@ -51,7 +51,7 @@ def export(detector: Detector, target: Path, kind: str, notify: Notify = silent)
     )
     if size > MAX_GRAPH_BYTES:
         raise UsageError("export-too-large", gigabytes=size / 1e9, most=MAX_GRAPH_BYTES / 1e9)
-    with atomic_folder(target) as folder:
+    with locked_file(target), atomic_folder(target) as folder:
         _write_graph(graph, kind, folder)
         code = Path(preprocess.__file__).read_text(encoding="utf-8")
         (folder / "preprocess.py").write_text(code, encoding="utf-8")
