@@ -45,6 +45,22 @@ def test_two_roles(guarded: Running) -> None:
     assert [entry["role"] for entry in admin.audit()][:3] == ["admin", "inspect", "inspect"]
 
 
+def test_a_lower_role_is_asked_for(station: Running, client: StationClient, product: str) -> None:
+    """The page's operator view, without tokens."""
+    operator = {"X-Role": "inspect"}
+    (one,) = client.inspect(product, [png(2)])["inspections"]
+    place, before = f"/inspections/{one['id']}/label", client.download_product(product)
+    assert station.ask("PUT", place, {"kind": "fine"}, operator).status == 403
+    for method, path in (("POST", "calibration"), ("POST", "images"), ("GET", "detector")):
+        assert station.ask(method, f"/products/{product}/{path}", headers=operator).status == 403
+    assert client.download_product(product) == before
+    assert client.label(one["id"], "fine")["learnt"] is True
+    assert station.ask("DELETE", place, headers=operator).status == 403
+    client.undo(one["id"])
+    assert station.ask("PUT", place, {"kind": "fine", "learn": False}, operator).status == 200
+    assert station.ask("DELETE", place, headers=operator).status == 200
+
+
 def test_a_browser_signs_in(guarded: Running) -> None:
     status, headers, _ = guarded.ask("POST", "/login", {"token": ADMIN})
     assert status == 200

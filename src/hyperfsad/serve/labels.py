@@ -12,8 +12,9 @@ from ..quality.test_set import GOOD, TestImage, TestSet
 from .engine import Detectors
 from .inspections import Inspections
 from .products import Change, Products
-from .refusals import ConflictError, MissingError
+from .refusals import ConflictError, ForbiddenError, MissingError
 from .schemas import InspectionOut
+from .settings import ADMIN
 from .store.models import Image, Inspection, LabelRow, Support, now
 from .store.store import Actor, Store, audit, inspection_of, product_of
 
@@ -83,6 +84,8 @@ class Labels:
             label = session.get(LabelRow, inspection_id)
         if label is None:
             raise MissingError("label-missing")
+        if label.learnt and actor.role != ADMIN:  # asked here: it may have been learnt just now
+            raise ForbiddenError("forgetting-needs-admin")
         if not label.learnt or product.detector is None:
             return self._remove(actor, inspection_id)
         with self._products.changing(detectors, product.id) as change:

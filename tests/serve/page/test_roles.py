@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hyperfsad.serve.client import StationClient
 from tests.serve.conftest import ADMIN, INSPECT, png, token_file
 from tests.serve.page.conftest import Opener
 from tests.serve.stations import Running, Stations
@@ -58,6 +59,23 @@ def test_an_engineer_chooses_the_view(guarded: Running, visit: Opener) -> None:
     page.reload()
     page.wait_for_selector(".source .drop")
     assert page.locator("nav a", has_text="Products").count() == 0
+
+
+def test_the_operator_view_teaches_nothing_without_tokens_either(
+    station: Running, client: StationClient, product: str, visit: Opener, pictures: list[Path]
+) -> None:
+    page = visit(station.url, f"#/inspect/{product}")
+    page.locator(".menu summary").click()
+    page.get_by_label("View", exact=True).select_option("operator")
+    page.locator(".source .drop input").set_input_files(pictures[4])
+    page.wait_for_selector(".verdict-word")
+    before = client.download_product(product)
+    with page.expect_request(lambda one: one.method == "PUT") as sent:
+        page.keyboard.press("f")
+    page.wait_for_selector("text=Kept as fine.")
+    assert sent.value.headers["x-role"] == "inspect"
+    assert sent.value.post_data_json == {"kind": "fine", "learn": False}
+    assert client.download_product(product) == before
 
 
 def test_a_session_that_ended_leads_to_the_login(guarded: Running, visit: Opener) -> None:

@@ -11,11 +11,14 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from ..refusals import ForbiddenError, NotSignedInError, TooOftenError
-from ..settings import ADMIN, is_loopback
+from ..settings import ADMIN, INSPECT, is_loopback
 
 SESSION_COOKIE = "hyperfsad"
 HEADER = "x-requested-with"
 """A header that no form of another site can send."""
+ROLE_HEADER = "x-role"
+"""With the value `inspect` a client asks for no more rights than that, as the page's operator view
+does."""
 SESSION_SECONDS = 12 * 3600.0
 """Seconds until a browser has to sign in again."""
 MOST_SESSIONS, MOST_OF_ONE, MOST_CLIENTS = 1000, 100, 10_000
@@ -47,7 +50,13 @@ class Guard:
         return not self._tokens
 
     def role(self, method: str, headers: Mapping[str, str], cookie: str | None, client: str) -> str:
-        """The role of the client; empty for a stranger."""
+        """The role of the client, or the lower one that it asks for; empty for a stranger."""
+        found = self._role(method, headers, cookie, client)
+        return INSPECT if found and headers.get(ROLE_HEADER) == INSPECT else found
+
+    def _role(
+        self, method: str, headers: Mapping[str, str], cookie: str | None, client: str
+    ) -> str:
         self._check_host(headers)
         bearer = headers.get("authorization")
         if bearer is not None and not self.is_open:

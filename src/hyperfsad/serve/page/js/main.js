@@ -1,12 +1,12 @@
 // The start of the page: texts, who is signed in, then the view that the address names.
 
-import { SIGNED_OUT } from "./api.js";
+import { SIGNED_OUT, loadSession } from "./api.js";
 import { drawBar } from "./bar.js";
 import { loadTexts, setLanguage } from "./i18n.js";
 import { listen } from "./keys.js";
 import { setViews, show } from "./router.js";
 import { tell } from "./said.js";
-import { isEngineer, loadSession, loadWishes, who, wishes } from "./state.js";
+import { isEngineer, loadWishes, who, wishes } from "./state.js";
 import { watchStatus } from "./status.js";
 import { ALL } from "./views/all.js";
 import login from "./views/login.js";

@@ -1,13 +1,7 @@
 // Who is signed in, and what this browser remembers of its user's wishes.
 
-import { session as askSession } from "./api.js";
-
 export const ADMIN = "admin";
 export const who = { role: "", open: false };
-
-export async function loadSession() {
-  Object.assign(who, await askSession());
-}
 
 const KEY = "hyperfsad";
 const usual = { language: null, theme: "auto", sound: false, view: "engineer", product: null, overlay: 70, source: "drop", every: 0, camera: null };
@@ -33,8 +27,4 @@ export function wish(changes) {
 // Only who may change products sees more than inspecting, and only if wanted.
 export function isEngineer() {
   return who.role === ADMIN && wishes.view === "engineer";
-}
-
-export function mayTeach() {
-  return who.role === ADMIN;
 }

@@ -2,6 +2,7 @@
 
 import { h, replace, svg } from "../dom.js";
 import { number, t } from "../i18n.js";
+import { isEngineer } from "../state.js";
 
 const KINDS = { unexpected: "region.unexpected", missing: "region.missing" };
 
@@ -76,7 +77,7 @@ export class LabelButtons {
     else if (found.label) {
       const learnt = found.learnt ? t("label.learnt") : "";
       replace(this.node, h("p", {}, h("strong", {}, t(LABELS[found.label])), " ", learnt),
-        h("button", { type: "button", onclick: this.undo }, t("label.undo"), h("kbd", {}, "U")));
+        (isEngineer() || !found.learnt) && h("button", { type: "button", onclick: this.undo }, t("label.undo"), h("kbd", {}, "U")));
     } else {
       replace(this.node,
         h("button", { type: "button", class: "label-fine", onclick: () => this.set("fine") }, t("label.fine"), h("kbd", {}, "F")),

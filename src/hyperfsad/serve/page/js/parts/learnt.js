@@ -4,7 +4,7 @@ import { action, h, replace } from "../dom.js";
 import * as api from "../api.js";
 import { number, percent, t } from "../i18n.js";
 import { tell } from "../said.js";
-import { mayTeach } from "../state.js";
+import { isEngineer } from "../state.js";
 import { histogram } from "./histogram.js";
 
 const FROM = { support: "threshold.support", conformal: "threshold.conformal", few: "threshold.few", hand: "threshold.hand" };
@@ -49,7 +49,7 @@ async function spread(product, signal) {
 
 function proposed(row, teach) {
   return h("li", {}, h("img", { src: api.address(`inspections/${row.id}/thumbnail`), alt: row.name, title: row.name }),
-    mayTeach() && action(t("learnt.teach"), () => teach(row), tell));
+    isEngineer() && action(t("learnt.teach"), () => teach(row), tell));
 }
 
 function resemblance(count, covered, enough) {

@@ -6,7 +6,7 @@ import { t } from "../i18n.js";
 import { addKeys } from "../keys.js";
 import { go } from "../router.js";
 import { say, sayAll, sentence, tell } from "../said.js";
-import { isEngineer, mayTeach, wish, wishes } from "../state.js";
+import { isEngineer, wish, wishes } from "../state.js";
 import { EvidencePanel } from "../parts/evidence.js";
 import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
 import { handed } from "../parts/handed.js";
@@ -150,7 +150,7 @@ class Inspecting {
     if (!found || found.label || this.labelling) return;
     this.labelling = true;
     try {
-      const learn = kind === "fine" && mayTeach();
+      const learn = kind === "fine" && isEngineer();
       if (learn) say(t("label.learning"));
       this.changed(await api.label(found.id, kind, kind === "fine" ? { learn } : {}));
       const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
@@ -194,7 +194,7 @@ async function show(place, context) {
   document.body.classList.toggle("first", products.length === 0);
   context.leaving(() => document.body.classList.remove("first"));
   if (!products.length) {
-    if (mayTeach()) return steps(place, context, products);
+    if (isEngineer()) return steps(place, context, products);
     return replace(place, h("div", { class: "card narrow" }, h("h1", {}, t("inspect.noproduct")), h("p", {}, t("inspect.noproducttext"))));
   }
   const wanted = context.params.id ?? wishes.product;

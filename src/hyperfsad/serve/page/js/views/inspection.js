@@ -5,7 +5,7 @@ import * as api from "../api.js";
 import { t, when } from "../i18n.js";
 import { addKeys } from "../keys.js";
 import { say, tell } from "../said.js";
-import { isEngineer, mayTeach } from "../state.js";
+import { isEngineer } from "../state.js";
 import { EvidencePanel } from "../parts/evidence.js";
 import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
 import { WORDS, shape } from "../parts/verdict.js";
@@ -68,7 +68,7 @@ class Sheet {
 
   label(kind) {
     if (this.found.label) return;
-    const learn = kind === "fine" && mayTeach();
+    const learn = kind === "fine" && isEngineer();
     const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
     this.changed(() => api.label(this.found.id, kind, kind === "fine" ? { learn } : {}), text);
   }
