@@ -225,7 +225,7 @@ def station(run: Recording) -> None:
         place = f"{url}/products/{product['id']}"
         judged = _post(f"{place}/inspections", {}, bad)["inspections"]
         why = [_get(f"{url}/inspections/{one['id']}/evidence") for one in judged[:2]]
-        extended = _post(f"{place}/images", {}, good[3:])
+        extended = _post(f"{place}/images", {"confirm": "true"}, good[3:])
         again = _post(f"{place}/inspections", {}, bad)["inspections"]
         answers = {"product": product, "judged": judged, "why": why}
         answers |= {"extended": extended, "again": again}

@@ -56,7 +56,7 @@ class Work:
                 made = client.create_product(f"p{self.next()}", [png(self.next())])["id"]
                 self.revisions[made] = 1
             with self._doing("extends"):
-                more = client.extend_product(made, [png(self.next())])
+                more = client.extend_product(made, [png(self.next())], confirm=True)
                 self.revisions[made] = more["revision"]
             self.deleting.add(made)
             with self._doing("deletes"):
@@ -69,7 +69,7 @@ class Work:
                 (one,) = client.inspect(product, [png(self.next())])["inspections"]
                 self.inspections[one["id"]] = one["image"]
             with self._doing("labels"):
-                client.label(one["id"], "fine")
+                client.label(one["id"], "fine", confirm=True)
                 self.learnt.add(one["id"])
             if self._number % 4:  # the product would grow without end
                 self.undone.add(one["id"])

@@ -21,7 +21,7 @@ def found(station: Running, path: str) -> Any:
 
 
 def test_pictures_of_good_parts(station: Running, client: StationClient, product: str) -> None:
-    client.extend_product(product, [png(2)])
+    client.extend_product(product, [png(2)], confirm=True)
     images = found(station, f"products/{product}/images")["images"]
     assert [one["name"] for one in images] == ["0.png", "1.png", "2.png"]
     assert images[2]["image"] == hashlib.sha256(png(2)[1]).hexdigest()

@@ -64,10 +64,10 @@ def test_pictures(client: StationClient, product: str) -> None:
 
 
 def test_extend_calibrate_rename_delete(client: StationClient, product: str) -> None:
-    more = client.extend_product(product, [png(2)])
+    more = client.extend_product(product, [png(2)], confirm=True)
     assert (more["good_parts"], more["revision"]) == (3, 2)
     with refused(409):
-        client.extend_product(product, [png(2)])
+        client.extend_product(product, [png(2)], confirm=True)
     further = client.calibrate_product(product, [png(10 + seed) for seed in range(5)])
     assert further["threshold"] != more["threshold"]
     assert further["good_parts"] == 3
@@ -134,16 +134,16 @@ def test_a_graph_in_a_detector_file_is_never_read(
 def test_fine_is_learnt_and_undone(client: StationClient, product: str) -> None:
     before = client.download_product(product)
     first, second = client.inspect(product, [png(20), png(21)])["inspections"]
-    assert client.label(first["id"], "fine")["learnt"] is True
+    assert client.label(first["id"], "fine", confirm=True)["learnt"] is True
     assert client.product(product)["good_parts"] == 3
     assert client.inspect(product, [png(20)])["inspections"][0]["score"] < first["score"]
     with refused(409):
         client.label(first["id"], "bad")
     one = client.download_product(product)
-    client.label(second["id"], "fine")
+    client.label(second["id"], "fine", confirm=True)
     client.undo(second["id"])
     assert client.download_product(product) == one  # the last change: the very same file
-    client.label(second["id"], "fine")
+    client.label(second["id"], "fine", confirm=True)
     client.undo(first["id"])  # not the last one: it is forgotten
     learnt = client.report(product, "images")["images"]
     assert [part["name"] for part in learnt] == ["0.png", "1.png", "21.png"]
@@ -161,7 +161,7 @@ def test_labels_are_evaluated(client: StationClient, product: str) -> None:
     seeds = range(30, 34)
     found = client.inspect(product, [png(seed) for seed in seeds])["inspections"]
     client.label(found[0]["id"], "fine", learn=False)
-    client.label(found[1]["id"], "fine")
+    client.label(found[1]["id"], "fine", confirm=True)
     client.label(found[2]["id"], "bad", defect="scratch")
     client.label(found[3]["id"], "bad")
     told = client.evaluate_product(product)

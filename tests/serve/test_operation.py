@@ -66,7 +66,7 @@ def test_a_copy_under_load_is_one_moment_of_the_store(stations: Stations, tmp_pa
                     return
                 (one,) = client.inspect(product, [png(number)])["inspections"]
                 if number % 3 == 0:
-                    client.label(one["id"], "fine")
+                    client.label(one["id"], "fine", confirm=True)
                     made = client.create_product(f"p{number}", [png(number)])["id"]
                     client.delete_product(made)
 
@@ -148,7 +148,7 @@ def test_a_disk_that_fills_loses_nothing(
         large = [png(2, (300, 300))]
         for act in (
             lambda: client.create_product("nut", large),
-            lambda: client.extend_product(product, large),
+            lambda: client.extend_product(product, large, confirm=True),
         ):
             assert status_of(act) == 507
         assert {row["id"] for row in client.history()} == set(kept)
@@ -157,7 +157,7 @@ def test_a_disk_that_fills_loses_nothing(
         assert client.product(product)["good_parts"] == 2
         ballast.unlink()
         (one,) = client.inspect(product, [png(2)])["inspections"]  # it goes on by itself
-        assert client.extend_product(product, [png(3)])["good_parts"] == 3
+        assert client.extend_product(product, [png(3)], confirm=True)["good_parts"] == 3
     with stations.running(store, "--reserve-megabytes", "0") as station:
         assert one["id"] in {row["id"] for row in station.client().history()}
     assert_sound(store)
@@ -208,7 +208,7 @@ def test_every_change_is_in_the_audit_log(stations: Stations, tmp_path: Path) ->
         content = admin.download_product(product)
         brought = admin.upload_product("brought", ("x.hfsad", content))["id"]
         changed("admin", "product uploaded")
-        admin.extend_product(product, [png(2)])
+        admin.extend_product(product, [png(2)], confirm=True)
         changed("admin", "product extended")
         admin.calibrate_product(product, threshold=0.4)
         changed("admin", "product recalibrated")
@@ -219,7 +219,7 @@ def test_every_change_is_in_the_audit_log(stations: Stations, tmp_path: Path) ->
         changed("inspect", "labelled bad")
         worker.undo(one["id"])
         changed("inspect", "label undone")
-        admin.label(one["id"], "fine")
+        admin.label(one["id"], "fine", confirm=True)
         changed("admin", "labelled fine")
         admin.delete_product(brought)
         changed("admin", "product deleted")
@@ -228,7 +228,7 @@ def test_every_change_is_in_the_audit_log(stations: Stations, tmp_path: Path) ->
         for act in (
             lambda: worker.rename_product(product, "screw"),
             lambda: admin.rename_product("0" * 32, "screw"),
-            lambda: admin.extend_product(product, [png(2)]),
+            lambda: admin.extend_product(product, [png(2)], confirm=True),
             lambda: admin.create_product("nut", [png(4)]),
         ):
             assert status_of(act) in (403, 404, 409)  # what is refused is no change

@@ -72,11 +72,11 @@ def test_one_sees_what_the_other_does(pair: tuple[Running, Running]) -> None:
     assert one.inspection(kept["id"]) == kept
     assert one.picture(kept["id"], "original") == png(2)[1]
     (before,) = one.inspect(product, [png(3)])["inspections"]
-    other.extend_product(product, [png(3)])
+    other.extend_product(product, [png(3)], confirm=True)
     (after,) = one.inspect(product, [png(3)])["inspections"]
     assert after["revision"] == 2
     assert after["score"] < before["score"]  # it is learnt here, too
-    assert one.label(kept["id"], "fine")["learnt"] is True
+    assert one.label(kept["id"], "fine", confirm=True)["learnt"] is True
     assert other.product(product)["good_parts"] == 4
     other.undo(kept["id"])
     assert learnt(one, product) == ["0.png", "1.png", "3.png"]
@@ -118,7 +118,7 @@ class Load:
         for number in range(rounds):
             image = png(1000 + 100 * station + number)
             try:
-                client.extend_product(self.product, [image])
+                client.extend_product(self.product, [image], confirm=True)
                 self.learnt.append(image[0])
             except StationError as error:
                 self.refused[error.status] += 1
@@ -172,7 +172,7 @@ def test_a_station_dies_and_the_other_goes_on(stations: Stations, url: str, tmp_
                     image = png(number)
                     (one,) = client.inspect(product, [image])["inspections"]
                     kept[one["id"]] = hashlib.sha256(image[1]).hexdigest()
-                    client.extend_product(product, [png(10_000 + number)])
+                    client.extend_product(product, [png(10_000 + number)], confirm=True)
                 except StationError:
                     return
 
@@ -185,7 +185,9 @@ def test_a_station_dies_and_the_other_goes_on(stations: Stations, url: str, tmp_
                 dies.stop(signal.SIGKILL)
 
             at_once(partial(work, dies.client(), 1000 * (turn + 1)), kill)
-            client.extend_product(product, [png(20 + turn)])  # the lock died with its holder
+            client.extend_product(
+                product, [png(20 + turn)], confirm=True
+            )  # the lock died with its holder
         rows = {row["id"]: row["image"] for row in client.history()}
         assert kept.items() <= rows.items()
         assert kept

@@ -37,7 +37,7 @@ def test_two_roles(guarded: Running) -> None:
         assert status_of(forbidden) == 403
     assert inspector.label(one["id"], "fine", learn=False)["learnt"] is False
     inspector.undo(one["id"])
-    admin.label(one["id"], "fine")
+    admin.label(one["id"], "fine", confirm=True)
     assert status_of(lambda: inspector.undo(one["id"])) == 403
     for stranger in (nobody.products, nobody.audit, lambda: nobody.inspect(product, [png(2)])):
         assert status_of(stranger) == 401
@@ -54,7 +54,7 @@ def test_a_lower_role_is_asked_for(station: Running, client: StationClient, prod
     for method, path in (("POST", "calibration"), ("POST", "images"), ("GET", "detector")):
         assert station.ask(method, f"/products/{product}/{path}", headers=operator).status == 403
     assert client.download_product(product) == before
-    assert client.label(one["id"], "fine")["learnt"] is True
+    assert client.label(one["id"], "fine", confirm=True)["learnt"] is True
     assert station.ask("DELETE", place, headers=operator).status == 403
     client.undo(one["id"])
     assert station.ask("PUT", place, {"kind": "fine", "learn": False}, operator).status == 200

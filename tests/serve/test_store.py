@@ -119,7 +119,7 @@ def test_labelled_and_learnt_images_are_kept(stations: Stations, tmp_path: Path)
         client = station.client()
         product = client.create_product("bolt", [png(0), png(1)])["id"]
         found = client.inspect(product, [png(2), png(3), png(4)])["inspections"]
-        client.label(found[0]["id"], "fine")
+        client.label(found[0]["id"], "fine", confirm=True)
         client.label(found[1]["id"], "bad")
     year_ago = time.time() - 365 * 86_400
     for path in (folder / "images").rglob("*.png"):

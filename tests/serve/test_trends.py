@@ -179,7 +179,7 @@ def test_through_the_station(client: StationClient, product: str) -> None:
 def test_coverage_says_what_to_add(client: StationClient, product: str) -> None:
     few = client.report(product, "coverage")
     assert (few["covered"], few["more_like"]) == (None, [])
-    client.extend_product(product, [png(2), png(3)])
+    client.extend_product(product, [png(2), png(3)], confirm=True)
     client.calibrate_product(product, threshold=99.0)
     odd = io.BytesIO()
     make_picture(9).point(lambda value: 255 - value // 4).save(odd, "PNG")

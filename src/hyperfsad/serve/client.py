@@ -64,8 +64,9 @@ class StationClient:
     def download_product(self, product: str) -> bytes:
         return self._bytes("GET", f"products/{product}/detector")
 
-    def extend_product(self, product: str, images: Sequence[Source]) -> Json:
-        return self._object("POST", f"products/{product}/images", {}, images)
+    def extend_product(self, product: str, images: Sequence[Source], **more: Any) -> Json:
+        """`confirm=True` also teaches parts that were anomalous until now."""
+        return self._object("POST", f"products/{product}/images", more, images)
 
     def calibrate_product(self, product: str, images: Sequence[Source] = (), **more: Any) -> Json:
         return self._object("POST", f"products/{product}/calibration", more, images)

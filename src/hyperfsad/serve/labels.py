@@ -32,9 +32,16 @@ class Labels:
         return self._add(actor, inspection_id, BAD, defect=defect)
 
     def fine(
-        self, detectors: Detectors, actor: Actor, inspection_id: str, learn: bool
+        self,
+        detectors: Detectors,
+        actor: Actor,
+        inspection_id: str,
+        *,
+        learn: bool,
+        confirm: bool = False,
     ) -> InspectionOut:
-        """Keeps the image as a good part, which the product learns unless `learn` is False."""
+        """Keeps the image as a good part, which the product learns unless `learn` is False; a
+        doubtful one has to be confirmed."""
         path, _ = self._inspections.original(inspection_id)
         with self.store.database.reading() as session:
             found, _, product = inspection_of(session, inspection_id)
@@ -42,11 +49,9 @@ class Labels:
         if not learn:
             return self._add(actor, inspection_id, FINE)
         with self._products.changing(detectors, product.id) as change:
-            count = len(change.detector.support_)
-            change.detector.extend([load_image(path, found.name)])
-            if len(change.detector.support_) == count:  # it was learnt before
+            image = iter([load_image(path, found.name)])
+            if not self._products.learn(detectors, change, image, confirm):  # it was learnt before
                 return self._add(actor, inspection_id, FINE)
-            change.after = self._products.saved(change.detector)
             return self._add(actor, inspection_id, FINE, change)
 
     def _add(

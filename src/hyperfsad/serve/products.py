@@ -25,6 +25,7 @@ from .refusals import ConflictError, GoneError, MissingError, public, station_te
 from .schemas import GoodPart, ProductOut
 from .store.models import Image, ProductRow, Support, insert, now
 from .store.store import Actor, Store, add_images, audit, new_id, product_of
+from .teaching import require_no_doubt
 
 THUMBNAIL_SOURCE = 1 << 20
 """Pixels of the picture that a thumbnail is made from."""
@@ -117,14 +118,17 @@ class Products:
             return shown_product(product)
 
     def extend(
-        self, detectors: Detectors, actor: Actor, product_id: str, pictures: Sequence[Picture]
+        self,
+        detectors: Detectors,
+        actor: Actor,
+        product_id: str,
+        pictures: Sequence[Picture],
+        *,
+        confirm: bool,
     ) -> ProductOut:
         with self.changing(detectors, product_id) as change:
-            count = len(change.detector.support_)
-            change.detector.extend(loaded(pictures))
-            if len(change.detector.support_) == count:
+            if not self.learn(detectors, change, loaded(pictures), confirm):
                 raise ConflictError("images-known")
-            change.after = self.saved(change.detector)
             self._keep_images(pictures)
             with self.store.database.writing() as session:
                 product = self.replace(session, change)
@@ -206,6 +210,21 @@ class Products:
             with noted(detector) as notes:
                 yield Change(product_id, before, detector, notes)
 
+    def learn(
+        self, detectors: Detectors, change: Change, images: Iterator[LoadedImage], confirm: bool
+    ) -> bool:
+        """Learns good parts; returns whether any was new. Doubtful ones have to be confirmed."""
+        before = detectors.get(self.store.files.detector(change.before))
+        change.detector.extend(images)
+        if len(change.detector.support_) == len(before.support_):
+            return False
+        if not confirm:
+            with self.store.database.reading() as session:
+                parts = before, change.detector, change.notes
+                require_no_doubt(session, change.product_id, *parts)
+        change.after = self.saved(change.detector)
+        return True
+
     def saved(self, detector: HyperFSAD) -> str:
         """Writes a detector file to its place; returns its hash."""
         self.store.files.check_space()
@@ -260,7 +279,7 @@ def _add_support(session: Session, product_id: str, pictures: Sequence[Picture])
 def noted(detector: HyperFSAD) -> Iterator[list[str]]:
     """What a detector reports while it learns, as notes for the answer."""
     with gathered() as notes:
-        detector.notify = lambda text: notes.append(station_text(text))
+        detector.notify = notes.append
         try:
             yield notes
         finally:
@@ -303,5 +322,5 @@ def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
         "resolution": detector.encoding_.resolution,
         "rotations": detector.rotations_,
         "tiles": detector.tile_side_,
-        "notes": list(notes),
+        "notes": list(map(station_text, notes)),
     }

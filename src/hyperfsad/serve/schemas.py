@@ -195,6 +195,7 @@ class Labelling(BaseModel):
 
     kind: Literal["fine", "bad"]
     learn: bool = Field(True, description="Of fine: whether the product learns the image.")
+    confirm: bool = Field(False, description="Of fine: teach it even if it was anomalous.")
     defect: str | None = Field(None, max_length=100, description="Of bad: the kind of defect.")
 
 

@@ -1,5 +1,7 @@
 """Sentences about `serve`."""
 
+from collections.abc import Sequence
+
 from . import Options, Sentences
 
 
@@ -29,6 +31,27 @@ def _images_unusable(option: Options, reason: str) -> str:
 
 def _trend_too_long(option: Options, step: str, limit: int) -> str:
     return f"A trend by {step} has at most {limit} {step}s{'; ask for days' * (step == 'hour')}."
+
+
+def _teaching_unconfirmed(
+    option: Options,
+    names: Sequence[str],
+    times: float | None,
+    foreign: bool,
+    threshold: float | None,
+    new_threshold: float | None,
+    inspections: int,
+    changed: int,
+    passing: int,
+) -> str:
+    reach = "" if times is None else f"reaches {times:.2f} times the threshold"
+    looks = "looks like another product" if foreign else ""
+    old, new = ("none" if one is None else f"{one:.4g}" for one in (threshold, new_threshold))
+    return (
+        f"{', '.join(names)} {' and '.join(filter(None, (reach, looks)))}. Learning it leads from"
+        f" threshold {old} to {new}; of the latest {inspections} verdicts {changed} would change,"
+        f" {passing} of them from anomalous to good. Send `confirm` to teach it."
+    )
 
 
 SERVE_SENTENCES: Sentences = {
@@ -91,6 +114,7 @@ SERVE_SENTENCES: Sentences = {
     "product-name-taken": "There is already a product {product}; choose another name.",
     "product-name-invalid": "A product's name must have 1 to 100 printable characters.",
     "images-known": "The product has already learnt all of these pictures.",
+    "teaching-unconfirmed": _teaching_unconfirmed,
     "good-part-unknown": "The product has not learnt this picture.",
     "threshold-or-images": "Give either a threshold, or good parts and a false_alarm_rate.",
     "inspection-unknown": "There is no inspection {inspection}.",

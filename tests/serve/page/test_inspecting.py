@@ -23,7 +23,7 @@ LISTEN = """() => {
 @pytest.fixture
 def page(taught: Running, visit: Opener, pictures: list[Path]) -> Any:
     """After one inspection of a part that stands out."""
-    found = visit(taught.url)
+    found = visit(taught.url, allowed=("409",))  # teaching asks first
     inspect(found, pictures[5:6])
     return found
 
@@ -114,6 +114,17 @@ def test_fine_bad_and_undo_by_key(page: Any, taught: Running) -> None:
     page.get_by_role("button", name="This is fine").wait_for()
     assert client.inspection(row["id"])["label"] is None
     page.keyboard.press("f")
+    asked = page.locator("dialog")
+    asked.wait_for()
+    words = asked.inner_text()
+    assert "part 5.png" in words
+    assert "Threshold now\t0.020" in words
+    assert "of the latest" in words
+    page.keyboard.press("Escape")
+    asked.wait_for(state="detached")
+    assert client.inspection(row["id"])["label"] is None
+    page.keyboard.press("f")
+    asked.get_by_role("button", name="Teach it").click()
     page.wait_for_selector("text=The product has learnt it.")
     assert client.products()[0]["good_parts"] == parts + 1
     page.locator(".toast").get_by_role("button", name="Undo").click()

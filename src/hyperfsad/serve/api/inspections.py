@@ -283,7 +283,9 @@ async def label(
     inspection_id: Id, labelling: Labelling, request: Request, station: Here, actor: Inspector
 ) -> InspectionOut:
     """Says what the part really is. `fine` teaches it to the product, which needs the role admin,
-    unless `learn` is false; `bad` keeps it as a defect for the evaluation."""
+    unless `learn` is false; `bad` keeps it as a defect for the evaluation. A part that was
+    anomalous or looks like another product is taught only with `confirm`: without it, the answer is
+    409, and its facts tell both thresholds and how many of the latest verdicts would change."""
     labels = station.labels
     if labelling.kind == BAD:
         defect = visible(" ".join((labelling.defect or "").split())) or None
@@ -292,7 +294,8 @@ async def label(
         raise UsageError("fine-with-defect")
     if labelling.learn and actor.role != ADMIN:
         raise ForbiddenError("teaching-needs-admin")
-    return await in_engine(request, labels.fine, actor, inspection_id, labelling.learn)
+    teaching = {"learn": labelling.learn, "confirm": labelling.confirm}
+    return await in_engine(request, labels.fine, actor, inspection_id, **teaching)
 
 
 @router.delete("/inspections/{inspection_id}/label", tags=["labels"])

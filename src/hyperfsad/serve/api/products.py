@@ -91,16 +91,18 @@ def good_parts(product_id: Id, station: Here) -> GoodPartList:
     return GoodPartList(images=station.products.good_parts(product_id))
 
 
-@router.post("/{product_id}/images", openapi_extra=form_of("images"))
+@router.post("/{product_id}/images", openapi_extra=form_of("images", confirm={"type": "boolean"}))
 async def extend_product(
     product_id: Id, request: Request, station: Here, actor: Admin
 ) -> ProductOut:
-    """Teaches a product more good parts."""
+    """Teaches a product more good parts; doubtful ones only with `confirm`, as for labels."""
     station.engine.check_room()
     await run_in_threadpool(station.products.get, product_id)
-    async with received(request, station) as form:
+    async with received(request, station, texts=("confirm",)) as form:
         pictures = await _pictures(station, form)
-        return await in_engine(request, station.products.extend, actor, product_id, pictures)
+        confirm = form.texts.get("confirm", "").lower() == "true"
+        extend = station.products.extend
+        return await in_engine(request, extend, actor, product_id, pictures, confirm=confirm)
 
 
 @router.get("/{product_id}/images/{image}/thumbnail", **JPEG)

@@ -7,9 +7,9 @@ export const SIGNED_OUT = "signed-out";
 export const AWAY = "away";
 
 export class ApiError extends Error {
-  constructor(status, detail, retryAfter) {
+  constructor(status, detail, retryAfter, { code = "", facts = {} } = {}) {
     super(detail);
-    this.status = status;
+    Object.assign(this, { status, code, facts });
     this.retryAfter = retryAfter;
   }
 }
@@ -33,7 +33,7 @@ export async function ask(method, path, { json, form, signal } = {}) {
   const found = await answer.json().catch(() => ({}));
   if (answer.status === 401 && path !== "login") dispatchEvent(new Event(SIGNED_OUT));
   const after = Number(answer.headers.get("retry-after"));
-  throw new ApiError(answer.status, found.detail ?? answer.statusText, after || null);
+  throw new ApiError(answer.status, found.detail ?? answer.statusText, after || null, found);
 }
 
 export function address(path) {
@@ -65,7 +65,7 @@ export const products = (signal) => ask("GET", "products", { signal });
 export const product = (id, signal) => ask("GET", `products/${id}`, { signal });
 export const createProduct = (name, files, more = {}) => ask("POST", "products", { form: form({ name, ...more }, files) });
 export const uploadProduct = (name, file) => ask("POST", "products/upload", { form: form({ name }, [file], "detector") });
-export const extendProduct = (id, files) => ask("POST", `products/${id}/images`, { form: form({}, files) });
+export const extendProduct = (id, files, more = {}) => ask("POST", `products/${id}/images`, { form: form(more, files) });
 export const calibrateProduct = (id, files, more = {}) => ask("POST", `products/${id}/calibration`, { form: form(more, files) });
 export const renameProduct = (id, name) => ask("PATCH", `products/${id}`, { json: { name } });
 export const deleteProduct = (id) => ask("DELETE", `products/${id}`);

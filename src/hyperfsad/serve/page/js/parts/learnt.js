@@ -5,6 +5,7 @@ import * as api from "../api.js";
 import { number, percent, t } from "../i18n.js";
 import { tell } from "../said.js";
 import { isEngineer } from "../state.js";
+import { taught } from "./asking.js";
 import { histogram } from "./histogram.js";
 
 const FROM = { support: "threshold.support", conformal: "threshold.conformal", few: "threshold.few", hand: "threshold.hand" };
@@ -64,8 +65,7 @@ async function advice(product, signal, changed) {
   const enough = found.covered !== null && found.covered > ENOUGH;
   const alone = enough ? [] : known.images.filter((part) => found.more_like.includes(part.name));
   const teach = async (row) => {
-    await api.label(row.id, "fine", { learn: true });
-    changed();
+    if (await taught((more) => api.label(row.id, "fine", { learn: true, ...more }))) changed();
   };
   return h("div", { class: "advice" },
     h("h3", {}, t("learnt.more")),

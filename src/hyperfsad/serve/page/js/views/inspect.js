@@ -5,8 +5,9 @@ import * as api from "../api.js";
 import { t } from "../i18n.js";
 import { addKeys } from "../keys.js";
 import { go } from "../router.js";
-import { say, sayAll, sentence, tell } from "../said.js";
+import { hush, say, sayAll, sentence, tell } from "../said.js";
 import { isEngineer, wish, wishes } from "../state.js";
+import { taught } from "../parts/asking.js";
 import { EvidencePanel } from "../parts/evidence.js";
 import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
 import { handed } from "../parts/handed.js";
@@ -152,7 +153,9 @@ class Inspecting {
     try {
       const learn = kind === "fine" && isEngineer();
       if (learn) say(t("label.learning"));
-      this.changed(await api.label(found.id, kind, kind === "fine" ? { learn } : {}));
+      const answer = await taught((more) => api.label(found.id, kind, kind === "fine" ? { learn, ...more } : {}));
+      if (answer === null) return hush();
+      this.changed(answer);
       const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
       const undo = h("button", { type: "button", onclick: () => this.undo(found) }, t("label.undo"));
       say(text, { actions: [undo] });

@@ -6,6 +6,7 @@ import { t, when } from "../i18n.js";
 import { addKeys } from "../keys.js";
 import { say, tell } from "../said.js";
 import { isEngineer } from "../state.js";
+import { taught } from "../parts/asking.js";
 import { EvidencePanel } from "../parts/evidence.js";
 import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
 import { WORDS, shape } from "../parts/verdict.js";
@@ -58,7 +59,9 @@ class Sheet {
 
   async changed(work, text) {
     try {
-      this.found = await work();
+      const found = await taught(work);
+      if (found === null) return;
+      this.found = found;
       this.draw();
       say(text);
     } catch (error) {
@@ -70,7 +73,7 @@ class Sheet {
     if (this.found.label) return;
     const learn = kind === "fine" && isEngineer();
     const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
-    this.changed(() => api.label(this.found.id, kind, kind === "fine" ? { learn } : {}), text);
+    this.changed((more) => api.label(this.found.id, kind, kind === "fine" ? { learn, ...more } : {}), text);
   }
 
   undo() {

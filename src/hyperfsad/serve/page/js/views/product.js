@@ -5,12 +5,13 @@ import * as api from "../api.js";
 import { number, percent, t, when } from "../i18n.js";
 import { go, show } from "../router.js";
 import { say, tell } from "../said.js";
+import { confirmed, taught } from "../parts/asking.js";
 import { dropZone } from "../parts/drop.js";
 import { learnt } from "../parts/learnt.js";
 
 async function changed(work, text) {
   try {
-    await work();
+    if (await taught(work) === null) return;
     say(text);
     show();
   } catch (error) {
@@ -57,24 +58,12 @@ function evaluating(product) {
 }
 
 function deleting(product) {
-  return h("button", { type: "button", class: "danger", onclick: () => {
-    const dialog = h("dialog", { "aria-label": t("product.delete") },
-      h("p", {}, t("product.deletetext", { name: product.name })),
-      h("form", { method: "dialog" }, h("button", { value: "" }, t("cancel")), h("button", { value: "yes", class: "danger" }, t("product.delete"))));
-    dialog.addEventListener("close", async () => {
-      dialog.remove();
-      if (dialog.returnValue !== "yes") return;
-      try {
-        await api.deleteProduct(product.id);
-        say(t("product.deleted", { name: product.name }));
-        go("/products");
-      } catch (error) {
-        tell(error);
-      }
-    });
-    document.body.append(dialog);
-    dialog.showModal();
-  } }, t("product.delete"));
+  return action(t("product.delete"), async () => {
+    if (!await confirmed(t("product.delete"), h("p", {}, t("product.deletetext", { name: product.name })))) return;
+    await api.deleteProduct(product.id);
+    say(t("product.deleted", { name: product.name }));
+    go("/products");
+  }, tell, { class: "danger" });
 }
 
 function card(title, ...content) {
@@ -89,7 +78,7 @@ export default {
     const product = await api.product(context.params.id, context.signal);
     const zone = dropZone({
       text: t("product.drop"),
-      take: (files) => changed(() => api.extendProduct(product.id, files), t("product.extended", { count: files.length })),
+      take: (files) => changed((more) => api.extendProduct(product.id, files, more), t("product.extended", { count: files.length })),
     });
     replace(place,
       h("p", {}, h("a", { href: "#/products" }, `← ${t("nav.products")}`)),

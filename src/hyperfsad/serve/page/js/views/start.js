@@ -38,7 +38,7 @@ export async function steps(place, context, products) {
     replace(first, h("p", { class: "pale" }, t("start.wait")));
     replace(second, h("p", { class: "busy" }, t("start.learning", { count: files.length })));
     try {
-      product = product ? await api.extendProduct(product.id, files) : await api.createProduct(freeName(products), files);
+      product = product ? await api.extendProduct(product.id, files, { confirm: true }) : await api.createProduct(freeName(products), files);
       wish({ product: product.id });
       tray.length = 0;
       draw();
