@@ -87,13 +87,15 @@ class Labels:
         with self.store.database.reading() as session:
             found, _, product = inspection_of(session, inspection_id)
             label = session.get(LabelRow, inspection_id)
-        if label is None:
-            raise MissingError("label-missing")
-        if label.learnt and actor.role != ADMIN:  # asked here: it may have been learnt just now
-            raise ForbiddenError("forgetting-needs-admin")
-        if not label.learnt or product.detector is None:
+        if product.detector is None or (label is not None and not label.learnt):
             return self._remove(actor, inspection_id)
         with self._products.changing(detectors, product.id) as change:
+            with self.store.database.reading() as session:  # another station may have learnt it
+                label = session.get(LabelRow, inspection_id)
+            if label is None:
+                raise MissingError("label-missing")
+            if actor.role != ADMIN:
+                raise ForbiddenError("forgetting-needs-admin")
             former = self.store.files.detector(label.before or "")
             # files of changes that others followed are swept some day
             if label.before is not None and label.after == change.before and former.is_file():

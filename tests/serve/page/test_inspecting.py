@@ -132,6 +132,28 @@ def test_fine_bad_and_undo_by_key(page: Any, taught: Running) -> None:
     assert client.products()[0]["good_parts"] == parts
 
 
+def test_undo_while_it_learns(page: Any, taught: Running) -> None:
+    client = taught.client()
+    (row,) = client.page(limit=1)["inspections"]
+    before = client.download_product(row["product_id"])
+    held: list[Any] = []
+    page.keyboard.press("f")
+    page.locator("dialog").wait_for()
+    page.route(
+        "**/label", lambda route: held.append(route)
+    )  # it learns for as long as the test wants
+    with page.expect_request(lambda one: one.method == "PUT"):
+        page.locator("dialog").get_by_role("button", name="Teach it").click()
+    page.keyboard.press("u")
+    page.wait_for_selector("text=It is taken back as soon as it is learnt")
+    page.unroute("**/label")
+    held.pop().continue_()
+    page.wait_for_selector("text=Taken back.")
+    assert client.inspection(row["id"])["label"] is None
+    assert client.download_product(row["product_id"]) == before
+    assert [entry["action"] for entry in client.audit()][:2] == ["label undone", "labelled fine"]
+
+
 def test_several_at_once_and_one_that_is_no_picture(
     taught: Running, visit: Opener, pictures: list[Path], tmp_path: Path
 ) -> None:

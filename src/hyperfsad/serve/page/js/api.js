@@ -78,11 +78,13 @@ export const inspection = (id, signal) => ask("GET", `inspections/${id}`, { sign
 export const label = (id, kind, more = {}) => ask("PUT", `inspections/${id}/label`, { json: { kind, ...more } });
 export const undoLabel = (id) => ask("DELETE", `inspections/${id}/label`);
 
+export const inspect = (id, files, signal) => ask("POST", `products/${id}/inspections`, { form: form({}, files), signal });
+
 // A full line is no failure: the station says when to come back. `waiting` hears of it.
-export async function inspect(id, files, { signal, waiting = () => {} } = {}) {
+export async function patient(work, { signal, waiting = () => {} } = {}) {
   for (;;) {
     try {
-      return await ask("POST", `products/${id}/inspections`, { form: form({}, files), signal });
+      return await work();
     } catch (error) {
       if (error.status !== 503 || error.retryAfter === null) throw error;
       waiting(error.retryAfter);

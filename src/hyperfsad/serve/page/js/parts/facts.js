@@ -1,8 +1,11 @@
 // What was measured: the score against its threshold, the regions, the label.
 
 import { h, replace, svg } from "../dom.js";
+import * as api from "../api.js";
 import { number, t } from "../i18n.js";
+import { hush, say, tell } from "../said.js";
 import { isEngineer } from "../state.js";
+import { taught } from "./asking.js";
 
 const KINDS = { unexpected: "region.unexpected", missing: "region.missing" };
 
@@ -64,20 +67,65 @@ export function details(found) {
 
 const LABELS = { fine: "label.isfine", bad: "label.isbad" };
 
+// What a person says of the part that is shown, by button or by key.
 export class LabelButtons {
-  // `set(kind)` and `undo()` do it; both are also keys.
-  constructor({ set, undo }) {
-    this.set = set;
-    this.undo = undo;
+  // `changed(found)` hears of what was said.
+  constructor(changed) {
+    this.changed = changed;
+    this.found = null;
+    this.latest = new Map(); // each part as the station knows it
+    this.turns = new Map();
     this.node = h("div", { class: "labels" });
   }
 
+  // One after the other for each part: taking back waits for what is being learnt.
+  turn(id, work) {
+    const mine = (this.turns.get(id) ?? Promise.resolve()).then(() => work(this.latest.get(id))).catch(tell);
+    this.turns.set(id, mine);
+    mine.then(() => { if (this.turns.get(id) === mine) this.turns.delete(id); });
+    return mine;
+  }
+
+  came(found) {
+    this.latest.set(found.id, found);
+    this.changed(found);
+  }
+
+  set(kind) {
+    const learn = kind === "fine" && isEngineer();
+    return this.found && this.turn(this.found.id, async ({ id, label }) => {
+      if (label) return;
+      if (learn) say(t("label.learning"), { stays: true });
+      const answer = await taught((more) => api.label(id, kind, kind === "fine" ? { learn, ...more } : {})).catch((error) => {
+        hush();
+        throw error;
+      });
+      if (answer === null) {
+        hush();
+        return;
+      }
+      this.came(answer);
+      const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
+      say(text, { actions: [h("button", { type: "button", onclick: () => this.undo(id) }, t("label.undo"))] });
+    });
+  }
+
+  undo(id = this.found?.id) {
+    if (this.turns.has(id)) say(t("label.undoing"), { stays: true });
+    return id && this.turn(id, async ({ label }) => {
+      if (!label) return;
+      this.came(await api.patient(() => api.undoLabel(id)));
+      say(t("label.undone"));
+    });
+  }
+
   shows(found) {
-    if (!found) replace(this.node);
-    else if (found.label) {
+    this.found = found;
+    this.latest.set(found.id, found);
+    if (found.label) {
       const learnt = found.learnt ? t("label.learnt") : "";
       replace(this.node, h("p", {}, h("strong", {}, t(LABELS[found.label])), " ", learnt),
-        (isEngineer() || !found.learnt) && h("button", { type: "button", onclick: this.undo }, t("label.undo"), h("kbd", {}, "U")));
+        (isEngineer() || !found.learnt) && h("button", { type: "button", onclick: () => this.undo() }, t("label.undo"), h("kbd", {}, "U")));
     } else {
       replace(this.node,
         h("button", { type: "button", class: "label-fine", onclick: () => this.set("fine") }, t("label.fine"), h("kbd", {}, "F")),

@@ -5,9 +5,8 @@ import * as api from "../api.js";
 import { t } from "../i18n.js";
 import { addKeys } from "../keys.js";
 import { go } from "../router.js";
-import { hush, say, sayAll, sentence, tell } from "../said.js";
+import { say, sayAll, sentence } from "../said.js";
 import { isEngineer, wish, wishes } from "../state.js";
-import { taught } from "../parts/asking.js";
 import { EvidencePanel } from "../parts/evidence.js";
 import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
 import { handed } from "../parts/handed.js";
@@ -37,19 +36,18 @@ class Inspecting {
     this.verdict = new Verdict();
     this.evidence = new EvidencePanel();
     this.viewer = new Viewer((x, y) => this.evidence.shows(this.found, x, y));
-    this.labels = new LabelButtons({ set: (kind) => this.label(kind), undo: () => this.undo() });
+    this.labels = new LabelButtons((found) => this.changed(found));
     this.facts = h("div", { class: "card facts-card", hidden: true });
     this.strip = new Strip((found) => this.shows(found), sitting(product.id));
     this.sources = new Sources({ product, take: (files) => this.inspect(files), live: (id) => this.live(id), context });
     this.body = h("div", { class: "inspect-body empty" }, this.viewer.node, h("aside", {}, this.facts, this.sources.node), this.evidence.node);
     this.node = h("div", { class: "inspect" }, this.verdict.node, this.strip.node, this.body);
-    this.labelling = false;
     context.leaving(() => this.left());
     if (this.strip.all.length) this.shows(this.strip.all[0]);
     addKeys(
-      { key: "f", text: "key.fine", run: () => this.label("fine") },
-      { key: "b", text: "key.bad", run: () => this.label("bad") },
-      { key: "u", text: "key.undo", run: () => this.undo() },
+      { key: "f", text: "key.fine", run: () => this.labels.set("fine") },
+      { key: "b", text: "key.bad", run: () => this.labels.set("bad") },
+      { key: "u", text: "key.undo", run: () => this.labels.undo() },
       { key: "e", text: "key.evidence", run: () => this.found && this.evidence.shows(this.found) },
       { key: "o", text: "key.overlay", run: () => this.viewer.toggle() },
       { key: "ArrowLeft", shown: "key.left", text: "key.previous", run: () => this.strip.move(-1) },
@@ -104,7 +102,8 @@ class Inspecting {
 
   async judge(file) {
     const waiting = (seconds) => say(t("inspect.busy", { count: seconds }));
-    const answer = await api.inspect(this.product.id, [file], { signal: this.context.signal, waiting });
+    const { signal } = this.context;
+    const answer = await api.patient(() => api.inspect(this.product.id, [file], signal), { signal, waiting });
     for (const found of answer.inspections) this.arrived(found);
   }
 
@@ -144,36 +143,6 @@ class Inspecting {
       }),
       h("p", { class: "pale" }, t("evidence.hint")),
       isEngineer() && details(found));
-  }
-
-  async label(kind) {
-    const found = this.found;
-    if (!found || found.label || this.labelling) return;
-    this.labelling = true;
-    try {
-      const learn = kind === "fine" && isEngineer();
-      if (learn) say(t("label.learning"));
-      const answer = await taught((more) => api.label(found.id, kind, kind === "fine" ? { learn, ...more } : {}));
-      if (answer === null) return hush();
-      this.changed(answer);
-      const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
-      const undo = h("button", { type: "button", onclick: () => this.undo(found) }, t("label.undo"));
-      say(text, { actions: [undo] });
-    } catch (error) {
-      tell(error);
-    } finally {
-      this.labelling = false;
-    }
-  }
-
-  async undo(found = this.found) {
-    if (!found?.label && found === this.found) return;
-    try {
-      this.changed(await api.undoLabel(found.id));
-      say(t("label.undone"));
-    } catch (error) {
-      tell(error);
-    }
   }
 
   changed(found) {

@@ -6,7 +6,6 @@ import { t, when } from "../i18n.js";
 import { addKeys } from "../keys.js";
 import { say, tell } from "../said.js";
 import { isEngineer } from "../state.js";
-import { taught } from "../parts/asking.js";
 import { EvidencePanel } from "../parts/evidence.js";
 import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
 import { WORDS, shape } from "../parts/verdict.js";
@@ -17,7 +16,7 @@ class Sheet {
     this.found = found;
     this.evidence = new EvidencePanel();
     this.viewer = new Viewer((x, y) => this.evidence.shows(this.found, x, y));
-    this.labels = new LabelButtons({ set: (kind) => this.label(kind), undo: () => this.undo() });
+    this.labels = new LabelButtons((changed) => { this.found = changed; this.draw(); });
     this.facts = h("div", { class: "card facts-card" });
     // paper has no slider: it gets the picture that the station draws, with the map and its legend
     const drawn = h("img", { class: "print-only", src: api.address(`inspections/${found.id}/overlay`), alt: "" });
@@ -30,9 +29,9 @@ class Sheet {
     context.leaving(() => this.evidence.clear());
     addKeys(
       { key: "p", text: "key.print", run: () => print() },
-      { key: "f", text: "key.fine", run: () => this.label("fine") },
-      { key: "b", text: "key.bad", run: () => this.label("bad") },
-      { key: "u", text: "key.undo", run: () => this.undo() },
+      { key: "f", text: "key.fine", run: () => this.labels.set("fine") },
+      { key: "b", text: "key.bad", run: () => this.labels.set("bad") },
+      { key: "u", text: "key.undo", run: () => this.labels.undo() },
       { key: "e", text: "key.evidence", run: () => this.evidence.shows(this.found) },
       { key: "o", text: "key.overlay", run: () => this.viewer.toggle() },
     );
@@ -55,29 +54,6 @@ class Sheet {
       }),
       h("p", { class: "pale no-print" }, t("evidence.hint")),
       details(found));
-  }
-
-  async changed(work, text) {
-    try {
-      const found = await taught(work);
-      if (found === null) return;
-      this.found = found;
-      this.draw();
-      say(text);
-    } catch (error) {
-      tell(error);
-    }
-  }
-
-  label(kind) {
-    if (this.found.label) return;
-    const learn = kind === "fine" && isEngineer();
-    const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
-    this.changed((more) => api.label(this.found.id, kind, kind === "fine" ? { learn, ...more } : {}), text);
-  }
-
-  undo() {
-    if (this.found.label) this.changed(() => api.undoLabel(this.found.id), t("label.undone"));
   }
 }
 
