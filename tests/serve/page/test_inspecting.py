@@ -139,14 +139,15 @@ def test_undo_while_it_learns(page: Any, taught: Running) -> None:
     held: list[Any] = []
     page.keyboard.press("f")
     page.locator("dialog").wait_for()
-    page.route(
-        "**/label", lambda route: held.append(route)
-    )  # it learns for as long as the test wants
+
+    def hold(route: Any) -> None:  # it learns for as long as the test wants
+        held.append(route) if route.request.method == "PUT" else route.continue_()
+
+    page.route("**/label", hold)
     with page.expect_request(lambda one: one.method == "PUT"):
         page.locator("dialog").get_by_role("button", name="Teach it").click()
     page.keyboard.press("u")
     page.wait_for_selector("text=It is taken back as soon as it is learnt")
-    page.unroute("**/label")
     held.pop().continue_()
     page.wait_for_selector("text=Taken back.")
     assert client.inspection(row["id"])["label"] is None
