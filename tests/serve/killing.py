@@ -209,5 +209,8 @@ def _named(store: Path) -> tuple[set[str], set[str]]:
         every = "SELECT count(*) FROM inspections"
         assert database.execute(whole).fetchone() == database.execute(every).fetchone()
         images = {row[0] for row in database.execute("SELECT sha256 FROM images WHERE kept")}
-        named = "SELECT detector FROM products WHERE detector NOT NULL"
+        named = (
+            "SELECT detector FROM products WHERE detector NOT NULL"
+            " UNION SELECT detector FROM versions"
+        )
         return images, {row[0] for row in database.execute(named)}

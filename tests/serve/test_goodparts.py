@@ -26,7 +26,7 @@ def test_pictures_of_good_parts(station: Running, client: StationClient, product
     assert [one["name"] for one in images] == ["0.png", "1.png", "2.png"]
     assert images[2]["image"] == hashlib.sha256(png(2)[1]).hexdigest()
     status, _, content = station.ask(
-        "GET", f"/products/{product}/images/{images[2]['image']}/thumbnail"
+        "GET", f"/products/{product}/images/{images[2]['part']}/thumbnail"
     )
     assert status == 200
     with Image.open(io.BytesIO(content)) as picture:
@@ -42,8 +42,12 @@ def test_a_detector_file_brings_no_pictures(
 ) -> None:
     name = f"{product}-again"
     made = client.upload_product(name, (f"{name}.hfsad", client.download_product(product)))
-    assert found(station, f"products/{made['id']}/images") == {"images": []}
+    parts = found(station, f"products/{made['id']}/images")["images"]
+    assert [(one["name"], one["image"]) for one in parts] == [("0.png", None), ("1.png", None)]
+    path = f"/products/{made['id']}/images/{parts[0]['part']}"
+    assert station.ask("GET", f"{path}/thumbnail").status == 404
     assert found(station, f"products/{made['id']}/levels")["kind"] == "leave-one-out"
+    assert client.remove_part(made["id"], parts[0]["part"])["good_parts"] == 1
 
 
 def test_levels_are_what_the_detector_says(

@@ -68,6 +68,16 @@ class StationClient:
         """`confirm=True` also teaches parts that were anomalous until now."""
         return self._object("POST", f"products/{product}/images", more, images)
 
+    def remove_part(self, product: str, part: str) -> Json:
+        """Forgets a good part; `report(product, "images")` names them."""
+        return self._object("DELETE", f"products/{product}/images/{part}")
+
+    def versions(self, product: str) -> list[Json]:
+        return list(self._object("GET", f"products/{product}/versions")["versions"])
+
+    def restore_product(self, product: str, revision: int) -> Json:
+        return self._object("POST", f"products/{product}/versions/{revision}/restore")
+
     def calibrate_product(self, product: str, images: Sequence[Source] = (), **more: Any) -> Json:
         return self._object("POST", f"products/{product}/calibration", more, images)
 

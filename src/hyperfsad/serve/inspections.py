@@ -24,7 +24,7 @@ from .pictures import MEDIA_TYPES, Picture
 from .refusals import GoneError, MissingError
 from .schemas import InspectionOut, InspectionRow
 from .store.models import Detail, Image, Inspection, LabelRow, Support, now
-from .store.store import Store, add_images, inspection_of, new_id, product_of
+from .store.store import Store, add_images, inspection_of, new_id, parts_of, product_of
 from .trends import count_inspections
 
 VERDICT_NAMES = {True: "anomalous", False: "good", None: "unjudged"}
@@ -81,8 +81,9 @@ class Inspections:
     def get(self, inspection_id: str) -> InspectionOut:
         with self.store.database.reading() as session:
             found, detail, product = inspection_of(session, inspection_id)
-            label = session.get(LabelRow, inspection_id)
-            return shown_inspection(found, detail, product.name, label)
+            label, parts = session.get(LabelRow, inspection_id), parts_of(session, product)
+            learnt = None if label is None else label.part in parts
+            return shown_inspection(found, detail, product.name, label, learnt)
 
     def original(self, inspection_id: str) -> tuple[Path, str]:
         """The file of the image, and its type."""
@@ -202,7 +203,11 @@ def _rows(
 
 
 def shown_inspection(
-    inspection: Inspection, detail: Detail, product: str, label: LabelRow | None = None
+    inspection: Inspection,
+    detail: Detail,
+    product: str,
+    label: LabelRow | None = None,
+    learnt: bool | None = None,
 ) -> InspectionOut:
     """An inspection as the API shows it: the row of the history, and the record's own fields."""
     own = InspectionRow.model_fields.keys() - {"product", "regions"}
@@ -213,7 +218,7 @@ def shown_inspection(
         "product": product,
         "branches": {name: score for name, score in scores.items() if score is not None},
         "defect": None if label is None else label.defect,
-        "learnt": None if label is None else label.learnt,
+        "learnt": learnt,
     }
     return InspectionOut(**fields)
 

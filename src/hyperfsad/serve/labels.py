@@ -11,11 +11,11 @@ from ..quality.evaluate import evaluate
 from ..quality.test_set import GOOD, TestImage, TestSet
 from .engine import Detectors
 from .inspections import Inspections
-from .products import Change, Products
+from .products import Change, Products, add_part
 from .refusals import ConflictError, ForbiddenError, MissingError
 from .schemas import InspectionOut
 from .settings import ADMIN
-from .store.models import Image, Inspection, LabelRow, Support, now
+from .store.models import Image, Inspection, LabelRow, now
 from .store.store import Actor, Store, audit, inspection_of, product_of
 
 FINE, BAD = "fine", "bad"
@@ -45,14 +45,14 @@ class Labels:
         path, _ = self._inspections.original(inspection_id)
         with self.store.database.reading() as session:
             found, _, product = inspection_of(session, inspection_id)
-            _require_unlabelled(session, inspection_id)
+            _require_unlabelled(session, inspection_id, learn)
         if not learn:
             return self._add(actor, inspection_id, FINE)
         with self._products.changing(detectors, product.id) as change:
-            image = iter([load_image(path, found.name)])
-            if not self._products.learn(detectors, change, image, confirm):  # it was learnt before
+            image = load_image(path, found.name)
+            if not self._products.learn(detectors, change, iter([image]), confirm):  # it is known
                 return self._add(actor, inspection_id, FINE)
-            return self._add(actor, inspection_id, FINE, change)
+            return self._add(actor, inspection_id, FINE, change, image.sha256())
 
     def _add(
         self,
@@ -60,21 +60,23 @@ class Labels:
         inspection_id: str,
         kind: str,
         change: Change | None = None,
+        part: str = "",
         defect: str | None = None,
     ) -> InspectionOut:
         with self.store.database.writing() as session:
-            found, _, product = inspection_of(session, inspection_id, change=True)
-            _require_unlabelled(session, inspection_id)
-            label = LabelRow(inspection_id=found.id, product_id=found.product_id, kind=kind)
-            label.defect, label.time, label.role = defect, now(), actor.role
-            label.learnt = change is not None
+            found, _, _ = inspection_of(session, inspection_id, change=True)
+            label = _require_unlabelled(session, inspection_id, change is not None)
+            if label is None:
+                label = LabelRow(inspection_id=found.id, product_id=found.product_id, kind=kind)
+                label.defect, label.time, label.role = defect, now(), actor.role
+                session.add(label)
+            else:
+                label.older = True
             if change is not None:
-                self._products.replace(session, change)
-                key = {"product_id": product.id, "image": found.image}
-                session.add(Support(**key, name=found.name, added=now()))
-                label.before, label.after = change.before, change.after
+                product = self._products.replace(session, change, actor, "taught", found.name)
+                add_part(session, product.id, part, found.image)
+                label.part, label.revision = part, product.revision
             found.label = kind
-            session.add(label)
             detail = "learnt" if change is not None else defect or ""
             audit(session, actor, f"labelled {kind}", inspection_id, detail)
         return self._inspections.get(inspection_id)
@@ -85,43 +87,41 @@ class Labels:
         If nothing was learnt since, the product has the very file again that it had before.
         """
         with self.store.database.reading() as session:
-            found, _, product = inspection_of(session, inspection_id)
+            _, _, product = inspection_of(session, inspection_id)
             label = session.get(LabelRow, inspection_id)
-        if product.detector is None or (label is not None and not label.learnt):
+        if product.detector is None or (label is not None and label.part is None):
             return self._remove(actor, inspection_id)
         with self._products.changing(detectors, product.id) as change:
             with self.store.database.reading() as session:  # another station may have learnt it
                 label = session.get(LabelRow, inspection_id)
+                latest = product_of(session, product.id).revision
             if label is None:
                 raise MissingError("label-missing")
+            if label.part not in {image.sha256 for image in change.detector.support_}:
+                return self._remove(actor, inspection_id)  # it was removed since
             if actor.role != ADMIN:
                 raise ForbiddenError("forgetting-needs-admin")
-            former = self.store.files.detector(label.before or "")
-            # files of changes that others followed are swept some day
-            if label.before is not None and label.after == change.before and former.is_file():
-                change.after, change.detector = label.before, detectors.get(former)
-            else:
-                path, _ = self._inspections.original(inspection_id)
-                change.detector.forget([load_image(path, found.name).sha256()])
-                change.after = self._products.saved(change.detector)
-            change.notes = []
+            last = label.revision == latest
+            if not (last and self._products.bring_back(detectors, change, latest - 1)):
+                change.detector.forget([label.part])
+                change.after, change.notes = self._products.saved(change.detector), []
             return self._remove(actor, inspection_id, change)
 
     def _remove(
         self, actor: Actor, inspection_id: str, change: Change | None = None
     ) -> InspectionOut:
         with self.store.database.writing() as session:
-            found, _, product = inspection_of(session, inspection_id, change=True)
+            found, _, _ = inspection_of(session, inspection_id, change=True)
             label = session.get(LabelRow, inspection_id)
             if label is None:
-                raise ConflictError("label-removed")
+                raise MissingError("label-missing")
             if change is not None:
-                self._products.replace(session, change)
-                support = session.get(Support, {"product_id": product.id, "image": found.image})
-                if support is not None:
-                    session.delete(support)
-            session.delete(label)
-            found.label = None
+                self._products.replace(session, change, actor, "undone", found.name)
+            if change is not None and label.older:
+                label.part = label.revision = None
+            else:
+                session.delete(label)
+                found.label = None
             audit(session, actor, "label undone", inspection_id, label.kind)
         return self._inspections.get(inspection_id)
 
@@ -153,7 +153,9 @@ class Labels:
         return found.to_dict()
 
 
-def _require_unlabelled(session: Session, inspection_id: str) -> None:
+def _require_unlabelled(session: Session, inspection_id: str, learn: bool) -> LabelRow | None:
+    """The label that is there, if it may be: what somebody called fine can be learnt later."""
     label = session.get(LabelRow, inspection_id)
-    if label is not None:
+    if label is not None and not (learn and label.kind == FINE):
         raise ConflictError("label-known", label=label.kind)
+    return label

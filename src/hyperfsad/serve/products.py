@@ -3,7 +3,7 @@
 import base64
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,15 @@ from .memory import room_for
 from .monitoring import gathered
 from .pictures import Picture, Upload
 from .refusals import ConflictError, GoneError, MissingError, public, station_text
-from .schemas import GoodPart, ProductOut
-from .store.models import Image, ProductRow, Support, insert, now
-from .store.store import Actor, Store, add_images, audit, new_id, product_of
+from .schemas import GoodPart, ProductOut, VersionOut
+from .store.models import Image, ProductRow, Support, Version, insert, now
+from .store.store import Actor, Store, add_images, audit, new_id, parts_of, product_of
 from .teaching import require_no_doubt
 
 THUMBNAIL_SOURCE = 1 << 20
 """Pixels of the picture that a thumbnail is made from."""
+MOST_VERSIONS = 20
+"""Of a product, with a detector file each."""
 
 
 @dataclass
@@ -84,9 +86,10 @@ class Products:
     ) -> ProductOut:
         self._require_free(name)
         detector = detectors.unfitted.unfitted()
+        seen: dict[str, Picture] = {}
         with noted(detector) as notes:
-            detector.fit(loaded(pictures), false_alarm_rate=rate)
-        return self._add(actor, "product created", name, detector, notes, pictures)
+            detector.fit(loaded(pictures, seen), false_alarm_rate=rate)
+        return self._add(actor, "created", name, detector, notes, seen)
 
     def upload(self, detectors: Detectors, actor: Actor, name: str, upload: Upload) -> ProductOut:
         self._require_free(name)
@@ -94,7 +97,7 @@ class Products:
             detector = detectors.load(upload.path)
         except (DetectorFileError, UsageError) as error:  # the client knows it by another name
             raise public(error, {str(upload.path): upload.name}) from error
-        return self._add(actor, "product uploaded", name, detector)
+        return self._add(actor, "uploaded", name, detector, [], {})
 
     def _add(
         self,
@@ -102,19 +105,20 @@ class Products:
         action: str,
         name: str,
         detector: HyperFSAD,
-        notes: Sequence[str] = (),
-        pictures: Sequence[Picture] = (),
+        notes: Sequence[str],
+        pictures: Mapping[str, Picture],
     ) -> ProductOut:
         after = self.saved(detector)
-        self._keep_images(pictures)
+        self._keep_images(pictures.values())
         own = {"name": name, "claimed": name, "revision": 1, "created": now(), "changed": now()}
         summary = summary_of(detector, notes)
         product = ProductRow(id=new_id(), detector=after, summary=summary, **own)
         with _claiming(name), self.store.database.writing() as session:
             session.add(product)
             session.flush()
+            _add_version(session, product, detector, actor, action, name)
             _add_support(session, product.id, pictures)
-            audit(session, actor, action, product.id, name)
+            audit(session, actor, f"product {action}", product.id, name)
             return shown_product(product)
 
     def extend(
@@ -127,12 +131,14 @@ class Products:
         confirm: bool,
     ) -> ProductOut:
         with self.changing(detectors, product_id) as change:
-            if not self.learn(detectors, change, loaded(pictures), confirm):
+            seen: dict[str, Picture] = {}
+            if not self.learn(detectors, change, loaded(pictures, seen), confirm):
                 raise ConflictError("images-known")
-            self._keep_images(pictures)
+            self._keep_images(seen.values())
             with self.store.database.writing() as session:
-                product = self.replace(session, change)
-                _add_support(session, product_id, pictures)
+                names = ", ".join(picture.name for picture in pictures)
+                product = self.replace(session, change, actor, "extended", names)
+                _add_support(session, product_id, seen)
                 audit(session, actor, "product extended", product_id, f"{len(pictures)} images")
                 return shown_product(product)
 
@@ -155,10 +161,56 @@ class Products:
                 change.detector.move_threshold(threshold)
             change.after = self.saved(change.detector)
             with self.store.database.writing() as session:
-                product = self.replace(session, change)
+                product = self.replace(session, change, actor, "calibrated")
                 detail = f"threshold {change.detector.threshold_}"
                 audit(session, actor, "product recalibrated", product_id, detail)
                 return shown_product(product)
+
+    def remove(self, detectors: Detectors, actor: Actor, product_id: str, part: str) -> ProductOut:
+        """Forgets a good part, as if it had never been learnt."""
+        with self.changing(detectors, product_id) as change:
+            names = {image.sha256: image.name for image in change.detector.support_}
+            if part not in names:
+                raise MissingError("good-part-unknown")
+            change.detector.forget([part])
+            change.after = self.saved(change.detector)
+            with self.store.database.writing() as session:
+                product = self.replace(session, change, actor, "removed", names[part])
+                audit(session, actor, "product reduced", product_id, names[part])
+                return shown_product(product)
+
+    def versions(self, product_id: str) -> list[VersionOut]:
+        """What the product was after its latest changes, the last first."""
+        with self.store.database.reading() as session:
+            product_of(session, product_id)
+            query = select(Version).where(Version.product_id == product_id)
+            return [
+                VersionOut(good_parts=len(one.parts), **vars(one))
+                for one in session.scalars(query.order_by(Version.revision.desc()))
+            ]
+
+    def restore(
+        self, detectors: Detectors, actor: Actor, product_id: str, revision: int
+    ) -> ProductOut:
+        """Brings a version back, byte by byte; that is a new version."""
+        with self.changing(detectors, product_id) as change:
+            if not self.bring_back(detectors, change, revision):
+                raise MissingError("version-unknown", revision=revision)
+            with self.store.database.writing() as session:
+                product = self.replace(session, change, actor, "restored", str(revision))
+                audit(session, actor, "product restored", product_id, f"revision {revision}")
+                return shown_product(product)
+
+    def bring_back(self, detectors: Detectors, change: Change, revision: int) -> bool:
+        """Whether the version is still there; then the change leads to its detector file."""
+        with self.store.database.reading() as session:
+            key = {"product_id": change.product_id, "revision": revision}
+            version = session.get(Version, key)
+        if version is None:
+            return False
+        change.after, change.notes = version.detector, []
+        change.detector = detectors.get(self.store.files.detector(version.detector))
+        return True
 
     def rename(self, actor: Actor, product_id: str, name: str) -> ProductOut:
         with _claiming(name), self.store.database.writing() as session:
@@ -174,30 +226,38 @@ class Products:
         with self.store.database.writing() as session:
             product = product_of(session, product_id, change=True)
             audit(session, actor, "product deleted", product_id, product.name)
-            session.execute(delete(Support).where(Support.product_id == product_id))
+            for table in (Support, Version):
+                session.execute(delete(table).where(table.product_id == product_id))
             self.store.files.spare(product.detector or "")
             product.claimed = product.detector = None
             product.changed = now()
 
     def good_parts(self, product_id: str) -> list[GoodPart]:
-        """The pictures that the station has; a detector file that was uploaded has none."""
+        """In the order in which they were learnt; those of an uploaded file have no picture."""
         with self.store.database.reading() as session:
-            product_of(session, product_id)
+            parts = parts_of(session, product_of(session, product_id))
             query = select(Support).where(Support.product_id == product_id)
-            found = session.scalars(query.order_by(Support.added, Support.name))
-            return list(map(GoodPart.model_validate, found))
+            pictures: dict[str, Any] = {
+                one.part: {"image": one.image, "added": one.added} for one in session.scalars(query)
+            }
+        without = {"image": None, "added": None}
+        return [
+            GoodPart(part=part, name=name, **pictures.get(part, without))
+            for part, name in parts.items()
+        ]
 
-    def good_part(self, product_id: str, image: str) -> bytes:
+    def good_part(self, product_id: str, part: str) -> bytes:
         with self.store.database.reading() as session:
             product_of(session, product_id)
-            if session.get(Support, {"product_id": product_id, "image": image}) is None:
+            support = session.get(Support, {"product_id": product_id, "part": part})
+            if support is None:
                 raise MissingError("good-part-unknown")
-            found = session.get_one(Image, image)
+            found = session.get_one(Image, support.image)
             path = self.store.files.image(found.sha256, found.suffix)
         if not path.is_file():
             raise GoneError("original-gone")
-        with room_for(path, image, drawn=THUMBNAIL_SOURCE):
-            small = drawn_image(os.fspath(path), image, THUMBNAIL_SOURCE)
+        with room_for(path, part, drawn=THUMBNAIL_SOURCE):
+            small = drawn_image(os.fspath(path), part, THUMBNAIL_SOURCE)
             return base64.b64decode(thumbnail(small.rgb()))
 
     @contextlib.contextmanager
@@ -235,19 +295,21 @@ class Products:
         finally:
             scratch.unlink(missing_ok=True)
 
-    def replace(self, session: Session, change: Change) -> ProductRow:
+    def replace(
+        self, session: Session, change: Change, actor: Actor, action: str, detail: str = ""
+    ) -> ProductRow:
         """Makes another detector file the current one, if no other process did so meanwhile."""
         product = product_of(session, change.product_id, change=True)
         if product.detector != change.before:
             raise ConflictError("product-changed", product=product.name)
-        self.store.files.spare(change.before)
         product.detector = change.after
         product.summary = summary_of(change.detector, change.notes)
         product.revision += 1
         product.changed = now()
+        _add_version(session, product, change.detector, actor, action, detail)
         return product
 
-    def _keep_images(self, pictures: Sequence[Picture]) -> None:
+    def _keep_images(self, pictures: Iterable[Picture]) -> None:
         for picture in pictures:
             target = self.store.files.image(picture.upload.sha256, picture.suffix)
             self.store.files.keep(picture.upload.path, target)
@@ -267,12 +329,52 @@ def _claiming(name: str) -> Iterator[None]:
         raise ConflictError("product-name-taken", product=name) from error
 
 
-def _add_support(session: Session, product_id: str, pictures: Sequence[Picture]) -> None:
-    add_images(session, [picture.row() for picture in pictures])
-    for picture in pictures:
-        own = {"product_id": product_id, "image": picture.upload.sha256}
-        row = insert(session, Support).values(**own, name=picture.name, added=now())
-        session.execute(row.on_conflict_do_nothing())
+def _add_version(
+    session: Session,
+    product: ProductRow,
+    detector: HyperFSAD,
+    actor: Actor,
+    action: str,
+    detail: str,
+) -> None:
+    """Keeps what the product is now; the oldest version goes, and pictures of its parts alone."""
+    session.add(
+        Version(
+            product_id=product.id,
+            revision=product.revision,
+            time=product.changed,
+            role=actor.role,
+            action=action,
+            detail=detail[:200],
+            detector=product.detector,
+            threshold=detector.threshold_,
+            parts={image.sha256: image.name for image in detector.support_},
+        )
+    )
+    session.flush()
+    oldest = session.get(Version, (product.id, product.revision - MOST_VERSIONS))
+    if oldest is None:
+        return
+    session.delete(oldest)
+    session.flush()
+    left = session.scalars(select(Version.parts).where(Version.product_id == product.id))
+    for part in oldest.parts.keys() - set().union(*left):
+        if (support := session.get(Support, (product.id, part))) is not None:
+            session.delete(support)
+
+
+def _add_support(session: Session, product_id: str, pictures: Mapping[str, Picture]) -> None:
+    add_images(session, [picture.row() for picture in pictures.values()])
+    for part, picture in pictures.items():
+        add_part(session, product_id, part, picture.upload.sha256)
+
+
+def add_part(session: Session, product_id: str, part: str, image: str) -> None:
+    """The picture of a good part, unless there is one."""
+    row = insert(session, Support).values(
+        product_id=product_id, part=part, image=image, added=now()
+    )
+    session.execute(row.on_conflict_do_nothing())
 
 
 @contextlib.contextmanager
@@ -286,8 +388,15 @@ def noted(detector: HyperFSAD) -> Iterator[list[str]]:
             detector.notify = silent
 
 
-def loaded(pictures: Sequence[Picture]) -> Iterator[LoadedImage]:
-    return (picture.load() for picture in pictures)
+def loaded(
+    pictures: Sequence[Picture], seen: dict[str, Picture] | None = None
+) -> Iterator[LoadedImage]:
+    """Reads pictures; `seen` gets them by the hashes of their pixels."""
+    for picture in pictures:
+        image = picture.load()
+        if seen is not None:
+            seen.setdefault(image.sha256(), picture)
+        yield image
 
 
 def shown_product(product: ProductRow) -> ProductOut:

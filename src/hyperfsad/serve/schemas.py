@@ -54,16 +54,44 @@ class ProductOut(BaseModel):
     notes: list[str] = Field(description="What the last change reported.")
 
 
-class GoodPart(FromRow):
-    """A picture that a product has learnt."""
+class GoodPart(BaseModel):
+    """A part that a product has learnt."""
 
-    image: str = Field(description="sha256 of the uploaded file.")
+    part: str = Field(description="sha256 of the pixels: what it is called here.")
     name: str
-    added: Time
+    image: str | None = Field(description="sha256 of the uploaded file; null without a picture.")
+    added: Time | None
+
+
+class VersionOut(BaseModel):
+    """A product after a change."""
+
+    revision: int
+    time: Time
+    role: str
+    action: Literal[
+        "created",
+        "uploaded",
+        "extended",
+        "taught",
+        "undone",
+        "calibrated",
+        "removed",
+        "restored",
+    ]
+    detail: str = Field(description="The part that was taught, or the version restored.")
+    good_parts: int
+    threshold: float | None
+
+
+class VersionList(BaseModel):
+    """The latest versions of a product, the current one first."""
+
+    versions: list[VersionOut]
 
 
 class GoodPartList(BaseModel):
-    """The good parts of which the station has pictures; the oldest first."""
+    """The good parts, in the order in which they were learnt."""
 
     images: list[GoodPart]
 
@@ -105,7 +133,9 @@ class InspectionOut(InspectionRow):
     size: list[int] = Field(description="Width and height of the image.")
     foreign: bool | None = Field(description="Whether it looks like another product.")
     defect: str | None
-    learnt: bool | None = Field(description="Whether the label taught the image to the product.")
+    learnt: bool | None = Field(
+        description="Whether the product has learnt it because of the label."
+    )
 
 
 class RejectedImage(BaseModel):

@@ -34,6 +34,24 @@ def test_more_good_parts(
     assert "chance" not in page.locator(".advice").inner_text()
 
 
+def test_a_good_part_goes_and_comes_back(page: Any, client: StationClient, product: str) -> None:
+    before = client.download_product(product)
+    page.get_by_role("button", name="Remove 0.png").click()
+    page.wait_for_selector(".toast >> text=0.png was removed")
+    assert client.product(product)["good_parts"] == 1
+    page.wait_for_selector(".versions tbody tr:nth-child(2)")
+    assert page.get_by_role("button", name="Remove").count() == 0  # the last one stays
+    page.locator(".toast").get_by_role("button", name="Undo").click()
+    page.wait_for_selector(".toast >> text=Version 1 is back.")
+    page.wait_for_selector(".versions tbody tr:nth-child(3)")
+    assert client.download_product(product) == before
+    told = page.locator(".versions td.names").all_inner_texts()
+    assert told == ["version 1 restored", "0.png removed", "made"]
+    page.locator(".versions tr").nth(2).get_by_role("button", name="Restore").click()
+    page.wait_for_selector(".toast >> text=Version 2 is back.")
+    assert client.product(product)["good_parts"] == 1
+
+
 def test_thresholds_from_parts_from_what_was_learnt_and_by_hand(
     page: Any, client: StationClient, product: str, pictures: list[Path]
 ) -> None:

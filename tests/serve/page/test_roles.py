@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hyperfsad.serve.client import StationClient
+from tests.browser import until
 from tests.serve.conftest import ADMIN, INSPECT, png, token_file
 from tests.serve.page.conftest import Opener
 from tests.serve.stations import Running, Stations
@@ -76,6 +77,10 @@ def test_the_operator_view_teaches_nothing_without_tokens_either(
     assert sent.value.headers["x-role"] == "inspect"
     assert sent.value.post_data_json == {"kind": "fine", "learn": False}
     assert client.download_product(product) == before
+    page.get_by_label("View", exact=True).select_option("engineer")
+    page.get_by_role("button", name="Teach").click()  # what the operator called fine
+    until(page, "document.querySelector('.labels').textContent.includes('has learnt it')")
+    assert client.product(product)["good_parts"] == 3
 
 
 def test_a_session_that_ended_leads_to_the_login(guarded: Running, visit: Opener) -> None:

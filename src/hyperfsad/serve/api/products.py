@@ -1,4 +1,4 @@
-"""Products: create, list, extend, recalibrate, rename, delete, download and upload."""
+"""Products: create, list, change, rename, delete, download and upload; their versions."""
 
 import re
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from ..advice import coverage_advice, good_part_levels
 from ..pictures import Picture, checked_picture
 from ..products import product_name
 from ..refusals import GoneError
-from ..schemas import CoverageOut, GoodPartLevels, GoodPartList, ProductOut, TrendOut
+from ..schemas import CoverageOut, GoodPartLevels, GoodPartList, ProductOut, TrendOut, VersionList
 from ..station import Station
 from ..trends import Step, product_trend
 from .context import JPEG, SIGNED_IN, Admin, Here, Id, content, form_of, in_engine, jpeg
@@ -25,9 +25,8 @@ router = APIRouter(prefix="/products", tags=["products"], dependencies=SIGNED_IN
 NAME: dict[str, Any] = {"type": "string", "maxLength": 100}
 RATE = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": FALSE_ALARM_RATE}
 THRESHOLD = {"type": "number", "exclusiveMinimum": 0}
-ImageHash = Annotated[
-    str, Path(pattern="^[0-9a-f]{64}$", description="sha256 of the uploaded file.")
-]
+Part = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="As the list names it.")]
+Revision = Annotated[int, Path(ge=1, lt=2**31)]
 NewName = Annotated[str, Body(embed=True, min_length=1, max_length=100)]
 
 
@@ -87,7 +86,7 @@ def delete_product(product_id: Id, station: Here, actor: Admin) -> Response:
 
 @router.get("/{product_id}/images")
 def good_parts(product_id: Id, station: Here) -> GoodPartList:
-    """The pictures that a product has learnt."""
+    """The good parts that a product has learnt."""
     return GoodPartList(images=station.products.good_parts(product_id))
 
 
@@ -105,10 +104,32 @@ async def extend_product(
         return await in_engine(request, extend, actor, product_id, pictures, confirm=confirm)
 
 
-@router.get("/{product_id}/images/{image}/thumbnail", **JPEG)
-def good_part(product_id: Id, image: ImageHash, station: Here) -> Response:
+@router.get("/{product_id}/images/{part}/thumbnail", **JPEG)
+def good_part(product_id: Id, part: Part, station: Here) -> Response:
     """A small picture of a good part."""
-    return jpeg(station.products.good_part(product_id, image))
+    return jpeg(station.products.good_part(product_id, part))
+
+
+@router.delete("/{product_id}/images/{part}")
+async def remove_part(
+    product_id: Id, part: Part, request: Request, station: Here, actor: Admin
+) -> ProductOut:
+    """Forgets a good part: the product is as if it had never learnt it."""
+    return await in_engine(request, station.products.remove, actor, product_id, part)
+
+
+@router.get("/{product_id}/versions")
+def versions(product_id: Id, station: Here) -> VersionList:
+    """What the product was after each of its latest 20 changes."""
+    return VersionList(versions=station.products.versions(product_id))
+
+
+@router.post("/{product_id}/versions/{revision}/restore")
+async def restore_version(
+    product_id: Id, revision: Revision, request: Request, station: Here, actor: Admin
+) -> ProductOut:
+    """Brings a version back, with its good parts and thresholds; that is a new version."""
+    return await in_engine(request, station.products.restore, actor, product_id, revision)
 
 
 @router.get("/{product_id}/levels")

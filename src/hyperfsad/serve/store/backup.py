@@ -15,10 +15,6 @@ BACKUP_ATTEMPTS = 3
 """A detector file may be replaced between the database's copy and its own."""
 SCRATCH = "hyperfsad-backup"
 """What the folder beside the target is called while it is being written."""
-UNDOABLE = (
-    "SELECT labels.before FROM labels JOIN products ON products.detector = labels.after"
-    " WHERE labels.before NOT IN (SELECT detector FROM products WHERE detector NOT NULL)"
-)
 
 
 def backup(folder: Path, target: Path) -> int:
@@ -53,12 +49,9 @@ def _copied(files: Files, scratch: Path, target: Path) -> int:
         original.backup(database)
         database.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
         images = database.execute("SELECT sha256, suffix FROM images WHERE kept").fetchall()
-        current = "SELECT DISTINCT detector FROM products WHERE detector NOT NULL"
-        detectors = database.execute(current).fetchall()
-        former = [files.detector(*one) for one in database.execute(UNDOABLE)]
+        detectors = database.execute("SELECT DISTINCT detector FROM versions").fetchall()
     paths = [files.folder / IDENTITY_FILE, *(files.image(*image) for image in images)]
     paths += [files.detector(*detector) for detector in detectors]
-    paths += [path for path in former if path.is_file()]
     # a file's time may lie outside the years that a zip file knows
     with zipfile.ZipFile(packed, "w", strict_timestamps=False) as archive:
         archive.write(copy, DATABASE_FILE)

@@ -78,13 +78,30 @@ class Image(Base):
     """Whether its file is there; retention takes files away, never rows."""
 
 
+class Version(Base):
+    """A product after a change. The latest are kept, with their detector files: a way back."""
+
+    __tablename__ = "versions"
+    product_id: Mapped[str] = mapped_column(ForeignKey("products.id"), primary_key=True)
+    revision: Mapped[int] = mapped_column(primary_key=True)
+    time: Mapped[int] = mapped_column(BigInteger)
+    role: Mapped[str] = mapped_column(String(12))
+    action: Mapped[str] = mapped_column(String(12))
+    detail: Mapped[str] = mapped_column(TITLE)
+    detector: Mapped[str] = mapped_column(HASH)
+    threshold: Mapped[float | None]
+    parts: Mapped[dict[str, str]] = mapped_column(JSON)
+    """The names of its good parts by the hashes of their pixels."""
+
+
 class Support(Base):
-    """A good part that a product has learnt."""
+    """The picture of a good part that a version of a product has learnt."""
 
     __tablename__ = "support"
     product_id: Mapped[str] = mapped_column(ForeignKey("products.id"), primary_key=True)
-    image: Mapped[str] = mapped_column(ForeignKey("images.sha256"), primary_key=True, index=True)
-    name: Mapped[str] = mapped_column(TITLE)
+    part: Mapped[str] = mapped_column(HASH, primary_key=True)
+    """The hash of its pixels, whatever file carried them."""
+    image: Mapped[str] = mapped_column(ForeignKey("images.sha256"), index=True)
     added: Mapped[int] = mapped_column(BigInteger)
 
 
@@ -154,11 +171,12 @@ class LabelRow(Base):
     defect: Mapped[str | None] = mapped_column(TITLE)
     time: Mapped[int] = mapped_column(BigInteger)
     role: Mapped[str] = mapped_column(String(12))
-    learnt: Mapped[bool]
-    """Whether the image went into the product's memory because of it."""
-    before: Mapped[str | None] = mapped_column(HASH)
-    after: Mapped[str | None] = mapped_column(HASH)
-    """The detector files around it: while `after` is the current one, undo puts `before` back."""
+    part: Mapped[str | None] = mapped_column(HASH)
+    """The image as a good part, if the product learnt it because of the label, and in which version
+    it did."""
+    revision: Mapped[int | None]
+    older: Mapped[bool] = mapped_column(default=False)
+    """Whether it was there before that: undoing what was learnt leaves the label."""
 
 
 class AuditEntry(Base):

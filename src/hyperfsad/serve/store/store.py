@@ -23,8 +23,8 @@ from .models import (
     Identity,
     Image,
     Inspection,
-    LabelRow,
     ProductRow,
+    Version,
     insert,
     now,
 )
@@ -101,11 +101,7 @@ class Store:
     def sweep(self, grace: float = NEW_FILE_GRACE) -> None:
         with self.database.reading() as session:
             named = set(session.scalars(select(Image.sha256).where(Image.kept)))
-            named |= set(session.scalars(CURRENT_DETECTORS))
-            undoable = select(LabelRow.before).join(
-                ProductRow, ProductRow.detector == LabelRow.after
-            )
-            named |= set(session.scalars(undoable))
+            named |= set(session.scalars(select(Version.detector)))
         self.files.sweep(named.__contains__, grace)
 
     def expire(self) -> int:
@@ -123,6 +119,12 @@ def product_of(session: Session, product_id: str, *, change: bool = False) -> Pr
     if found is None or found.detector is None:
         raise MissingError("product-id-unknown", product=product_id[:40])
     return found
+
+
+def parts_of(session: Session, product: ProductRow) -> dict[str, str]:
+    """The names of the good parts of a product by the hashes of their pixels."""
+    found = session.get(Version, {"product_id": product.id, "revision": product.revision})
+    return {} if found is None else found.parts
 
 
 def inspection_of(

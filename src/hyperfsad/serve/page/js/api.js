@@ -71,6 +71,9 @@ export const renameProduct = (id, name) => ask("PATCH", `products/${id}`, { json
 export const deleteProduct = (id) => ask("DELETE", `products/${id}`);
 export const evaluateProduct = (id) => ask("POST", `products/${id}/evaluation`);
 export const goodParts = (id, signal) => ask("GET", `products/${id}/images`, { signal });
+export const removePart = (id, part) => ask("DELETE", `products/${id}/images/${part}`);
+export const versions = (id, signal) => ask("GET", `products/${id}/versions`, { signal });
+export const restore = (id, revision) => ask("POST", `products/${id}/versions/${revision}/restore`);
 export const levels = (id, signal) => ask("GET", `products/${id}/levels`, { signal });
 export const coverage = (id, signal) => ask("GET", `products/${id}/coverage`, { signal });
 

@@ -93,8 +93,8 @@ export class LabelButtons {
 
   set(kind) {
     const learn = kind === "fine" && isEngineer();
-    return this.found && this.turn(this.found.id, async ({ id, label }) => {
-      if (label) return;
+    return this.found && this.turn(this.found.id, async ({ id, label, learnt }) => {
+      if (label && !(learn && label === "fine" && !learnt)) return;
       if (learn) say(t("label.learning"), { stays: true });
       const answer = await taught((more) => api.label(id, kind, kind === "fine" ? { learn, ...more } : {})).catch((error) => {
         hush();
@@ -125,6 +125,8 @@ export class LabelButtons {
     if (found.label) {
       const learnt = found.learnt ? t("label.learnt") : "";
       replace(this.node, h("p", {}, h("strong", {}, t(LABELS[found.label])), " ", learnt),
+        isEngineer() && found.label === "fine" && !found.learnt
+          && h("button", { type: "button", onclick: () => this.set("fine") }, t("learnt.teach"), h("kbd", {}, "F")),
         (isEngineer() || !found.learnt) && h("button", { type: "button", onclick: () => this.undo() }, t("label.undo"), h("kbd", {}, "U")));
     } else {
       replace(this.node,

@@ -31,14 +31,17 @@ function fact(title, value, text) {
 }
 
 function thumbnail(product, part) {
-  return h("img", { src: api.address(`products/${product.id}/images/${part.image}/thumbnail`), alt: part.name, title: part.name, loading: "lazy" });
+  if (part.image === null) return h("span", { class: "nopicture", title: part.name }, part.name);
+  return h("img", { src: api.address(`products/${product.id}/images/${part.part}/thumbnail`), alt: part.name, title: part.name, loading: "lazy" });
 }
 
-async function pictures(product, signal) {
+// All of them where they can be removed.
+async function pictures(product, signal, remove) {
   const found = await api.goodParts(product.id, signal);
-  if (!found.images.length) return null;
-  const shown = found.images.slice(-MOST);
-  return h("ul", { class: "goods" }, shown.map((part) => h("li", {}, thumbnail(product, part))));
+  const removable = remove && found.images.length > 1;
+  const cross = (part) => action("×", () => remove(part), tell, { class: "remove", "aria-label": t("product.remove", { name: part.name }), title: t("product.remove", { name: part.name }) });
+  return h("ul", { class: "goods" }, found.images.slice(remove ? 0 : -MOST).map((part) =>
+    h("li", {}, thumbnail(product, part), removable && cross(part))));
 }
 
 async function spread(product, signal) {
@@ -81,10 +84,10 @@ function later(promise) {
   return place;
 }
 
-// `changed` is called where the advice was followed.
-export function learnt(product, signal, changed = () => {}) {
+// `changed` is called where the advice was followed, `remove(part)` where a good part shall go.
+export function learnt(product, signal, changed = () => {}, remove = null) {
   return h("div", { class: "learnt" },
-    later(pictures(product, signal)),
+    later(pictures(product, signal, remove)),
     h("div", { class: "learnt-facts" },
       h("dl", { class: "facts" },
         fact(t("learnt.parts"), number(product.good_parts), t("learnt.partstext", { count: product.good_parts })),

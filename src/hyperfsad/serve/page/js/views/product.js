@@ -66,6 +66,36 @@ function deleting(product) {
   }, tell, { class: "danger" });
 }
 
+const ACTIONS = {
+  created: "version.created", uploaded: "version.uploaded", extended: "version.extended", taught: "version.taught",
+  undone: "version.undone", calibrated: "version.calibrated", removed: "version.removed", restored: "version.restored",
+};
+
+function restoring(product, revision, label) {
+  return action(label, () => changed(() => api.restore(product.id, revision), t("version.isback", { number: revision })), tell);
+}
+
+// The latest changes, each a way back.
+async function versions(product, signal) {
+  const found = await api.versions(product.id, signal);
+  const head = ["version.number", "history.time", "version.change", "version.role", "learnt.parts", "score.threshold"];
+  return h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": t("version.title") }, h("table", { class: "versions" },
+    h("thead", {}, h("tr", {}, head.map((key) => h("th", { scope: "col" }, t(key))), h("td", {}))),
+    h("tbody", {}, found.versions.map((one) => h("tr", {},
+      h("td", { class: "number" }, number(one.revision)), h("td", {}, when(one.time)),
+      h("td", { class: "names" }, t(ACTIONS[one.action], { detail: one.detail })), h("td", {}, one.role),
+      h("td", { class: "number" }, number(one.good_parts)),
+      h("td", { class: "number" }, one.threshold === null ? "–" : number(one.threshold, 3)),
+      h("td", {}, one.revision === product.revision ? t("version.current") : restoring(product, one.revision, t("version.restore"))))))));
+}
+
+// Without a part; it is said with a way back.
+async function removed(product, part) {
+  await api.removePart(product.id, part.part);
+  await show();
+  say(t("product.removed", { name: part.name }), { actions: [restoring(product, product.revision, t("label.undo"))] });
+}
+
 function card(title, ...content) {
   return h("section", { class: "card" }, h("h2", {}, title), content);
 }
@@ -84,7 +114,7 @@ export default {
       h("p", {}, h("a", { href: "#/products" }, `← ${t("nav.products")}`)),
       h("div", { class: "row" }, h("h1", { class: "grow" }, product.name),
         h("a", { class: "button main", href: `#/inspect/${product.id}` }, t("nav.inspect"))),
-      card(t("start.two"), learnt(product, context.signal, show)),
+      card(t("start.two"), learnt(product, context.signal, show, (part) => removed(product, part))),
       h("div", { class: "columns" },
         card(t("product.extend"), zone.node),
         card(t("calibrate.title"), calibrating(product)),
@@ -94,6 +124,7 @@ export default {
           renaming(product),
           h("div", { class: "row" },
             h("a", { class: "button", href: api.address(`products/${product.id}/detector`), download: true }, t("product.download")),
-            deleting(product)))));
+            deleting(product)))),
+      card(t("version.title"), h("p", { class: "pale" }, t("version.text")), await versions(product, context.signal)));
   },
 };
