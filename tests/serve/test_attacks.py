@@ -1,6 +1,5 @@
 """What was tried against the station (docs/security.md), the part that can be tried every time."""
 
-import base64
 import contextlib
 import io
 import json
@@ -104,9 +103,10 @@ def test_other_sites_get_no_permission(station: Running) -> None:
         "min_score=1e309",
         "min_score=nan",
         "since=9999999999999999",
-        "cursor=" + base64.urlsafe_b64encode(b"1." + b"' OR 1=1; --".ljust(32)).decode(),
-        "cursor=" + base64.urlsafe_b64encode(b"1." + bytes(32)).decode(),
-        "cursor=" + base64.urlsafe_b64encode(f"{1 << 70}.{NOBODY}".encode()).decode(),
+        "cursor=1' OR 1=1; --",
+        "cursor=1%00",
+        f"cursor={1 << 70}",
+        "cursor=%C2%B2",
         "limit=1 UNION SELECT 1",
     ],
 )

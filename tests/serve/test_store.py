@@ -17,6 +17,7 @@ from sqlalchemy import inspect, select
 from hyperfsad.cli import main
 from hyperfsad.cli.console import DONE, NOTHING
 from hyperfsad.errors import HyperfsadError, UsageError
+from hyperfsad.serve.store import retention
 from hyperfsad.serve.store.backup import backup
 from hyperfsad.serve.store.database import Database
 from hyperfsad.serve.store.models import Base, Image, now
@@ -138,6 +139,45 @@ def test_labelled_and_learnt_images_are_kept(stations: Stations, tmp_path: Path)
         assert client.picture(found[2]["id"], "original") == png(4)[1]  # it came again
         assert again["image"] == found[2]["image"]
         client.undo(found[0]["id"])
+
+
+def test_a_clock_that_jumps_removes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path, keep=Keep(days=30.0), reserve=0).open()
+    path = _image(store, 20)
+    (store.files.trash / "2020-02-02").mkdir(parents=True)
+    (store.files.trash / "mine").mkdir()
+    for days, removed in ((0, 0), (100, 0), (-100, 0), (0, 0), (0.9, 0)):
+        monkeypatch.setattr(retention, "now", lambda days=days: now() + int(days * retention.DAY))
+        assert store.expire() == removed
+        assert store.retains == (abs(days) < 1)
+    assert path.exists()
+    assert [day.name for day in store.files.trash.iterdir()] == ["mine"]
+    store.close()
+
+
+def test_a_clock_that_jumped_while_the_station_was_off(stations: Stations, tmp_path: Path) -> None:
+    folder, keep = tmp_path / "store", ("--keep", "90d")
+    with stations.running(folder, *keep) as station:
+        client = station.client()
+        product = client.create_product("bolt", [png(0)])["id"]
+        (found,) = client.inspect(product, [png(2)])["inspections"]
+    before = 100 * retention.DAY  # all that the store knows of time lies so far back now
+    with closing(sqlite3.connect(folder / "station.sqlite")) as database:
+        database.execute("UPDATE identity SET seen = seen - ?", (before,))
+        database.execute("UPDATE images SET added = added - ?", (before,))
+        database.commit()
+    for path in (folder / "images").rglob("*.png"):
+        os.utime(path, (time.time() - before / 1e6,) * 2)
+    with stations.running(folder, *keep) as station:
+        client = station.client()
+        until(lambda: not station.ask("GET", "/ready").json()["retention"], "a jump of the clock")
+        assert client.picture(found["id"], "original") == png(2)[1]
+        until(lambda: "retention suspended" in [one["action"] for one in client.audit()])
+        assert "retention suspended" in station.log.read_text()
+    with stations.running(folder, *keep, "--trust-clock") as station:
+        until(lambda: "originals removed" in [one["action"] for one in station.client().audit()])
 
 
 @pytest.mark.parametrize("loss", ["moved", "emptied", "without tables"])

@@ -15,7 +15,7 @@ from hyperfsad import HyperFSAD
 from hyperfsad.errors import UsageError
 from hyperfsad.serve.client import StationClient
 from hyperfsad.serve.store.models import Image, Inspection, ProductRow
-from hyperfsad.serve.store.store import Store
+from hyperfsad.serve.store.store import Store, number
 from hyperfsad.serve.trends import HOUR, Step, Sums, count_inspections, product_trend, quantiles
 from tests.codes import raises
 from tests.conftest import make_picture
@@ -51,6 +51,7 @@ def filled(
         session.add(Image(sha256="b" * 64, suffix=".png", added=0, kept=False, **size))
         session.flush()
         rows = [inspection(n, START + n * step, value) for n, value in enumerate(strengths)]
+        number(session, rows)
         session.add_all(rows)
         session.flush()
         count_inspections(session, rows)

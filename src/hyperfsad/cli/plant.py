@@ -161,6 +161,8 @@ def add_serve(command: argparse.ArgumentParser) -> None:
         not name go to the folder's trash
     --keep LIMITS   how long and how much originals are kept, as 90d, 20GB or 90d,20GB (default:
         all)
+    --trust-clock   the time is right, although the store was last used more than a week ago; else
+        no original is removed
     limits:
     --max-queue N          images that may wait; more are answered with 503 [64]
     --max-images N         images of one request [64]
@@ -201,7 +203,7 @@ def serve(options: argparse.Namespace) -> int:
         limits=limits,
         reserve=10**6 * options.reserve_megabytes,
         watch=tuple(map(parse_watch, options.watch or ())),
-        **chosen(options, "host", "port", "database", "max_queue", "new_store"),
+        **chosen(options, "host", "port", "database", "max_queue", "new_store", "trust_clock"),
     )
     run(settings, detector=detector, wait=options.wait, notify=say)
     return DONE

@@ -13,7 +13,7 @@ from ..quality.tokens import numbers
 from .engine import Detectors
 from .products import Products
 from .schemas import CoverageOut, GoodPartLevels, InspectionRow
-from .store.history import LATEST_FIRST, Filter, rows_of
+from .store.history import Filter, rows_of
 from .store.models import Detail, Inspection
 
 MORE_LIKE = 3
@@ -77,7 +77,7 @@ def _uncovered(
         .add_columns(Detail.record["score_cls"].as_float().label("score_cls"))
         .join(Detail, Detail.inspection_id == Inspection.id)
         .where(Inspection.revision == revision)
-        .order_by(*LATEST_FIRST)
+        .order_by(Inspection.number.desc())
         .limit(CONSIDERED)
     )
     with products.store.database.reading() as session:

@@ -24,7 +24,7 @@ from .pictures import MEDIA_TYPES, Picture
 from .refusals import GoneError, MissingError
 from .schemas import InspectionOut, InspectionRow
 from .store.models import Detail, Image, Inspection, LabelRow, Support, now
-from .store.store import Store, add_images, inspection_of, new_id, parts_of, product_of
+from .store.store import Store, add_images, inspection_of, new_id, number, parts_of, product_of
 from .trends import count_inspections
 
 VERDICT_NAMES = {True: "anomalous", False: "good", None: "unjudged"}
@@ -37,7 +37,6 @@ class Inspections:
         self.store, self._counted = store, counted
         self.count = 0
         """Verdicts that this process has kept; live readers wait for it to grow."""
-        self._latest = 0
 
     def add(
         self,
@@ -64,9 +63,8 @@ class Inspections:
             self.store.files.keep(picture.upload.path, target)
         with self.store.database.writing() as session:
             name = product_of(session, product_id).name
-            for inspection, _ in rows:  # later than every verdict before: no live reader misses one
-                inspection.time = self._latest = max(now(), self._latest + 1)
             add_images(session, [picture.row() for picture in pictures])
+            number(session, [inspection for inspection, _ in rows])
             session.add_all([inspection for inspection, _ in rows])
             session.flush()
             session.add_all([detail for _, detail in rows])
@@ -175,6 +173,7 @@ def _rows(
     finite = strength is not None and math.isfinite(strength)
     inspection = Inspection(
         id=inspection_id,
+        time=now(),
         product_id=product_id,
         revision=revision,
         image=picture.upload.sha256,

@@ -134,7 +134,7 @@ class Labels:
                 .join(Inspection, Inspection.id == LabelRow.inspection_id)
                 .join(Image, Image.sha256 == Inspection.image)
                 .where(LabelRow.product_id == product_id, Image.kept)
-                .order_by(Inspection.time, Inspection.id)
+                .order_by(Inspection.number)
             ).all()
             name, detector = product.name, self.store.files.detector(product.detector or "")
         images: dict[str, TestImage] = {}

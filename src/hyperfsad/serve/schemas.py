@@ -243,6 +243,7 @@ class Readiness(BaseModel):
     encoder: bool
     database: bool
     disk: bool
+    retention: bool = Field(description="False while the clock has jumped: no original is removed.")
     problem: str | None
 
 

@@ -36,6 +36,8 @@ class StationSettings:
     reserve: int = RESERVE
     new_store: bool = False
     """Whether to insist on a database that is not the folder's."""
+    trust_clock: bool = False
+    """Whether the time is right although the store was last used long ago."""
     watch: tuple[tuple[str, Path], ...] = ()
     """Products by name or id, and the folders whose pictures are inspected for them."""
 

@@ -11,6 +11,7 @@ from .labels import Labels
 from .monitoring import LOG, Metrics
 from .products import Products
 from .settings import StationSettings
+from .store.retention import DAY
 from .store.store import Actor, Store, audit
 
 TIDY_EVERY = 600.0
@@ -30,6 +31,7 @@ class Station:
             keep=settings.keep,
             reserve=settings.reserve,
             insist=settings.new_store,
+            trust_clock=settings.trust_clock,
         )
         self.engine = StationEngine(detector, max_queue=settings.max_queue)
         self.metrics = Metrics(lambda: self.engine.waiting, lambda: self.store.files.free)
@@ -67,11 +69,20 @@ class Station:
             try:
                 if not first:
                     self.store.sweep()
-                if removed := self.store.expire():
-                    LOG.info("retention removed %d originals", removed)
-                    with self.store.database.writing() as session:
-                        detail = f"{removed} images"
-                        audit(session, Actor("station"), "originals removed", "", detail)
+                self._expire()
             except Exception:  # a full disk or a database that is away must not end it
                 LOG.exception("the store could not be tidied")
             first = False
+
+    def _expire(self) -> None:
+        before = self.store.retains
+        if removed := self.store.expire():
+            self._note("originals removed", f"{removed} images")
+        if self.store.retains != before:
+            action = "retention resumed" if before is False else "retention suspended"
+            self._note(action, f"the clock has jumped by {self.store.clock.moved / DAY:.1f} days")
+
+    def _note(self, action: str, detail: str) -> None:
+        LOG.warning("%s: %s", action, detail)
+        with self.store.database.writing() as session:
+            audit(session, Actor("station"), action, "", detail)

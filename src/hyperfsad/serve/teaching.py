@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from ..detector.detector import HyperFSAD
 from ..messages import Notice
 from .refusals import ConflictError
-from .store.history import LATEST_FIRST
 from .store.models import Detail, Inspection
 
 CONSIDERED = 500
@@ -47,7 +46,7 @@ def _recent(session: Session, product_id: str) -> "Sequence[Row[Any]]":
         select(*columns, Detail.record["map_threshold"].as_float().label("map_threshold"))
         .join(Detail, Detail.inspection_id == Inspection.id)
         .where(Inspection.product_id == product_id)
-        .order_by(*LATEST_FIRST)
+        .order_by(Inspection.number.desc())
         .limit(CONSIDERED)
     )
     return session.execute(query).all()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from sqlalchemy import ColumnElement, func, select, tuple_
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from ..decisions.thresholds import Calibration
@@ -23,7 +23,6 @@ from ..detector.file import open_file
 from ..errors import UsageError
 from ..quality.drift import MIN_CALIBRATION, monitor_scores
 from .schemas import DriftOut, TrendOut, TrendPoint
-from .store.history import PLACE
 from .store.models import Inspection, Period, ProductRow, insert, now
 from .store.store import Store, product_of
 
@@ -191,12 +190,12 @@ def _values(
 ) -> list[tuple[int, str, float]]:
     """Time, id and strength of some inspections in their order, without those labelled bad; where
     there is no threshold, the score."""
-    first = session.execute(
-        select(*PLACE).where(*own).order_by(*PLACE).offset(start).limit(1)  # in the index alone
-    ).one_or_none()
+    numbers = select(Inspection.number).where(*own).order_by(Inspection.number)
+    first = session.scalar(numbers.offset(start).limit(1))  # in the index alone
     if first is None:
         return []
     value = func.coalesce(Inspection.strength, Inspection.score)
-    query = select(*PLACE, value, Inspection.label).where(*own, tuple_(*PLACE) >= tuple_(*first))
-    rows = session.execute(query.order_by(*PLACE).limit(count))
+    columns = Inspection.time, Inspection.id, value, Inspection.label
+    query = select(*columns).where(*own, Inspection.number >= first)
+    rows = session.execute(query.order_by(Inspection.number).limit(count))
     return [(time, name, value) for time, name, value, label in rows if label != "bad"]

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import select
 
 from hyperfsad.serve.store.models import Detail, Inspection, ProductRow, now
-from hyperfsad.serve.store.store import Store
+from hyperfsad.serve.store.store import Store, number
 from hyperfsad.serve.trends import HOUR, count_inspections
 from tests.browser import started_browser
 from tests.conftest import save_tiny
@@ -43,6 +43,7 @@ def add_past(folder: Path, *, every: float = 120.0, seed: int = 1) -> int:
                 [row for row in known if (row[0].verdict != "good") == bad] or known
             )
             made.append((_copy(one, revisions, rng, time, strength, len(made)), detail))
+        number(session, [one for one, _ in made] + [one for one, _ in known])
         session.add_all([one for one, _ in made])
         session.flush()
         columns = ("record", "drawing", "map", "thumbnail")

@@ -27,8 +27,7 @@ from ..schemas import (
 )
 from ..settings import ADMIN
 from ..station import Station
-from ..store.history import Filter, as_csv, following, newest, page
-from ..store.models import now
+from ..store.history import Filter, as_csv, following, newest, page, place
 from .context import (
     JPEG,
     SIGNED_IN,
@@ -48,9 +47,8 @@ router = APIRouter(tags=["inspections"], dependencies=SIGNED_IN)
 
 HEARTBEAT = 15.0
 """Seconds after which a sign of life is sent, so that no proxy closes the connection."""
-SHARED_DELAY = 2.0
-"""Seconds that verdicts wait where several stations share a database: one that began earlier may be
-committed later, and must not be passed over."""
+OTHERS_CHECK = 2.0
+"""Seconds between two looks for the verdicts of other stations with the same database."""
 MAX_STREAM = 3600.0
 """Seconds after which a reader has to ask again, with rights that are still good."""
 EVENTS_AT_ONCE = 100
@@ -166,26 +164,26 @@ async def live(
     readers: Readers = request.app.state.readers
     readers.enter(actor.role, actor.client)
     try:
-        database = station.store.database
-        cursor = last_event_id if last_event_id else await run_in_threadpool(newest, database)
-        await run_in_threadpool(_read, station, product, cursor)  # refuses a wrong id
+        latest = await run_in_threadpool(newest, station.store.database)
+        # a copy of the store that was put back may not have got so far
+        last = min(place(last_event_id), latest) if last_event_id else latest
     except BaseException:
         readers.leave(actor.role, actor.client)
         raise
-    return LiveResponse(_events(station, product, cursor), readers, actor.role, actor.client)
+    return LiveResponse(_events(station, product, last), readers, actor.role, actor.client)
 
 
-async def _events(station: Station, product: str | None, cursor: str) -> AsyncIterator[str]:
+async def _events(station: Station, product: str | None, last: int) -> AsyncIterator[str]:
     """Nothing waits in memory, so a slow reader costs nothing, and one that was away reads on."""
     end, sent = time.monotonic() + MAX_STREAM, time.monotonic()
-    patience = HEARTBEAT if station.store.database.is_embedded else SHARED_DELAY
+    patience = HEARTBEAT if station.store.database.is_embedded else OTHERS_CHECK
     # an event of its own, so that a reader knows where to go on before the first verdict
-    yield f"retry: 1000\nevent: start\nid: {cursor}\ndata: {{}}\n\n"
+    yield f"retry: 1000\nevent: start\nid: {last}\ndata: {{}}\n\n"
     while not station.ending.is_set() and time.monotonic() < end:
         count, began = station.inspections.count, time.monotonic()
-        found = await run_in_threadpool(_read, station, product, cursor)
-        for cursor, row in found:
-            yield f"event: verdict\nid: {cursor}\ndata: {row.model_dump_json()}\n\n"
+        found = await run_in_threadpool(_read, station, product, last)
+        for last, row in found:
+            yield f"event: verdict\nid: {last}\ndata: {row.model_dump_json()}\n\n"
         if found:
             sent = time.monotonic()
         elif time.monotonic() - sent >= HEARTBEAT:
@@ -200,11 +198,9 @@ async def _events(station: Station, product: str | None, cursor: str) -> AsyncIt
             await asyncio.sleep(LIVE_CHECK)
 
 
-def _read(station: Station, product: str | None, cursor: str) -> list[tuple[str, InspectionRow]]:
-    database = station.store.database
-    before = None if database.is_embedded else now() - int(SHARED_DELAY * 1e6)
-    with database.reading() as session:
-        return following(session, Filter(product, until=before), cursor, EVENTS_AT_ONCE)
+def _read(station: Station, product: str | None, last: int) -> list[tuple[int, InspectionRow]]:
+    with station.store.database.reading() as session:
+        return following(session, Filter(product), last, EVENTS_AT_ONCE)
 
 
 @router.get("/watches", tags=["live"])

@@ -61,7 +61,8 @@ def ready(request: Request, station: Here) -> JSONResponse:
     whole = encoder and database and disk
     if problem is not None and request.state.actor.role != ADMIN and station.engine.ready:
         problem = station_text(Notice("station-not-ready"))
-    found = Readiness(ready=whole, encoder=encoder, database=database, disk=disk, problem=problem)
+    parts = {"encoder": encoder, "database": database, "disk": disk}
+    found = Readiness(ready=whole, **parts, retention=station.store.retains, problem=problem)
     return JSONResponse(found.model_dump(), status_code=200 if whole else 503)
 
 

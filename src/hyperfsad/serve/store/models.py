@@ -43,6 +43,10 @@ class Identity(Base):
 
     __tablename__ = "identity"
     id: Mapped[str] = mapped_column(ID, primary_key=True)
+    inspections: Mapped[int] = mapped_column(BigInteger)
+    """The number of the latest one."""
+    seen: Mapped[int] = mapped_column(BigInteger)
+    """When a station last looked at its clock and could believe it."""
 
 
 class ProductRow(Base):
@@ -110,14 +114,15 @@ class Inspection(Base):
 
     __tablename__ = "inspections"
     __table_args__ = (
-        Index(None, "time", "id"),
-        Index(None, "product_id", "time", "id"),
-        Index(None, "verdict", "time", "id"),
-        Index(None, "product_id", "verdict", "time", "id"),
-        Index(None, "label", "time", "id"),
-        Index(None, "product_id", "revision", "time", "id"),
+        Index(None, "product_id", "number"),
+        Index(None, "verdict", "number"),
+        Index(None, "product_id", "verdict", "number"),
+        Index(None, "label", "number"),
+        Index(None, "product_id", "revision", "number"),
     )
     id: Mapped[str] = mapped_column(ID, primary_key=True)
+    number: Mapped[int] = mapped_column(BigInteger, unique=True)
+    """Its place in the order of the store, which is that of the commits; clocks go wrong."""
     time: Mapped[int] = mapped_column(BigInteger)
     product_id: Mapped[str] = mapped_column(ForeignKey("products.id"))
     revision: Mapped[int]

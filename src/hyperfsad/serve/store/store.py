@@ -2,12 +2,12 @@
 
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.selectable import ForUpdateArg
 
@@ -28,7 +28,7 @@ from .models import (
     insert,
     now,
 )
-from .retention import Keep, expire
+from .retention import Clock, Keep, expire
 
 RESERVE = 512 * 10**6
 """Bytes of the disk that stay free by default."""
@@ -58,18 +58,23 @@ class Store:
         keep: Keep | None = None,
         reserve: int = RESERVE,
         insist: bool = False,
+        trust_clock: bool = False,
     ) -> None:
-        """`insist` takes a folder and a database that do not belong together."""
+        """`insist` takes a folder and a database that do not belong together; with `trust_clock`
+        the time is right, however much later it is than when the store was last used."""
         self.folder, self.retention, self._insist = folder, keep or Keep(), insist
         self.files = Files(folder, reserve, shared=database is not None)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.database = Database(folder, database)
+        self.clock, self._trust_clock = Clock(self.database), trust_clock
         self._lock = folder_lock(folder)
 
     def open(self, *, wait: bool = False, notify: Notify = silent) -> "Store":
         """Brings the tables up to date and clears away what a crash has left."""
         alone = self.database.is_embedded and self._lock.acquire(wait=wait, notify=notify)
         self._identify()
+        if self._trust_clock:
+            self.clock.trust()
         self.files.prepare()
         if self.folder.stat().st_mode & 0o007 and os.name == "posix":
             notify(Notice("store-open", folder=self.folder))
@@ -105,7 +110,14 @@ class Store:
         self.files.sweep(named.__contains__, grace)
 
     def expire(self) -> int:
-        return expire(self.database, self.files, self.retention)
+        """Removes what need not be kept, as long as the clock can be believed."""
+        self.clock.look()
+        return 0 if self.clock.moved else expire(self.database, self.files, self.retention)
+
+    @property
+    def retains(self) -> bool:
+        """Whether originals go as was chosen."""
+        return not (self.retention and self.clock.moved)
 
 
 def new_id() -> str:
@@ -149,6 +161,16 @@ def add_images(session: Session, rows: Iterable[dict[str, Any]]) -> None:
         row = insert(session, Image).values(**values)
         again = {"kept": row.excluded.kept, "added": row.excluded.added}
         session.execute(row.on_conflict_do_update(index_elements=[Image.sha256], set_=again))
+
+
+def number(session: Session, inspections: Sequence[Inspection]) -> None:
+    """Gives inspections their places in the order of the store. Other stations wait for the commit,
+    so none is seen after one that follows it."""
+    latest = Identity.inspections + len(inspections)
+    query = update(Identity).values(inspections=latest).returning(Identity.inspections)
+    first = session.execute(query).scalar_one() - len(inspections) + 1
+    for place, one in enumerate(inspections, first):
+        one.number = place
 
 
 def audit(session: Session, actor: Actor, action: str, subject: str, detail: str = "") -> None:

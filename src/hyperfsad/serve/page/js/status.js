@@ -11,7 +11,7 @@ let timer = 0;
 
 function words(found) {
   if (found === null) return ["bad", t("status.away")];
-  if (found.ready) return null;
+  if (found.ready) return found.retention ? null : ["wait", t("status.clock")];
   const more = currentLanguage() === "en" || !found.problem ? "" : ` (${found.problem})`;
   if (!found.disk) return ["bad", t("status.full") + more];
   if (!found.database) return ["bad", t("status.database")];

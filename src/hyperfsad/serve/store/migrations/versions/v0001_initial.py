@@ -5,7 +5,7 @@ import uuid
 from alembic import op
 from sqlalchemy import insert
 
-from hyperfsad.serve.store.models import Base, Identity
+from hyperfsad.serve.store.models import Base, Identity, now
 
 revision = "0001"
 down_revision = None
@@ -13,4 +13,4 @@ down_revision = None
 
 def upgrade() -> None:
     Base.metadata.create_all(op.get_bind())
-    op.execute(insert(Identity).values(id=uuid.uuid4().hex))
+    op.execute(insert(Identity).values(id=uuid.uuid4().hex, inspections=0, seen=now()))
