@@ -199,6 +199,20 @@ def test_history_filters_and_export(client: StationClient, product: str) -> None
         client.page("nonsense")
 
 
+def test_an_image_that_is_sent_again(client: StationClient, product: str) -> None:
+    key = "0123456789abcdef" * 2
+    first = client.inspect(product, [png(80)], key)
+    assert first["inspections"][0]["id"] == key
+    assert client.inspect(product, [png(80)], key) == first
+    with refused(409, "key-known"):
+        client.inspect(product, [png(81)], key)
+    with refused(422, "key-with-several"):
+        client.inspect(product, [png(80), png(81)], key)
+    with refused(422, "request-invalid"):
+        client.inspect(product, [png(80)], "short")
+    assert len(list(client.history(product=product))) == 1
+
+
 def test_pages_are_stable_while_rows_arrive(client: StationClient, product: str) -> None:
     known = [client.inspect(product, [png(50 + n)])["inspections"][0]["id"] for n in range(5)]
     page = client.page(product=product, limit=2)

@@ -90,8 +90,10 @@ class StationClient:
     def evaluate_product(self, product: str) -> Json:
         return self._object("POST", f"products/{product}/evaluation")
 
-    def inspect(self, product: str, images: Sequence[Source]) -> Json:
-        return self._object("POST", f"products/{product}/inspections", {}, images)
+    def inspect(self, product: str, images: Sequence[Source], key: str | None = None) -> Json:
+        """One image with a `key` (32 hex digits) may be sent again after a lost answer."""
+        more = {} if key is None else {"Idempotency-Key": key}
+        return self._object("POST", f"products/{product}/inspections", {}, images, headers=more)
 
     def inspection(self, inspection: str) -> Json:
         return self._object("GET", f"inspections/{inspection}")
@@ -133,12 +135,15 @@ class StationClient:
             return bool(self._object("GET", "ready")["ready"])
         return False
 
-    def _object(self, method: str, path: str, *sent: Any) -> Json:
-        return dict(json.loads(self._bytes(method, path, *sent)))
+    def _object(self, method: str, path: str, *sent: Any, **more: Any) -> Json:
+        return dict(json.loads(self._bytes(method, path, *sent, **more)))
 
-    def _bytes(self, method: str, path: str, fields: Json | None = None, *files: Any) -> bytes:
+    def _bytes(
+        self, method: str, path: str, fields: Json | None = None, *files: Any, headers: Any = ()
+    ) -> bytes:
         """Fields go as JSON; where there may be files (and the name of their field), as a form."""
-        body, sent = None if fields is None else json.dumps(fields).encode(), {**self._headers}
+        body = None if fields is None else json.dumps(fields).encode()
+        sent = {**self._headers, **dict(headers)}
         if files:
             mark = uuid.uuid4().hex
             body = b"".join(_form(mark, fields or {}, *files))

@@ -113,6 +113,8 @@ SERVE_SENTENCES: Sentences = {
     "product-changed": "Somebody else changed {product} in the meantime; try again.",
     "product-name-taken": "There is already a product {product}; choose another name.",
     "product-name-invalid": "A product's name must have 1 to 100 printable characters.",
+    "key-with-several": "An Idempotency-Key is for one image; send them one by one.",
+    "key-known": "Another image was inspected with this Idempotency-Key; use a new one.",
     "images-known": "The product has already learnt all of these pictures.",
     "teaching-unconfirmed": _teaching_unconfirmed,
     "good-part-unknown": "The product has not learnt this picture.",

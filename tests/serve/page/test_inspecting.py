@@ -1,14 +1,16 @@
 """Verdict, map, evidence, labels: with the mouse and with keys alone."""
 
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.browser import until
+from tests.serve.conftest import ADMIN, INSPECT, png, token_file
 from tests.serve.page.conftest import Opener
-from tests.serve.stations import Running
+from tests.serve.stations import Running, Stations
 
 LISTEN = """() => {
   window.heard = 0;
@@ -166,11 +168,12 @@ def test_several_at_once_and_one_that_is_no_picture(
     page.wait_for_selector(".source .drop")
     page.locator(".source .drop input").set_input_files([*pictures[4:7], text, empty])
     page.wait_for_selector(".strip-list li:nth-child(3)")
-    page.wait_for_selector(".toast.bad")
+    page.wait_for_selector(".toast.bad >> text=not readable")
     until(page, "!document.querySelector('.strip-summary').textContent.includes('to go')")
     told = page.locator(".toast .line").all_inner_texts()  # each of them
-    assert len(told) == 2
-    assert {line.split()[0] for line in told} == {"notes.png", "empty.png"}
+    assert len(told) == 3
+    assert told[0].endswith("anomalous, 2 not readable")
+    assert {line.split()[0] for line in told[1:]} == {"notes.png", "empty.png"}
     assert "3 inspected" in page.locator(".strip-summary").inner_text()
     shown = page.locator(".verdict").inner_text()
     page.locator("h1").click()
@@ -192,7 +195,7 @@ def test_a_folder_is_dropped(
     drop_really(page, tmp_path / "of parts")
     page.wait_for_selector(".strip-list li:nth-child(2)")
     until(page, "document.querySelector('.strip-summary').textContent.includes('2 inspected')")
-    assert page.locator(".toast").count() == 0
+    assert page.locator(".toast.bad").count() == 0
     (tmp_path / "nothing").mkdir()
     drop_really(page, tmp_path / "nothing")
     page.wait_for_selector(".toast.bad >> text=There is no picture in it.")
@@ -263,13 +266,68 @@ def test_a_full_line_is_waited_for(taught: Running, visit: Opener, pictures: lis
     assert len(asked) == 2
 
 
-def test_leaving_tells_what_may_be_missing(
+def test_what_waits_goes_on_when_the_view_is_left(
     taught: Running, visit: Opener, pictures: list[Path]
 ) -> None:
     page = visit(taught.url)
     page.wait_for_selector(".source .drop")
-    page.route("**/inspections", lambda route: None)  # never answers
+    held: list[Any] = []
+    page.route("**/inspections", lambda route: held.append(route))
     page.locator(".source .drop input").set_input_files(pictures[4:7])
     page.wait_for_selector(".verdict[aria-busy=true]")
     page.get_by_role("link", name="Products").click()
-    page.wait_for_selector(".toast.bad >> text=3 pictures may not have been inspected")
+    page.wait_for_selector(".product-card")
+    page.unroute("**/inspections")  # it lets go of those that it holds
+    page.wait_for_selector(".toast >> text=3 anomalous")
+    page.get_by_role("link", name="Inspect", exact=True).first.click()
+    page.wait_for_selector(".strip-list li:nth-child(3)")
+
+
+NOT_THERE = ("net::ERR_", "422", "401", "503")
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_the_station_dies_and_comes_back_in_the_middle(
+    stations: Stations, visit: Opener, pictures: list[Path], tmp_path: Path, guarded: bool
+) -> None:
+    """Every file has its verdict, once, or is named; with tokens, after signing in again."""
+    options = token_file(tmp_path) if guarded else ()
+    store, parts = tmp_path / "store", tmp_path / "parts"
+    parts.mkdir()
+    for number in range(30):
+        shutil.copy(pictures[number % 8], parts / f"part-{number}.png")
+    for name in ("notes.png", "torn.png"):
+        (parts / name).write_text("no picture")
+    station = stations.start(store, *options).wait()
+    made = station.client(ADMIN if guarded else None).create_product("bolt", [png(0), png(1)])
+    page = visit(station.url, allowed=NOT_THERE)
+
+    def sign_in() -> None:
+        page.get_by_label("Token").fill(INSPECT)
+        page.get_by_role("button", name="Sign in").click()
+
+    if guarded:
+        sign_in()
+    page.wait_for_selector(".source .drop")
+    page.locator(".source .drop input").set_input_files(sorted(parts.iterdir()))
+    page.wait_for_selector(".strip-list li:nth-child(4)")
+    station.stop(signal.SIGKILL)
+    page.wait_for_selector(".notice >> text=The station does not answer")
+    assert "to go" in page.locator(".strip-summary").inner_text()
+    (parts / "part-9.png").unlink()  # one of the last
+    again = stations.start(store, "--port", station.url.rsplit(":", 1)[1], *options).wait()
+    try:
+        if guarded:
+            sign_in()
+        page.wait_for_selector(".toast.bad >> text=3 not readable")
+        lines = page.locator(".toast .line").all_inner_texts()
+        counts = [int(part.split()[0]) for part in lines[0].split(", ")]
+        assert sum(counts) == 32
+        assert len(lines) == 4
+        for name in ("notes.png", "torn.png", "part-9.png: The file cannot be read any more"):
+            assert any(name in line for line in lines[1:])
+        found = again.client(ADMIN if guarded else None).history(product=made["id"])
+        names = [row["name"] for row in found]
+        assert sorted(names) == sorted(f"part-{number}.png" for number in range(30) if number != 9)
+    finally:
+        again.stop()

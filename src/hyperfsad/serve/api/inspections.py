@@ -15,7 +15,7 @@ from ...results.result import AnomalyResult
 from ...wording import visible
 from ..labels import BAD
 from ..pictures import Picture, checked_picture
-from ..refusals import ForbiddenError, TooLargeError, problem
+from ..refusals import ConflictError, ForbiddenError, TooLargeError, problem
 from ..schemas import (
     HistoryPage,
     InspectedOut,
@@ -57,9 +57,17 @@ LIVE_CHECK = 0.1
 
 
 @router.post("/products/{product_id}/inspections", status_code=201, openapi_extra=form_of("images"))
-async def inspect(product_id: Id, request: Request, station: Here) -> InspectedOut:
+async def inspect(
+    product_id: Id,
+    request: Request,
+    station: Here,
+    idempotency_key: Annotated[
+        str | None, Header(pattern="^[0-9a-f]{32}$", description="Of one image: its own id.")
+    ] = None,
+) -> InspectedOut:
     """Inspects one image or several. Those that are not a usable picture are named in `rejected`;
-    if none is usable, the answer is 422."""
+    if none is usable, the answer is 422. An image that is sent again with the same key is in the
+    history once."""
     station.engine.check_room()
     _, detector, revision = await run_in_threadpool(station.products.detector, product_id)
     limits = station.settings.limits
@@ -67,6 +75,8 @@ async def inspect(product_id: Id, request: Request, station: Here) -> InspectedO
     async with received(request, station, max_files=most) as form:
         if not form.uploads:
             raise UsageError("upload-missing", field="images")
+        if idempotency_key is not None and len(form.uploads) > 1:
+            raise UsageError("key-with-several")
         errors: list[tuple[str, HyperfsadError]] = []
         pictures: list[Picture] = []
         with station.engine.reserved(len(form.uploads)) as enter:
@@ -90,7 +100,13 @@ async def inspect(product_id: Id, request: Request, station: Here) -> InspectedO
         station.metrics.rejected.inc(len(errors))
         if not judged:
             raise ImageError(errors[0][1].code, **errors[0][1].facts)
-        added = await run_in_threadpool(station.inspections.add, product_id, revision, judged)
+        add = station.inspections.add
+        added = await run_in_threadpool(add, product_id, revision, judged, idempotency_key)
+        if not added:
+            known = await run_in_threadpool(station.inspections.get, idempotency_key or "")
+            if (known.product_id, known.image) != (product_id, judged[0][0].upload.sha256):
+                raise ConflictError("key-known")
+            added = [known]
     rejected = [RejectedImage(name=name, error=problem(error)["detail"]) for name, error in errors]
     return InspectedOut(inspections=added, rejected=rejected)
 

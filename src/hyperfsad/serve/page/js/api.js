@@ -4,7 +4,9 @@ import { isEngineer, who } from "./state.js";
 
 const ROOT = "api/v1";
 export const SIGNED_OUT = "signed-out";
+export const SIGNED_IN = "signed-in";
 export const AWAY = "away";
+export const BACK = "back"; // the station can inspect
 
 export class ApiError extends Error {
   constructor(status, detail, retryAfter, { code = "", facts = {} } = {}) {
@@ -15,8 +17,8 @@ export class ApiError extends Error {
 }
 
 // Asks; the answer is JSON, or nothing. `form` is a FormData, `json` anything.
-export async function ask(method, path, { json, form, signal } = {}) {
-  const headers = { "X-Requested-With": "page" };
+export async function ask(method, path, { json, form, signal, headers: more = {} } = {}) {
+  const headers = { "X-Requested-With": "page", ...more };
   if (path !== "session" && !isEngineer()) headers["X-Role"] = "inspect"; // the operator view has no more rights than operators
   if (json !== undefined) headers["Content-Type"] = "application/json";
   let answer;
@@ -81,10 +83,11 @@ export const inspection = (id, signal) => ask("GET", `inspections/${id}`, { sign
 export const label = (id, kind, more = {}) => ask("PUT", `inspections/${id}/label`, { json: { kind, ...more } });
 export const undoLabel = (id) => ask("DELETE", `inspections/${id}/label`);
 
-export const inspect = (id, files, signal) => ask("POST", `products/${id}/inspections`, { form: form({}, files), signal });
+export const inspect = (id, file, key) =>
+  ask("POST", `products/${id}/inspections`, { form: form({}, [file]), headers: { "Idempotency-Key": key } });
 
 // A full line is no failure: the station says when to come back. `waiting` hears of it.
-export async function patient(work, { signal, waiting = () => {} } = {}) {
+export async function patient(work, { waiting = () => {} } = {}) {
   for (;;) {
     try {
       return await work();
@@ -92,7 +95,6 @@ export async function patient(work, { signal, waiting = () => {} } = {}) {
       if (error.status !== 503 || error.retryAfter === null) throw error;
       waiting(error.retryAfter);
       await new Promise((resolve) => setTimeout(resolve, 1000 * error.retryAfter));
-      if (signal?.aborted) throw error;
     }
   }
 }

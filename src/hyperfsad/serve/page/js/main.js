@@ -1,6 +1,6 @@
 // The start of the page: texts, who is signed in, then the view that the address names.
 
-import { SIGNED_OUT, loadSession } from "./api.js";
+import { SIGNED_IN, SIGNED_OUT, loadSession } from "./api.js";
 import { drawBar } from "./bar.js";
 import { loadTexts, setLanguage } from "./i18n.js";
 import { listen } from "./keys.js";
@@ -36,7 +36,7 @@ async function start() {
   const shown = redraw();
   addEventListener("hashchange", show); // somebody may be faster than the first view
   await shown;
-  addEventListener("signed-in", redraw);
+  addEventListener(SIGNED_IN, redraw);
   addEventListener(SIGNED_OUT, () => {
     if (!who.role) return;
     who.role = "";

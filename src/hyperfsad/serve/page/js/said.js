@@ -25,8 +25,8 @@ export function tell(error) {
 }
 
 // Several sentences, one below the other; they stay until somebody closes them.
-export function sayAll(sentences) {
-  say(sentences.map((one) => h("span", { class: "line" }, one)), { bad: true, stays: sentences.length > 1 });
+export function sayAll(sentences, bad) {
+  say(sentences.map((one) => h("span", { class: "line" }, one)), { bad, stays: true });
 }
 
 // `actions` are buttons that belong to it, such as undo.

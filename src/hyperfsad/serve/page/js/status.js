@@ -1,7 +1,7 @@
 // Whether the station can inspect now; a full disk or a missing encoder stands on every view.
 
 import { h, replace } from "./dom.js";
-import { AWAY, readiness } from "./api.js";
+import { AWAY, BACK, readiness } from "./api.js";
 import { currentLanguage, t } from "./i18n.js";
 
 const SLOW = 15000;
@@ -33,6 +33,7 @@ export async function checkStatus() {
 export async function watchStatus() {
   clearTimeout(timer);
   const fine = await checkStatus();
+  if (fine) dispatchEvent(new Event(BACK));
   clearTimeout(timer); // of one that began meanwhile
   timer = setTimeout(watchStatus, fine ? SLOW : FAST);
 }

@@ -5,11 +5,11 @@ import * as api from "../api.js";
 import { t } from "../i18n.js";
 import { addKeys } from "../keys.js";
 import { go } from "../router.js";
-import { say, sayAll, sentence } from "../said.js";
 import { isEngineer, wish, wishes } from "../state.js";
 import { EvidencePanel } from "../parts/evidence.js";
 import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
 import { handed } from "../parts/handed.js";
+import { queueOf } from "../parts/queue.js";
 import { sound } from "../parts/sound.js";
 import { Sources } from "../parts/sources.js";
 import { Strip } from "../parts/strip.js";
@@ -17,31 +17,23 @@ import { Verdict } from "../parts/verdict.js";
 import { Viewer } from "../parts/viewer.js";
 import { steps } from "./start.js";
 
-const AT_ONCE = 2;
-const sittings = new Map(); // what was inspected of each product since the page was opened
-
-function sitting(id) {
-  if (!sittings.has(id)) sittings.set(id, []);
-  return sittings.get(id);
-}
-
 class Inspecting {
   constructor(product, context) {
     this.product = product;
     this.context = context;
     this.found = null;
-    this.queue = [];
-    this.running = 0;
-    this.refused = []; // sentences about files of this batch
+    this.queue = queueOf(product.id);
     this.verdict = new Verdict();
     this.evidence = new EvidencePanel();
     this.viewer = new Viewer((x, y) => this.evidence.shows(this.found, x, y));
     this.labels = new LabelButtons((found) => this.changed(found));
     this.facts = h("div", { class: "card facts-card", hidden: true });
-    this.strip = new Strip((found) => this.shows(found), sitting(product.id));
-    this.sources = new Sources({ product, take: (files) => this.inspect(files), live: (id) => this.live(id), context });
+    this.strip = new Strip((found) => this.shows(found), this.queue.found);
+    this.sources = new Sources({ product, take: (files) => this.queue.inspect(files), live: (id) => this.live(id), context });
     this.body = h("div", { class: "inspect-body empty" }, this.viewer.node, h("aside", {}, this.facts, this.sources.node), this.evidence.node);
     this.node = h("div", { class: "inspect" }, this.verdict.node, this.strip.node, this.body);
+    this.queue.view = this;
+    this.waits("");
     context.leaving(() => this.left());
     if (this.strip.all.length) this.shows(this.strip.all[0]);
     addKeys(
@@ -57,54 +49,15 @@ class Inspecting {
     );
   }
 
-  // What waits is not inspected any more, and that is said.
+  // What waits goes on without the view.
   left() {
     this.evidence.clear();
-    const count = this.queue.length + this.running;
-    if (count) say(t("inspect.left", { count }), { bad: true });
-    this.queue.length = 0;
+    this.queue.view = null;
   }
 
-  // Resolves when all of them have a verdict or an error.
-  inspect(files) {
-    if (!this.queue.length && !this.running) this.refused = [];
-    return Promise.all(files.map((file) => new Promise((done) => {
-      this.queue.push({ file, done });
-      this.work();
-    })));
-  }
-
-  work() {
-    while (this.running < AT_ONCE && this.queue.length) {
-      const { file, done } = this.queue.shift();
-      this.running += 1;
-      this.count(file.name);
-      this.judge(file).catch((error) => this.refuse(error)).finally(() => {
-        this.running -= 1;
-        this.count("");
-        done();
-        this.work();
-      });
-    }
-  }
-
-  // Of several files that were refused, each is told.
-  refuse(error) {
-    if (error.name === "AbortError") return;
-    this.refused.push(sentence(error));
-    sayAll(this.refused);
-  }
-
-  count(name) {
-    this.verdict.works(this.running > 0, name);
-    this.strip.waits(this.queue.length + this.running);
-  }
-
-  async judge(file) {
-    const waiting = (seconds) => say(t("inspect.busy", { count: seconds }));
-    const { signal } = this.context;
-    const answer = await api.patient(() => api.inspect(this.product.id, [file], signal), { signal, waiting });
-    for (const found of answer.inspections) this.arrived(found);
+  waits(name) {
+    this.verdict.works(this.queue.running > 0, name);
+    this.strip.waits(this.queue.left);
   }
 
   async live(id) {
@@ -175,7 +128,7 @@ async function show(place, context) {
   const inspecting = new Inspecting(product, context);
   replace(place, h("div", { class: "row inspect-head" }, chooser(products, product), inspecting.sources.tabs), inspecting.node);
   const files = handed();
-  if (files.length) inspecting.inspect(files);
+  if (files.length) inspecting.queue.inspect(files);
   return null;
 }
 

@@ -1,7 +1,7 @@
 // A token for a cookie. The token itself is never kept in the browser.
 
 import { h, newId, replace } from "../dom.js";
-import { logIn } from "../api.js";
+import { SIGNED_IN, logIn } from "../api.js";
 import { t } from "../i18n.js";
 import { hush, tell } from "../said.js";
 import { who } from "../state.js";
@@ -24,7 +24,7 @@ export default {
       try {
         Object.assign(who, await logIn(field.value.trim()));
         hush();
-        dispatchEvent(new Event("signed-in"));
+        dispatchEvent(new Event(SIGNED_IN));
       } catch (error) {
         field.value = "";
         field.focus();
