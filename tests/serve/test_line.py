@@ -171,7 +171,7 @@ def test_who_reads_nothing_is_cut_off(server: InProcess, monkeypatch: pytest.Mon
     row = SimpleNamespace(model_dump_json=lambda: "a" * 10_000)
     rows = [("MC4w", row)] * 100
     monkeypatch.setattr(inspections, "_read", lambda *_: rows)
-    monkeypatch.setattr(serving, "WRITE_TIMEOUT", 0.0)
+    monkeypatch.setattr(serving, "SEND_TIMEOUT", 0.0)
     with server.connect() as line:
         line.sendall(b"GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert line.recv(12) == b"HTTP/1.1 200"

@@ -20,7 +20,7 @@ from .station import Station
 
 HEAD_TIMEOUT = 20.0
 """Seconds within which a request's head has to arrive."""
-WRITE_TIMEOUT = 30.0
+SEND_TIMEOUT = 30.0
 """Seconds after which a client that reads nothing of its answer is cut off."""
 SHUTDOWN_TIMEOUT = 600
 """Seconds that a stop waits for what was accepted."""
@@ -107,7 +107,7 @@ class Server(uvicorn.Server):
             known, since = before.get(line, (waiting, now))
             since = since if known == waiting else now
             self._stuck[line] = waiting, since
-            if now - since > WRITE_TIMEOUT:
+            if now - since > SEND_TIMEOUT:
                 transport.abort()
 
     async def startup(self, sockets: Any = None) -> None:

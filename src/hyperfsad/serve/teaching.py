@@ -11,7 +11,7 @@ from ..messages import Notice
 from .refusals import ConflictError
 from .store.models import Detail, Inspection
 
-CONSIDERED = 500
+PAST_VERDICTS = 500
 """The latest inspections whose verdicts are given again."""
 
 
@@ -47,7 +47,7 @@ def _recent(session: Session, product_id: str) -> "Sequence[Row[Any]]":
         .join(Detail, Detail.inspection_id == Inspection.id)
         .where(Inspection.product_id == product_id)
         .order_by(Inspection.number.desc())
-        .limit(CONSIDERED)
+        .limit(PAST_VERDICTS)
     )
     return session.execute(query).all()
 
