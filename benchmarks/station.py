@@ -2,11 +2,13 @@
 
     python -m benchmarks.station --data DIR          # everything; DIR holds one product as in MVTec
     python -m benchmarks.station --only kills        # two hundred times kill -9
+    python -m benchmarks.station --only cut          # a minute without the database
 
-`kills`, `crowd` and `plant` use a small random encoder in the real format, since what they count
-does not depend on what it has learnt; `plant` needs PostgreSQL on this machine. `throughput` and
-`latencies` use the recipe `default`. `detect` and the station are measured in turns, from the first
-finished image to the last, so that starting up counts for neither. Prints one row for each figure.
+`kills`, `crowd`, `plant` and `cut` use a small random encoder in the real format, since what they
+count does not depend on what it has learnt; the last two need PostgreSQL on this machine.
+`throughput` and `latencies` use the recipe `default`. `detect` and the station are measured in
+turns, from the first finished image to the last, so that starting up counts for neither. Prints one
+row for each figure.
 """
 
 import argparse
@@ -28,6 +30,7 @@ from hyperfsad.serve.client import StationClient, StationError
 from tests.conftest import save_tiny
 from tests.serve import postgres
 from tests.serve import stations as running
+from tests.serve.campaign import Campaign
 from tests.serve.conftest import png
 from tests.serve.killing import Killing
 from tests.serve.stations import Running, Stations
@@ -160,6 +163,37 @@ def plant(options: argparse.Namespace, folder: Path) -> None:
     stations.close()
 
 
+def cut(options: argparse.Namespace, folder: Path) -> None:
+    """A station is cut off from its PostgreSQL for a while under load."""
+    if postgres.programs() is None:
+        row("cut off", postgres.MISSING)
+        return
+    camera = folder / "camera"
+    camera.mkdir()
+    stations = Stations(save_tiny(folder / "encoder"), folder)
+    with postgres.running() as server:
+        server.make("cut")
+        line = postgres.Line(server)
+        places = ("--database", line.url("cut"), "--watch", f"bolt={camera}")
+        with stations.running(folder / "store", *places) as station:
+            with Campaign(station, camera, clients=8) as campaign:
+                campaign.photograph(1)
+                campaign.more(100)
+                line.cut()
+                campaign.photograph(2)
+                time.sleep(options.cut)
+                ready = campaign.client.ready()
+                line.mend(server)
+                campaign.more(100)
+                running.until(lambda: "2.png" in {one["name"] for one in campaign.client.history()})
+            campaign.check(watched=2)
+            refused = ", ".join(f"{n} × {kind[0]}" for kind, n in campaign.failed.items())
+            row(f"cut off for {options.cut:g} s, 8 clients", f"{len(campaign.kept)} acknowledged")
+            row("lost, doubled; ready meanwhile", f"0, 0; {ready}")
+            row("refused", f"{refused}; the longest answer took {max(campaign.seconds):.1f} s")
+    stations.close()
+
+
 def throughput(options: argparse.Namespace, folder: Path) -> None:
     good, photos = _pictures(options.data)
     photos = photos[: options.images]
@@ -285,7 +319,7 @@ def row(name: str, summary: str) -> None:
     print(f"| {name} | {summary} |", flush=True)
 
 
-ROWS = {one.__name__: one for one in (kills, crowd, plant, throughput, latencies)}
+ROWS = {one.__name__: one for one in (kills, crowd, plant, cut, throughput, latencies)}
 
 
 def main() -> None:
@@ -294,6 +328,7 @@ def main() -> None:
     parser.add_argument("--data", metavar="DIR", type=Path, help="one product as in MVTec")
     parser.add_argument("--detector", metavar="FILE", type=Path, help="instead of fitting one")
     parser.add_argument("--kills", metavar="N", type=int, default=200)
+    parser.add_argument("--cut", metavar="SECONDS", type=float, default=60.0)
     parser.add_argument("--images", metavar="N", type=int, default=24)
     parser.add_argument("--rounds", metavar="N", type=int, default=4)
     parser.add_argument("--seed", type=int, default=7)

@@ -3,10 +3,12 @@
 import glob
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +28,18 @@ def programs() -> Path | None:
 class Postgres:
     """A server that can be stopped and started."""
 
-    def __init__(self, folder: Path, programs: Path) -> None:
+    def __init__(self, folder: Path, programs: Path, primary: "Postgres | None" = None) -> None:
+        """With a `primary`, one that follows it."""
         self.folder, self._programs = folder, programs
         self._data = folder / "data"
         self.url = f"postgresql://{ACCOUNT}@/postgres?host={folder}"
         if os.geteuid() == 0:  # PostgreSQL refuses to run as root
             shutil.chown(folder, ACCOUNT, ACCOUNT)
-        self._run("initdb", "-D", self._data, "-A", "trust", "-U", ACCOUNT, "-E", "UTF8", "-N")
+        if primary is None:
+            self._run("initdb", "-D", self._data, "-A", "trust", "-U", ACCOUNT, "-E", "UTF8", "-N")
+        else:
+            source = ("-h", primary.folder, "-U", ACCOUNT)
+            self._run("pg_basebackup", *source, "-D", self._data, "-R", "-c", "fast", "-N")
 
     def start(self) -> None:
         """Starts it, and waits until it answers."""
@@ -40,9 +47,21 @@ class Postgres:
         log = self.folder / "log"
         self._run("pg_ctl", "start", "-w", "-D", self._data, "-l", log, "-o", options)
 
-    def stop(self) -> None:
+    def stop(self, mode: str = "fast") -> None:
         """Stops it at once; who is connected is cut off."""
-        self._run("pg_ctl", "stop", "-w", "-D", self._data, "-m", "fast")
+        self._run("pg_ctl", "stop", "-w", "-D", self._data, "-m", mode)
+
+    def follow(self) -> None:
+        """From now on, a commit waits for the server that follows."""
+        for command in (
+            "ALTER SYSTEM SET synchronous_standby_names = '*'",
+            "SELECT pg_reload_conf()",
+        ):
+            self._run("psql", "-h", self.folder, "-U", ACCOUNT, "-c", command)
+
+    def promote(self) -> None:
+        """Takes the place of the server that it followed."""
+        self._run("pg_ctl", "promote", "-w", "-D", self._data)
 
     def make(self, name: str) -> str:
         """A new empty database; its address."""
@@ -60,15 +79,72 @@ class Postgres:
             )
 
 
+class Line:
+    """The way to a server on a port of its own, which can be cut and mended."""
+
+    def __init__(self, server: Postgres) -> None:
+        self._ends: set[socket.socket] = set()
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listening.getsockname()[1]
+        self._follow(server)
+
+    def url(self, database: str) -> str:
+        """The address of a database at the end of the line."""
+        return f"postgresql://{ACCOUNT}@127.0.0.1:{self.port}/{database}"
+
+    def cut(self) -> None:
+        """Who is connected is cut off, and nobody else gets through."""
+        self._hang_up(self._listening)
+        for end in list(self._ends):
+            self._hang_up(end)
+
+    def mend(self, server: Postgres) -> None:
+        """Leads to a server again, which may be another one."""
+        self._listening = socket.create_server(("127.0.0.1", self.port))
+        self._follow(server)
+
+    def _follow(self, server: Postgres) -> None:
+        place = str(server.folder / ".s.PGSQL.5432")
+        threading.Thread(target=self._accept, args=(self._listening, place), daemon=True).start()
+
+    def _accept(self, listening: socket.socket, place: str) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = listening.accept()
+                far = socket.socket(socket.AF_UNIX)
+                self._ends |= {near, far}
+                try:
+                    far.connect(place)
+                except OSError:
+                    self._hang_up(near)
+                    continue
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=ends, daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while content := source.recv(1 << 16):
+                target.sendall(content)
+        self._hang_up(source)
+        self._hang_up(target)
+
+    def _hang_up(self, end: socket.socket) -> None:
+        self._ends.discard(end)
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+        end.close()
+
+
 @contextmanager
-def running() -> Iterator[Postgres]:
+def running(primary: Postgres | None = None) -> Iterator[Postgres]:
     """A server that runs; the folder is short, since a socket's path may not be long."""
     found = programs()
     assert found is not None, MISSING
     with tempfile.TemporaryDirectory(prefix="hfsad-pg-") as folder:
-        server = Postgres(Path(folder), found)
+        server = Postgres(Path(folder), found, primary)
         server.start()
         try:
             yield server
         finally:
-            server.stop()
+            with suppress(subprocess.CalledProcessError):  # it may have been stopped
+                server.stop()

@@ -17,6 +17,7 @@ from hyperfsad.serve.store.database import Database
 from hyperfsad.serve.store.store import Store
 from tests.codes import raises
 from tests.serve import postgres
+from tests.serve.campaign import Campaign
 from tests.serve.conftest import png
 from tests.serve.postgres import Postgres
 from tests.serve.stations import Running, Stations, at_once, refused, until
@@ -222,6 +223,48 @@ def test_the_database_goes_away_and_comes_back(
     (tmp_path / "store").rename(tmp_path / "moved")
     with raises(UsageError, "store-folder-differs"):
         Store(tmp_path / "other", url).open()
+
+
+@pytest.mark.parametrize("failing_over", [False, True])
+def test_cut_off_under_load(
+    stations: Stations, server: Postgres, tmp_path: Path, failing_over: bool
+) -> None:
+    """Nothing that was acknowledged is lost, nothing is doubled, and no restart is needed."""
+    camera, name = tmp_path / "camera", f"cut{failing_over}".lower()
+    camera.mkdir()
+    with contextlib.ExitStack() as stack:
+        primary = stack.enter_context(postgres.running()) if failing_over else server
+        primary.make(name)
+        after = stack.enter_context(postgres.running(primary)) if failing_over else primary
+        if failing_over:
+            primary.follow()
+        line = postgres.Line(primary)
+        options = ("--database", line.url(name), "--watch", f"bolt={camera}")
+        station = stack.enter_context(stations.running(tmp_path / "store", *options))
+        with Campaign(station, camera) as campaign:
+            campaign.photograph(1)
+            campaign.more()
+            line.cut()
+            if failing_over:
+                primary.stop("immediate")
+            campaign.photograph(2)
+            assert not campaign.client.ready()
+            until(lambda: campaign.failed.total() >= 8, "refusals")
+            if failing_over:
+                after.promote()
+            line.mend(after)
+            until(campaign.client.ready, "getting ready again")
+            campaign.photograph(3)
+            campaign.more()
+            names = {"1.png", "2.png", "3.png"}
+            until(lambda: names <= {row["name"] for row in campaign.client.history(limit=500)})
+        campaign.check(watched=3)
+        line.cut()
+        line.mend(after)
+        station.stop()
+    if not failing_over:
+        url = server.url.replace("/postgres?", f"/{name}?")
+        assert_consistent(url, tmp_path / "store", swept=False)
 
 
 def test_addresses_that_cannot_be_used(tmp_path: Path, server: Postgres) -> None:
