@@ -3,9 +3,10 @@
     python -m benchmarks.station --data DIR          # everything; DIR holds one product as in MVTec
     python -m benchmarks.station --only kills        # two hundred times kill -9
     python -m benchmarks.station --only cut          # a minute without the database
+    python -m benchmarks.station --only week         # and full disks, a clock that jumps, restores
 
-`kills`, `crowd`, `plant` and `cut` use a small random encoder in the real format, since what they
-count does not depend on what it has learnt; the last two need PostgreSQL on this machine.
+`kills`, `week`, `crowd`, `plant` and `cut` use a small random encoder in the real format, since
+what they count does not depend on what it has learnt; the last two need PostgreSQL on this machine.
 `throughput` and `latencies` use the recipe `default`. `detect` and the station are measured in
 turns, from the first finished image to the last, so that starting up counts for neither. Prints one
 row for each figure.
@@ -25,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hyperfsad.lab.drawing.canvas import BLUE, new_figure, style
 from hyperfsad.report.folder import DONE_JOURNAL, JOURNAL
 from hyperfsad.serve.client import StationClient, StationError
 from tests.conftest import save_tiny
@@ -34,6 +36,7 @@ from tests.serve.campaign import Campaign
 from tests.serve.conftest import png
 from tests.serve.killing import Killing
 from tests.serve.stations import Running, Stations
+from tests.serve.week import Plan, Week
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -117,6 +120,31 @@ def kills(options: argparse.Namespace, folder: Path) -> None:
     row("acknowledged", ", ".join(f"{n} {kind}" for kind, n in sorted(work.done.items())))
     row("images with a verdict", str(len(work.inspections)))
     row("cut off by a kill", ", ".join(f"{n} {kind}" for kind, n in sorted(work.cut.items())))
+
+
+def week(options: argparse.Namespace, folder: Path) -> None:
+    """Small full disks need root; a clock that jumps needs a C compiler."""
+    plan = Plan().times(options.share)
+    found = Week(save_tiny(folder / "encoder"), folder, plan, options.seed)
+    began = time.monotonic()
+    try:
+        found.run(show=lambda text: print(text, file=sys.stderr, flush=True))
+    finally:
+        found.close()
+    done = ", ".join(f"{n} {kind}" for kind, n in sorted(found.done.items()))
+    row("week", f"{time.monotonic() - began:.0f} s: all that was acknowledged is there and right")
+    row("what happened", done)
+    memory, descriptors = found.growth()
+    row("last life, its end / its start", f"memory {memory:.3f}, descriptors {descriptors:.3f}")
+    if options.plot:
+        with style():
+            figure = new_figure(6.5, 3, layout="constrained")
+            for number, name in enumerate(("memory [MB]", "descriptors"), start=1):
+                axes = figure.add_subplot(1, 2, number, xlabel="images", ylabel=name)
+                columns = list(zip(*found.figures, strict=True))
+                axes.plot(columns[0], columns[number], ".", markersize=2, color=BLUE)
+                axes.set_ylim(bottom=0)
+            figure.savefig(options.plot, metadata={"Software": None})
 
 
 def crowd(options: argparse.Namespace, folder: Path) -> None:
@@ -319,7 +347,7 @@ def row(name: str, summary: str) -> None:
     print(f"| {name} | {summary} |", flush=True)
 
 
-ROWS = {one.__name__: one for one in (kills, crowd, plant, cut, throughput, latencies)}
+ROWS = {one.__name__: one for one in (kills, week, crowd, plant, cut, throughput, latencies)}
 
 
 def main() -> None:
@@ -331,6 +359,8 @@ def main() -> None:
     parser.add_argument("--cut", metavar="SECONDS", type=float, default=60.0)
     parser.add_argument("--images", metavar="N", type=int, default=24)
     parser.add_argument("--rounds", metavar="N", type=int, default=4)
+    parser.add_argument("--share", metavar="S", type=float, default=1.0, help="of the week")
+    parser.add_argument("--plot", metavar="PNG", type=Path, help="memory over the week")
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
     running.PATIENCE = 3600.0

@@ -13,7 +13,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,13 +137,16 @@ class Running:
 class Stations:
     """Starts stations."""
 
-    def __init__(self, tiny: str, folder: Path) -> None:
+    def __init__(
+        self, tiny: str, folder: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._tiny, self._folder, self._count = tiny, folder, 0
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.serve.stations"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, **(environment or {})},
         )
 
     def command(self, store: Path, *options: str) -> list[str]:

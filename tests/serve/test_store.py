@@ -201,6 +201,15 @@ def test_a_store_without_its_database_is_refused(tmp_path: Path, loss: str) -> N
     assert image.exists()
 
 
+def test_a_start_clears_uploads_away_though_the_clock_went_back(tmp_path: Path) -> None:
+    Store(tmp_path).open().close()
+    left = tmp_path / "incoming" / f"{'0' * 32}.part"
+    left.write_bytes(b"half")
+    os.utime(left, (time.time() + 3600,) * 2)
+    Store(tmp_path).open().close()
+    assert not left.exists()
+
+
 def test_who_insists_finds_the_files_in_the_trash(tmp_path: Path) -> None:
     store = Store(tmp_path, reserve=0).open()
     image = _image(store, 1)

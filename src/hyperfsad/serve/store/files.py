@@ -112,7 +112,8 @@ class Files:
     def remove(self, path: Path, grace: float = NEW_FILE_GRACE, *, trash: bool = False) -> None:
         """Removes a file that no row names, unless it is new: then it may be named any moment."""
         with self._moving, contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime < grace:
+            # without grace, not even a file from the future stays: the clock may have gone back
+            if grace and time.time() - path.stat().st_mtime < grace:
                 return
             if not trash:
                 path.unlink()
