@@ -4,7 +4,6 @@ Clients that hold a place and send little are sent away, and the others are serv
 """
 
 import contextlib
-import hashlib
 import socket
 import threading
 import urllib.request
@@ -187,7 +186,7 @@ def test_pictures_wait_for_memory(
 ) -> None:
     """Whoever asks, for whatever: one budget; and where too many wait, 503."""
     (one,) = server.client.inspect(product, [png(2)])["inspections"]
-    part = hashlib.sha256(png(0)[1]).hexdigest()
+    part = server.client.report(product, "images")["images"][0]["part"]
     monkeypatch.setattr(memory, "MAX_WAITING", 3)
     paths = [f"inspections/{one['id']}/{kind}" for kind in ("picture", "overlay")]
     paths.append(f"products/{product}/images/{part}/thumbnail")
