@@ -9,11 +9,18 @@ const AT_ONCE = 2;
 const TRIES = 5; // of a file that ends the connection while the station is there
 const LATER = [0, 503, 507]; // away, not ready, disk full
 const UNREADABLE = [413, 415, 422];
+const LONGEST_NAME = 120;
 const queues = new Map();
 
 // Under its key a file is inspected once, though it may be sent again.
 function newKey() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+// A name as the station shows it: nothing in it turns or hides other text.
+function shown(name) {
+  const code = (sign) => `\\u${sign.codePointAt(0).toString(16).padStart(4, "0")}`;
+  return name.replace(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, code).slice(0, LONGEST_NAME);
 }
 
 // The browser cannot send a file that has changed or gone since it was dropped, and calls that a lost connection.
@@ -42,7 +49,7 @@ class Queue {
       this.counts = { good: 0, anomalous: 0, unjudged: 0, unreadable: 0, failed: 0 };
       this.refused = [];
     }
-    const all = files.map((file) => new Promise((done) => this.files.push({ file, done, key: newKey(), tries: 0 })));
+    const all = files.map((file) => new Promise((done) => this.files.push({ file, name: shown(file.name), done, key: newKey(), tries: 0 })));
     this.work();
     return Promise.all(all);
   }
@@ -53,7 +60,7 @@ class Queue {
 
   async judge(one) {
     this.running += 1;
-    this.view?.waits(one.file.name);
+    this.view?.waits(one.name);
     try {
       const waiting = (seconds) => say(t("inspect.busy", { count: seconds }));
       const answer = await api.patient(() => api.inspect(this.product, one.file, one.key), { waiting });
@@ -80,7 +87,7 @@ class Queue {
     one.tries += error.status === 0 ? 1 : 0;
     const again = error.status === 401 ? api.SIGNED_IN : LATER.includes(error.status) && one.tries < TRIES && !gone ? api.BACK : null;
     if (again === null) {
-      this.refuse(one.file.name, gone ? t("inspect.unread") : sentence(error), gone || UNREADABLE.includes(error.status));
+      this.refuse(one.name, gone ? t("inspect.unread") : sentence(error), gone || UNREADABLE.includes(error.status));
       return false;
     }
     this.files.unshift(one);
