@@ -43,7 +43,7 @@ LATER = (503, 507)
 class Clock:
     """The wall clock of stations; files keep the times of the machine, waiting is not touched.
 
-    A library of our own (clock.c): libfaketime made a station start ten times as slowly.
+    A library of our own (clock.c): libfaketime made a station start six times as slowly.
     """
 
     def __init__(self, folder: Path) -> None:
