@@ -8,7 +8,6 @@ import pytest
 import torch
 from PIL import Image
 from safetensors import safe_open
-from safetensors.torch import save_file
 
 from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.cli import main
@@ -19,6 +18,7 @@ from hyperfsad.images.loading import LoadedImage, NormalImage
 from hyperfsad.method.memory import MemoryBank
 from tests.codes import raises
 from tests.conftest import make_picture, read_results
+from tests.detector.mutations import save_sealed
 
 SIZE = (96, 80)
 GRID = 6  # patches of 16 × 13⅓ pixels
@@ -240,7 +240,7 @@ def test_a_damaged_region_is_told(tiny: str, tmp_path: Path, damage: str) -> Non
         }[damage]
         if damage != "bits":
             header["crc32"]["roi"] = zlib.crc32(tensors["roi"].numpy().data)
-    save_file(tensors, path, {"hyperfsad": json.dumps(header)})
+    save_sealed(tensors, path, json.dumps(header))
     with raises(DetectorFileError, "file-damaged"):
         HyperFSAD.load(path)
 

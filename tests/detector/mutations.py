@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from hyperfsad import HyperFSAD
 from hyperfsad.detector.file import KEY
 from hyperfsad.detector.products import load_detector
-from hyperfsad.disk.tensors import sealed
+from hyperfsad.disk.tensors import SEAL, sealed
 from hyperfsad.encoders.encoder import Encoder
 from hyperfsad.errors import HyperfsadError
 from tests.conftest import make_picture
@@ -75,6 +75,14 @@ def changed(header: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     return header
 
 
+def save_sealed(tensors: dict[str, torch.Tensor], path: Path, header: str) -> None:
+    """What a stranger would write: whatever it holds, its seal is right."""
+    save_file(tensors, path, {KEY: header, SEAL: "0" * 64})
+    content = path.read_bytes()
+    length = 8 + int.from_bytes(content[:8], "little")
+    path.write_bytes(sealed(content[:length]) + content[length:])
+
+
 def mutate(source: Path, target: Path, rng: random.Random) -> str:
     """Writes a mutated copy, and says what kind it is."""
     kind = rng.choice(("bytes", "cut", "header", "header", "header", "shape", "tokens"))
@@ -112,7 +120,7 @@ def mutate(source: Path, target: Path, rng: random.Random) -> str:
             tensors = {key: tensor.contiguous() for key, tensor in tensors.items()}
             for key in header["crc32"]:
                 header["crc32"][key] = zlib.crc32(tensors[key].numpy().data)
-        save_file(tensors, target, metadata={KEY: json.dumps(header)})
+        save_sealed(tensors, target, json.dumps(header))
         return kind
     target.write_bytes(content)
     return kind

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from hyperfsad import CascadeDetector, DetectorFileError, HyperFSAD, UsageError, load_detector
 from hyperfsad.detector.cascade import PrescreenLimits
-from hyperfsad.detector.file import KEY, open_file
+from hyperfsad.detector.file import open_file
 from hyperfsad.export.writing import require_exportable
 from tests.codes import raises
+from tests.detector.mutations import save_sealed
 
 SETTINGS: dict[str, Any] = {"recipe": "paper-offline", "resolution": 112, "device": "cpu"}
 NOBODY, EVERYBODY = PrescreenLimits(0.0, 1e6), PrescreenLimits(1.0, 1.0)
@@ -241,7 +242,7 @@ def test_nothing_in_a_file_is_believed(
     fitted.save(path)
     header, tensors = open_file(path).header, load_file(path)
     change(header, tensors)
-    save_file(tensors, path, {KEY: json.dumps(header)})
+    save_sealed(tensors, path, json.dumps(header))
     with raises(DetectorFileError, code):
         load_detector(path, device="cpu")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from hyperfsad import CascadeDetector, DetectorFileError, HyperFSAD, ProductDetector, UsageError
 from hyperfsad.cli import main
@@ -15,6 +15,7 @@ from hyperfsad.detector.file import KEY
 from hyperfsad.export.writing import require_exportable
 from hyperfsad.method import coreset
 from tests.codes import raises
+from tests.detector.mutations import save_sealed
 
 
 def picture(seed: int) -> Image.Image:
@@ -81,11 +82,11 @@ def test_a_damaged_choice_is_refused(tiny: str, tmp_path: Path, change: int) -> 
     path = tmp_path / "part.hfsad"
     fresh(tiny).fit([picture(seed) for seed in range(4)]).save(path)
     with safe_open(path, framework="pt") as file:
-        metadata = {KEY: file.metadata()[KEY]}
+        header = file.metadata()[KEY]
     tensors = load_file(path)
     core = tensors["core"]
     tensors["core"] = [1 - core, core[:-1].clone(), core.float()][change]
-    save_file(tensors, path, metadata)
+    save_sealed(tensors, path, header)
     with raises(DetectorFileError, "file-damaged"):
         HyperFSAD.load(path, device="cpu")
 

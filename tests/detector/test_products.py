@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from hyperfsad import (
     DetectorFileError,
@@ -23,13 +23,14 @@ from hyperfsad import (
 )
 from hyperfsad.decisions.routing import Router, least_similarities, look_alikes
 from hyperfsad.demo.drawing import PRODUCTS, draw
-from hyperfsad.detector.file import KEY, open_file
+from hyperfsad.detector.file import open_file
 from hyperfsad.encoders.encoder import Encoder, load_encoder
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.images.loading import NormalImage
 from hyperfsad.images.reading import product_folders
 from hyperfsad.method.memory import MemoryBank
 from tests.codes import raises
+from tests.detector.mutations import save_sealed
 
 NAMES = ("Dichtung groß", "bolt", "plate 2")
 
@@ -273,7 +274,7 @@ def test_a_file_of_one_product_and_one_of_several_are_told_apart(
 def test_every_part_of_a_file_is_checked(saved: Path, change: Any, code: str) -> None:
     tensors, header = load_file(saved), open_file(saved).header
     change(header, tensors)
-    save_file(tensors, saved, metadata={KEY: json.dumps(header)})
+    save_sealed(tensors, saved, json.dumps(header))
     with raises(DetectorFileError, code):
         load_detector(saved)
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..disk.files import atomic_path, locked_file, open_regular
 from ..disk.tensors import (
+    SEAL,
     Head,
     StoredTensor,
     StreamedTensor,
@@ -224,6 +225,8 @@ def open_file(path: "str | os.PathLike[str] | DetectorFile") -> DetectorFile:
         head = read_head(path)
         text = head.metadata.get(KEY)
         header = read_json(text) if isinstance(text, str) else None
+        if header is not None and SEAL not in head.metadata:
+            raise ValueError("its header has no seal")
     except (OSError, ValueError) as error:
         raise DetectorFileError("file-damaged", path=path) from error
     if not isinstance(header, dict) or type(header.get("format")) is not int:
