@@ -13,6 +13,7 @@ PEERS_SENTENCES: Sentences = {
     "peer-unknown": "The peer must be one of {known}, not {given!r}.",
     "peer-option-unknown": _unknown_option,
     "peer-option-range": "{peer} needs {expected}, not {given}.",
+    "musc-alone": "MuSc scores images by each other; one alone has no score.",
     "winclip-resolution": "WinCLIP needs 3×3 patches; with {encoder} that is a resolution of"
     " {least} or more, not {given}.",
 }

@@ -16,7 +16,7 @@ from tests.conftest import make_picture
 from tests.lab.peers.samples import GRID, PATCHES, image_of, random_bank
 
 SMOOTHING = {"nearest": 4.0, "patchcore": 4.0, "subspace": 4.0, "fastrecon": 4.0, "rad": 1.0}
-SMOOTHING |= {"subspace-authors": 0.31, "fastrecon-authors": 4.0, "winclip": 0.0}
+SMOOTHING |= {"subspace-authors": 0.31, "fastrecon-authors": 4.0, "winclip": 0.0, "musc": 0.0}
 
 
 def peer(name: str, tiny: str, **options: object) -> Peer:

@@ -7,6 +7,7 @@ from ...encoders import SUBSTITUTE
 from ...errors import UsageError
 from .authors import FastReconAuthors, SubspaceADAuthors
 from .fastrecon import FastRecon
+from .musc import MuSc
 from .nearest import NearestNeighbour
 from .patchcore import PatchCore
 from .peer import OwnTokens, Peer
@@ -23,9 +24,12 @@ PEERS: dict[str, type[Peer]] = {
     "subspace-authors": SubspaceADAuthors,
     "fastrecon-authors": FastReconAuthors,
     "winclip": WinCLIP,
+    "musc": MuSc,
 }
-SAME_TOKENS = tuple(name for name, kind in PEERS.items() if not issubclass(kind, OwnTokens))
-"""Those that read the tokens that all methods share."""
+SAME_TOKENS = tuple(
+    name for name, kind in PEERS.items() if not issubclass(kind, OwnTokens) and not kind.unlabelled
+)
+"""Those that learn from few good parts, on the tokens that all methods share."""
 
 
 def make_peer(name: str, backbone: str = SUBSTITUTE, **options: Any) -> Peer:
@@ -41,6 +45,7 @@ __all__ = [
     "SAME_TOKENS",
     "FastRecon",
     "FastReconAuthors",
+    "MuSc",
     "NearestNeighbour",
     "PatchCore",
     "SubspaceAD",

@@ -22,12 +22,14 @@ def local_features(layers: Sequence[Tensor], grid: int, *, zeros: bool = False) 
     Takes one (K·N, D) a layer with N = grid² patches an image, gives (K·N, layers·D). At the
     border only the patches that exist are averaged, or `zeros` beyond it count too.
     """
-    pooled = []
-    for layer in layers:
-        maps = layer.reshape(-1, grid, grid, layer.shape[1]).permute(0, 3, 1, 2)
-        means = avg_pool2d(maps, 3, stride=1, padding=1, count_include_pad=zeros)
-        pooled.append(means.permute(0, 2, 3, 1).reshape(layer.shape))
-    return torch.cat(pooled, dim=1)
+    return torch.cat([local_mean(layer, grid, zeros=zeros) for layer in layers], dim=1)
+
+
+def local_mean(layer: Tensor, grid: int, side: int = 3, *, zeros: bool = False) -> Tensor:
+    """The mean of the side×side neighbourhood of each patch, (K·N, D) as the layer itself."""
+    maps = layer.reshape(-1, grid, grid, layer.shape[1]).permute(0, 3, 1, 2)
+    means = avg_pool2d(maps, side, stride=1, padding=side // 2, count_include_pad=zeros)
+    return means.permute(0, 2, 3, 1).reshape(layer.shape)
 
 
 def best_similarity(queries: Tensor, memory: Tensor) -> Tensor:

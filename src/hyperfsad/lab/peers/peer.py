@@ -67,6 +67,8 @@ class Peer(ABC):
     """σ in pixels of the Gaussian that the method's authors lay over the upsampled map."""
     scale_: ClassVar[tuple[float, float]] = (0.0, 1.0)
     """The colour scale of pictures."""
+    unlabelled: ClassVar[bool] = False
+    """Whether it learns from many unlabelled images; tables of few good ones leave it out."""
     rotations: int = 1
     """Orientations in which a support image is remembered."""
 
