@@ -126,7 +126,7 @@ def strangers(known: "MemoryBank", extended: "MemoryBank", limit: float) -> list
     gained = [place for place in gained if extended.images[place].sha256 not in before]
     if not gained:
         return []
-    apart = 1 - similarities(extended.cls[gained], known.cls.to(extended.cls.device)).amax(dim=1)
+    apart = 1 - similarities(extended.cls[gained].to(known.cls), known.cls).amax(dim=1)
     return [
         extended.images[place].name
         for place, distance in zip(gained, apart.tolist(), strict=True)

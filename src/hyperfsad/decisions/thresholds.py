@@ -1,9 +1,10 @@
 """The threshold between good and anomalous, from good parts alone.
 
-Three methods; every result says which one it was:
+Four methods; every result says which one it was:
 
 - `support`: estimated from the normal images themselves by leave-one-out (see `views`), which are
   few and were not drawn at random.
+- `line`: estimated from unlabelled parts of the line, most of which are good (`line.py`).
 - `conformal`: from further good parts that the detector has not learnt. Split-conformal prediction
   bounds the false-alarm rate for any distribution, on average over the draw of these parts.
 - `few`: there were further good parts, but fewer than the bound needs: an estimate from them.
@@ -43,7 +44,7 @@ Lone: TypeAlias = tuple[float, float]
 ROUNDING = 1e-9
 """The part that sets a threshold does not lie above it."""
 
-THRESHOLD_METHODS = ("support", "conformal", "few")
+THRESHOLD_METHODS = ("support", "line", "conformal", "few")
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Calibration:
     stale: bool = False
     """Whether normal images were learnt since."""
     odd: int = 0
-    """Further good parts that were left out, since they stood far apart from the others."""
+    """Further good parts that were left out, since they stood far apart from the others; of
+    unlabelled parts those that look bad."""
     alike: bool = False
     """Whether the normal images are almost the same, and so say little of how good parts differ."""
 
@@ -91,6 +93,10 @@ class Calibration:
         of += f" ({self.odd} odd left out)" if self.odd else ""
         if self.method == "conformal":
             text = f"conformal from {of}: at most {percent} false alarms on average"
+        elif self.method == "line":
+            of = "one unlabelled part" if self.images == 1 else f"{self.images} unlabelled parts"
+            bad = f"{self.odd or 'none'} of which look{'s' if self.odd < 2 else ''} bad"
+            text = f"estimate from {of}, {bad}, aiming at {percent} false alarms"
         elif self.method == "few":
             text = (
                 f"estimate from {of}, which are fewer than the {needed(self.rate)} that"

@@ -138,6 +138,11 @@ class CascadeDetector:
         self._follow()
         return self
 
+    def adapt(self, images: Images) -> "CascadeDetector":
+        """Two encoders cannot share unlabelled parts: refused."""
+        self.check("adapt")
+        raise NotImplementedError
+
     def move_threshold(self, threshold: float) -> None:
         """Sets the threshold by hand; that of the map moves by the same factor."""
         self.full_.move_threshold(threshold)

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from ..decisions.line import from_line
 from ..decisions.roi import RegionOfInterest, make_region
 from ..decisions.routing import foreign_distance, strangers
 from ..decisions.thresholds import (
@@ -38,7 +39,7 @@ from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore
 from ..results.result import AnomalyResult
 from ..views import View
-from . import file, pipeline
+from . import adapting, file, pipeline
 from .calibration import (
     anomalous_before,
     calibrate_from,
@@ -85,6 +86,8 @@ class HyperFSAD:
     threshold_: float | None = None
     map_threshold_: float | None = None
     """Above it a place of the map counts as a defect; without it results have no regions."""
+    unlabelled_: MemoryBank | None = None
+    """Unlabelled parts of the line, in float16; None: it has learnt from none."""
     foreign_: float | None = None
     """Beyond this distance of CLS tokens an image looks like another product."""
     min_area = 0.0
@@ -157,6 +160,8 @@ class HyperFSAD:
                 view = view.fitted(bank)
             if bank is not None and self.core_ is not None:
                 view = view.compacted(self.core_.kept)
+            if bank is not None and self.unlabelled_ is not None:
+                view = view.adapted(self.unlabelled_)
             self._view, self._seen = view, bank
         return self._view
 
@@ -182,11 +187,13 @@ class HyperFSAD:
         if self.core_ is not None:
             kept = self.core_.kept
             found.append(f"compared with {int(kept.sum()):,} of {len(kept):,} patches")
+        if self.unlabelled_ is not None:
+            found.append(f"{len(self.unlabelled_)} unlabelled parts")
         return found
 
     def check(self, use: str) -> None:
         """Refuses a use that does not go with its settings, or with what `fit` chose."""
-        self.settings.check(use, tiles=self.tile_side_)
+        self.settings.check(use, tiles=self.tile_side_, adapted=self.unlabelled_ is not None)
 
     def require_fitted(self) -> None:
         """Refuses to answer before it has learnt a good part."""
@@ -202,7 +209,7 @@ class HyperFSAD:
         """
         check_rate(false_alarm_rate)
         check_images(images)
-        self._memory.bank, self._view = None, None
+        self._memory.bank, self.unlabelled_, self._view = None, None, None
         learner = Learner(self.settings, self._memory, self.notify)
         try:
             bank = learner.learn(images)
@@ -271,7 +278,7 @@ class HyperFSAD:
     def _relearnt(self, calibration: Calibration | None) -> "HyperFSAD":
         """After the memory has changed: an estimate is made again, a calibration is stale."""
         self._find_foreign_distance()
-        if calibration is not None and calibration.method == "support":
+        if calibration is not None and calibration.method in ("support", "line"):
             self.calibrate(false_alarm_rate=calibration.rate)
         elif calibration is not None:
             self.calibration_ = calibration.outdated()
@@ -307,8 +314,8 @@ class HyperFSAD:
         `images` are good parts that were not learnt: with 1/α − 1 of them or more (19 for 5 %) at
         most a share α of good parts is called anomalous, on average over the draw of these images.
         One that stands far apart from all others is left out and named, unless `keep_outliers`: it
-        would set the threshold alone. Without images the thresholds are an estimate from the normal
-        ones.
+        would set the threshold alone. Without images the thresholds are an estimate from the
+        unlabelled parts of the line where there are any, otherwise from the normal images.
         """
         self.require_fitted()
         check_rate(false_alarm_rate)
@@ -317,6 +324,10 @@ class HyperFSAD:
         found = self.view_.leave_one_out(self.progress)
         support = self._estimate(found, false_alarm_rate)
         notify_about_learnt(found, [image.name for image in self.support_], self.notify)
+        if images is None and self.unlabelled_ is not None:
+            line = self._line_scores(self.view_)
+            self._set_thresholds(from_line(line, false_alarm_rate, support))
+            return self
         if images is None:
             notify_about_support(found, self.notify)
             self._set_thresholds(support)
@@ -330,6 +341,59 @@ class HyperFSAD:
             calibrate_from(levels, false_alarm_rate, support, keep_outliers, self.notify)
         )
         return self
+
+    def adapt(self, images: Images) -> "HyperFSAD":
+        """Learns from unlabelled parts of the line, of which nearly all are good.
+
+        What several of them have is normal from here on, and the thresholds come from how far they
+        reach themselves, each without itself. No part has to be known as good; up to a fifth may be
+        bad. Parts that look like another product are left out, near-copies count once. Called
+        again, it learns more parts.
+        """
+        self.require_fitted()
+        self.check("adapt")
+        check_images(images)
+        encoder, memory, before = self.encoder_, self.memory_, self.unlabelled_
+        reader = SupportReader(self.view_, encoder, self.settings.batch_size)
+        self.skipped_ = reader.skipped
+        known = memory.images if before is None else memory.images + before.images
+        read = self.progress(adapting.sample(images), "adapting")
+        banks = [bank.half() for bank in reader.banks(read, known, lambda image: [image])]
+        if self.foreign_ is not None:
+            foreign = [name for bank in banks for name in strangers(memory, bank, self.foreign_)]
+            if foreign:
+                self.notify(Notice("line-foreign", names=foreign))
+                banks = adapting.without_named(banks, foreign)
+        if not banks:
+            raise UsageError("no-unlabelled-part", unreadable=len(self.skipped_))
+        whole = MemoryBank.joined(banks if before is None else [before, *banks])
+        if copies := adapting.near_copies(whole, self.encoding_.grid):
+            self.notify(Notice("line-copies", names=copies))
+            (whole,) = adapting.without_named([whole], copies)
+        count = adapting.room_for(whole)
+        if len(whole) > count:
+            view = self.view_.adapted(None)
+            far = [view.score_entry(whole, part).score for part in range(len(whole))]
+            whole = whole.without(*adapting.far_out(far, count))
+        support = self._estimate(self.view_.leave_one_out(), self._rate)
+        scores = self._line_scores(self.view_.adapted(whole, at_first=True))
+        first = from_line(scores, self._rate, support)
+        levels = [first.strength(one.score, one.peak) for one in scores]
+        bad = adapting.suspects([image.name for image in whole.images], levels, self.notify)
+        self.unlabelled_, self._view = whole.without(*bad) if bad else whole, None
+        found = from_line(self._line_scores(self.view_), self._rate, support)
+        self._set_thresholds(replace(found, images=len(levels), odd=len(bad)))
+        return self
+
+    def forget_line(self) -> "HyperFSAD":
+        """Forgets all unlabelled parts, as if it had never seen them."""
+        self.unlabelled_, self._view = None, None
+        return self.calibrate(false_alarm_rate=self._rate)
+
+    @property
+    def _rate(self) -> float:
+        """The false-alarm rate that its thresholds aim at."""
+        return FALSE_ALARM_RATE if self.calibration_ is None else self.calibration_.rate
 
     def move_threshold(self, threshold: float) -> None:
         """Sets the threshold by hand; that of the map moves by the same factor, since the verdict
@@ -354,6 +418,12 @@ class HyperFSAD:
                 raise pipeline.not_judged(image.name, error) from error
             del image  # a large picture goes before the next is read
         return scores
+
+    def _line_scores(self, view: View) -> list[TokenScore]:
+        """What the unlabelled parts show, each without itself."""
+        assert view.unlabelled is not None
+        parts = self.progress(range(len(view.unlabelled)), "adapting")
+        return [view.score_unlabelled(part) for part in parts]
 
     def _set_thresholds(self, calibration: Calibration | None) -> None:
         self.calibration_ = calibration
@@ -502,7 +572,7 @@ class HyperFSAD:
         if core is not None:
             tensors["core"] = core.kept.cpu().to(torch.uint8)
         streams = {} if self.tile_side_ is None else view.tensors()
-        return file.StoredPart(header, self.memory_, tensors, streams)
+        return file.StoredPart(header, self.memory_, tensors, streams, self.unlabelled_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""
@@ -545,6 +615,7 @@ class HyperFSAD:
         for name in LEARNT:
             setattr(detector, f"{name}_", header[name])
         detector.tile_side_ = header["tiles"] and header["tiles"]["side"]
+        detector.unlabelled_ = part.unlabelled
         if header["calibration"] is not None:
             detector.calibration_ = Calibration.from_dict(header["calibration"])
         return detector.remember(part.bank, part.core)
@@ -558,7 +629,8 @@ class HyperFSAD:
         """
         method = {name: getattr(self.settings, name) for name in SCORING}
         header = {**self.part().header, "settings": method, "foreign": None}
-        images = [image.sha256 for image in self.support_]
+        line = () if self.unlabelled_ is None else self.unlabelled_.images
+        images = [image.sha256 for image in (*self.support_, *line)]
         return hashlib.sha256(json.dumps([header, images], sort_keys=True).encode()).hexdigest()
 
     def leaving_out(self, entries: Sequence[int]) -> "HyperFSAD":

@@ -3,7 +3,8 @@
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
 in several orientations counts as often in K and stands once in the header. A detector with a region
 of interest also has `roi`, one with a compact memory `core` (the rows that it is compared with),
-one of 8 bits its encoder (`quantised.…`); one that cuts images into tiles has theirs (see
+one of 8 bits its encoder (`quantised.…`), one with unlabelled parts their tokens in float16
+(`unlabelled.…`, as those of the bank); one that cuts images into tiles has theirs (see
 `views.tile_files`). The header keeps one JSON string under one key, since safetensors does not keep
 the order of several. A file of several products has the tensors of each under `products.<number>.`,
 and their headers. One with 8-bit pre-screening has its tensors under `fast.` and its header under
@@ -64,6 +65,8 @@ KEY = "hyperfsad"
 ONE, PRODUCTS, CASCADE = "one product", "several products", "8-bit pre-screening"
 """What a file may hold."""
 QUANTISED = ("quantised.graph", "quantised.constants")
+UNLABELLED = "unlabelled."
+"""Before the names of the tensors of unlabelled parts."""
 TOKEN_TOLERANCE = 0.01
 """How far the length of a token may be from 1."""
 
@@ -78,6 +81,8 @@ class StoredPart:
     """Beside the memory bank, by name."""
     streams: Mapping[str, StreamedTensor] = field(default_factory=dict)
     """Tensors that do not fit into memory; they are written only."""
+    unlabelled: "MemoryBank | None" = None
+    """Unlabelled parts of the line."""
 
     @property
     def fingerprint(self) -> str:
@@ -265,15 +270,16 @@ def write_file(
     tensors: dict[str, StreamedTensor] = {}
     headers = []
     for prefix, part in zip(_prefixes(holds, len(parts)), parts, strict=True):
-        own = {**part.tensors, **_tokens(part.bank, part.header["encoder"]["layers"])}
+        layers = part.header["encoder"]["layers"]
+        own = {**part.tensors, **_tokens(part.bank, layers)}
+        if part.unlabelled is not None:
+            own |= _tokens(part.unlabelled, layers, UNLABELLED)
         streams = {name: StreamedTensor.of(tensor) for name, tensor in own.items()}
         tensors |= {f"{prefix}{name}": each for name, each in {**streams, **part.streams}.items()}
         crc32 = {name: _crc32(tensor) for name, tensor in own.items()}
-        images = [
-            {**asdict(part.bank.images[places[0]]), "entries": len(places)}
-            for places in part.bank.entries
-        ]
-        headers.append({**part.header, "normal_images": images, "crc32": crc32})
+        images = {"normal_images": _described(part.bank)}
+        images["unlabelled_images"] = _described(part.unlabelled)
+        headers.append({**part.header, **images, "crc32": crc32})
     header: dict[str, Any] = {"products": headers} if holds == PRODUCTS else headers[0]
     if holds == CASCADE:
         header["fast"] = headers[1]
@@ -285,6 +291,13 @@ def write_file(
     with locked_file(path), atomic_path(path) as temporary:
         write_tensors(temporary, tensors, {KEY: text})
         release()
+
+
+def _described(bank: "MemoryBank | None") -> list[dict[str, Any]]:
+    """The images of a bank as the header names them."""
+    if bank is None:
+        return []
+    return [{**asdict(bank.images[own[0]]), "entries": len(own)} for own in bank.entries]
 
 
 def _prefixes(holds: str, count: int) -> list[str]:
@@ -357,7 +370,13 @@ def _check_together(holds: str, parts: list[StoredPart]) -> None:
 
 
 def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: str) -> StoredPart:
-    bank = _read_bank(file, opened.head, header, prefix)
+    bank = _read_bank(file, opened.head, header, "normal_images", prefix)
+    unlabelled = None
+    if header["unlabelled_images"]:
+        own = f"{prefix}{UNLABELLED}"
+        unlabelled = _read_bank(file, opened.head, header, "unlabelled_images", own, "F16")
+        if unlabelled.cls.shape[1:] != bank.cls.shape[1:]:
+            raise ValueError("unlabelled")
     names = ["roi"] if isinstance(header["roi"], dict) else []
     names += ["core"] if header["compact"] else []
     names += QUANTISED if precision_in(header["encoder"]["fingerprint"]) == INT8 else []
@@ -373,41 +392,44 @@ def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: 
         from ..views import stored_tiles
 
         bank = replace(bank, extras=stored_tiles(opened.path, file, bank, header))
-    part = StoredPart(header, bank, tensors)
+    part = StoredPart(header, bank, tensors, unlabelled=unlabelled)
     part.region, part.quantised  # noqa: B018 (which are checked)
     return part
 
 
-def _read_bank(file: Any, head: Head, header: dict[str, Any], prefix: str) -> "MemoryBank":
+def _read_bank(
+    file: Any, head: Head, header: dict[str, Any], field: str, prefix: str, kind: str = "F32"
+) -> "MemoryBank":
     from ..method.memory import MemoryBank
 
     layers = header["encoder"]["layers"]
     grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
-    entries = sum(image["entries"] for image in header["normal_images"])
+    entries = sum(image["entries"] for image in header[field])
     width = head.tensors[f"{prefix}cls"].shape[-1:]
     expected = {f"{prefix}patches.{layer}": (entries * grid**2, *width) for layer in layers}
     expected[f"{prefix}cls"] = (entries, len(layers), *width)
     for name, shape in expected.items():
         place = head.tensors[name]
-        if place != StoredTensor("F32", shape, place.start) or 0 in shape:
+        if place != StoredTensor(kind, shape, place.start) or 0 in shape:
             raise ValueError(name)
     images: list[NormalImage] = []
-    for image in header["normal_images"]:
+    for image in header[field]:
         size = None if image["size"] is None else tuple(image["size"])
         images += [NormalImage(image["name"], image["sha256"], size)] * image["entries"]
     *patches, cls = (file.get_tensor(name) for name in expected)
     bank = MemoryBank(tuple(patches), cls, tuple(images))
-    for name, tensor in _tokens(bank, layers).items():
+    for name, tensor in _tokens(bank, layers, UNLABELLED * (kind == "F16")).items():
         # zeros would match nothing, and NaN everything
-        unit = ((tensor.norm(dim=-1) - 1).abs() < TOKEN_TOLERANCE).all()
+        unit = ((tensor.float().norm(dim=-1) - 1).abs() < TOKEN_TOLERANCE).all()
         if _crc32(tensor) != header["crc32"][name] or not unit:
             raise ValueError(name)
     return bank
 
 
-def _tokens(bank: "MemoryBank", layers: list[int]) -> "dict[str, Tensor]":
+def _tokens(bank: "MemoryBank", layers: list[int], prefix: str = "") -> "dict[str, Tensor]":
     named = {f"patches.{layer}": rows for layer, rows in zip(layers, bank.patches, strict=True)}
-    return {name: t.cpu().contiguous() for name, t in {**named, "cls": bank.cls}.items()}
+    named["cls"] = bank.cls
+    return {f"{prefix}{name}": rows.cpu().contiguous() for name, rows in named.items()}
 
 
 def _crc32(tensor: "Tensor") -> int:

@@ -181,6 +181,7 @@ _FIELDS: dict[str, Check] = {
     "foreign": optional(_SCORE),
     "calibration": optional(_CALIBRATION),
     "normal_images": listed(_IMAGE, 1, MAX_IMAGES),
+    "unlabelled_images": listed(_IMAGE, 0, MAX_IMAGES),
     "crc32": _checksums,
 }
 _FAST = record({**_FIELDS, "limits": _limits})

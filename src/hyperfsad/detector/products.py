@@ -148,6 +148,10 @@ class ProductDetector:
             detector.calibrate(false_alarm_rate=false_alarm_rate, keep_outliers=keep_outliers)
         return self
 
+    def adapt(self, images: Images) -> "ProductDetector":
+        """Unlabelled parts belong to one product: its own detector learns them (`products_`)."""
+        raise UsageError("product-unnamed", products=list(self.products_))
+
     def move_threshold(self, threshold: float) -> None:
         """Each product has a threshold of its own (`products_`)."""
         raise UsageError("product-unnamed", products=list(self.products_))

@@ -102,6 +102,9 @@ class Detector(Inspecting, Protocol):
     ) -> "Detector":
         """Sets the thresholds, from further good parts or from the normal images."""
 
+    def adapt(self, images: "Images") -> "Detector":
+        """Learns from unlabelled parts of the line, of which nearly all are good."""
+
     def move_threshold(self, threshold: float) -> None:
         """Sets the threshold by hand."""
 

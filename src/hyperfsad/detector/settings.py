@@ -275,6 +275,8 @@ class Settings:
     """Whether the detector has 8-bit pre-screening; what kind it is says `check`, not a choice."""
     several: ClassVar[bool] = False
     """Whether the detector knows several products."""
+    adapted: ClassVar[bool] = False
+    """Whether the detector has learnt from unlabelled parts."""
     fitted_in: ClassVar[str] = ""
     """The precision of a saved detector."""
 
@@ -388,6 +390,9 @@ CONFLICTS = (
     Conflict("cascade-with-compact", "cascade", lambda s: s.is_compact),
     Conflict("cascade-with-roi", "cascade", lambda s: s.roi is not None),
     Conflict("cascade-with-int8", "cascade", lambda s: s.precision == INT8),
+    Conflict("adapt-with-tiles", "adapt", lambda s: bool(s.tiles)),
+    Conflict("adapt-with-fast", "adapt", lambda s: s.fast),
+    Conflict("export-with-line", "export", lambda s: s.adapted),
     Conflict("precision-of-detector", "saved", lambda s: s.precision != s.fitted_in),
     Conflict("one-product-only", "product", lambda s: not s.several),
     Conflict("hypergraph-with-tiles", "hypergraph", lambda s: bool(s.tiles)),

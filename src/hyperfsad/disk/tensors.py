@@ -44,7 +44,7 @@ class StreamedTensor:
     def of(cls, tensor: "Tensor") -> "StreamedTensor":
         """One that is in memory already."""
         values = tensor.cpu().contiguous().numpy()
-        kinds = {"float32": "F32", "uint8": "U8"}
+        kinds = {"float32": "F32", "float16": "F16", "uint8": "U8"}
         return cls(kinds[values.dtype.name], values.shape, [values.reshape(-1).view("u1").data])
 
     @property

@@ -82,7 +82,8 @@ class MemoryBank:
 
     def tokens_of(self, entry: int) -> Tokens:
         """The tokens of an entry, as a batch of one image."""
-        return Tokens(torch.stack(self.patches_of(entry))[None], self.cls[entry : entry + 1])
+        patches, cls = torch.stack(self.patches_of(entry))[None], self.cls[entry : entry + 1]
+        return Tokens(patches.float(), cls.float())
 
     def only(self, entry: int) -> "MemoryBank":
         """The bank of one entry alone."""
@@ -97,6 +98,11 @@ class MemoryBank:
         rows = count * (self.patches[0].shape[0] // len(self))
         patches = tuple(bank[:rows] for bank in self.patches)
         return MemoryBank(patches, self.cls[:count], self.images[:count], self.extras[:count])
+
+    def half(self) -> "MemoryBank":
+        """The bank in half the room, in float16."""
+        patches = tuple(bank.half() for bank in self.patches)
+        return MemoryBank(patches, self.cls.half(), self.images, self.extras)
 
     def to(self, device: torch.device) -> "MemoryBank":
         """The bank on another device."""

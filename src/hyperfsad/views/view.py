@@ -97,6 +97,8 @@ class View(PlainView, ABC):
     """The memory bank; there once it is fitted."""
     core: Tensor | None = None
     """The rows of the bank that a compact memory keeps, as a mask; None means all."""
+    unlabelled: MemoryBank | None = None
+    """Parts of the line that nobody has called good; None: there are none."""
 
     @abstractmethod
     def fitted(self, bank: MemoryBank) -> "View":
@@ -104,6 +106,15 @@ class View(PlainView, ABC):
 
     def compacted(self, kept: Tensor) -> "View":
         """The same view, compared with some rows of its bank alone; of whole images only."""
+        raise NotImplementedError
+
+    def adapted(self, unlabelled: MemoryBank | None, *, at_first: bool = False) -> "View":
+        """The same view, which also knows unlabelled parts; of whole images only. `at_first` there
+        may be bad ones among them."""
+        raise NotImplementedError
+
+    def score_unlabelled(self, part: int) -> TokenScore:
+        """What an unlabelled part shows, without itself; of whole images only."""
         raise NotImplementedError
 
     @abstractmethod

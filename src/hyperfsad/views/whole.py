@@ -20,6 +20,7 @@ from ..method.matching import Matcher, distances_apart, masked
 from ..method.memory import MemoryBank
 from ..method.missing import Missing, MissingPieces, missing_weight
 from ..method.scoring import ImageScoring, TokenScore, cls_similarities
+from ..method.unlabelled import AGREEING, AGREEING_AT_FIRST, UnlabelledParts, agreeing
 from .view import SELF_DISTANCE, ExplainedPatch, View, ViewSettings, cells, grid_distance
 
 COMPARED_ORIENTATIONS = 2
@@ -63,6 +64,8 @@ class WholeView(View):
     _matcher: Matcher
     _rows: Tensor | None
     """The rows of the bank that are compared with; None means all."""
+    _line: UnlabelledParts | None = None
+    """The unlabelled parts; None: there are none."""
     pieces: MissingPieces | None
     """What is searched for in an image; None where that is not asked, or cannot be known."""
     scoring: ImageScoring
@@ -80,11 +83,22 @@ class WholeView(View):
     def compacted(self, kept: Tensor) -> "WholeView":
         return self._over(self.bank, self.region, kept.to(self.bank.cls.device))
 
+    def adapted(self, unlabelled: MemoryBank | None, *, at_first: bool = False) -> "WholeView":
+        view = self._over(self.bank, self.region, self.core, unlabelled)
+        if unlabelled is not None:
+            share = AGREEING_AT_FIRST if at_first else AGREEING
+            view._line = view._ready(unlabelled, agreeing(len(unlabelled), share))
+        return view
+
     def _over(
-        self, bank: MemoryBank, region: RegionOfInterest, core: Tensor | None = None
+        self,
+        bank: MemoryBank,
+        region: RegionOfInterest,
+        core: Tensor | None = None,
+        unlabelled: MemoryBank | None = None,
     ) -> "WholeView":
         view = WholeView(self.rules, region)
-        view.bank, view.core = bank, core
+        view.bank, view.core, view.unlabelled = bank, core, unlabelled
         view._rows = _both(region.rows(bank, self._grid), core)
         view._matcher = Matcher(bank.patches, self.rules.comparison, view._rows)
         view.pieces, view.scoring = view._find_pieces(), self.rules.scoring
@@ -95,6 +109,14 @@ class WholeView(View):
             weights = {**view.scoring.weights, "missing": weight}
             view.scoring = replace(view.scoring, weights=weights)
         return view
+
+    def _ready(self, unlabelled: MemoryBank, m: int) -> UnlabelledParts:
+        """Unlabelled parts within the region of interest, ready to be asked."""
+        parts = []
+        for part in range(len(unlabelled)):
+            layers = [layer.float() for layer in unlabelled.patches_of(part)]
+            parts.append(masked(layers, self.region.patches(layers, self._grid)))
+        return UnlabelledParts(parts, self.rules.comparison, m)
 
     def _find_pieces(self) -> MissingPieces | None:
         """Pieces of the parts as they lie; turned ones never match exactly."""
@@ -133,12 +155,17 @@ class WholeView(View):
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
         return [self._score(image) for image in tokens.images()]
 
+    def score_unlabelled(self, part: int) -> TokenScore:
+        assert self.unlabelled is not None
+        (image,) = self.unlabelled.tokens_of(part).images()
+        return self._score(image, part)
+
     def score_entry(self, bank: MemoryBank, entry: int) -> TokenScore:
         (found,) = self.score_tokens(bank.tokens_of(entry))
         return found
 
-    def _score(self, image: ImageTokens) -> TokenScore:
-        found = self._compare(image)
+    def _score(self, image: ImageTokens, without: int | None = None) -> TokenScore:
+        found = self._compare(image, without)
         # of a part that lies at any angle all CLS tokens count: each costs a product of two vectors
         few = self.rules.tentative and found.entries is not None
         cls = self.bank.cls[found.entries] if few else self.bank.cls
@@ -151,10 +178,15 @@ class WholeView(View):
         )
         return TokenScore(shown, branches, inside, added)  # type: ignore[arg-type]
 
-    def _compare(self, image: ImageTokens) -> Compared:
-        """The distances of an image's patches, what it lacks, and its map."""
+    def _compare(self, image: ImageTokens, without: int | None = None) -> Compared:
+        """The distances of an image's patches, what it lacks, and its map; `without` is the
+        unlabelled part that it is itself."""
         entries = self._compared_entries(image.cls)
         distances, inside = self._distances(image, entries)
+        if self._line is not None:
+            count = len(distances) if inside is None else int(inside.sum())
+            decisive = self.scoring.pooling.patches_of(count)
+            distances = self._line.lowered(distances, image.patches, decisive, without)
         missing = self._missing(image, entries)
         anomaly_map, added = self.rules.comparison.map_of(distances, inside), None
         if missing is not None and len(missing.places):

@@ -89,6 +89,25 @@ def _no_good_part(unreadable: int, **_: object) -> str:
     return f"There is no normal image to learn from: {reason}."
 
 
+def _line_bad(parts: Sequence[tuple[str, float]], count: int, **_: object) -> str:
+    listed = _names([f"{name} ({100 * level:.0f} % of the limit)" for name, level in parts])
+    return f"{len(parts)} of {count} unlabelled parts look{'s' * (len(parts) == 1)} bad: {listed}."
+
+
+def _line_foreign(names: Sequence[str], **_: object) -> str:
+    they = "it looks" if len(names) == 1 else "they look"
+    return f"Left out, since {they} like another product: {_names(names)}."
+
+
+def _line_copies(names: Sequence[str], **_: object) -> str:
+    return f"Counted once, since an earlier picture shows the same part: {_names(names)}."
+
+
+def _no_unlabelled_part(unreadable: int, **_: object) -> str:
+    reason = "none could be read" if unreadable else "no picture was new"
+    return f"There is no unlabelled part to learn from: {reason}."
+
+
 DETECTOR_SENTENCES: Sentences = {
     "detector-not-fitted": "This detector has not learnt any good parts yet; call fit first.",
     "notify-not-callable": "{option[notify]} must be a function, not {given}.",
@@ -101,6 +120,15 @@ DETECTOR_SENTENCES: Sentences = {
     "nncf-missing": "8-bit pre-screening needs NNCF, which is not installed; install it with `pip"
     " install 'hyperfsad[int8]'`.",
     "no-good-part": _no_good_part,
+    "no-unlabelled-part": _no_unlabelled_part,
+    "line-bad": _line_bad,
+    "line-foreign": _line_foreign,
+    "line-copies": _line_copies,
+    "line-many-bad": "{bad} of {count} unlabelled parts look bad. Beyond a fifth nobody can tell"
+    " what is usual: sort out the bad ones and adapt again.",
+    "line-preliminary": "The threshold is preliminary: {missing} more unlabelled parts are needed.",
+    "adapt-with-tiles": "A detector with tiles cannot learn from unlabelled parts.",
+    "adapt-with-fast": "A detector with 8-bit pre-screening cannot learn from unlabelled parts.",
     "good-part-not-finite": "{names} cannot be learnt: {cause}",
     "result-not-finite": "{name} cannot be scored: {cause}",
     "forget-unknown": "The detector has learnt none of these pictures.",

@@ -12,6 +12,8 @@ EXPORT_SENTENCES: Sentences = {
     " with {option[engine]} openvino, then export it.",
     "export-uneven-orientations": "This detector holds its good parts in different numbers of"
     " orientations; fit it again.",
+    "export-with-line": "An exported model cannot hold unlabelled parts; export the detector as it"
+    " was before it was adapted.",
     "export-too-large": "The model would have {gigabytes:.1f} GB, and a graph holds {most:.1f};"
     " fit a detector on fewer good parts or orientations.",
     "export-failed": "The detector cannot be exported: {reason}.",

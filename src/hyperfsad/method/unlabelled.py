@@ -1,0 +1,82 @@
+"""Unlabelled parts as a second memory (ours, not the paper's).
+
+Nobody has called these parts good, but nearly all of them are. A patch q is normal if the support
+rebuilds it, or if m of the n unlabelled parts do, each by itself and by the same lookup:
+
+    d(q) = min(d_S(q), d_(m)(q))
+
+d_S is the distance to the support, and d_(1) ≤ … ≤ d_(n) are the distances to the unlabelled parts
+(Equation 9 for each). So they can only lower a distance. A defect that recurs in fewer than m of
+them stays as far as it was: m − 1 of them may be bad, all in the same way.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .matching import Comparison, distances
+
+AGREEING_AT_FIRST, AGREEING = 1 / 4, 1 / 12
+"""The share of the unlabelled parts that must have such a patch: at first, and once those that look
+bad are left out (docs/measurements/line.md)."""
+LEAST_AGREEING = 2
+"""One alone might be a bad part that explains its own kind."""
+
+FIRST_PATCHES = 128
+"""Patches that are looked up at first, those farthest from the support."""
+
+
+def agreeing(parts: int, share: float = AGREEING) -> int:
+    """m, how many of n unlabelled parts must have a patch."""
+    return max(LEAST_AGREEING, math.ceil(share * parts))
+
+
+def mth_smallest(found: Tensor, m: int) -> Tensor:
+    """d_(m) of each patch from its distances to n unlabelled parts, (N,) from (n, N); infinite
+    where they are too few."""
+    if len(found) < m:
+        return found.new_full(found.shape[1:], torch.inf)
+    return found.kthvalue(m, dim=0).values
+
+
+class UnlabelledParts:
+    """The patches of unlabelled parts, each part ready to be asked by itself."""
+
+    def __init__(self, parts: Sequence[Sequence[Tensor]], how: Comparison, m: int) -> None:
+        """`parts` are the tokens of each part, (N, D) for each layer; `m` of them must agree."""
+        self._parts = [how.memory_layers(part) for part in parts]
+        self._m = m
+
+    def distances(self, patches: Sequence[Tensor], without: int | None = None) -> Tensor:
+        """1 − cos(q, ε_j) of patches, (N, D) a layer, from each part but one, (n, N)."""
+        asked = (part for place, part in enumerate(self._parts) if place != without)
+        return torch.stack([distances(part, patches) for part in asked])
+
+    def _told(self, patches: Sequence[Tensor], without: int | None) -> Tensor:
+        return mth_smallest(self.distances(patches, without), self._m)
+
+    def lowered(
+        self, found: Tensor, patches: Sequence[Tensor], decisive: int, without: int | None = None
+    ) -> Tensor:
+        """d(q) of each patch of an image from its distances to the support, (N,).
+
+        Only the patches farthest from the support are looked up, until what the others keep is less
+        than each of the `decisive` largest results, of which a score is made: it is the same as if
+        all were looked up.
+        """
+        if len(self._parts) - (without is not None) < self._m:
+            return found
+        order = found.argsort(descending=True, stable=True)
+        result, done, more = found.clone(), 0, FIRST_PATCHES
+        while done < len(order):
+            rows = order[done : done + more]
+            told = self._told([layer[rows] for layer in patches], without)
+            result[rows] = torch.minimum(found[rows], told)
+            done += len(rows)
+            least = result[order[:done]].topk(min(decisive, done)).values[-1]
+            if done < len(order) and found[order[done]] <= least:
+                break
+            more = done
+        return result
