@@ -204,6 +204,8 @@ THRESHOLD_OPTIONS = f"""
     --calibrate GOOD...  set the threshold from these other good parts; 19 or more bound a
         false-alarm rate of 0.05, fewer give an estimate (default: estimate it from the good parts
         that were learnt)
+    --line PART...  learn from these unlabelled parts of the line too, of which nearly all are
+        good: the threshold comes from them
     {CALIBRATION.strip()}
 """
 

@@ -40,6 +40,7 @@ GROUPS = {
         ),
         "extend": ("fit", "add good parts to a saved detector"),
         "calibrate": ("fit", "set a new threshold for a saved detector"),
+        "adapt": ("fit", "learn from unlabelled parts of the line: for a right verdict"),
     },
     "decide": {
         "advise": ("quality", "find out which settings suit your parts"),

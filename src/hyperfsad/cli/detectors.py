@@ -78,10 +78,17 @@ def single_detector(options: argparse.Namespace) -> "HyperFSAD":
     return new_detector(options).fit(progress(normal.paths, "learning"))
 
 
+def saved_or_fitted(options: argparse.Namespace) -> "tuple[Detector, bool]":
+    """A detector that can still learn; and whether all good parts could be read."""
+    return (saved_detector(options), True) if options.detector else fitted_detector(options)
+
+
 def fitted_detector(options: argparse.Namespace) -> "tuple[Detector, bool]":
     """A new detector fitted and calibrated on good parts; and whether all could be read."""
     detector: Detector
+    one_of({"--line": options.line}, {"--calibrate": options.calibrate}, needed=False)
     if getattr(options, "categories", None):
+        one_of({"--line": options.line}, {"--categories": options.categories})
         detector, found, good = _new_products(options)
     else:
         found = {"": found_images(options.normal)}
@@ -92,6 +99,9 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[Detector, bool]":
 
             detector = CascadeDetector(settings=detector.settings, notify=say)
     detector.progress = progress
+    line = found_images(options.line) if options.line else None
+    if line is not None:
+        detector.check("adapt")
     limit = false_alarm_rate(options)
     parts = {name: progress(each.paths, name or "learning") for name, each in found.items()}
     first = {"threshold": not good} if "" in parts else {}
@@ -102,6 +112,9 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[Detector, bool]":
         images = progress(each.paths, f"calibrating {name}".rstrip())
         product.calibrate(images, false_alarm_rate=limit, keep_outliers=options.keep_outliers)
         complete &= not product.skipped_
+    if line is not None:
+        detector.adapt(line.paths)
+        complete &= not detector.skipped_ and not line.failed
     return detector, complete and not any(each.failed for each in [*found.values(), *good.values()])
 
 
@@ -169,10 +182,17 @@ def _refuse_fixed(options: argparse.Namespace, *more: str) -> None:
             raise UsageError("setting-fixed", name=COMMAND_LINE[name])
 
 
+DETECT = """
+    --resume    continue an interrupted run
+    --together  learn from the images themselves first, as unlabelled parts of one line of which
+        nearly all are good (`hyperfsad adapt`)
+"""
+
+
 def add_detect(command: argparse.ArgumentParser) -> None:
     arguments.add_files(command, "images", "IMAGE", "images to inspect")
     arguments.add_source(command, required=True, exported=True)
-    add_options(command, f"{arguments.RESULTS}    --resume  continue an interrupted run")
+    add_options(command, arguments.RESULTS + DETECT)
     arguments.add_fitting(command)
     add_options(command, arguments.CLUSTER)
 
@@ -187,16 +207,22 @@ def detect(options: argparse.Namespace) -> int:
             raise UsageError("cluster-option", name=COMMAND_LINE[name])
     if not options.images:
         raise UsageError("no-image-named")
-    if options.detector and (options.calibrate or options.false_alarm_rate is not None):
+    if options.detector and (
+        options.calibrate or options.line or options.false_alarm_rate is not None
+    ):
         raise UsageError("detector-has-threshold", path=options.detector)
     if options.on:
         return _detect_on_cluster(options)
     out, found = Path(options.output), found_images(options.images)
     images = outside(found.paths, out)
-    if options.detector:
-        detector, all_learnt = inspecting_detector(options), True
+    detector: Inspecting
+    all_learnt = True
+    if options.detector and not options.together:
+        detector = inspecting_detector(options)
     else:
-        detector, all_learnt = fitted_detector(options)
+        one_of({"--together": options.together or None}, {"--line": options.line}, needed=False)
+        learner, all_learnt = saved_or_fitted(options)
+        detector = learner.adapt(images) if options.together else learner
     detector.min_area = options.min_area
     try:
         records = inspect(

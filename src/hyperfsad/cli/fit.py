@@ -1,4 +1,4 @@
-"""Commands that make and change detectors: fit, extend and calibrate."""
+"""Commands that make and change detectors: fit, extend, calibrate and adapt."""
 
 import argparse
 import os
@@ -104,12 +104,7 @@ def calibrate(options: argparse.Namespace) -> int:
     target, complete = options.output or options.detector, True
     with _locked(target, options):
         detector = saved_detector(options)
-        product = _chosen_product(options, detector)
-        if product not in detector.products_:
-            raise UsageError("product-unknown", product=product, products=[*detector.products_])
-        if product:
-            detector.encoder_  # noqa: B018 (loads it for all products)
-        one = detector.products_[product]
+        one = detector.products_[known_product(options, detector)]
         before, limit = one.threshold_, false_alarm_rate(options)
         if options.threshold is not None:
             one.move_threshold(options.threshold)
@@ -122,6 +117,44 @@ def calibrate(options: argparse.Namespace) -> int:
             one.calibrate(false_alarm_rate=limit)
         _save(detector, target, before)
     return exit_code(complete)
+
+
+def add_adapt(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Learn from unlabelled parts of the line, of which nearly all are good: up to a fifth may"
+        " be bad. What several of them have is normal, and the threshold comes from how far they"
+        " reach. 24 parts are plenty, 12 the least for a verdict to trust."
+    )
+    command.add_argument("detector", metavar="DETECTOR", help="detector file to change")
+    text = "images of unlabelled parts: files, globs or folders"
+    command.add_argument("line", nargs="+", metavar="PART", help=text)
+    table = """
+    --product NAME  product that the parts show, if the detector knows several
+    """
+    add_options(command, arguments.CHANGED_FILE + table)
+    arguments.add_machine(command)
+
+
+def adapt(options: argparse.Namespace) -> int:
+    """Learns from unlabelled parts of the line."""
+    target = options.output or options.detector
+    with _locked(target, options):
+        detector = saved_detector(options)
+        one = detector.products_[known_product(options, detector)]
+        before, found = one.threshold_, found_images(options.line)
+        one.adapt(found.paths)
+        _save(detector, target, before)
+    return exit_code(not one.skipped_ and not found.failed)
+
+
+def known_product(options: argparse.Namespace, detector: "Detector") -> str:
+    """The product that the options name, which the detector knows; its encoder is loaded."""
+    product = _chosen_product(options, detector)
+    if product not in detector.products_:
+        raise UsageError("product-unknown", product=product, products=[*detector.products_])
+    if product:
+        detector.encoder_  # noqa: B018 (loads it for all products)
+    return product
 
 
 def _chosen_product(options: argparse.Namespace, detector: "Detector") -> str:

@@ -87,7 +87,7 @@ class HyperFSAD:
     map_threshold_: float | None = None
     """Above it a place of the map counts as a defect; without it results have no regions."""
     unlabelled_: MemoryBank | None = None
-    """Unlabelled parts of the line, in float16; None: it has learnt from none."""
+    """Unlabelled parts of the line, their patches in float16; None: it has learnt from none."""
     foreign_: float | None = None
     """Beyond this distance of CLS tokens an image looks like another product."""
     min_area = 0.0
@@ -385,11 +385,6 @@ class HyperFSAD:
         self._set_thresholds(replace(found, images=len(levels), odd=len(bad)))
         return self
 
-    def forget_line(self) -> "HyperFSAD":
-        """Forgets all unlabelled parts, as if it had never seen them."""
-        self.unlabelled_, self._view = None, None
-        return self.calibrate(false_alarm_rate=self._rate)
-
     @property
     def _rate(self) -> float:
         """The false-alarm rate that its thresholds aim at."""
@@ -423,7 +418,7 @@ class HyperFSAD:
         """What the unlabelled parts show, each without itself."""
         assert view.unlabelled is not None
         parts = self.progress(range(len(view.unlabelled)), "adapting")
-        return [view.score_unlabelled(part) for part in parts]
+        return [view.score_tokens(view.unlabelled.tokens_of(part))[0] for part in parts]
 
     def _set_thresholds(self, calibration: Calibration | None) -> None:
         self.calibration_ = calibration

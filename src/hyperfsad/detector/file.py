@@ -3,8 +3,8 @@
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
 in several orientations counts as often in K and stands once in the header. A detector with a region
 of interest also has `roi`, one with a compact memory `core` (the rows that it is compared with),
-one of 8 bits its encoder (`quantised.…`), one with unlabelled parts their tokens in float16
-(`unlabelled.…`, as those of the bank); one that cuts images into tiles has theirs (see
+one of 8 bits its encoder (`quantised.…`), one with unlabelled parts their tokens, patches
+in float16 (`unlabelled.…`, as those of the bank); one that cuts images into tiles has theirs (see
 `views.tile_files`). The header keeps one JSON string under one key, since safetensors does not keep
 the order of several. A file of several products has the tensors of each under `products.<number>.`,
 and their headers. One with 8-bit pre-screening has its tensors under `fast.` and its header under
@@ -398,7 +398,7 @@ def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: 
 
 
 def _read_bank(
-    file: Any, head: Head, header: dict[str, Any], field: str, prefix: str, kind: str = "F32"
+    file: Any, head: Head, header: dict[str, Any], field: str, prefix: str, of_patches: str = "F32"
 ) -> "MemoryBank":
     from ..method.memory import MemoryBank
 
@@ -410,6 +410,7 @@ def _read_bank(
     expected[f"{prefix}cls"] = (entries, len(layers), *width)
     for name, shape in expected.items():
         place = head.tensors[name]
+        kind = "F32" if name.endswith("cls") else of_patches
         if place != StoredTensor(kind, shape, place.start) or 0 in shape:
             raise ValueError(name)
     images: list[NormalImage] = []
@@ -418,7 +419,7 @@ def _read_bank(
         images += [NormalImage(image["name"], image["sha256"], size)] * image["entries"]
     *patches, cls = (file.get_tensor(name) for name in expected)
     bank = MemoryBank(tuple(patches), cls, tuple(images))
-    for name, tensor in _tokens(bank, layers, UNLABELLED * (kind == "F16")).items():
+    for name, tensor in _tokens(bank, layers, UNLABELLED * (of_patches == "F16")).items():
         # zeros would match nothing, and NaN everything
         unit = ((tensor.float().norm(dim=-1) - 1).abs() < TOKEN_TOLERANCE).all()
         if _crc32(tensor) != header["crc32"][name] or not unit:

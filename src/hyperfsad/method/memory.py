@@ -83,7 +83,7 @@ class MemoryBank:
     def tokens_of(self, entry: int) -> Tokens:
         """The tokens of an entry, as a batch of one image."""
         patches, cls = torch.stack(self.patches_of(entry))[None], self.cls[entry : entry + 1]
-        return Tokens(patches.float(), cls.float())
+        return Tokens(patches.float(), cls)
 
     def only(self, entry: int) -> "MemoryBank":
         """The bank of one entry alone."""
@@ -100,9 +100,9 @@ class MemoryBank:
         return MemoryBank(patches, self.cls[:count], self.images[:count], self.extras[:count])
 
     def half(self) -> "MemoryBank":
-        """The bank in half the room, in float16."""
+        """The bank in half the room, its patches in float16."""
         patches = tuple(bank.half() for bank in self.patches)
-        return MemoryBank(patches, self.cls.half(), self.images, self.extras)
+        return MemoryBank(patches, self.cls, self.images, self.extras)
 
     def to(self, device: torch.device) -> "MemoryBank":
         """The bank on another device."""

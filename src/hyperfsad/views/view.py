@@ -113,10 +113,6 @@ class View(PlainView, ABC):
         may be bad ones among them."""
         raise NotImplementedError
 
-    def score_unlabelled(self, part: int) -> TokenScore:
-        """What an unlabelled part shows, without itself; of whole images only."""
-        raise NotImplementedError
-
     @abstractmethod
     def score(self, images: Sequence[PreparedImage], encoder: Encoder) -> list[TokenScore]:
         """The scores of a few images, as one batch."""

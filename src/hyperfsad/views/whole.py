@@ -30,6 +30,9 @@ any angle two of eight rank as well as all eight (docs/rotations.md), at a quart
 CLEARLY_BETTER = 0.7
 """How far the CLS distance must fall by turning before tentative copies count."""
 
+SAME_PICTURE = 1e-4
+"""CLS tokens of one picture differ by less, also in float16; those of two good parts by 1e-3."""
+
 HELD_OUT_IMAGES = 16
 """Normal images that are left out for a threshold."""
 HELD_OUT_GROUPS = 8
@@ -118,6 +121,14 @@ class WholeView(View):
             parts.append(masked(layers, self.region.patches(layers, self._grid)))
         return UnlabelledParts(parts, self.rules.comparison, m)
 
+    def _itself(self, cls: Tensor) -> int | None:
+        """The unlabelled part that an image is, if it was learnt itself; no part may explain
+        itself."""
+        assert self.unlabelled is not None
+        alike = cls_similarities(cls, self.unlabelled.cls.to(cls)).amin(dim=1)
+        place = int(alike.argmax())
+        return place if alike[place] > 1 - SAME_PICTURE else None
+
     def _find_pieces(self) -> MissingPieces | None:
         """Pieces of the parts as they lie; turned ones never match exactly."""
         bank, rules = self.bank, self.rules
@@ -155,17 +166,12 @@ class WholeView(View):
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]:
         return [self._score(image) for image in tokens.images()]
 
-    def score_unlabelled(self, part: int) -> TokenScore:
-        assert self.unlabelled is not None
-        (image,) = self.unlabelled.tokens_of(part).images()
-        return self._score(image, part)
-
     def score_entry(self, bank: MemoryBank, entry: int) -> TokenScore:
         (found,) = self.score_tokens(bank.tokens_of(entry))
         return found
 
-    def _score(self, image: ImageTokens, without: int | None = None) -> TokenScore:
-        found = self._compare(image, without)
+    def _score(self, image: ImageTokens) -> TokenScore:
+        found = self._compare(image)
         # of a part that lies at any angle all CLS tokens count: each costs a product of two vectors
         few = self.rules.tentative and found.entries is not None
         cls = self.bank.cls[found.entries] if few else self.bank.cls
@@ -178,15 +184,16 @@ class WholeView(View):
         )
         return TokenScore(shown, branches, inside, added)  # type: ignore[arg-type]
 
-    def _compare(self, image: ImageTokens, without: int | None = None) -> Compared:
-        """The distances of an image's patches, what it lacks, and its map; `without` is the
-        unlabelled part that it is itself."""
+    def _compare(self, image: ImageTokens) -> Compared:
+        """The distances of an image's patches, what it lacks, and its map."""
         entries = self._compared_entries(image.cls)
         distances, inside = self._distances(image, entries)
         if self._line is not None:
             count = len(distances) if inside is None else int(inside.sum())
             decisive = self.scoring.pooling.patches_of(count)
-            distances = self._line.lowered(distances, image.patches, decisive, without)
+            distances = self._line.lowered(
+                distances, image.patches, decisive, without=self._itself(image.cls)
+            )
         missing = self._missing(image, entries)
         anomaly_map, added = self.rules.comparison.map_of(distances, inside), None
         if missing is not None and len(missing.places):
