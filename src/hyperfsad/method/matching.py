@@ -46,6 +46,9 @@ AXES_ROWS = 4096
 BOUND_SLACK = 1e-5
 """Rounding of a bound: far above what float32 sums of unit vectors can lose."""
 
+POOL_NAME = "hyperfsad-matching"
+"""Of the threads that share rows; what they ask for in turn they do themselves."""
+
 QUERY_BLOCK, ROW_BLOCK = 256, 2048
 """Queries and rows of memory whose bounds a thread holds at once: 2 MB, which stay in the cache.
 Whole rows of bounds would pass through main memory: twice the time at 256 images."""
@@ -197,7 +200,7 @@ class MemoryLayer:
         queries = queries.contiguous()
         if len(self.memory) >= MIN_PRUNED_ROWS:
             self._bounding  # noqa: B018 (made once, before threads ask for it)
-        _in_threads(lambda rows: self._ask(queries[rows], found[rows]), len(queries))
+        in_threads(lambda rows: self._ask(queries[rows], found[rows]), len(queries))
         return found
 
     def _ask(self, queries: Tensor, out: Tensor) -> None:
@@ -250,14 +253,15 @@ def can_prune(memory: Tensor, lookup: str) -> bool:
     return fast and memory.device.type == "cpu" and memory.dtype == torch.float32
 
 
-def _in_threads(work: Callable[[slice], None], count: int) -> None:
+def in_threads(work: Callable[[slice], None], count: int) -> None:
     """Shares `count` rows among as many threads as torch has, each with a core of its own.
 
     Torch's own threads would do the products as fast, but go on spinning for a while after each,
     and take the cores from all that follows: on two cores that cost a third of the time.
     """
+    inside = threading.current_thread().name.startswith(POOL_NAME)
     workers = min(torch.get_num_threads(), count)
-    if workers < 2:
+    if inside or workers < 2:
         work(slice(0, count))
         return
     step = -(-count // workers)
@@ -275,7 +279,7 @@ def _pool(workers: int) -> ThreadPoolExecutor:
         torch.set_num_threads(1)  # of this thread, and of threads that begin later
         ready.wait()
 
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="hyperfsad-matching")
+    pool = ThreadPoolExecutor(workers, thread_name_prefix=POOL_NAME)
     for _ in range(workers):
         pool.submit(begin)
     ready.wait()

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .matching import Comparison, distances
+from .matching import Comparison, distances, in_threads
 
 AGREEING_AT_FIRST, AGREEING = 1 / 4, 1 / 12
 """The share of the unlabelled parts that must have such a patch: at first, and once those that look
@@ -24,7 +24,7 @@ bad are left out (docs/measurements/line.md)."""
 LEAST_AGREEING = 2
 """One alone might be a bad part that explains its own kind."""
 
-FIRST_PATCHES = 128
+FIRST_PATCHES = 64
 """Patches that are looked up at first, those farthest from the support."""
 
 
@@ -51,8 +51,15 @@ class UnlabelledParts:
 
     def distances(self, patches: Sequence[Tensor], without: int | None = None) -> Tensor:
         """1 − cos(q, ε_j) of patches, (N, D) a layer, from each part but one, (n, N)."""
-        asked = (part for place, part in enumerate(self._parts) if place != without)
-        return torch.stack([distances(part, patches) for part in asked])
+        asked = [part for place, part in enumerate(self._parts) if place != without]
+        found = patches[0].new_empty(len(asked), len(patches[0]))
+
+        def ask(parts: slice) -> None:
+            for place in range(*parts.indices(len(asked))):
+                found[place] = distances(asked[place], patches)
+
+        in_threads(ask, len(asked))
+        return found
 
     def _told(self, patches: Sequence[Tensor], without: int | None) -> Tensor:
         return mth_smallest(self.distances(patches, without), self._m)
