@@ -118,6 +118,15 @@ class Line:
         self._listening = socket.create_server(("127.0.0.1", self.port))
         self._follow(server)
 
+    @contextmanager
+    def away(self, server: Postgres) -> Iterator[None]:
+        """Is cut during the block."""
+        self.cut()
+        try:
+            yield
+        finally:
+            self.mend(server)
+
     def _follow(self, server: Postgres) -> None:
         place = str(server.folder / ".s.PGSQL.5432")
         threading.Thread(target=self._accept, args=(self._listening, place), daemon=True).start()
