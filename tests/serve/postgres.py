@@ -3,6 +3,7 @@
 import glob
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -50,6 +51,20 @@ class Postgres:
     def stop(self, mode: str = "fast") -> None:
         """Stops it at once; who is connected is cut off."""
         self._run("pg_ctl", "stop", "-w", "-D", self._data, "-m", mode)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Takes connections during the block, and answers nobody."""
+        parent = (self._data / "postmaster.pid").read_text().split()[0]
+        os.kill(int(parent), signal.SIGSTOP)  # first: from now on it has no more children
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        for child in children:
+            os.kill(int(child), signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for one in (*children, parent):
+                os.kill(int(one), signal.SIGCONT)
 
     def follow(self) -> None:
         """From now on, a commit waits for the server that follows."""
@@ -102,6 +117,15 @@ class Line:
         """Leads to a server again, which may be another one."""
         self._listening = socket.create_server(("127.0.0.1", self.port))
         self._follow(server)
+
+    @contextmanager
+    def away(self, server: Postgres) -> Iterator[None]:
+        """Is cut during the block."""
+        self.cut()
+        try:
+            yield
+        finally:
+            self.mend(server)
 
     def _follow(self, server: Postgres) -> None:
         place = str(server.folder / ".s.PGSQL.5432")

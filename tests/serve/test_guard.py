@@ -147,13 +147,26 @@ def test_a_station_that_does_not_start(given: dict[str, Any], code: str, tmp_pat
     assert not (tmp_path / "store").exists()
 
 
-def test_a_token_file_that_all_can_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o640, 0o620, 0o604, 0o644])
+def test_a_token_file_that_others_can_open(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "tokens"
     path.write_text(f"admin: {ADMIN}\n")
     path.chmod(0o600)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_tokens(path)
-    path.chmod(0o644)
+    path.chmod(mode)
     with pytest.warns(HyperfsadWarning, match="chmod 600"):
         assert read_tokens(path) == {"admin": ADMIN}
+
+
+def test_a_token_file_that_systemd_hands_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(f"admin: {ADMIN}\n")
+    path.chmod(0o440)
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_tokens(path)

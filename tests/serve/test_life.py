@@ -229,6 +229,7 @@ def test_metrics_and_logs(station: Running, client: StationClient, product: str)
     answer = station.ask("GET", "/metrics", prefix="")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert b"hyperfsad_inspections_total{" in answer.content
+    assert b"hyperfsad_trash_bytes 0.0" in answer.content
     row = station.logged(answer.headers["x-request-id"])
     assert (row["path"], row["status"]) == ("/metrics", 200)
     counted = b'method="POST",route="inspect",status="201"'  # after the answer was sent

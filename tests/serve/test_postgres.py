@@ -267,6 +267,43 @@ def test_cut_off_under_load(
         assert_consistent(url, tmp_path / "store", swept=False)
 
 
+def test_a_frozen_database_hangs_nobody(
+    stations: Stations, server: Postgres, url: str, tmp_path: Path
+) -> None:
+    """All are refused while it is frozen, whether their connection was open or not."""
+    camera = tmp_path / "camera"
+    camera.mkdir()
+    options = ("--database", url, "--watch", f"bolt={camera}")
+    with stations.running(tmp_path / "store", *options) as station:
+        with Campaign(station, camera) as campaign:
+            campaign.photograph(1)
+            campaign.more()
+            client, product = campaign.client, campaign.product
+
+            def refuse(number: int) -> None:
+                image = [png(number)]
+                with refused(503, "database-away"):
+                    if number % 3 == 0:
+                        client.extend_product(product, image, confirm=True)
+                    elif number % 3 == 1:
+                        client.history(limit=10).__next__()
+                    else:
+                        client.inspect(product, image)
+
+            with server.frozen():
+                at_once(*(partial(refuse, number) for number in range(30)))
+                assert not client.ready()
+                campaign.photograph(2)
+                until(lambda: campaign.failed.total() >= 8, "refusals")
+            until(client.ready, "getting ready again")
+            campaign.more()
+            names = {"1.png", "2.png"}
+            until(lambda: names <= {row["name"] for row in client.history(limit=500)})
+            assert client.extend_product(product, [png(9)], confirm=True)["good_parts"] == 3
+        campaign.check(watched=2)
+    assert_consistent(url, tmp_path / "store", swept=False)
+
+
 def test_addresses_that_cannot_be_used(tmp_path: Path, server: Postgres) -> None:
     with raises(UsageError, "database-kind"):
         Database(tmp_path, "mysql://root@localhost/x")

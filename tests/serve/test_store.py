@@ -72,6 +72,7 @@ def test_what_a_crash_leaves_is_cleared_away(tmp_path: Path) -> None:
     other.write_text("not ours")
     Store(tmp_path, reserve=0).open().close()
     assert not any(path.exists() for path in left)
+    assert store.files.trashed == 2 * len(b"left")
     (day,) = store.files.trash.iterdir()
     for path in left[:2]:  # an upload that was never finished is nobody's work
         assert (day / path.relative_to(tmp_path)).read_bytes() == b"left"
@@ -233,7 +234,8 @@ def test_only_its_owner_reads_a_store(tmp_path: Path) -> None:
     files = [folder / name for name in ("station.sqlite", "station.sqlite-wal", "store.json")]
     backup(folder, tmp_path / "copy.zip")
     assert [path.stat().st_mode & 0o777 for path in (*files, tmp_path / "copy.zip")] == [0o600] * 4
-    assert folder.stat().st_mode & 0o777 == 0o700
+    folders = [folder, *(path for path in folder.iterdir() if path.is_dir())]
+    assert [path.stat().st_mode & 0o777 for path in folders] == [0o700] * 6
     store.close()
     folder.chmod(0o755)
     Store(folder, reserve=0).open(notify=told.append).close()

@@ -27,8 +27,6 @@ from .products import Products
 from .refusals import BusyError, FullError, MissingError, RefusedError, is_full, public
 from .schemas import WatchedFolderOut
 
-LEDGERS = "watched"
-"""The folder of the ledgers in the store."""
 RETRY, LONGEST_RETRY = 2.0, 60.0
 """Seconds after which watching is tried again that failed: without a product, space or database.
 Nothing is lost meanwhile, as pictures stay where they are."""
@@ -87,7 +85,7 @@ class WatchedFolder:
     def _follow(self) -> None:
         self.state.product_id = product = self._desk.products.find(self.state.product)
         key = hashlib.sha256(f"{product}\n{self._folder}".encode(errors="surrogateescape"))
-        ledger = self._desk.products.store.folder / LEDGERS / key.hexdigest()[:32]
+        ledger = self._desk.products.store.files.watched / key.hexdigest()[:32]
 
         def log(text: str) -> None:
             LOG.info("watching for %s: %s", self.state.product, text)

@@ -74,7 +74,9 @@ def start_logs() -> None:
 class Metrics:
     """Of one station; two in one process share nothing."""
 
-    def __init__(self, waiting: Callable[[], int], free: Callable[[], int]) -> None:
+    def __init__(
+        self, waiting: Callable[[], int], free: Callable[[], int], trashed: Callable[[], int]
+    ) -> None:
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"namespace": "hyperfsad", "registry": self.registry}
         labels = ("method", "route", "status")
@@ -85,3 +87,4 @@ class Metrics:
         self.rejected = Counter("rejected_images", "Uploads that are not a usable picture.", **own)
         Gauge("queue_images", "Places taken in the queue.", **own).set_function(waiting)
         Gauge("disk_free_bytes", "Space on the disk.", **own).set_function(free)
+        Gauge("trash_bytes", "Files in the trash.", **own).set_function(trashed)

@@ -93,7 +93,10 @@ def read_tokens(path: Path) -> dict[str, str]:
         rows = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError("token-file-unreadable", file=path, reason=reason(error)) from error
-    if os.name == "posix" and path.stat().st_mode & stat.S_IRWXO:
+    # systemd hands files over by a list of rights, which looks like a right of the group
+    handed = str(path.parent) == os.environ.get("CREDENTIALS_DIRECTORY")
+    others = stat.S_IRWXO if handed else stat.S_IRWXG | stat.S_IRWXO
+    if os.name == "posix" and path.stat().st_mode & others:
         warnings.warn(Notice("token-file-open", file=path), HyperfsadWarning, stacklevel=2)
     found: dict[str, str] = {}
     for row in filter(None, map(str.strip, rows)):

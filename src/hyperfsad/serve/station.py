@@ -34,7 +34,10 @@ class Station:
             trust_clock=settings.trust_clock,
         )
         self.engine = StationEngine(detector, max_queue=settings.max_queue)
-        self.metrics = Metrics(lambda: self.engine.waiting, lambda: self.store.files.free)
+        files = self.store.files
+        self.metrics = Metrics(
+            lambda: self.engine.waiting, lambda: files.free, lambda: files.trashed
+        )
         self.products = Products(self.store)
         self.inspections = Inspections(self.store, self.metrics.inspections)
         self.labels = Labels(self.store, self.products, self.inspections)

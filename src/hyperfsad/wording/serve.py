@@ -149,8 +149,8 @@ SERVE_SENTENCES: Sentences = {
     " {option[token]}: a file with the rows `inspect: TOKEN` and `admin: TOKEN`; without it, the"
     " station serves this machine only.",
     "token-file-unreadable": "The token file {file} cannot be read: {reason}.",
-    "token-file-open": "Every user of this machine can open the token file {file}; run `chmod 600"
-    " {file}`.",
+    "token-file-open": "Other accounts of this machine can open the token file {file}; run `chmod"
+    " 600 {file}`.",
     "token-file-rows": "The token file {file} needs one row `inspect: TOKEN` and one `admin:"
     " TOKEN`.",
     "token-too-short": "The token of {role} in {file} needs at least {shortest} plain characters;"

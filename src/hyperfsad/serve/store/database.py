@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
@@ -11,7 +12,7 @@ import alembic.command
 import alembic.config
 from alembic.util.exc import CommandError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from ...errors import HyperfsadError, UsageError, first_line
@@ -21,13 +22,12 @@ from .models import Identity
 DATABASE_FILE = "station.sqlite"
 WRITE_TIMEOUT = 30.0
 """Seconds that a writer waits for another process, such as a backup."""
-CONNECT_TIMEOUT = 10
-"""Seconds to wait for PostgreSQL's first answer."""
-MAX_CONNECTIONS = 20
-"""Of a station to PostgreSQL; the server has 100 by default, for all stations."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 MIGRATION_LOCK = 0x68667361
 """PostgreSQL's advisory lock while tables are made or changed."""
+LOCK_POLL = 0.05
+"""Seconds between two attempts to get such a lock: one that is waited for may take long, and an
+answer may not."""
 
 
 class Database:
@@ -61,7 +61,7 @@ class Database:
             self._file.touch(mode=0o600)  # SQLite gives its log the same rights
         with explained(), self.engine.execution_options(writes=True).begin() as connection:
             if not self.is_embedded:
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+                _lock(connection, MIGRATION_LOCK)
             config.attributes["connection"] = connection
             alembic.command.upgrade(config, "head")
         if self.is_embedded and self._anchor is None:
@@ -104,15 +104,24 @@ class Database:
         if self.is_embedded:  # then there is no other station
             yield
             return
-        with self.engine.begin() as connection:
-            key = {"key": int(product_id[:15], 16)}
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), key)
-            yield
+        with self.engine.connect() as connection:
+            _lock(connection, int(product_id[:15], 16))
+            try:
+                yield
+            except SQLAlchemyError:
+                connection.invalidate()  # rather than to ask a silent server to free the lock
+                raise
 
     def close(self) -> None:
         self.engine.dispose()
         if self._anchor is not None:
             self._anchor.close()
+
+
+def _lock(connection: Connection, key: int) -> None:
+    """Takes an advisory lock of PostgreSQL until the transaction ends."""
+    while not connection.scalar(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": key}):
+        time.sleep(LOCK_POLL)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:
@@ -166,14 +175,9 @@ def _postgresql(url: str) -> Engine:
         address = make_url(url)
         if address.get_backend_name() != "postgresql":
             raise UsageError("database-kind", kind=address.get_backend_name())
-        return create_engine(
-            address.set(drivername="postgresql+psycopg"),
-            isolation_level="READ COMMITTED",  # rows that are about to change are locked instead
-            pool_pre_ping=True,  # after the database was away
-            pool_size=MAX_CONNECTIONS,
-            max_overflow=0,
-            connect_args={"connect_timeout": CONNECT_TIMEOUT},
-        )
+        from .postgresql import engine_at
+
+        return engine_at(address)
     except ImportError as error:
         raise UsageError("database-driver-missing", reason=first_line(error)) from error
     except ArgumentError as error:

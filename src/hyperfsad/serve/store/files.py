@@ -48,14 +48,16 @@ class Files:
         self.images = folder / "images"
         self.detectors = folder / "detectors"
         self.trash = folder / "trash"
+        self.watched = folder / "watched"
+        """What was done of each folder that is watched."""
         # the lock's file stays: the next step would make it again at once
         self._moving: contextlib.AbstractContextManager[Any] = (
             filelock.FileLock(folder / MOVING, poll_interval=0.002) if shared else threading.Lock()
         )
 
     def prepare(self) -> None:
-        for folder in (self.incoming, self.images, self.detectors):
-            folder.mkdir(parents=True, exist_ok=True)
+        for folder in (self.incoming, self.images, self.detectors, self.trash, self.watched):
+            folder.mkdir(mode=0o700, exist_ok=True)
 
     @property
     def identity(self) -> str | None:
@@ -108,6 +110,15 @@ class Files:
     @property
     def free(self) -> int:
         return shutil.disk_usage(self.folder).free
+
+    @property
+    def trashed(self) -> int:
+        """Bytes in the trash."""
+        found = 0
+        for path in _files(self.trash):
+            with contextlib.suppress(FileNotFoundError):  # it may be emptied this moment
+                found += path.stat().st_size
+        return found
 
     def remove(self, path: Path, grace: float = NEW_FILE_GRACE, *, trash: bool = False) -> None:
         """Removes a file that no row names, unless it is new: then it may be named any moment."""
