@@ -23,7 +23,7 @@ class Forked:
     """A command that was started; its words go to files."""
 
     def __init__(
-        self, words: Sequence[str | Path], code: str = COMMAND, cwd: Path | None = None
+        self, words: Sequence[object], code: str = COMMAND, cwd: Path | None = None
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="hyperfsad-forked-")
         self._streams = [Path(self._folder.name, name) for name in ("out", "err")]

@@ -199,7 +199,7 @@ def _rewrite(path: Path, content: bytes) -> None:
 def _flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    _rewrite(path, content)
+    _rewrite(path, bytes(content))
 
 
 def _replace(path: Path) -> None:
