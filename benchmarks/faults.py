@@ -23,10 +23,10 @@ from tests.faults.pairs import pairs
 from tests.faults.stage import FAULTS, Stage, Tally
 
 ROWS: dict[str, tuple[Callable[[Stage, int, int], Tally], int, int]] = {
-    "pictures": (pictures, 6000, 2000),
-    "files": (detector_files, 2000, 300),
-    "kills": (kills, 1000, 60),
-    "interrupts": (interrupts, 600, 24),
+    "pictures": (pictures, 6000, 1200),
+    "files": (detector_files, 2000, 200),
+    "kills": (kills, 1000, 36),
+    "interrupts": (interrupts, 600, 12),
     "watched": (watched, 200, 10),
     "disks": (full_disks, 100, 5),
     "pairs": (pairs, 200, 12),

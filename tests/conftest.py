@@ -31,12 +31,24 @@ os.environ.setdefault("HYPERFSAD_ENGINE", "torch")
 workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 torch.set_num_threads(max(1, torch.get_num_threads() // workers))
 
-SLOWEST = ("test_reference.py", "test_demo.py", "test_openvino.py", "test_products.py")
+SLOWEST = (
+    "test_demo.py",
+    "test_campaign.py",
+    "test_postgres.py",
+    "test_reference.py",
+    "test_run.py",
+    "test_looks.py",
+    "test_reproduce.py",
+    "test_week.py",
+    "test_openvino.py",
+    "test_products.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The slowest first, so that at the end no core waits for another."""
-    items.sort(key=lambda item: item.path.name not in SLOWEST)
+    rank = {name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
 
 
 @pytest.fixture(autouse=True)

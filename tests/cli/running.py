@@ -1,7 +1,5 @@
-"""Commands as tests run them: here, or in a process of their own."""
+"""Commands as tests run them here; those in processes of their own are in `tests.forks`."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,9 +33,3 @@ def fit_products(folder: Path, target: Path, tiny: str) -> list[str]:
     """The command that learns several products."""
     places = ["--categories", str(folder), "-o", str(target), "--backbone", tiny]
     return ["fit", *places, *SMALL]
-
-
-def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    words = [sys.executable, "-m", "hyperfsad", *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, cwd=cwd, check=False, timeout=300)

@@ -1,7 +1,5 @@
 """Two commands at one place: the second gets a sentence or waits, and nothing is lost."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from tests.cli.running import refusal
 from tests.codes import raises
 from tests.conftest import make_picture, read_results
 from tests.disk.holding import FILE, FOLDER, held_elsewhere, run_behind
+from tests.forks import Forked
 
 
 def test_two_detects_or_a_watch_in_one_folder(
@@ -61,12 +60,11 @@ def test_changing_a_detector_that_another_changes(fitted: Path, photos: Path) ->
 
 
 def test_two_extends_at_once_lose_nothing(fitted: Path, photos: Path) -> None:
-    start = [sys.executable, "-m", "hyperfsad", "extend", str(fitted)]
     started = [
-        subprocess.Popen([*start, str(photos / f"{number}.png"), "--wait", "--device", "cpu"])
+        Forked(["extend", fitted, photos / f"{number}.png", "--wait", "--device", "cpu"])
         for number in (2, 3)
     ]
-    assert [process.wait(120) for process in started] == [DONE, DONE]
+    assert [process.returncode for process in started] == [DONE, DONE]
     assert len(HyperFSAD.load(fitted).support_) == 4
     assert [path.name for path in fitted.parent.glob("*.lock")] == []
 

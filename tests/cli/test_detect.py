@@ -5,8 +5,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,9 @@ import pytest
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.console import DONE, INTERRUPTED, NOTHING, SOME_FAILED
 from hyperfsad.wording import COMMAND_LINE, worded
-from tests.cli.running import command, detect, run
+from tests.cli.running import command, detect
 from tests.conftest import make_picture, read_results
+from tests.forks import Forked
 
 
 def test_fit_detect_extend_info(
@@ -80,7 +79,7 @@ def test_detect_with_either_engine_and_one_thread(
     scores = []
     for engine in ("torch", "openvino"):
         options = ["-o", str(tmp_path / engine), "--engine", engine, "--threads", "1"]
-        done = run("detect", photos, "--detector", fitted, *options)
+        done = Forked(["detect", photos, "--detector", fitted, *options])
         assert done.returncode == DONE, done.stderr
         prepared = worded("openvino-preparing", {"encoder": "tiny"}, COMMAND_LINE)
         assert (prepared in done.stderr) == (engine == "openvino")
@@ -115,7 +114,8 @@ def test_some_failed_is_3_all_failed_is_1(
 
 def test_names_with_a_leading_dash(fitted: Path, tmp_path: Path) -> None:
     make_picture(1).save(tmp_path / "-part.png")
-    done = run("detect", "--detector", fitted, "-o", "out", "--", "-part.png", cwd=tmp_path)
+    words = ["detect", "--detector", fitted, "-o", "out", "--", "-part.png"]
+    done = Forked(words, cwd=tmp_path)
     assert done.returncode == DONE
     assert read_results(tmp_path / "out")[0]["image"] == "-part.png"
 
@@ -172,9 +172,7 @@ def test_a_run_that_stops_keeps_what_is_done_and_resume_continues(
         make_picture(number % 5).save(photos / f"{number}.png")
     out, whole = tmp_path / "out", tmp_path / "whole"
     words = ["detect", str(photos), "--detector", str(small), "-o", str(out)]
-    stopped = subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
-    )
+    stopped = Forked(words, code)
     assert stopped.returncode == end
     assert "of 35 images" in stopped.stderr
     assert "--resume" in stopped.stderr

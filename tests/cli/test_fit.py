@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from hyperfsad.cli.console import DONE, NOTHING, SOME_FAILED
-from tests.cli.running import SMALL, command, fit_products, refusal, run
+from tests.cli.running import SMALL, command, fit_products, refusal
 from tests.detector.test_products import product_picture
+from tests.forks import Forked
 
 
 def learnt(file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
@@ -23,7 +24,7 @@ def learnt(file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
 def test_a_bad_normal_image_is_left_out_and_named(tiny: str, photos: Path, tmp_path: Path) -> None:
     (photos / "2.png").write_bytes(b"")
     (photos / "copy.png").write_bytes((photos / "1.png").read_bytes())
-    done = run("fit", photos, "-o", tmp_path / "part.hfsad", "--backbone", tiny)
+    done = Forked(["fit", photos, "-o", tmp_path / "part.hfsad", "--backbone", tiny])
     assert done.returncode == SOME_FAILED
     assert "2.png is empty" in done.stderr
     assert "copy.png" in done.stderr

