@@ -49,7 +49,7 @@ class Said:
     product: str
     bad: Flags
     full: Numbers
-    """Strengths."""
+    """Levels."""
     fast: Numbers
     score: Numbers
     """Of the full detector, over its threshold."""
@@ -126,14 +126,14 @@ def read(out: Path, shots: int) -> list[Said]:
     found = []
     for content in read_json(out, "*.said.json"):
         (full, score), (fast, fast_score) = (
-            _strengths(content["said"][name][str(shots)]) for name in (FULL, FAST)
+            _levels(content["said"][name][str(shots)]) for name in (FULL, FAST)
         )
         bad = np.array(content["anomalous"])
         found.append(Said(content["product"], bad, full, fast, score, fast_score))
     return found
 
 
-def _strengths(said: dict[str, Any]) -> tuple[Numbers, Numbers]:
+def _levels(said: dict[str, Any]) -> tuple[Numbers, Numbers]:
     scores = np.array(said["scores"]) / said["threshold"]
     return np.maximum(scores, np.array(said["peaks"]) / said["map_threshold"]), scores
 

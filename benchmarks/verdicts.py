@@ -185,7 +185,7 @@ def conformal(options: argparse.Namespace) -> None:
         assert detector.calibration_ is not None
         total = options.calibration + options.fresh
         results = [detector.predict(draw(product, seed=4 + seed).image) for seed in range(total)]
-        reach = detector.calibration_.strength
+        reach = detector.calibration_.level
         scores = np.array([reach(one.score, float(one.anomaly_map.max())) for one in results])
         shares = []
         for split in range(options.splits):
@@ -204,7 +204,7 @@ def conformal(options: argparse.Namespace) -> None:
 
 def reached(detector: HyperFSAD, paths: Sequence[str]) -> Scores:
     """How far images reach against the thresholds that the good parts gave."""
-    return np.array([detector.predict(path).strength for path in paths], dtype=np.float64)
+    return np.array([detector.predict(path).level for path in paths], dtype=np.float64)
 
 
 def with_an_outlier(categories: Iterable[Category], recipe: str) -> None:

@@ -216,7 +216,7 @@ def test_explain_prints_and_draws(
     assert command(*words) == DONE
     printed = capsys.readouterr().out
     assert "unexplained" in printed
-    verdict = r"(good|anomalous)( by a region)?: .* times its threshold of .* \(estimate from the"
+    verdict = r"(good|anomalous): .* % of the limit \(score .* %, map .* %; estimate from the"
     assert re.match(verdict, printed)
     image, part = str(photos / "4.png"), str(tmp_path / "my part.hfsad")
     assert command("calibrate", fitted, "--threshold", "0.001", "-o", part) == DONE

@@ -22,11 +22,11 @@ def place(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     mvtec_tree(root, ["bolt"], normal=2, test=4)
     detector = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
     detector.fit(root / "bolt" / "train" / "good")
-    strengths = sorted(result.strength or 0.0 for result in detector.predict(root / "bolt/test"))
+    levels = sorted(result.level or 0.0 for result in detector.predict(root / "bolt/test"))
     assert detector.threshold_ is not None
     assert detector.map_threshold_ is not None
-    detector.threshold_ *= strengths[4]
-    detector.map_threshold_ *= strengths[4]
+    detector.threshold_ *= levels[4]
+    detector.map_threshold_ *= levels[4]
     detector.save(root / "part.hfsad")
     return root
 

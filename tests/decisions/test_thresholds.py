@@ -36,14 +36,14 @@ scores = st.lists(st.floats(0.01, 1, allow_nan=False), min_size=1, max_size=60)
 
 LONE = (1.5, 1.2)
 ONES = Calibration("support", 1.0, 1.0, 0.05, 1)
-"""Against it, strengths are scores."""
+"""Against it, levels are scores."""
 
 
 def further(
     scores: Sequence[float], peaks: Sequence[float], rate: float, support: Calibration
 ) -> Calibration:
     """The calibration of good parts with these scores and peaks."""
-    reach = [support.strength(*each) for each in zip(scores, peaks, strict=True)]
+    reach = [support.level(*each) for each in zip(scores, peaks, strict=True)]
     return from_good_parts(reach, rate, support)
 
 
@@ -169,7 +169,7 @@ def test_fewer_false_alarms_take_a_higher_threshold(
 
 
 @pytest.mark.parametrize(
-    ("strengths", "odd"),
+    ("levels", "odd"),
     [
         ([0.7, 0.72, 0.75, 0.8, 0.74, 0.71, 0.78, 0.76, 2.0], [8]),
         ([2.0, 0.7, 0.72, 0.75, 0.8, 0.74, 0.71], []),  # too few to tell
@@ -180,8 +180,8 @@ def test_fewer_false_alarms_take_a_higher_threshold(
         ([0.7] * 20 + [1.05, 1.2, 1.4, 1.7], []),  # a long tail is no odd part
     ],
 )
-def test_an_odd_part_stands_apart(strengths: list[float], odd: list[int]) -> None:
-    assert odd_parts(strengths) == odd
+def test_an_odd_part_stands_apart(levels: list[float], odd: list[int]) -> None:
+    assert odd_parts(levels) == odd
 
 
 def test_good_parts_are_rarely_odd() -> None:
@@ -256,12 +256,12 @@ def test_calibrating_with_good_parts(detector: HyperFSAD) -> None:
     assert before is not None
     detector.calibrate(good)
     results = [detector.predict(picture) for picture in good]
-    found = [before.strength(one.score, float(one.anomaly_map.max())) for one in results]
+    found = [before.level(one.score, float(one.anomaly_map.max())) for one in results]
     assert detector.threshold_ == pytest.approx(max(found) * before.threshold)  # the 19th of 19
     assert detector.map_threshold_ == pytest.approx(max(found) * before.map_threshold)
     assert not any(one.anomalous or one.regions for one in results)
     result = detector.predict(make_picture(40))
-    own = before.strength(result.score, float(result.anomaly_map.max()))
+    own = before.level(result.score, float(result.anomaly_map.max()))
     assert result.p_value == pytest.approx((1 + sum(one >= own for one in found)) / 20)
     assert result.to_dict()["p_value"] == result.p_value
     assert "on average" in str(result.to_dict()["threshold_from"])
@@ -275,7 +275,7 @@ def test_a_region_makes_an_image_anomalous(detector: HyperFSAD) -> None:
     detector.map_threshold_ = float(result.anomaly_map.max()) - 0.01
     judged = detector.predict(picture)
     assert judged.anomalous is True
-    assert judged.verdict.startswith("anomalous: a region with")
+    assert judged.level == pytest.approx(1 + 0.01 / detector.map_threshold_, rel=1e-4)
     detector.map_threshold_ += 0.02
     assert detector.predict(picture).anomalous is False
     assert not detector.predict(picture).regions

@@ -21,7 +21,7 @@ def test_the_demo_tells_good_parts_from_bad_ones(
     """Also the plate without its hole, though what is left there is like the rest of the plate."""
     assert main(["demo", "-o", str(tmp_path), *FAST]) == 0
     table = capsys.readouterr().out
-    assert len(re.findall(r" anomalous(, by a region)?\n", table)) == 8
+    assert len(re.findall(r" % +anomalous\n", table)) == 8
     assert table.count(" good\n") == 4
     assert "(wrong)" not in table
     assert "12 of 12 right" in table

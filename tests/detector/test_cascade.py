@@ -21,7 +21,7 @@ from tests.detector.mutations import save_sealed
 
 SETTINGS: dict[str, Any] = {"recipe": "paper-offline", "resolution": 112, "device": "cpu"}
 NOBODY, EVERYBODY = PrescreenLimits(0.0, 1e6), PrescreenLimits(1.0, 1.0)
-"""Nobody is clear enough for the fast detector; and everybody is, but for a strength of just 1."""
+"""Nobody is clear enough for the fast detector; and everybody is, but for a level of just 1."""
 
 
 def picture(seed: int, spot: bool = False) -> Image.Image:
@@ -98,7 +98,7 @@ def test_beyond_them_the_fast_one_does_in_the_units_of_the_full(
     own = fitted.fast_.predict(image)
     assert found.judged_by == "fast"
     assert (found.threshold, found.map_threshold) == (fitted.threshold_, fitted.map_threshold_)
-    assert found.strength == pytest.approx(own.strength)
+    assert found.level == pytest.approx(own.level)
     assert found.anomalous == own.anomalous
     assert found.foreign == own.foreign
     assert found.anomaly_map.shape == own.anomaly_map.shape
@@ -109,9 +109,9 @@ def test_beyond_them_the_fast_one_does_in_the_units_of_the_full(
 
 def test_each_image_of_several_is_judged_by_who_should(fitted: CascadeDetector) -> None:
     images = [picture(5), picture(6, spot=True), picture(7)]
-    strengths = [result.strength for result in fitted.fast_.predict(images)]
-    assert all(strength is not None for strength in strengths)
-    *_, second, first = sorted(filter(None, strengths))
+    levels = [result.level for result in fitted.fast_.predict(images)]
+    assert all(level is not None for level in levels)
+    *_, second, first = sorted(filter(None, levels))
     fitted.limits_ = PrescreenLimits(0.0, (first + second) / 2)
     assert [result.judged_by for result in fitted.predict(images)] == ["full", "fast", "full"]
 

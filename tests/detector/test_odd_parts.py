@@ -8,6 +8,7 @@ from PIL import Image, ImageDraw
 from hyperfsad import HyperFSAD
 from hyperfsad.decisions.thresholds import LeaveOneOut
 from hyperfsad.detector.calibration import notify_about_learnt
+from hyperfsad.wording import of_limit
 from tests.conftest import make_picture
 
 
@@ -101,8 +102,8 @@ def test_extend_names_a_part_that_was_anomalous(detector: HyperFSAD, tmp_path: P
     assert named(told, "until now") == []
     detector.fit(saved(tmp_path, 4)).extend([good, odd])
     (sentence,) = named(told, "until now")
-    assert before.strength is not None
-    assert f"{odd} ({before.strength:.2f} times the threshold)" in sentence
+    assert before.level is not None
+    assert f"{odd} ({of_limit(before.level)})" in sentence
     assert odd in [image.name for image in detector.support_]
 
 
@@ -113,7 +114,7 @@ def test_several_parts_are_told_in_one_sentence(detector: HyperFSAD, tmp_path: P
     detector.extend([part(30, bad=True), part(31, bad=True)])
     (sentence,) = named(told, "Anomalous until now: image (")
     assert sentence.endswith("). Learnt as asked; make sure that they are good.")
-    assert sentence.count("times the threshold") == 2
+    assert sentence.count("of the limit") == 2
 
 
 def test_without_a_threshold_nothing_is_called_anomalous(detector: HyperFSAD) -> None:

@@ -14,12 +14,13 @@ from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.evidence import evidence as evidence_plot
 from hyperfsad.evidence.evidence import Evidence
-from hyperfsad.evidence.neighbours import MOST_NEIGHBOURS, against
+from hyperfsad.evidence.neighbours import MOST_NEIGHBOURS
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.peers.nearest import NearestNeighbour
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.matching import MIN_PRUNED_ROWS
 from hyperfsad.method.missing import SEARCH_REACH
+from hyperfsad.wording import of_limit
 from tests.codes import raises
 from tests.conftest import make_picture
 
@@ -172,20 +173,6 @@ def test_json_and_text(fitted: HyperFSAD, photos: Path) -> None:
     assert (told["verdict"], told["anomalous"]) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("score", "level", "words"),
-    [
-        (0.5, 0.2, "2.50 times its threshold of 0.200"),
-        (0.15, 0.2, "0.75 times its threshold of 0.200"),
-        (0.20001, 0.2, "just above its threshold of 0.200"),
-        (0.2, 0.2, "not above its threshold of 0.200"),
-        (0.1, 0.0, "above its threshold of 0.000"),
-    ],
-)
-def test_scores_and_maps_are_read_in_one_unit(score: float, level: float, words: str) -> None:
-    assert against(score, level) == words
-
-
 def test_the_verdict_stands_first_in_the_text_and_in_the_picture(
     fitted: HyperFSAD, photos: Path
 ) -> None:
@@ -197,12 +184,9 @@ def test_the_verdict_stands_first_in_the_text_and_in_the_picture(
     evidence = result.evidence()
     first, second, third, *_ = evidence.to_text().splitlines()
     assert first == result.reading
-    assert first.endswith(
-        f"times its threshold of {result.threshold:.3f} ({result.threshold_from})"
-    )
-    assert second.endswith(
-        f": map {evidence.shown:.3f}, {against(evidence.shown, fitted.map_threshold_)}"
-    )
+    assert first.endswith(f"; {result.threshold_from})")
+    level = of_limit(evidence.shown / fitted.map_threshold_)
+    assert second.endswith(f": map {evidence.shown:.3f}, {level}")
     assert third.startswith(f"{evidence.value:.3f} unexplained by the good parts")
     told = json.loads(evidence.to_json())
     assert (told["verdict"], told["anomalous"]) == (first, result.anomalous)

@@ -31,20 +31,20 @@ def make(tiny: str) -> Callable[..., HyperFSAD]:
     return partial(HyperFSAD, tiny, device="cpu")
 
 
-def trial(name: str, strengths: dict[str, list[float]], cost: float = 1.0) -> Trial:
+def trial(name: str, levels: dict[str, list[float]], cost: float = 1.0) -> Trial:
     """Good parts, and drawn scratches of the four sizes in turn."""
-    good = [TrialSample(f"{n}.png", n) for n in range(len(strengths["good"]))]
+    good = [TrialSample(f"{n}.png", n) for n in range(len(levels["good"]))]
     bad = [
         TrialSample("0.png", 0, True, DrawnDefect("scratch", DEFECT_SIZES[n % 4], True, n))
-        for n in range(len(strengths["bad"]))
+        for n in range(len(levels["bad"]))
     ]
-    values = (*strengths["good"], *strengths["bad"])
+    values = (*levels["good"], *levels["bad"])
     return Trial(CandidateSetting(name, {name: 1}, cost), (*good, *bad), values)
 
 
 def test_defects_count_at_the_level_of_the_good_parts() -> None:
     found = trial("a", {"good": [0.7, 0.72, 0.71, 0.7], "bad": [0.6, 0.75, 0.99, 2.0]})
-    assert 0.8 < found.level < 0.99  # 5 % of such good parts lie above it
+    assert 0.8 < found.limit < 0.99  # 5 % of such good parts lie above it
     assert found.found() == Rate(2, 4)
     assert found.share_found == 0.5
     assert found.found_by_itself == 1  # above 1
@@ -53,7 +53,7 @@ def test_defects_count_at_the_level_of_the_good_parts() -> None:
     assert found.found(share=DEFECT_SIZES[1], kind="scratch") == Rate(0, 1)
     assert found.found(kind="stain") == Rate(0, 0)
     wide = trial("b", {"good": [0.7, 1.4, 0.5, 1.2], "bad": [0.6, 0.75, 0.99, 2.0]})
-    assert wide.level > 1.4  # the same strengths mean less where good parts differ
+    assert wide.limit > 1.4  # the same levels mean less where good parts differ
     assert wide.false_alarms.count == 2
 
 
@@ -73,8 +73,8 @@ def test_only_a_clear_gain_is_advised() -> None:
 
 
 def test_the_table_has_a_column_for_each_size() -> None:
-    strengths = [2.0, 0.1, 2.0, 2.0] * 4
-    found = trial("a", {"good": [0.7] * 4, "bad": strengths})
+    levels = [2.0, 0.1, 2.0, 2.0] * 4
+    found = trial("a", {"good": [0.7] * 4, "bad": levels})
     head, row = Advice((found,), (640, 500)).to_text().splitlines()[2:4]
     for size, share in (("10 px", "4/4"), ("20 px", "0/4"), ("40 px", "4/4"), ("80 px", "4/4")):
         end = head.index(size) + len(size)
@@ -92,8 +92,8 @@ def test_no_detector_has_learnt_the_part_behind_a_sample(
         assert path not in {image.name for image in other.support_}
         if part not in (0, 4):  # these two are held out together
             alone = detector.unfitted().fit(paths[:part] + paths[part + 1 :])
-            expected = alone.predict(path).strength
-            assert other.predict(path).strength == pytest.approx(expected, rel=1e-4)
+            expected = alone.predict(path).level
+            assert other.predict(path).level == pytest.approx(expected, rel=1e-4)
 
 
 def test_settings_follow_the_pictures_and_the_budget(

@@ -21,8 +21,8 @@ from tests.quality.conftest import BADS, GOODS
 
 def between(judge: HyperFSAD, tree: Path, share: float = 0.5) -> None:
     """Puts the thresholds where about this share of the parts is called anomalous."""
-    results = [r for r in judge.predict(tree / "test") if r.strength is not None]
-    factor = float(np.quantile([r.strength for r in results], 1 - share))
+    results = [r for r in judge.predict(tree / "test") if r.level is not None]
+    factor = float(np.quantile([r.level for r in results], 1 - share))
     assert judge.threshold_ is not None
     assert judge.map_threshold_ is not None
     judge.threshold_ *= factor
@@ -38,14 +38,14 @@ def test_figures_are_those_of_the_verdicts(judge: HyperFSAD, tree: Path) -> None
     for image in found.images:
         result = results[image.image]
         assert (image.score, image.anomalous) == (result.score, result.anomalous)
-        assert image.strength is not None
-        assert (image.strength > 1) == result.anomalous
+        assert image.level is not None
+        assert (image.level > 1) == result.anomalous
         verdicts[Path(image.image).parent.name] += bool(result.anomalous)
     assert (found.confusion.alarms.count, found.confusion.alarms.total) == (verdicts["good"], GOODS)
     assert (found.confusion.found.count, found.confusion.found.total) == (verdicts["spot"], BADS)
     assert list(found.kinds) == ["spot"]
     truth = [image.bad for image in found.images]
-    for name, value in {"strength": found.auroc["score"], **found.auroc}.items():
+    for name, value in {"level": found.auroc["score"], **found.auroc}.items():
         own = [getattr(image, name) for image in found.images]
         assert value == pytest.approx(roc_auc_score(truth, own))
 
@@ -151,7 +151,7 @@ def test_without_a_threshold_there_is_the_roc_and_a_way_to_get_one(
     assert json.loads((tmp_path / "evaluation.json").read_text())["found"] is None
 
 
-def test_with_a_threshold_of_the_score_alone_the_strength_ranks_as_the_score(
+def test_with_a_threshold_of_the_score_alone_the_level_ranks_as_the_score(
     judge: HyperFSAD, tree: Path
 ) -> None:
     judge.map_threshold_ = None
@@ -233,7 +233,7 @@ def test_files_hold_what_was_found(judge: HyperFSAD, tree: Path, tmp_path: Path)
     with (tmp_path / "a" / "images.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == [
-        *("image", "truth", "kind", "verdict", "score", "strength", "error", "product", "foreign")
+        *("image", "truth", "kind", "verdict", "score", "level", "error", "product", "foreign")
     ]
     for row, image in zip(rows, found.images, strict=True):
         assert row["image"] == image.image
@@ -255,7 +255,7 @@ def test_only_the_worst_errors_keep_a_picture(
         judge.threshold_, judge.map_threshold_ = before
         wrong = [i for i in found.images if i.wrong]
         assert len(wrong) == BADS
-        wrong.sort(key=lambda image: image.strength or 0.0, reverse=shown == "false_alarms")
+        wrong.sort(key=lambda image: image.level or 0.0, reverse=shown == "false_alarms")
         shots = getattr(found, shown)
         assert [shot.image for shot in shots] == [image.image for image in wrong[:2]]
         assert all(shot.jpeg and shot.overlay for shot in shots)

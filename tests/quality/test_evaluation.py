@@ -14,15 +14,15 @@ SEVERAL = ("bolt", "nut")
 def evaluation(
     good: list[float], bad: list[float], products: tuple[str, ...] = ONE, foreign: int = 0
 ) -> Evaluation:
-    """Parts with these strengths; the first ones look like another product."""
-    strengths = [(strength, False) for strength in good] + [(strength, True) for strength in bad]
+    """Parts with these levels; the first ones look like another product."""
+    levels = [(level, False) for level in good] + [(level, True) for level in bad]
     images = [
         EvaluatedImage(
-            *(f"{place}.png", is_bad, "dent" if is_bad else "good", 0.4 * strength, strength),
-            anomalous=strength > 1,
+            *(f"{place}.png", is_bad, "dent" if is_bad else "good", 0.4 * level, level),
+            anomalous=level > 1,
             foreign=place < foreign,
         )
-        for place, (strength, is_bad) in enumerate(strengths)
+        for place, (level, is_bad) in enumerate(levels)
     ]
     threshold = None if products else 0.4
     return Evaluation("my part.hfsad", tuple(images), threshold, product_names=products)

@@ -108,7 +108,7 @@ def test_a_missed_defect_is_labelled_with_its_truth_and_its_kind(tmp_path: Path)
     for kind in ("dent", "scratch"):
         name = str(tmp_path / f"{kind}.png")
         result = sample_result(name, 1, peak=0.3, map_threshold=0.5, threshold=0.5)
-        one = EvaluatedImage(name, True, kind, result.score, result.strength, False, foreign=True)
+        one = EvaluatedImage(name, True, kind, result.score, result.level, False, foreign=True)
         images.append(one)
         worst.add(one, result)
     evaluation = Evaluation("part.hfsad", tuple(images), 0.5, 0.5, missed=worst.pictures())
@@ -120,9 +120,8 @@ def test_a_missed_defect_is_labelled_with_its_truth_and_its_kind(tmp_path: Path)
 
 def test_the_histogram_says_what_its_axis_is(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert ">strength, in multiples of the threshold</text>" in text
-    assert ">threshold</text>" in text
-    assert "threshold 1.000" not in text
+    assert ">% of the limit</text>" in text
+    assert ">limit</text>" in text
 
 
 def test_the_map_of_a_missed_defect_shows_where_it_looked(tmp_path: Path) -> None:
@@ -131,7 +130,7 @@ def test_the_map_of_a_missed_defect_shows_where_it_looked(tmp_path: Path) -> Non
     plain = sample_result(name, 1, peak=0.45, map_threshold=0.5, threshold=0.5)
     result = replace(plain, scale=(0.5, 1.0))
     worst = WorstErrors()
-    worst.add(EvaluatedImage(name, True, "dent", result.score, result.strength, False), result)
+    worst.add(EvaluatedImage(name, True, "dent", result.score, result.level, False), result)
     (shot,) = worst.pictures()
     glow = np.asarray(Image.open(io.BytesIO(base64.b64decode(shot.overlay))))[..., 3]
     assert divmod(int(glow.argmax()), glow.shape[1]) == (2, 3)

@@ -124,6 +124,6 @@ def test_one_kind_of_part_has_no_roc_but_a_table() -> None:
     assert names == ["current", "every defect found"]
 
 
-def test_a_defect_without_any_strength_cannot_be_found() -> None:
+def test_a_defect_without_any_level_cannot_be_found() -> None:
     names = {name for p in operating_points(RocCurve([0.5], [0.0]), 1.0) for name in p.names}
     assert "every defect found" not in names

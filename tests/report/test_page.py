@@ -108,8 +108,9 @@ def test_the_worst_come_first_and_links_lead_to_the_files(write: Write) -> None:
     *scored, failed = Blocks(report.read_text(encoding="utf-8")).json["index"]
     assert "is empty (0 bytes)" in failed["error"]
     assert "heatmap" not in failed
-    scores = [image["score"] for image in scored]
-    assert scores == sorted(scores, reverse=True)
+    levels = [image["level"] for image in scored]
+    assert levels == sorted(levels, reverse=True)
+    assert scored[0]["reach"] == "180 %"
     assert [image["anomalous"] for image in scored[:4]] == [True, True, True, False]
     for image in scored:
         assert (report.parent / unquote(image["heatmap"])).is_file()
@@ -138,7 +139,7 @@ def fabricated(
 
     def entries(images: list[str]) -> Iterator[Any]:
         for name in images:
-            record = {"image": name, "regions": [region] * regions}
+            record = sample_record(name, map_threshold=0.5, regions=[region] * regions)
             yield {"record": record, "picture": {"jpeg": jpeg, "map": ""}}
 
     return records, entries
@@ -171,7 +172,7 @@ def test_the_page_is_streamed(tmp_path: Path) -> None:
     [
         (0, 0.5, "No image was scored."),
         (1, None, "There is no threshold"),
-        (3, 0.5, "An image is called anomalous if its score lies above 0.500,"),
+        (3, 0.5, "An image is called anomalous if it reaches beyond the limit."),
     ],
 )
 def test_the_summary_says_what_there_is(
@@ -212,7 +213,7 @@ def test_the_slider_fades_the_map(write: Write, opened: Callable[..., Any]) -> N
         page.keyboard.press("ArrowLeft")
     assert page.evaluate(glow) == "0.6"
     assert page.locator(".card svg polygon").first.is_visible()
-    page.get_by_label("Regions").uncheck()
+    page.get_by_label("Marks").uncheck()
     assert not page.locator(".card svg polygon").first.is_visible()
 
 
@@ -256,12 +257,17 @@ def test_the_page_says_where_something_is_missing(
     )
     page = opened(written_report(tmp_path / "out", [lacking]))
     page.locator(".card").click()
-    assert page.locator("#regions li").inner_text().startswith("something is missing: 0.900 at ")
+    assert page.locator("#regions li").inner_text().startswith("something is missing: 180 % at ")
+    assert not page.locator("#numbers").is_visible()
+    page.get_by_text("Details").click()
+    assert page.locator("#numbers").is_visible()
     said = page.locator("#numbers dt").all_text_contents()
     numbers = page.locator("#numbers dd").all_text_contents()
     assert dict(zip(said, numbers, strict=True)) == {
         "score": "0.9000",
         "threshold": "0.5000",
+        "peak of the map": "0.9000",
+        "threshold of the map": "0.5000",
         "map score": "0.4000",
         "whole-image score": "0.0000",
         "missing pieces": "2.5000",
@@ -356,7 +362,7 @@ def test_text_is_legible_in_light_and_dark(
 ) -> None:
     page = opened(write(9), scheme=scheme)
     ratios = page.evaluate(
-        CONTRAST, ".badge, .score, .name, dd, dt, p:not([hidden]), label span, h1"
+        CONTRAST, ".badge, .reach, .name, dd, dt, p:not([hidden]), label span, h1"
     )
     assert len(ratios) > 20
     assert min(ratios) >= 4.5
@@ -388,16 +394,35 @@ def test_everything_that_can_be_used_has_a_name(write: Write, opened: Callable[.
     )
     assert nameless == []
     labelled = page.locator(".card").first.get_attribute("aria-label")
-    assert labelled == "part 0.png, score 0.900, anomalous, 1 region"
+    assert labelled == "part 0.png, anomalous, 180 % of the limit, 1 region"
 
 
-def test_a_card_says_that_a_region_decided(tmp_path: Path, opened: Callable[..., Any]) -> None:
-    by_score = result(str(tmp_path / "score.png"), 0, 0.5)
-    by_region = replace(by_score, branches=BranchScores.of_map(0.3), image="region.png")
-    by_region = replace(by_region, regions_decide=True, source=str(tmp_path / "score.png"))
-    page = opened(written_report(tmp_path / "out", [by_score, by_region]))
-    assert page.locator(".card .regions").all_text_contents() == ["1 region", "by a region"]
-    labels = [card.get_attribute("aria-label") for card in page.locator(".card").all()]
-    assert labels[1].endswith("score 0.300, anomalous, by a region")
-    page.locator(".card").nth(1).click()
-    assert "The score alone would be good" in page.locator("#beside").inner_text()
+def test_score_and_map_make_one_order_and_the_strongest_place_is_always_marked(
+    tmp_path: Path, opened: Callable[..., Any]
+) -> None:
+    """Each of three images reaches beyond the limit by another figure, or not at all."""
+    limits = {"threshold": 0.4, "map_threshold": 0.5}
+    figures = {"score": (0.6, 0.4), "map": (0.39, 0.55), "x": (0.2, 0.45)}
+    by_score, by_map, good = (
+        sample_result(str(tmp_path / f"{name}.png"), 0, score=score, peak=peak, **limits)
+        for name, (score, peak) in figures.items()
+    )
+    page = opened(written_report(tmp_path / "out", [good, by_map, by_score]))
+    assert names(page) == ["score", "map", "x"]
+    assert page.locator(".card .badge").all_text_contents() == ["anomalous", "anomalous", "good"]
+    reaches = ["150 % of the limit", "110 % of the limit", "90 % of the limit"]
+    assert page.locator(".card .reach").all_text_contents() == reaches
+    shapes = [
+        [card.locator(f"svg {kind}.over").count() for kind in ("polygon", "polyline")]
+        for card in page.locator(".card").all()
+    ]
+    assert shapes == [[0, 5], [1, 0], [0, 0]]  # a ring and its four strokes; an outline; nothing
+    drawn = page.locator(".card svg").first.locator("polyline").first.bounding_box()
+    frame = page.locator(".card .shot").first.bounding_box()
+    x = (drawn["x"] + drawn["width"] / 2 - frame["x"]) / frame["width"]
+    y = (drawn["y"] + drawn["height"] / 2 - frame["y"]) / frame["height"]
+    assert (x, y) == (pytest.approx(3.5 / 6, abs=0.01), pytest.approx(2.5 / 6, abs=0.01))
+    page.locator(".card").first.click()
+    assert page.locator("#beside").inner_text() == "The ring marks the strongest place."
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#beside").inner_text() == ""

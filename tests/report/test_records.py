@@ -40,11 +40,11 @@ def test_columns_keep_their_order() -> None:
     assert header == (
         "image,score,score_map,score_cls,threshold,anomalous,map_threshold,regions,heatmap,map,"
         "error,product,unknown_product,nearest_product,product_similarity,product_margin,p_value,"
-        "threshold_from,score_missing,foreign,judged_by"
+        "threshold_from,score_missing,foreign,judged_by,level,map_peak,map_peak_x,map_peak_y"
     )
     (header,) = "".join(regions_csv([])).splitlines()
     assert header == (
-        "image,region,score,x,y,width,height,area,peak_x,peak_y,anomalous,kind,map_threshold"
+        "image,region,score,x,y,width,height,area,peak_x,peak_y,anomalous,kind,map_threshold,level"
     )
 
 
@@ -138,12 +138,12 @@ def test_a_doubtful_run_is_reported(
     assert all(notice.facts["images"] in (10, foreign) for notice in notices)
 
 
-def test_the_worst_is_furthest_above_its_own_threshold() -> None:
+def test_the_worst_reaches_furthest() -> None:
     ordered = [
-        record("by score", score=0.6, threshold=0.5, anomalous=True),
-        record("by a region", score=0.4, threshold=0.5, anomalous=True),
-        record("good", score=0.49, threshold=0.5, anomalous=False),
-        record("of another product", score=0.6, threshold=0.7, anomalous=False),
+        record("beyond a limit of 0", score=0.1, anomalous=True),
+        record("worse", score=0.3, level=1.2, anomalous=True),
+        record("by its map", score=0.2, level=1.1, anomalous=True),
+        record("of another product", score=0.9, level=0.9, anomalous=False),
     ]
     assert sorted(ordered, key=severity) == ordered[::-1]
-    assert severity(record("c", score=0.3)) == severity(record("d", score=0.3, threshold=0)) == 0.3
+    assert severity(record("c", score=0.3)) == 0.3

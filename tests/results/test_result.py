@@ -3,11 +3,14 @@
 import dataclasses
 import gc
 import json
+import math
 import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from PIL import Image
 
 from hyperfsad import AnomalyResult, HyperFSAD, UsageError
@@ -40,57 +43,96 @@ def test_what_is_not_finite_is_never_good() -> None:
         result(threshold=0.3, branches=nothing),
     ):
         assert made.anomalous is None
-        assert made.strength is None
+        assert made.level is None
         assert "good" not in made.verdict
 
 
-def test_the_strength_agrees_with_the_verdict() -> None:
-    assert result().strength is None
+def test_the_level_agrees_with_the_verdict() -> None:
+    assert result().level is None
     failed = AnomalyResult.failed("a.png", "No.")
-    assert failed.anomalous is failed.strength is None
-    assert result(threshold=0.6).strength == pytest.approx(0.5)
-    both = {"threshold": 0.6, "map_threshold": 0.1, "regions_decide": True}
-    by_region = result(regions=(REGION,), **both)
-    assert by_region.strength == pytest.approx(2)
-    assert by_region.anomalous
+    assert failed.anomalous is failed.level is None
+    assert result(threshold=0.6).level == pytest.approx(0.5)
+    both = {"threshold": 0.6, "map_threshold": 0.1}
+    by_map = result(level=0.5, regions=(REGION,), **both)
+    assert by_map.level == pytest.approx(5)
+    assert by_map.anomalous
     too_small = result(**both)  # the only region has less than the area that was asked for
-    assert too_small.strength == pytest.approx(1)
-    assert not too_small.anomalous
+    assert too_small.level == pytest.approx(1)
+    assert too_small.anomalous is False
+    smaller_beside = result(level=0.7, regions=(REGION,), **both)  # its peak is too small as well
+    assert smaller_beside.level == pytest.approx(5)
+    assert result(threshold=0.2, map_threshold=0.4).level == pytest.approx(1.5)  # the score's
+
+
+@given(st.floats(1e-6, 10), st.floats(1e-6, 10))
+@example(0.3, math.nextafter(0.3, 1))
+@example(math.nextafter(0.3, 1), 0.3)
+def test_the_verdict_is_that_of_the_bare_comparison(score: float, threshold: float) -> None:
+    assert result(branches=BranchScores.of_map(score), threshold=threshold).anomalous == (
+        score > threshold
+    )
+
+
+def test_a_limit_of_0_is_exceeded_infinitely_and_records_stay_json() -> None:
+    beyond = result(threshold=0.0)
+    assert (beyond.level, beyond.anomalous) == (math.inf, True)
+    assert json.loads(beyond.to_json())["level"] is None
+    assert result(threshold=0.0, branches=BranchScores.of_map(0.0)).level == 0
+    assert result(threshold=0.6, map_threshold=0.0).level == pytest.approx(0.5)
+
+
+def test_an_anomalous_image_without_a_region_is_marked_at_its_peak() -> None:
+    values = np.full((4, 4), 0.1, np.float32)
+    values[1, 2] = 0.2
+    by_score = result(threshold=0.2, map_threshold=0.4, anomaly_map=values)
+    assert by_score.mark == (60.0, 30.0)
+    assert [by_score.to_dict()[f"map_peak{at}"] for at in ("", "_x", "_y")] == [
+        *(pytest.approx(0.2), 60.0, 30.0)
+    ]
+    plain = dataclasses.replace(by_score, threshold=0.6)
+    assert plain.mark is None  # good
+    assert dataclasses.replace(by_score, threshold=None).mark is None
+    assert dataclasses.replace(by_score, regions=(REGION,)).mark is None
+    before = np.asarray(plain.heat_map().draw(Image.new("RGB", (96, 80)))).astype(int)
+    after = np.asarray(by_score.heat_map().draw(Image.new("RGB", (96, 80)))).astype(int)
+    rows, columns = np.nonzero(np.abs(after - before).sum(axis=2)[:80])
+    left = (before.shape[1] - 96) // 2
+    assert (columns.min() - left, columns.max() - left) == pytest.approx((53, 67), abs=2)
+    assert (rows.min(), rows.max()) == pytest.approx((23, 37), abs=2)
 
 
 @pytest.mark.parametrize(
     ("threshold", "anomalous", "words"),
     [
         (None, None, "score 0.300"),
-        (0.29, True, "anomalous: score 0.300, above 0.290"),
-        (0.3, False, "good: score 0.300, not above 0.300"),
-        (0.29999, True, "anomalous: score 0.300000, above 0.299990"),
+        (0.2, True, "anomalous: 150 % of the limit"),
+        (0.299, True, "anomalous: 100.3 % of the limit"),
+        (0.3, False, "good: 100 % of the limit"),
+        (0.30001, False, "good: 99.997 % of the limit"),
+        (0.34, False, "good: 88 % of the limit"),
+        (0.0, True, "anomalous: ∞ % of the limit"),
     ],
 )
-def test_the_verdict_is_score_above_threshold(
+def test_the_verdict_says_how_far_the_image_reaches(
     threshold: float | None, anomalous: bool | None, words: str
 ) -> None:
     found = result(threshold=threshold)
     assert (found.anomalous, found.verdict) == (anomalous, words)
 
 
-def test_the_reading_has_one_unit_and_says_what_decided() -> None:
-    both = {"map_threshold": 0.4, "regions": (REGION,), "regions_decide": True}
-    by_region = dataclasses.replace(result(threshold=0.6), **both)  # type: ignore[arg-type]
+def test_the_reading_says_what_score_and_map_reach() -> None:
+    by_map = result(threshold=0.6, map_threshold=0.4, regions=(REGION,))
     assert result(threshold=0.2, threshold_from="set by hand").reading == (
-        "anomalous: score 0.300, 1.50 times its threshold of 0.200 (set by hand)"
+        "anomalous: 150 % of the limit (score 150 %; set by hand)"
     )
-    assert result(threshold=0.6).reading == "good: score 0.300, 0.50 times its threshold of 0.600"
-    assert by_region.reading == (
-        "anomalous by a region: map 0.500, 1.25 times its threshold of 0.400; score 0.300, 0.50"
-        " times its threshold of 0.600"
-    )
+    assert result(threshold=0.6).reading == "good: 50 % of the limit (score 50 %)"
+    assert by_map.reading == "anomalous: 125 % of the limit (score 50 %, map 125 %)"
     assert result().reading == "score 0.300"
 
 
 def test_a_result_shows_itself_in_one_short_line() -> None:
     found = result(threshold=0.29, map_threshold=0.4, regions=(REGION,))
-    assert repr(found) == "AnomalyResult('a.png', anomalous: score 0.300, above 0.290, 1 region)"
+    assert repr(found) == "AnomalyResult('a.png', anomalous: 125 % of the limit, 1 region)"
     assert repr(result()) == "AnomalyResult('a.png', score 0.300)"  # no regions were sought
     stranger = dataclasses.replace(found, route=Route("bolt", 0.5, 0.9, None, None))
     assert repr(stranger).endswith(", 1 region, fits no product)")
@@ -106,7 +148,8 @@ def test_json_has_the_fields_of_the_contract() -> None:
         *("anomalous", "size"),
         *("map_threshold", "threshold_from", "p_value", "regions"),
         *("product", "unknown_product", "nearest_product"),
-        *("product_similarity", "product_margin", "foreign", "judged_by", "error"),
+        *("product_similarity", "product_margin", "foreign", "judged_by"),
+        *("level", "map_peak", "map_peak_x", "map_peak_y", "error"),
     ]
     assert fields["regions"] == []
     failed = json.loads(AnomalyResult.failed("ä.png", "No.").to_json())

@@ -65,9 +65,9 @@ def test_levels_are_what_the_detector_says(
         max(score / detector.threshold_, peak / detector.map_threshold_) for score, peak in pairs
     )
     assert before["kind"] == "leave-one-out"
-    assert before["strengths"] == pytest.approx(expected, rel=1e-4)
+    assert before["levels"] == pytest.approx(expected, rel=1e-4)
     client.calibrate_product(product, threshold=2 * detector.threshold_)  # all reach half as far
-    moved = found(station, f"products/{product}/levels")["strengths"]
+    moved = found(station, f"products/{product}/levels")["levels"]
     assert moved == pytest.approx([value / 2 for value in expected], rel=1e-4)
 
 
@@ -78,14 +78,14 @@ def test_levels_of_a_calibration_and_of_a_lone_part(
     assert (made["threshold_method"], made["threshold_images"]) == ("few", 4)
     calibrated = found(station, f"products/{product}/levels")
     assert calibrated["kind"] == "calibration"
-    assert len(calibrated["strengths"]) == 4
+    assert len(calibrated["levels"]) == 4
     client.calibrate_product(product, threshold=made["threshold"] / 2)
-    halved = found(station, f"products/{product}/levels")["strengths"]
-    assert halved == pytest.approx([2 * value for value in calibrated["strengths"]])
+    halved = found(station, f"products/{product}/levels")["levels"]
+    assert halved == pytest.approx([2 * value for value in calibrated["levels"]])
     assert client.product(product)["threshold_method"] == "hand"
     lone = client.create_product(f"{product}-lone", [png(0)])
     assert lone["threshold_method"] == "support"
-    assert found(station, f"products/{lone['id']}/levels") == {"kind": "none", "strengths": []}
+    assert found(station, f"products/{lone['id']}/levels") == {"kind": "none", "levels": []}
 
 
 def test_a_picture_that_every_browser_shows(

@@ -36,8 +36,17 @@ def test_from_good_parts_to_a_verdict(client: StationClient, tmp_path: Path) -> 
     path.write_bytes(client.download_product(made["id"]))
     own = HyperFSAD.load(path, device="cpu", engine="torch")
     expected = own.predict(Image.open(io.BytesIO(png(7)[1]))).to_dict()
-    for name in ("score", "threshold", "anomalous", "map_threshold", "regions"):
+    for name in (
+        "score",
+        "threshold",
+        "anomalous",
+        "level",
+        "map_threshold",
+        "regions",
+        "map_peak",
+    ):
         assert far[name] == pytest.approx(expected[name]), name
+    assert far["map_peak"] == pytest.approx(expected["map_peak"])
     assert far["branches"]["map"] == pytest.approx(expected["score_map"])
     assert client.inspection(far["id"]) == far
 
@@ -187,9 +196,9 @@ def test_history_filters_and_export(client: StationClient, product: str) -> None
     assert [row["id"] for row in client.history(product=product, limit=2)] == ids[::-1]
     rows = list(client.history(product=product, verdict="anomalous"))
     assert ids[-1] in [row["id"] for row in rows]
-    middle = sorted(one["score"] for one in found)[1]
-    above = client.history(product=product, min_score=middle, max_score=99)
-    assert {row["id"] for row in above} == {o["id"] for o in found if o["score"] >= middle}
+    middle = sorted(one["level"] for one in found)[1]
+    above = client.history(product=product, min_level=middle, max_level=1e9)
+    assert {row["id"] for row in above} == {o["id"] for o in found if o["level"] >= middle}
     later = client.history(product=product, since=found[-1]["time"])
     assert [row["id"] for row in later] == ids[-1:]
     table = list(csv.DictReader(io.StringIO(client.export(product=product).decode())))

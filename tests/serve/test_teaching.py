@@ -42,7 +42,7 @@ def test_a_doubtful_part_is_learnt_only_when_confirmed(client: StationClient, pr
     facts = caught.value.facts
     old, new = facts["threshold"], facts["new_threshold"]
     assert facts["names"] == ["2.png"]
-    assert facts["times"] == pytest.approx(seen[0]["strength"], rel=1e-4)
+    assert facts["level"] == pytest.approx(seen[0]["level"], rel=1e-4)
     assert old == client.product(product)["threshold"]
     assert facts["inspections"] == len(seen)
     assert facts["changed"] == sum((one > old) != (one > new) for one in scores) > 0

@@ -36,9 +36,7 @@ def detectors(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     return {name: folder / f"{name}.hfsad" for name in ("support", "further")}
 
 
-def filled(
-    folder: Path, detector: Path, strengths: Sequence[float], step: int = 60_000_000
-) -> Store:
+def filled(folder: Path, detector: Path, levels: Sequence[float], step: int = 60_000_000) -> Store:
     """A store with one product and an inspection each `step` microseconds."""
     store = Store(folder, reserve=0).open()
     place = store.files.detector("f" * 64)
@@ -50,7 +48,7 @@ def filled(
         size = {"bytes": 1, "width": 9, "height": 9}
         session.add(Image(sha256="b" * 64, suffix=".png", added=0, kept=False, **size))
         session.flush()
-        rows = [inspection(n, START + n * step, value) for n, value in enumerate(strengths)]
+        rows = [inspection(n, START + n * step, value) for n, value in enumerate(levels)]
         number(session, rows)
         session.add_all(rows)
         session.flush()
@@ -58,7 +56,7 @@ def filled(
     return store
 
 
-def inspection(number: int, time: int, strength: float, revision: int = 1) -> Inspection:
+def inspection(number: int, time: int, level: float, revision: int = 1) -> Inspection:
     return Inspection(
         id=f"{number:032x}",
         time=time,
@@ -66,10 +64,10 @@ def inspection(number: int, time: int, strength: float, revision: int = 1) -> In
         revision=revision,
         image="b" * 64,
         name=f"{number}.png",
-        verdict="anomalous" if strength > 1 else "good",
-        score=0.5 * strength,
+        verdict="anomalous" if level > 1 else "good",
+        score=0.5 * level,
         threshold=0.5,
-        strength=strength,
+        level=level,
         p_value=None,
         regions=0,
         label=None,
@@ -101,7 +99,7 @@ def test_quantiles_of_hours_and_days(tmp_path: Path, detectors: dict[str, Path])
             place += count
             shares = (0.05, 0.25, 0.5, 0.75, 0.95)
             exact = np.quantile(part, shares, method="inverted_cdf")
-            assert point["strength"] == pytest.approx(exact, rel=0.0101)
+            assert point["level"] == pytest.approx(exact, rel=0.0101)
             assert point["anomalous"] == sum(value > 1 for value in part)
             assert point["share"] == point["anomalous"] / count
     some = trend(store, "hour", START + 2 * HOUR, START + 4 * HOUR)["points"]
@@ -125,12 +123,12 @@ def test_odd_values_have_bins() -> None:
     sums = Sums()
     for value in (0.0, -1.0, 1e-300, 1e300):
         sums.add("unjudged", value)
-    found = quantiles(sums.strengths)
+    found = quantiles(sums.levels)
     assert found is not None
     assert found[0] == pytest.approx(1e-9, rel=0.02)
     assert found[-1] == pytest.approx(1e300, rel=0.02)
     sums.add("unjudged", None)
-    assert (sums.unjudged, sum(sums.strengths.values())) == (5, 4)
+    assert (sums.unjudged, sum(sums.levels.values())) == (5, 4)
 
 
 def test_drift_is_found_and_not_invented(tmp_path: Path, detectors: dict[str, Path]) -> None:

@@ -85,7 +85,7 @@ def test_good_parts_bound_the_false_alarms(tiled: Maker) -> None:
     assert detector.calibration_ is not None
     assert detector.calibration_.method == "conformal"
     results = [detector.predict(stripes(seed)) for seed in range(1, 10)]
-    reach = detector.calibration_.strength
+    reach = detector.calibration_.level
     expected = sorted(reach(one.score, float(one.anomaly_map.max())) for one in results)
     assert detector.calibration_.scores == pytest.approx(expected)
     assert not any(one.anomalous for one in results)

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeVar
 from ..errors import HyperfsadError, HyperfsadWarning
 from ..messages import Notice
 from ..version import __version__
-from ..wording import COMMAND_LINE, speak_as, visible
+from ..wording import COMMAND_LINE, percent, speak_as, visible
 
 DONE, NOTHING, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
 
@@ -223,6 +223,11 @@ def say_all(notes: Iterable[object]) -> None:
     """Errors and notices, one row each."""
     for note in notes:
         say(f"hyperfsad: {note}")
+
+
+def reach(level: float | None, score: float) -> str:
+    """How far an image reaches in a table, or its score where there is no limit."""
+    return f"{score:.3f}" if level is None else percent(level)
 
 
 def printable(text: str) -> str:

@@ -13,7 +13,17 @@ from ..errors import UsageError
 from ..wording import COMMAND_LINE
 from . import arguments
 from .arguments import add_options, chosen, one_of
-from .console import INTERRUPTED, VERDICTS, exit_code, later_bar, printable, progress, say, say_all
+from .console import (
+    INTERRUPTED,
+    VERDICTS,
+    exit_code,
+    later_bar,
+    printable,
+    progress,
+    reach,
+    say,
+    say_all,
+)
 
 if TYPE_CHECKING:
     from ..detector.detector import HyperFSAD
@@ -279,13 +289,14 @@ def _summarise(totals: "Totals", where: str, complete: bool) -> int:
     from ..report.records import run_notices
 
     if totals.worst:
-        print("  score  threshold  verdict    most anomalous images")
+        head = "of the limit" if totals.decided else "score"
+        print(f"{head:>12}  verdict    most anomalous images")
     for record in totals.worst:
-        limit = "–" if record["threshold"] is None else f"{record['threshold']:.3f}"
         name = printable(record["image"] + _remark(record))
-        print(f"{record['score']:7.3f}  {limit:>9}  {VERDICTS[record['anomalous']]:9}  {name}")
+        far = reach(record["level"], record["score"])
+        print(f"{far:>12}  {VERDICTS[record['anomalous']]:9}  {name}")
     if totals.scored > len(totals.worst):
-        print(printable(f"         and {totals.scored - len(totals.worst):,} more: {where}"))
+        print(printable(f"{'':14}and {totals.scored - len(totals.worst):,} more: {where}"))
     if totals.unknown_product:
         text = "scores that mean little, since the image fits no product (unknown_product)"
         print(f"{text}: {totals.unknown_product:,}")
@@ -302,10 +313,9 @@ def _summarise(totals: "Totals", where: str, complete: bool) -> int:
 
 
 def _remark(record: dict[str, Any]) -> str:
-    """The product of an image, and why it is anomalous if its score is not."""
+    """The product of an image."""
     text = "  (looks like another product)" if record.get("foreign") else ""
     if (nearest := record.get("nearest_product")) is not None:
         unknown = record["unknown_product"]
-        text = f"  (fits no product, nearest {nearest})" if unknown else f"  ({nearest})"
-    by_score = record["anomalous"] is not True or record["score"] > record["threshold"]
-    return text if by_score else f"{text} (by a region of its map)"
+        return f"  (fits no product, nearest {nearest})" if unknown else f"  ({nearest})"
+    return text

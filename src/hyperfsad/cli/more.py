@@ -13,7 +13,7 @@ from ..encoders.specs import Hub, Source
 from ..errors import UsageError
 from ..wording import as_rows, count
 from .arguments import MOVED_ENCODER, add_machine, add_options, add_recipe
-from .console import DONE, NOTHING, VERDICTS, printable, printable_rows, say, show_status
+from .console import DONE, NOTHING, VERDICTS, printable, printable_rows, reach, say, show_status
 from .detectors import new_detector, saved_detector
 
 
@@ -75,16 +75,14 @@ def demo(options: argparse.Namespace) -> int:
     rows = run_demo(out, lambda: new_detector(options), show_status)
     show_status("")
     width = max(len(record["image"]) for _, record in rows)
-    print(f"{'part':{width}}  {'drawn':13}  score  threshold  verdict")
+    print(f"{'part':{width}}  {'drawn':13}  {'of the limit':>12}  verdict")
     right = 0
     for drawn, record in rows:
-        score, threshold, anomalous = (record[n] for n in ("score", "threshold", "anomalous"))
-        by_region = anomalous and score <= threshold
-        verdict = f"{VERDICTS[anomalous]}{', by a region' * by_region}"
-        as_drawn = anomalous == (drawn != "good")
+        as_drawn = record["anomalous"] == (drawn != "good")
         right += as_drawn
-        part = f"{record['image']:{width}}  {drawn:13}  {score:.3f}  {threshold:9.3f}"
-        print(f"{part}  {verdict}{'' if as_drawn else '  (wrong)'}")
+        far = reach(record["level"], record["score"])
+        part = f"{record['image']:{width}}  {drawn:13}  {far:>12}"
+        print(f"{part}  {VERDICTS[record['anomalous']]}{'' if as_drawn else '  (wrong)'}")
     source = f"The thresholds come from the {SUPPORT} good parts of each product alone."
     print(f"{right} of {len(rows)} right. {source}")
     for report in (out / product / "report.html" for product in PRODUCTS):

@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..wording import count
 from . import arguments
 from .arguments import add_options, chosen
-from .console import DONE, INTERRUPTED, VERDICTS, exit_code, printable, say
+from .console import DONE, INTERRUPTED, VERDICTS, exit_code, printable, reach, say
 from .detectors import given_settings, saved_detector
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ def watch(options: argparse.Namespace) -> int:
                 say(f"hyperfsad: {result.error}")
             if not options.quiet:
                 time = datetime.now().strftime("%Y-%m-%d %H:%M:%S")
-                score, verdict = f"{result.score:7.3f}", VERDICTS[result.anomalous]
+                far, verdict = reach(result.level, result.score), VERDICTS[result.anomalous]
                 if result.anomalous:
                     verdict = verdict.upper()
                 elif result.error is not None:
-                    score, verdict = f"{'–':>7}", "unreadable"
+                    far, verdict = "–", "unreadable"
                 name = os.path.relpath(result.image, watcher.folder)
-                print(printable(f"{time}  {score}  {verdict:10}  {name}"), flush=True)
+                print(printable(f"{time}  {far:>7}  {verdict:10}  {name}"), flush=True)
     stopped = "; stopped" if signals else ""
     results = Path(options.output) / "results.jsonl"
     say(f"{count(inspected, 'image')} inspected, {failed} failed{stopped}; see {results}")

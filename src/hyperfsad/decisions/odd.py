@@ -30,9 +30,9 @@ LEAST_LEARNT = 4
 """Fewer learnt parts cannot tell which of them is odd."""
 
 
-def odd_parts(strengths: Sequence[float]) -> list[int]:
+def odd_parts(levels: Sequence[float]) -> list[int]:
     """The places of good parts that stand far apart from all others."""
-    logs = [log_of(strength) for strength in strengths]
+    logs = [log_of(level) for level in levels]
     if len(logs) < LEAST_FOR_ODD:
         return []
     centre = median(logs)

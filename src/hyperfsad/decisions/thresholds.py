@@ -47,6 +47,24 @@ ROUNDING = 1e-9
 THRESHOLD_METHODS = ("support", "line", "conformal", "few")
 
 
+def level_of(
+    score: float, threshold: float, peak: float = 0.0, map_threshold: float | None = None
+) -> float:
+    """How far an image reaches, where 1 is the limit: the larger of its score and its map's peak,
+    each over its own threshold; infinite above a threshold of 0.
+
+    With both thresholds multiplied by f, an image is anomalous where its level is above f.
+    """
+    own = _over(score, threshold)
+    return own if map_threshold is None else max(own, _over(peak, map_threshold))
+
+
+def _over(value: float, threshold: float) -> float:
+    if threshold > 0:
+        return value / threshold
+    return math.inf if value > threshold else 0.0
+
+
 @dataclass(frozen=True)
 class Calibration:
     """The thresholds of a detector, and how they came about."""
@@ -61,7 +79,7 @@ class Calibration:
     images: int
     """How many good parts they come from."""
     scores: tuple[float, ...] = ()
-    """The strengths of good parts that were not learnt, rising; p-values are read from them."""
+    """The levels of good parts that were not learnt, rising; p-values are read from them."""
     stale: bool = False
     """Whether normal images were learnt since."""
     odd: int = 0
@@ -70,9 +88,9 @@ class Calibration:
     alike: bool = False
     """Whether the normal images are almost the same, and so say little of how good parts differ."""
 
-    def strength(self, score: float, peak: float) -> float:
-        """How far an image reaches: above 1 it is called anomalous, by its score or by its map."""
-        return max(score / self.threshold, peak / self.map_threshold)
+    def level(self, score: float, peak: float) -> float:
+        """How far an image reaches, by its score or by its map."""
+        return level_of(score, self.threshold, peak, self.map_threshold)
 
     def p_value(self, score: float, peak: float) -> float | None:
         """The chance that a good part reaches as far: (1 + #{as far or farther}) / (n + 1).
@@ -81,7 +99,7 @@ class Calibration:
         """
         if not self.scores or self.stale:
             return None
-        value = self.strength(score, peak) * (1 - ROUNDING)
+        value = self.level(score, peak) * (1 - ROUNDING)
         higher = len(self.scores) - bisect_left(self.scores, value)
         return (1 + higher) / (len(self.scores) + 1)
 
@@ -181,7 +199,7 @@ def check_rate(rate: float) -> None:
 
 
 def from_good_parts(
-    strengths: Sequence[float], rate: float, support: Calibration, odd: int = 0
+    levels: Sequence[float], rate: float, support: Calibration, odd: int = 0
 ) -> Calibration:
     """Thresholds from further good parts: from how far each reaches against `support`.
 
@@ -189,16 +207,16 @@ def from_good_parts(
     holds for the verdict. `odd` parts were left out before.
     """
     check_rate(rate)
-    if not strengths:
+    if not levels:
         raise UsageError("no-good-parts")
-    factor = good_part_level(strengths, rate)
+    factor = good_part_level(levels, rate)
     return Calibration(
-        "conformal" if len(strengths) >= needed(rate) else "few",
+        "conformal" if len(levels) >= needed(rate) else "few",
         factor * support.threshold,
         factor * support.map_threshold,
         rate,
-        len(strengths),
-        tuple(strength / factor for strength in sorted(strengths)),
+        len(levels),
+        tuple(level / factor for level in sorted(levels)),
         odd=odd,
     )
 
@@ -210,13 +228,13 @@ def one_decides(count: int, rate: float) -> int | None:
     return enough if needed(rate) <= count < enough else None
 
 
-def good_part_level(strengths: Sequence[float], rate: float) -> float:
-    """The level that a share `rate` of good parts may exceed, from the strengths of a few.
+def good_part_level(levels: Sequence[float], rate: float) -> float:
+    """The level that a share `rate` of good parts may exceed, from the levels of a few.
 
     It is bounded where they are enough for that, otherwise estimated.
     """
-    level = conformal_threshold if len(strengths) >= needed(rate) else _few_threshold
-    return max(level(strengths, rate), 1e-6) * (1 + ROUNDING)
+    threshold = conformal_threshold if len(levels) >= needed(rate) else _few_threshold
+    return max(threshold(levels, rate), 1e-6) * (1 + ROUNDING)
 
 
 def conformal_threshold(values: Sequence[float], rate: float) -> float:

@@ -39,9 +39,9 @@ class PrescreenLimits(NamedTuple):
     low: float
     high: float
 
-    def are_clear(self, strength: float | None) -> bool:
-        """Whether an image of a strength lies beyond either."""
-        return strength is not None and not self.low <= strength <= self.high
+    def are_clear(self, level: float | None) -> bool:
+        """Whether an image of a level lies beyond either."""
+        return level is not None and not self.low <= level <= self.high
 
 
 EIGHT_BITS_LIMITS = PrescreenLimits(0.96, 1.1)
@@ -175,7 +175,7 @@ class CascadeDetector:
             result = levels.result(
                 image.name, image.size, image.source, image.picture, scored, link
             )
-            clear = self.limits_.are_clear(result.strength)
+            clear = self.limits_.are_clear(result.level)
             results.append(replace(result, judged_by=FAST) if clear else None)
         return results
 

@@ -24,6 +24,7 @@ from ..decisions.thresholds import (
     LeaveOneOut,
     check_rate,
     from_support,
+    level_of,
 )
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, PreparedImage, Tokens, prepared
@@ -336,7 +337,7 @@ class HyperFSAD:
         limit = math.inf if self.foreign_ is None else self.foreign_
         foreign = [name for name, one in scores if one.branches.values["cls"] > limit]
         notify_about_foreign(foreign, self.notify)
-        levels = [(name, support.strength(one.score, one.peak)) for name, one in scores]
+        levels = [(name, support.level(one.score, one.peak)) for name, one in scores]
         self._set_thresholds(
             calibrate_from(levels, false_alarm_rate, support, keep_outliers, self.notify)
         )
@@ -431,9 +432,10 @@ class HyperFSAD:
         self.foreign_ = foreign_distance(self.memory_, self.encoder_.empty_cls, share)
 
     def _level(self, score: float, peak: float) -> float:
-        """How far an image reaches against its thresholds; above 1 it is anomalous."""
-        reach = score / self.threshold_ if self.threshold_ else 0.0
-        return max(reach, peak / self.map_threshold_ if self.map_threshold_ else 0.0)
+        """How far an image reaches; 0 without a threshold."""
+        if not self.threshold_:
+            return 0.0
+        return level_of(score, self.threshold_, peak, self.map_threshold_)
 
     @property
     def threshold_from_(self) -> str | None:

@@ -237,7 +237,6 @@ class Levels:
             map_threshold=self.map_threshold,
             threshold_from=self.threshold_from,
             p_value=calibration.p_value(scored.score, scored.peak) if calibration else None,
-            regions_decide=True,
             foreign=None if foreign is None else scored.branches.values["cls"] > foreign,
             inside=scored.inside,
             detector=detector,

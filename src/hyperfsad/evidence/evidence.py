@@ -17,9 +17,10 @@ from typing import Any
 from PIL import Image
 
 from ..decisions.routing import NO_ROUTE, Route
+from ..decisions.thresholds import level_of
 from ..images.loading import LoadedImage, save_picture
-from ..wording import as_rows
-from .neighbours import LayerEvidence, MissingPiece, Neighbour, against, as_it_is
+from ..wording import as_rows, of_limit
+from .neighbours import LayerEvidence, MissingPiece, Neighbour, as_it_is
 from .page import LINE, NOTHING, PAGE_MARGIN, PALE, Page, SupportPictures, fitted
 
 _MARK, _NEAR = (200, 20, 40), (0, 95, 190)
@@ -114,11 +115,11 @@ class Evidence:
 
     @property
     def shown_words(self) -> str:
-        """What the map shows at the patch, against its threshold."""
+        """What the map shows at the patch, and how far that reaches."""
         found = f"map {self.shown:.3f}"
         if self.map_threshold is None:
             return found
-        return f"{found}, {against(self.shown, self.map_threshold)}"
+        return f"{found}, {of_limit(level_of(self.shown, self.map_threshold))}"
 
     @property
     def unexplained_words(self) -> str:

@@ -16,17 +16,6 @@ MOST_NEIGHBOURS = 512
 """Active patches listed of a layer: sparsemax has dozens, dense lookups have the whole memory."""
 
 
-def against(value: float, threshold: float) -> str:
-    """How far a score or a map reaches, in the one unit that both share: their thresholds."""
-    ratio = f"{value / threshold:.2f}" if threshold > 0 else ""
-    if ratio in ("", "1.00"):  # one that is barely above must not look as if it were not
-        how = "just above" if ratio else "above"
-        far = f"{how if value > threshold else 'not above'} its threshold"
-    else:
-        far = f"{ratio} times its threshold"
-    return f"{far} of {threshold:.3f}"
-
-
 @dataclass(frozen=True)
 class NormalPatch:
     """A patch of a support image."""

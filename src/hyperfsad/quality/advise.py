@@ -97,7 +97,7 @@ class Advice:
                     "setting": trial.setting.name,
                     "flags": trial.setting.flags,
                     "cost": trial.setting.cost,
-                    "level": trial.level,
+                    "limit": trial.limit,
                     "found": trial.found().count,
                     "defects": trial.found().total,
                     "kinds": {

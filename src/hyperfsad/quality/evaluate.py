@@ -5,7 +5,6 @@
 >>> evaluation.confusion.balanced_accuracy, evaluation.auroc["score"]
 """
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -107,34 +106,29 @@ def _is_learnt(result: AnomalyResult, support: Sequence[NormalImage]) -> bool:
 
 def beside_truth(known: TestImage, result: AnomalyResult) -> EvaluatedImage:
     """A result with the truth."""
-    strength, verdict = result.strength, result.anomalous
-    if strength is not None and verdict is not None:
-        # a quotient may be rounded to 1 although the score is a hair above its threshold
-        strength = max(strength, math.nextafter(1, 2)) if verdict else min(strength, 1.0)
     return EvaluatedImage(
         result.image,
         known.anomalous,
         known.defect,
         None if result.error is not None else result.score,
-        strength,
-        verdict,
+        result.level,
+        result.anomalous,
         result.error,
         None if result.route is None else result.route.nearest,
         bool(result.foreign or result.unknown_product),
-        bool(verdict) and result.score <= (result.threshold or 0.0),
     )
 
 
 class WorstErrors:
-    """The images whose strength is farthest on the wrong side; only their pictures are kept."""
+    """The images whose level is farthest on the wrong side; only their pictures are kept."""
 
     def __init__(self) -> None:
         self._ranked: list[tuple[float, str, EvaluatedImage]] = []
 
     def add(self, wrong: EvaluatedImage, result: AnomalyResult) -> None:
         """Draws the image if it is among the worst so far."""
-        assert wrong.strength is not None
-        rank = (wrong.strength if wrong.bad else -wrong.strength), wrong.image
+        assert wrong.level is not None
+        rank = (wrong.level if wrong.bad else -wrong.level), wrong.image
         if len(self._ranked) == MAX_ERROR_PICTURES and rank >= self._ranked[-1][:2]:
             return
         low, high = result.scale

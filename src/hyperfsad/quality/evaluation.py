@@ -22,7 +22,7 @@ from .operating_points import (
 EVALUATION_FORMAT = 1
 """Of evaluation.json: fields may be added, never changed."""
 IMAGE_FIELDS = (
-    *("image", "truth", "kind", "verdict", "score", "strength", "error", "product", "foreign"),
+    *("image", "truth", "kind", "verdict", "score", "level", "error", "product", "foreign"),
 )
 """Of an image in images.csv and evaluation.json."""
 SMALL_SAMPLE = 20
@@ -42,7 +42,8 @@ class EvaluatedImage:
     kind: str
     """The kind of defect, or good."""
     score: float | None
-    strength: float | None
+    level: float | None
+    """How far it reaches; 1 is the limit."""
     anomalous: bool | None
     error: str | None = None
     """One sentence, if the image could not be read."""
@@ -50,8 +51,6 @@ class EvaluatedImage:
     """The product whose thresholds applied, if the detector knows several."""
     foreign: bool = False
     """Whether it looks like another product than the good parts; its score then means little."""
-    by_region: bool = False
-    """Whether its map alone makes it anomalous."""
     jpeg: str = ""
     """Of the worst errors: the picture, small, as base64."""
     overlay: str = ""
@@ -144,7 +143,7 @@ class Evaluation:
     @property
     def axis(self) -> str:
         """What the ROC and the histogram run over."""
-        return "strength" if self.has_verdicts else "score"
+        return "level" if self.has_verdicts else "score"
 
     @cached_property
     def curve(self) -> RocCurve:
@@ -178,7 +177,7 @@ class Evaluation:
 
     @cached_property
     def auroc(self) -> dict[str, float | None]:
-        """Of the score, and of the strength if it ranks otherwise; None for one kind of part."""
+        """Of the score, and of the level if it ranks otherwise; None for one kind of part."""
         found = {}
         for name in dict.fromkeys(("score", self.axis)):
             pairs = self.values(name)
@@ -187,7 +186,7 @@ class Evaluation:
         return found if len(set(found.values())) > 1 else {"score": found["score"]}
 
     def values(self, name: str) -> list[tuple[float, bool]]:
-        """The score or the strength of each image, and whether it shows a defect."""
+        """The score or the level of each image, and whether it shows a defect."""
         pairs = ((getattr(image, name), image.bad) for image in self.scored)
         return [(value, bad) for value, bad in pairs if value is not None]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..report import pages
-from ..report.pages import score_histogram, write_page
+from ..report.pages import level_histogram, score_histogram, write_page
 from ..report.records import csv_table
-from ..wording import as_rows
+from ..wording import as_rows, of_limit
 from .evaluation import IMAGE_FIELDS, Evaluation
 from .operating_points import OperatingPoint, Rate, scaled
 
@@ -45,8 +45,8 @@ def evaluation_text(evaluation: Evaluation) -> str:
 
 def _lines(evaluation: Evaluation) -> Iterator[str]:
     confusion, auroc = evaluation.confusion, f"AUROC {_score(evaluation.auroc['score'])}"
-    if "strength" in evaluation.auroc:
-        auroc += f" of the score, {_score(evaluation.auroc['strength'])} of the strength"
+    if "level" in evaluation.auroc:
+        auroc += f" of the score, {_score(evaluation.auroc['level'])} of the level"
     if evaluation.has_verdicts:
         yield "            called good  called anomalous"
         rates = {"good parts": (confusion.alarms, "false alarms")}
@@ -126,11 +126,11 @@ def _evaluation_html(evaluation: Evaluation) -> Iterator[str]:
     """The page in small chunks."""
     environment = pages.environment(__package__)
     filters = {"percent": _percent, "of": _of, "between": _between, "score": _score}
+    filters["of_limit"] = of_limit
     environment.filters.update(filters)
     confusion, curve = evaluation.confusion, evaluation.curve
     values = evaluation.values(evaluation.axis)
-    mark = {"threshold": 1.0 if evaluation.has_verdicts else None}
-    unit = "multiples of the threshold" if evaluation.has_verdicts else ""
+    histogram = level_histogram if evaluation.has_verdicts else score_histogram
     try:  # names are shown without the folder that all images lie below
         folders = [os.path.dirname(image.image) for image in evaluation.images]
         shared = os.path.commonpath(folders) if folders else ""
@@ -147,7 +147,7 @@ def _evaluation_html(evaluation: Evaluation) -> Iterator[str]:
             for point in evaluation.points
         ],
         roc=[curve.confusion(g) for g in curve.corners()] if curve.goods and curve.bads else [],
-        histogram=score_histogram(values, mark, evaluation.axis, unit) if values else None,
+        histogram=histogram(values) if values else None,
         galleries=[
             ("Missed defects", "lowest", evaluation.missed, confusion.found.rest),
             ("False alarms", "highest", evaluation.false_alarms, confusion.alarms),

@@ -1,8 +1,8 @@
 """Figures of a detector on known parts: rates with intervals, and what each threshold would do.
 
-An image reaches a strength: at a factor f of the detector's thresholds it is called anomalous if
-its strength is above f, and f = 1 is how it decides now. Without thresholds the score takes the
-place of the strength. A threshold can only lie in one of the gaps between the values of the
+An image reaches a level: at a factor f of the detector's thresholds it is called anomalous if
+its level is above f, and f = 1 is how it decides now. Without thresholds the score takes the
+place of the level. A threshold can only lie in one of the gaps between the values of the
 images, so there are finitely many cases, and each is known exactly.
 """
 

@@ -108,23 +108,23 @@ class Trial:
 
     setting: CandidateSetting
     samples: tuple[TrialSample, ...]
-    strengths: tuple[float, ...]
+    levels: tuple[float, ...]
 
     @cached_property
-    def level(self) -> float:
-        """The strength that 5 % of good parts may exceed: settings are compared at this rate."""
-        pairs = zip(self.samples, self.strengths, strict=True)
-        good = [strength for sample, strength in pairs if not sample.bad]
+    def limit(self) -> float:
+        """The level that 5 % of good parts may exceed: settings are compared at this rate."""
+        pairs = zip(self.samples, self.levels, strict=True)
+        good = [level for sample, level in pairs if not sample.bad]
         return good_part_level(good, FALSE_ALARM_RATE)
 
-    def above(self, level: float, *, bad: bool = True, **of: Any) -> Rate:
-        """How many of the good or bad samples exceed a level.
+    def above(self, limit: float, *, bad: bool = True, **of: Any) -> Rate:
+        """How many of the good or bad samples exceed a limit.
 
         `of` names fields of their drawn defects, such as `kind`.
         """
         found = [
-            strength > level
-            for sample, strength in zip(self.samples, self.strengths, strict=True)
+            level > limit
+            for sample, level in zip(self.samples, self.levels, strict=True)
             if sample.bad == bad
             and all(getattr(sample.defect, name) == value for name, value in of.items())
         ]
@@ -132,7 +132,7 @@ class Trial:
 
     def found(self, **of: Any) -> Rate:
         """How many defects are found at the common false-alarm rate."""
-        return self.above(self.level, **of)
+        return self.above(self.limit, **of)
 
     @property
     def share_found(self) -> float:
@@ -169,9 +169,9 @@ def try_setting(
 ) -> Trial:
     """Classifies every sample; `shown` passes them on one by one, and may show progress."""
     detectors = held_out_detectors(detector)
-    strengths = []
+    levels = []
     for sample in shown:
-        strength = detectors[sample.part % len(detectors)].predict(sample.picture()).strength
-        assert strength is not None
-        strengths.append(strength)
-    return Trial(setting, tuple(samples), tuple(strengths))
+        level = detectors[sample.part % len(detectors)].predict(sample.picture()).level
+        assert level is not None
+        levels.append(level)
+    return Trial(setting, tuple(samples), tuple(levels))

@@ -5,35 +5,39 @@ them as JSON in blocks that browsers never run, and sets them as text.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ..decisions.thresholds import level_of
 from ..errors import HyperfsadError
 from ..images.loading import NormalImage, load_image
 from ..method.scoring import BRANCHES
-from ..results.heatmap import thumbnail
+from ..results.heatmap import mark_lines, thumbnail
 from ..results.result import BRANCH_FIELDS
+from ..wording import percent
 from . import pages
-from .pages import Histogram, score_histogram
-from .records import Record, notices_of, severity
+from .pages import Histogram, level_histogram, score_histogram
+from .records import Record, mark_of, notices_of, severity
 
 MAX_PICTURES = 4000
 """Images with a picture in the page, the most anomalous ones: about 60 MB; others have a link."""
 MAX_OUTLINE_POINTS = 300
 """Points of the outlines drawn over one image."""
 LISTED_FIELDS = {
+    "product": "product",
+    "p_value": "good parts this high",
     "score": "score",
     "threshold": "threshold",
-    "p_value": "good parts this high",
-    "product": "product",
+    "map_peak": "peak of the map",
+    "map_threshold": "threshold of the map",
     **{field: BRANCHES[name] for name, field in BRANCH_FIELDS.items()},
     "size": "size",
 }
-"""The fields of a record that the page lists for an image, with their labels."""
+"""The fields of a record that the page lists for an image under details, with their labels."""
 MAX_SUPPORT = 24
 """Good parts that are shown; each of several products shows at least two."""
 
@@ -87,7 +91,7 @@ def report_html(
         fields=list(LISTED_FIELDS.items()),
         index=(_index_entry(records[i], i, folder) for i in scored + failed),
         pictures=(
-            (number, {**entry["picture"], "regions": _outlines(entry["record"])})
+            (number, {**entry["picture"], **_drawn(entry["record"])})
             for number, entry in zip(scored, shown, strict=False)
             if "picture" in entry
         ),
@@ -97,9 +101,11 @@ def report_html(
 def _index_entry(record: Record, index: int, folder: Path) -> Record:
     """What the page's script knows of an image before its picture is needed."""
     entry = {"index": index, "name": record["image"]}
-    for name in (*LISTED_FIELDS, "anomalous", "regions", "error"):
+    for name in (*LISTED_FIELDS, "level", "anomalous", "regions", "error"):
         if record[name] is not None:
             entry[name] = record[name]
+    if record["level"] is not None:
+        entry["reach"] = percent(record["level"])
     if record["map_threshold"] is None:  # regions were not sought, which is not "none found"
         entry.pop("regions", None)
     if record["nearest_product"] is not None:
@@ -124,6 +130,16 @@ def _link(image: str, folder: Path) -> str | None:
     return quote(os.fsencode(path.replace(os.sep, "/")))
 
 
+def _drawn(record: Record) -> Record:
+    """What is drawn over the picture: regions, or the strongest place of an anomalous image."""
+    mark = mark_of(record)
+    lines = [] if mark is None else mark_lines(mark, record["size"])
+    return {
+        "regions": _outlines(record),
+        "mark": [[[round(x, 1), round(y, 1)] for x, y in line] for line in lines],
+    }
+
+
 def _outlines(record: Record) -> list[Record]:
     """The regions that are drawn: as many as MAX_OUTLINE_POINTS allow, the highest score first."""
     shown: list[Record] = []
@@ -133,7 +149,8 @@ def _outlines(record: Record) -> list[Record]:
         if shown and points > MAX_OUTLINE_POINTS:
             break
         polygon = [[round(x, 1), round(y, 1)] for x, y in region["polygon"]]
-        brief = {"score": round(region["score"], 4), "area": round(region["area"])}
+        level = level_of(region["score"], record["map_threshold"])
+        brief = {"reach": percent(level), "area": round(region["area"])}
         brief |= {"missing": True} if region["kind"] == "missing" else {}
         shown.append({**brief, "bbox": region["bbox"], "polygon": polygon})
     return shown
@@ -176,10 +193,8 @@ def _sentences(scored: list[Record], unknown: int) -> Iterator[str]:
     several = any(record["nearest_product"] is not None for record in scored)
     scale = f"All maps {'of a product ' if several else ''}share one colour scale."
     decided = [record for record in scored if record["anomalous"] is not None]
-    # only where the map had a threshold were regions sought
-    with_map = [record for record in decided if record["map_threshold"] is not None]
     if decided:
-        yield f"{_rule(decided, {record['map_threshold'] for record in with_map})} {scale}"
+        yield f"{_rule(decided)} {scale}"
     elif scored:
         yield f"There is no threshold, so no verdict: compare the scores. {scale}"
     else:
@@ -190,45 +205,28 @@ def _sentences(scored: list[Record], unknown: int) -> Iterator[str]:
             "An image that fits no product gets the verdict of the nearest one and counts there,"
             " too; its score means little."
         )
-    if any(record["anomalous"] and record["regions"] == 0 for record in with_map):
-        yield "An anomalous image without a region has no place that stands out enough by itself."
+    if any(mark_of(record) for record in scored):
+        yield "A ring marks the strongest place of an anomalous image without a region."
 
 
-def _rule(decided: list[Record], levels: set[float]) -> str:
-    """Which images are called anomalous, in one sentence; `levels` are thresholds of maps."""
-    thresholds = {record["threshold"] for record in decided}
-    if len(thresholds) > 1:
-        rule = "its score lies above the threshold of its product"
-        place = "a place above the product's threshold of the map"
-    else:
-        rule = f"its score lies above {min(thresholds):.3f}"
-        place = "a place that stands out"
-        if len(levels) == 1:
-            place = f"a place above {min(levels):.3f}"
-    if levels:
-        rule += f", or its map has a region, {place}"
+def _rule(decided: list[Record]) -> str:
+    """Which images are called anomalous, in one sentence."""
     origins = {record["threshold_from"] for record in decided if record["threshold_from"]}
-    both = "both thresholds: " if levels else ""
-    origin = f" ({both}{origins.pop()})" if len(origins) == 1 else ""
-    return f"An image is called anomalous if {rule}{origin}."
+    origin = f" ({origins.pop()})" if len(origins) == 1 else ""
+    several = len({record["threshold"] for record in decided}) > 1
+    limit = "the limit of its product" if several else "the limit"
+    return f"An image is called anomalous if it reaches beyond {limit}{origin}."
 
 
 def _histograms(scored: list[Record]) -> Iterator[tuple[str, Histogram]]:
     """One of all images (named ""), then one of each product, which the page's script shows."""
-    if not scored:
-        return
     products: dict[str, list[Record]] = {}
     for record in scored:
         if record["product"] is not None:
             products.setdefault(record["product"], []).append(record)
-    thresholds = {name: own[0]["threshold"] for name, own in sorted(products.items())}
-    several = len(products) > 1
-    one = not several and len({record["threshold"] for record in scored}) == 1
-    yield "", _histogram(scored, {"threshold": scored[0]["threshold"]} if one else thresholds)
-    for name, threshold in thresholds.items() if several else ():
-        yield name, _histogram(products[name], {"threshold": threshold})
-
-
-def _histogram(records: list[Record], thresholds: Mapping[str, float | None]) -> Histogram:
-    verdicts = [(record["score"], record["anomalous"]) for record in records]
-    return score_histogram(verdicts, thresholds)
+    groups = sorted(products.items()) if len(products) > 1 else []
+    for name, records in [("", scored), *groups]:
+        if verdicts := [(r["level"], r["anomalous"]) for r in records if r["level"] is not None]:
+            yield name, level_histogram(verdicts)
+        elif records:
+            yield name, score_histogram([(record["score"], None) for record in records])

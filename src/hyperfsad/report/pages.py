@@ -9,7 +9,7 @@ import base64
 import hashlib
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import pairwise
@@ -20,16 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..disk.files import atomic_path, encoded
+from ..wording import percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MAX_THRESHOLDS = 4
-"""Thresholds of more products would hide the bars."""
 _BARS = 32
 _LABEL_HEIGHT = 14
-"""The labels of several thresholds are stacked."""
-_MAX_LABEL = 24
 
 
 def environment(package: str) -> "Environment":
@@ -96,7 +93,7 @@ def write_page(path: Path, chunks: Iterable[str]) -> None:
 
 
 class Bar(NamedTuple):
-    """The images of one range of scores with the same verdict, or of the same kind."""
+    """The images of one range of values with the same verdict, or of the same kind."""
 
     kind: str
     x: float
@@ -105,86 +102,74 @@ class Bar(NamedTuple):
     height: float
 
 
-class ThresholdMark(NamedTuple):
-    """A vertical line at a threshold; `y` is where its label stands."""
-
-    x: float
-    y: int
-    anchor: str
-    label: str
-
-
 @dataclass(frozen=True)
 class Histogram:
     """What the template draws, in the units of the SVG's view box."""
 
     bars: list[Bar]
-    thresholds: list[ThresholdMark]
-    low: float
-    high: float
+    limit: float | None
+    """Where the line of the limit stands; None for scores, which have none."""
+    low: str
+    high: str
+    axis: str
+    """What is counted."""
     description: str
     """For screen readers."""
-    axis: str = "score"
-    """What is counted."""
-    unit: str = ""
-    """What it is measured in, if it is not a plain number."""
 
     width, height = 420, 150
     left, right, bottom = 12, 408, 122
 
     @property
-    def top(self) -> int:
-        """Negative where stacked labels need more room above the bars."""
-        return -_LABEL_HEIGHT * max(len(self.thresholds) - 1, 0)
+    def anchor(self) -> str:
+        """Which end of its label stands at the limit, so that all of it can be seen."""
+        at, quarter = self.limit or 0.0, self.width / 4
+        return "start" if at < quarter else "end" if at > 3 * quarter else "middle"
 
 
-def score_histogram(
-    scores: Sequence[tuple[float, bool | None]],
-    thresholds: Mapping[str, float | None],
-    axis: str = "score",
-    unit: str = "",
+def level_histogram(verdicts: Sequence[tuple[float, bool | None]]) -> Histogram:
+    """Levels, each with whether its image is anomalous, whose bars are `above`; a line at 1."""
+    return _histogram(verdicts, 1.0, "% of the limit", percent)
+
+
+def score_histogram(verdicts: Sequence[tuple[float, bool | None]]) -> Histogram:
+    """The same of scores, where there is no limit."""
+    return _histogram(verdicts, None, "score", "{:.2f}".format)
+
+
+def _histogram(
+    verdicts: Sequence[tuple[float, bool | None]],
+    limit: float | None,
+    axis: str,
+    words: Callable[[float], str],
 ) -> Histogram:
-    """Scores, each with whether its image is anomalous; bars of such images are `above`.
-
-    Thresholds are marked with their names while they are few. With several products each has its
-    own threshold, so the colours overlap. `axis` names what is counted instead of scores. With a
-    `unit`, values are multiples of it, and the numbers of the thresholds say nothing.
-    """
-    values = [score for score, _ in scores]
-    marked = {name: value for name, value in thresholds.items() if value is not None}
-    marked = marked if len(marked) <= MAX_THRESHOLDS else {}
-    low, high = _range([*values, *marked.values()])
+    values = [value for value, _ in verdicts]
+    low, high = _range(values if limit is None else [*values, limit])
 
     def across(value: Any) -> Any:
         width = Histogram.right - Histogram.left
         return Histogram.left + (value - low) / (high - low) * width
 
-    marks = []
-    # the highest threshold first; each label stands above the one before
-    for place, (name, value) in enumerate(sorted(marked.items(), key=lambda item: -item[1])):
-        x, quarter = across(value), Histogram.width / 4
-        anchor = "start" if x < quarter else "end" if x > 3 * quarter else "middle"
-        brief = name if len(name) <= _MAX_LABEL else name[: _MAX_LABEL - 1] + "…"
-        label = brief if unit else f"{brief} {value:.3f}"
-        marks.append(ThresholdMark(x, 15 - _LABEL_HEIGHT * place, anchor, label))
-    found = (
-        f"{axis.capitalize()}s of {len(values)} images from {min(values):.3f} to {max(values):.3f}"
+    edges = _edges(low, high, limit)
+    found = f"{len(values)} images, from {words(min(values))} to {words(max(values))}"
+    return Histogram(
+        _bars(verdicts, edges, across(edges)),
+        None if limit is None else across(limit),
+        words(low),
+        words(high),
+        axis,
+        found if limit is None else f"{found} of the limit",
     )
-    description = ", ".join([found, *(mark.label for mark in marks)])
-    edges = _edges(low, high, list(marked.values()))
-    bars = _bars(scores, edges, across(edges))
-    return Histogram(bars, marks, low, high, description, axis, unit)
 
 
 def _bars(
-    scores: Sequence[tuple[float, bool | None]],
+    verdicts: Sequence[tuple[float, bool | None]],
     edges: NDArray[np.float64],
     places: NDArray[np.float64],
 ) -> list[Bar]:
     """Stacked, the good images below; `places` is where the edges are drawn."""
-    values = np.array([score for score, _ in scores])
+    values = np.array([value for value, _ in verdicts])
     index = np.clip(np.searchsorted(edges, values) - 1, 0, _BARS - 1)
-    above = np.array([bool(anomalous) for _, anomalous in scores])
+    above = np.array([bool(anomalous) for _, anomalous in verdicts])
     counts = {
         kind: np.bincount(index[chosen], minlength=_BARS)
         for kind, chosen in (("below", ~above), ("above", above))
@@ -201,9 +186,9 @@ def _bars(
     return bars
 
 
-def _edges(low: float, high: float, thresholds: Sequence[float]) -> NDArray[np.float64]:
-    """Where bars begin and end; none crosses a single threshold, so that each has one verdict."""
-    middle = thresholds[0] if len(thresholds) == 1 else low
+def _edges(low: float, high: float, limit: float | None) -> NDArray[np.float64]:
+    """Where bars begin and end; none crosses the limit, so that each has one verdict."""
+    middle = low if limit is None else limit
     count = round((middle - low) / (high - low) * _BARS)
     if not 0 < count < _BARS:
         return np.linspace(low, high, _BARS + 1)
@@ -212,7 +197,7 @@ def _edges(low: float, high: float, thresholds: Sequence[float]) -> NDArray[np.f
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """Round numbers below and above all scores and thresholds."""
+    """Round numbers below and above all values."""
     span = max(max(values) - min(values), 1e-3)
     unit = 10 ** math.floor(math.log10(span))
     step = next(unit * part for part in (0.1, 0.2, 0.5, 1.0, 2.0) if unit * part * 8 >= span)

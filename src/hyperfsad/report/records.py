@@ -4,6 +4,7 @@ import csv
 import io
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
@@ -25,12 +26,14 @@ _FIRST_COLUMNS = (
 _ALL_COLUMNS = dict.fromkeys([*_FIRST_COLUMNS, *AnomalyResult.failed("", "").to_dict()])
 RESULT_COLUMNS = tuple(name for name in _ALL_COLUMNS if name != "size")
 """Programs rely on the order of the first ones; further fields of a result follow them."""
+_OF_IMAGE = ("image", "anomalous", "map_threshold", "level")
 _BBOX_COLUMNS = ("x", "y", "width", "height")
 REGION_COLUMNS = (
     *("image", "region", "score", *_BBOX_COLUMNS, "area", "peak_x", "peak_y"),
-    *("anomalous", "kind", "map_threshold"),
+    *("anomalous", "kind", "map_threshold", "level"),
 )
-"""`anomalous` is the verdict on the image; the score of a region lies above `map_threshold`."""
+"""`anomalous` and `level` are those of the image; the score of a region lies above
+`map_threshold`."""
 
 _FORMULA_STARTS = (*"=+-@＝＋－＠", "\t", "\r", "\n", "'")
 """What makes a spreadsheet take the text of a cell for a formula (four are the wide signs of East
@@ -51,15 +54,17 @@ def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:
 
 
 def severity(record: Record) -> float:
-    """How bad an image is: its score divided by its threshold, since products differ in both.
+    """How bad an image is: its level, otherwise its score; beyond a limit of 0, worst of all."""
+    if record["level"] is None:
+        return math.inf if record["anomalous"] else float(record["score"])
+    return float(record["level"])
 
-    One that is anomalous by a region alone comes before all good ones.
-    """
-    score: float = record["score"]
-    threshold: float = record["threshold"] or 0.0
-    if threshold <= 0:
-        return score
-    return max(score / threshold, 1.0) if record["anomalous"] else score / threshold
+
+def mark_of(record: Record) -> tuple[float, float] | None:
+    """x and y of the strongest place where an image is anomalous without a region."""
+    if not record["anomalous"] or record["regions"]:
+        return None
+    return record["map_peak_x"], record["map_peak_y"]
 
 
 @dataclass
@@ -141,7 +146,7 @@ def regions_csv(records: Iterable[Record]) -> Iterator[str]:
             for number, region in enumerate(record["regions"], start=1):
                 peak = region["peak"] or {"x": None, "y": None}
                 yield {
-                    **{name: record[name] for name in ("image", "anomalous", "map_threshold")},
+                    **{name: record[name] for name in _OF_IMAGE},
                     **{name: region[name] for name in ("score", "area", "kind")},
                     **dict(zip(_BBOX_COLUMNS, region["bbox"], strict=True)),
                     **{f"peak_{axis}": peak[axis] for axis in ("x", "y")},

@@ -41,16 +41,17 @@
     const block = find(`p${image.index}`);
     return block ? JSON.parse(block.textContent) : null;
   };
-  const outlines = (image, regions) => {
+  const outlines = (image, data) => {
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     svg.setAttribute("viewBox", `0 0 ${image.size[0]} ${image.size[1]}`);
     svg.setAttribute("preserveAspectRatio", "none");
     svg.setAttribute("aria-hidden", "true");
-    for (const region of regions) {
+    const shapes = [...data.regions.map((region) => ["polygon", region.polygon]), ...data.mark.map((line) => ["polyline", line])];
+    for (const [name, points] of shapes) {
       for (const kind of ["under", "over"]) {
-        const shape = document.createElementNS("http://www.w3.org/2000/svg", "polygon");
+        const shape = document.createElementNS("http://www.w3.org/2000/svg", name);
         shape.setAttribute("class", kind);
-        shape.setAttribute("points", region.polygon.map((point) => point.join(",")).join(" "));
+        shape.setAttribute("points", points.map((point) => point.join(",")).join(" "));
         svg.append(shape);
       }
     }
@@ -67,23 +68,19 @@
     glow.src = `data:image/png;base64,${data.map}`;
     glow.alt = "";
     glow.decoding = "async";
-    frame.append(photo, glow, outlines(image, data.regions));
+    frame.append(photo, glow, outlines(image, data));
     return frame;
   };
 
   const stranger = (image) => image.product === undefined ? "looks like another product" : "fits no product";
   const product = (image) => image.unknown ? stranger(image) : image.product;
-  // the score and the map have a threshold each; either makes an image anomalous
-  const byRegion = (image) => image.anomalous === true && image.regions > 0 && image.score <= image.threshold;
-  const regions = (image) => {
-    if (!byRegion(image)) return plural(image.regions, "region");
-    return image.regions === 1 ? "by a region" : `by ${plural(image.regions, "region")}`;
-  };
+  // how far it reaches; the score where there is no limit
+  const reach = (image) => image.reach !== undefined ? `${image.reach} of the limit` : "score" in image ? `score ${image.score.toFixed(3)}` : "";
   const describe = (image) => {
     const words = [brief(image.name)];
-    if ("score" in image) words.push(`score ${image.score.toFixed(3)}`);
     if (verdict(image)) words.push(verdict(image));
-    if (image.regions) words.push(regions(image));
+    if (reach(image)) words.push(reach(image));
+    if (image.regions) words.push(plural(image.regions, "region"));
     if (product(image) !== undefined) words.push(product(image));
     return words.join(", ");
   };
@@ -96,11 +93,11 @@
     button.setAttribute("aria-label", describe(image));
     const frame = make("span", "frame");
     const meta = make("span", "meta");
-    if ("score" in image) meta.append(make("span", "score", image.score.toFixed(3)));
     const kind = verdict(image);
     if (kind) meta.append(make("span", `badge ${kind}`, kind));
+    if (reach(image)) meta.append(make("span", "reach", reach(image)));
     if (image.unknown) meta.append(make("span", "badge unknown", product(image)));
-    if (image.regions) meta.append(make("span", `regions${byRegion(image) ? " decide" : ""}`, regions(image)));
+    if (image.regions) meta.append(make("span", "regions", plural(image.regions, "region")));
     if (image.product !== undefined && !image.unknown) meta.append(make("span", "product", image.product));
     meta.append(make("span", "name", brief(image.name)));
     meta.title = image.name;
@@ -137,10 +134,7 @@
   };
   const cards = () => grid.querySelectorAll(".card");
 
-  const severity = (image, none) => { // one that is anomalous by a region alone comes before all good ones
-    const ratio = (image.score ?? none) / (image.threshold > 0 ? image.threshold : 1);
-    return image.anomalous && image.threshold > 0 ? Math.max(ratio, 1) : ratio;
-  };
+  const severity = (image, none) => image.level ?? (image.anomalous ? Infinity : image.score ?? none);
   const orders = {
     worst: (a, b) => severity(b, -Infinity) - severity(a, -Infinity) || a.index - b.index,
     best: (a, b) => severity(a, Infinity) - severity(b, Infinity) || a.index - b.index,
@@ -235,11 +229,6 @@
     full.onload = () => { frame.querySelector(".photo").src = full.src; };
     full.src = image.original; // if it is gone or unreadable, the thumbnail stays
   };
-  const beside = (image, kind) => {
-    if (byRegion(image)) return "The score alone would be good; a region of the map is not.";
-    if (kind === "anomalous" && image.regions === 0) return "The score is high, but no place stands out enough for a region.";
-    return "";
-  };
   const compare = (image) => { // the good parts of its product
     const sections = support ? [...support.children] : [];
     const own = sections.find((node) => node.dataset.product === image.product) ?? (sections.length === 1 ? sections[0] : null);
@@ -260,14 +249,15 @@
     find("next").disabled = place === shown.length - 1;
     find("detail-name").textContent = image.name;
     find("verdict").replaceChildren(
-      ...(kind ? [make("span", `badge ${kind}`, kind)] : []),
+      ...(kind ? [make("span", `badge ${kind}`, kind)] : []), make("span", "reach", reach(image)),
       ...(image.unknown ? [make("span", "badge unknown", product(image))] : []));
     find("numbers").replaceChildren(...fields.filter(([field]) => field in image).flatMap(([field, label]) =>
       [make("dt", "", label), make("dd", "", field in formats ? formats[field](image) : number(image[field]))]));
+    find("beside").textContent = data && data.mark.length ? "The ring marks the strongest place." : "";
+    find("details").hidden = !find("numbers").childElementCount;
     const outlined = data ? data.regions : [];
-    find("beside").textContent = beside(image, kind);
     find("regions").replaceChildren(...outlined.map((region) =>
-      make("li", "", `${region.missing ? "something is missing: " : ""}${region.score.toFixed(3)} at ${region.bbox[0]}, ${region.bbox[1]} (${plural(region.area, "pixel")})`)));
+      make("li", "", `${region.missing ? "something is missing: " : ""}${region.reach} at ${region.bbox[0]}, ${region.bbox[1]} (${plural(region.area, "pixel")})`)));
     find("links").replaceChildren(
       ...(image.heatmap ? [link(image.heatmap, "Heat map")] : []),
       ...(image.original ? [link(image.original, "Original")] : []));

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,6 +10,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+
+from ..decisions.thresholds import level_of
+from ..wording import percent
 
 # From pale yellow to dark red, ever darker: legible for the colour-blind and in grey.
 _COLOURS = ((255, 225, 90), (254, 180, 60), (244, 90, 40), (190, 10, 40), (95, 0, 45))
@@ -29,14 +33,22 @@ class HeatMap:
     """Width and height of the image that contours are given for."""
     contours: Sequence[Sequence[tuple[float, float]]] = ()
     """Of the regions, in pixels of the image."""
+    mark: tuple[float, float] | None = None
+    """x and y of the strongest place, where an anomalous image has no region."""
+    limit: float | None = None
+    """The threshold of the map, which the legend counts in; None gives plain values."""
     inside: NDArray[np.bool_] | None = None
     """The patches in the region of interest; None means all."""
     verdict: str = ""
     note: str = ""
-    """Follows the map's peak in the legend."""
+    """Follows the strongest place in the legend."""
+
+    def words(self, value: float) -> str:
+        """A value of the map as the legend writes it."""
+        return percent(level_of(value, self.limit)) if self.limit else f"{value:.2f}"
 
     def draw(self, image: Image.Image) -> Image.Image:
-        """The map and the contours over the image, with a legend below.
+        """The map, the contours or the mark over the image, with a legend below.
 
         The picture has the image's own size, or is a reduced one of a large image.
         """
@@ -57,18 +69,34 @@ def overlay(
 
 
 def _outlined(picture: Image.Image, heat_map: HeatMap) -> Image.Image:
-    """Each contour light on dark, so that it shows on any picture."""
+    """Contours and mark light on dark, so that they show on any picture."""
     draw = ImageDraw.Draw(picture)
     width = max(1, round(min(picture.size) / 400))
     for edge in _edges(heat_map.inside, picture.size):
         draw.line(edge, fill=_EDGE, width=width)
     across, down = (shown / own for shown, own in zip(picture.size, heat_map.size, strict=True))
-    for contour in heat_map.contours:
-        corners = [(x * across, y * down) for x, y in contour]
-        closed = [*corners, *corners[:2]]  # once around, and over the first corner
-        draw.line(closed, fill=_INK, width=3 * width, joint="curve")
-        draw.line(closed, fill=_PAPER, width=width, joint="curve")
+    lines = [[*contour, *contour[:2]] for contour in heat_map.contours]  # over the first corner
+    if heat_map.mark is not None:
+        lines += mark_lines(heat_map.mark, heat_map.size)
+    for line in lines:
+        corners = [(x * across, y * down) for x, y in line]
+        draw.line(corners, fill=_INK, width=3 * width, joint="curve")
+        draw.line(corners, fill=_PAPER, width=width, joint="curve")
     return picture
+
+
+def mark_lines(
+    place: tuple[float, float], size: tuple[int, int]
+) -> list[list[tuple[float, float]]]:
+    """A ring with four strokes around a place: it points at it and does not outline a defect."""
+    radius = min(size) / 20
+    turns = [2 * math.pi * step / 48 for step in range(50)]  # closed, and over the first corner
+
+    def at(turn: float, far: float) -> tuple[float, float]:
+        return place[0] + far * math.cos(turn), place[1] + far * math.sin(turn)
+
+    strokes = [[at(turn, radius), at(turn, 1.6 * radius)] for turn in turns[:48:12]]
+    return [[at(turn, radius) for turn in turns], *strokes]
 
 
 def _edges(
@@ -105,11 +133,11 @@ def _with_legend(picture: Image.Image, heat_map: HeatMap) -> Image.Image:
     font = ImageFont.load_default(size=unit)
     first, middle = picture.height + round(1.2 * unit), picture.height + round(2.8 * unit)
     draw.text((unit, first), heat_map.verdict, _INK, font, anchor="lm")
-    words = f"map up to {heat_map.anomaly_map.max():.2f}{heat_map.note}"
+    ring = "" if heat_map.mark is None else " (ring)"
+    peak, low_text, high_text = map(heat_map.words, (heat_map.anomaly_map.max(), *heat_map.scale))
+    words = f"strongest place{ring}: {peak}{heat_map.note}"
     draw.text((unit, middle), words, _INK, font, anchor="lm")
 
-    low, high = heat_map.scale
-    high_text, low_text = f"{high:.2f}", f"map {low:.2f}"
     bar = _bar(width // 4, unit)
     right = width - unit
     bar_right = right - round(draw.textlength(high_text, font)) - unit // 2

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..decisions.regions import Region
+from ..decisions.regions import Peak, Region
 from ..decisions.routing import NO_ROUTE, Route
+from ..decisions.thresholds import level_of
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
-from ..evidence.neighbours import against
 from ..images.geometry import PatchGrid
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image, save_picture
 from ..method.scoring import BRANCHES, BranchScores
+from ..wording import of_limit, percent
 from .heatmap import HeatMap
 
 BRANCH_FIELDS = {name: f"score_{name}" for name in BRANCHES}
@@ -62,14 +63,13 @@ class AnomalyResult:
     """The decoded image, reduced where it is large, if `predict` was asked to keep it; otherwise
     `plot` reads it again."""
     map_threshold: float | None = None
-    """Above it a place of the map counts as a defect; None means that no regions were sought."""
+    """Above it a place of the map counts as a defect; None means that no regions were sought, and
+    that the score decides alone."""
     threshold_from: str | None = None
     """How the threshold came about, in a few words."""
     p_value: float | None = None
     """The chance that a good part reaches as far, by its score or by its map; None without good
     parts to compare with."""
-    regions_decide: bool = False
-    """Whether a region makes the image anomalous, whatever its score."""
     detector: "weakref.ref[Explainer] | None" = field(compare=False, default=None)
     """What made the result; a result keeps no memory bank alive."""
     inside: NDArray[np.bool_] | None = field(compare=False, default=None)
@@ -113,68 +113,64 @@ class AnomalyResult:
         return self.branches.values.get("missing")
 
     @property
+    def level(self) -> float | None:
+        """How far the image reaches, where 1 is the limit: the larger of its score and its map's
+        peak, each over its own threshold.
+
+        None without a threshold or a score, and where one is not finite: all would be good.
+        """
+        if self.threshold is None or not math.isfinite(self.score + self.threshold):
+            return None
+        return level_of(self.score, self.threshold, self._counted_peak, self.map_threshold)
+
+    @property
+    def _counted_peak(self) -> float:
+        """The map's peak, without places that are too small to be regions."""
+        if self.regions:
+            return max(region.score for region in self.regions)
+        return min(float(self.anomaly_map.max()), self.map_threshold or 0.0)
+
+    @property
     def anomalous(self) -> bool | None:
-        """The verdict: the score lies above its threshold, or a region of the map does.
-
-        None without a threshold or a score; what is not finite is neither.
-        """
-        if not self._decided:
-            return None
-        assert self.threshold is not None
-        return self.score > self.threshold or (self.regions_decide and bool(self.regions))
+        """The verdict: whether the image reaches beyond its limit."""
+        return None if self.level is None else self.level > 1
 
     @property
-    def _decided(self) -> bool:
-        """Whether score and threshold are numbers: with anything else, all would be good."""
-        known = self.threshold is not None and self.error is None
-        return known and math.isfinite(self.score) and math.isfinite(self.threshold or 0.0)
+    def peak(self) -> Peak | None:
+        """The strongest place of the map; None where the image could not be read."""
+        if not self.anomaly_map.size:
+            return None
+        row, column = divmod(int(self.anomaly_map.argmax()), self.anomaly_map.shape[1])
+        x, y = PatchGrid.of(self.anomaly_map, self.size).centre(row, column)
+        return Peak(x, y, float(self.anomaly_map[row, column]))
 
     @property
-    def strength(self) -> float | None:
-        """How far the image reaches against its thresholds; above 1 it is anomalous.
-
-        None without a threshold or a score. Both thresholds times f: the verdict is strength > f.
-        """
-        if not self._decided:
+    def mark(self) -> tuple[float, float] | None:
+        """x and y of the strongest place where the image is anomalous without a region: pictures
+        point at it."""
+        if not self.anomalous or self.regions or self.peak is None:
             return None
-        assert self.threshold is not None
-        found = self.score / self.threshold if self.threshold > 0 else math.inf
-        if not self.regions_decide or not self.map_threshold:
-            return found
-        reach = float(self.anomaly_map.max()) / self.map_threshold
-        # regions may be asked to have a least area: without one, the map says nothing
-        return max(found, reach if self.regions else min(reach, 1.0))
+        return self.peak.x, self.peak.y
 
     @property
     def verdict(self) -> str:
-        """The verdict in a few words, with the score and the threshold."""
+        """The verdict in a few words, with how far the image reaches."""
         if self.error is not None:
             return f"failed: {self.error}"
-        if self.threshold is None or not self._decided:
+        if self.level is None:
             return f"score {self.score:.3f}"
-        score, threshold = f"{self.score:.3f}", f"{self.threshold:.3f}"
-        if not self.anomalous:
-            return f"good: score {score}, not above {threshold}"
-        if self.score <= self.threshold:
-            value, level = max(region.score for region in self.regions), self.map_threshold
-            return f"anomalous: a region with {value:.3f}, above {level:.3f}"
-        if score == threshold:  # one that is barely above must not look as if it were not
-            score, threshold = f"{self.score:.6f}", f"{self.threshold:.6f}"
-        return f"anomalous: score {score}, above {threshold}"
+        return f"{'anomalous' if self.anomalous else 'good'}: {of_limit(self.level)}"
 
     @property
     def reading(self) -> str:
-        """The verdict with score and map in one unit, and where the thresholds come from."""
-        if self.error is not None or self.threshold is None:
+        """The verdict, what score and map have to do with it, and where the limit comes from."""
+        if self.level is None or self.threshold is None:
             return self.verdict
-        own = f"score {self.score:.3f}, {against(self.score, self.threshold)}"
-        if self.anomalous and self.score <= self.threshold and self.map_threshold is not None:
-            peak = max(region.score for region in self.regions)
-            words = f"anomalous by a region: map {peak:.3f}, {against(peak, self.map_threshold)}"
-            words += f"; {own}"
-        else:
-            words = f"{'anomalous' if self.anomalous else 'good'}: {own}"
-        return f"{words} ({self.threshold_from})" if self.threshold_from else words
+        parts = [f"score {percent(level_of(self.score, self.threshold))}"]
+        if self.map_threshold is not None:
+            parts.append(f"map {percent(level_of(self._counted_peak, self.map_threshold))}")
+        found = [", ".join(parts), self.threshold_from]
+        return f"{self.verdict} ({'; '.join(filter(None, found))})"
 
     def with_verdict(self, evidence: Evidence) -> Evidence:
         """Evidence of the same image, with the verdict on the whole image."""
@@ -208,9 +204,11 @@ class AnomalyResult:
             self.scale,
             self.size,
             [region.polygon for region in self.regions],
-            self.inside,
-            self.verdict,
-            note,
+            mark=self.mark,
+            limit=self.map_threshold,
+            inside=self.inside,
+            verdict=self.verdict,
+            note=note,
         )
 
     def original(self) -> Image.Image:
@@ -241,9 +239,8 @@ class AnomalyResult:
         detector = self.detector() if self.detector is not None else None
         if detector is None:
             raise UsageError("detector-gone", image=self.image)
-        if x is None and y is None:
-            row, column = divmod(int(self.anomaly_map.argmax()), self.anomaly_map.shape[1])
-            x, y = PatchGrid.of(self.anomaly_map, self.size).centre(row, column)
+        if x is None and y is None and self.peak is not None:
+            x, y = self.peak.x, self.peak.y
         found = detector.explain(picture, x, y)
         if abs(found.shown - float(self.anomaly_map[found.row, found.column])) > SAME:
             raise UsageError("result-outdated", image=self.image)
@@ -271,6 +268,10 @@ class AnomalyResult:
             **(self.route.to_dict() if self.route else NO_ROUTE),
             "foreign": self.foreign,
             "judged_by": self.judged_by,
+            "level": self.level if self.level is None or math.isfinite(self.level) else None,
+            "map_peak": None if self.peak is None else self.peak.value,
+            "map_peak_x": None if self.peak is None else self.peak.x,
+            "map_peak_y": None if self.peak is None else self.peak.y,
             "error": self.error,
         }
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..decisions.thresholds import level_of
 from ..detector.detector import HyperFSAD
 from ..errors import UsageError
 from ..quality.coverage import cover_learnt
@@ -30,15 +31,15 @@ def good_part_levels(detectors: Detectors, path: Path) -> GoodPartLevels:
     calibration = detector.calibration_
     threshold, map_threshold = detector.threshold_, detector.map_threshold_
     if calibration is None or not threshold or not map_threshold:
-        return GoodPartLevels(kind="none", strengths=[])
+        return GoodPartLevels(kind="none", levels=[])
     if calibration.scores:
         moved = calibration.threshold / threshold  # where the threshold was set by hand
-        strengths = [moved * score for score in calibration.scores]
-        return GoodPartLevels(kind="calibration", strengths=strengths)
+        levels = [moved * score for score in calibration.scores]
+        return GoodPartLevels(kind="calibration", levels=levels)
     found = detector.view_.leave_one_out()
     pairs = zip(found.scores, found.peaks, strict=True)
-    strengths = sorted(max(score / threshold, peak / map_threshold) for score, peak in pairs)
-    return GoodPartLevels(kind="leave-one-out" if strengths else "none", strengths=strengths)
+    levels = sorted(level_of(score, threshold, peak, map_threshold) for score, peak in pairs)
+    return GoodPartLevels(kind="leave-one-out" if levels else "none", levels=levels)
 
 
 def coverage_advice(detectors: Detectors, products: Products, product_id: str) -> CoverageOut:

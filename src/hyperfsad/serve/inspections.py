@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import io
-import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from prometheus_client import Counter
 from sqlalchemy import select
 
 from ..images.loading import LARGEST_DRAWN, drawn_image, load_image
+from ..report.records import mark_of
 from ..results.heatmap import HeatMap, map_overlay, thumbnail
 from ..results.result import AnomalyResult
 from .engine import Detectors
@@ -113,15 +113,18 @@ class Inspections:
         detail = self.detail(inspection_id)
         anomaly_map, inside = _unpacked(detail.map)
         low, high = detail.drawing["scale"]
-        width, height = detail.record["size"]
+        record = detail.record
+        width, height = record["size"]
         heat_map = HeatMap(
             anomaly_map,
             (low, high),
             (width, height),
-            [[(x, y) for x, y in region["polygon"]] for region in detail.record["regions"]],
-            inside,
-            detail.drawing["words"],
-            detail.drawing["note"],
+            [[(x, y) for x, y in region["polygon"]] for region in record["regions"]],
+            mark=mark_of(record),
+            limit=record["map_threshold"],
+            inside=inside,
+            verdict=detail.drawing["words"],
+            note=detail.drawing["note"],
         )
         with self._shown(detail) as picture:
             return _jpeg(heat_map.draw(picture))
@@ -168,9 +171,7 @@ class Inspections:
 def _rows(
     inspection_id: str, product_id: str, revision: int, picture: Picture, result: AnomalyResult
 ) -> tuple[Inspection, Detail]:
-    # JSON has no infinity, which a threshold of 0 leads to
-    strength = result.strength
-    finite = strength is not None and math.isfinite(strength)
+    record = {**result.to_dict(), "image": picture.name}
     inspection = Inspection(
         id=inspection_id,
         time=now(),
@@ -181,7 +182,7 @@ def _rows(
         verdict=VERDICT_NAMES[result.anomalous],
         score=result.score,
         threshold=result.threshold,
-        strength=strength if finite else None,
+        level=record["level"],
         p_value=result.p_value,
         regions=len(result.regions),
     )
@@ -193,7 +194,7 @@ def _rows(
     note = result.heat_map().note
     detail = Detail(
         inspection_id=inspection.id,
-        record={**result.to_dict(), "image": picture.name},
+        record=record,
         drawing={"scale": list(result.scale), "words": result.verdict, "note": note},
         map=packed.getvalue(),
         thumbnail=base64.b64decode(thumbnail(result.shown())),

@@ -97,10 +97,10 @@ class GoodPartList(BaseModel):
 
 
 class GoodPartLevels(BaseModel):
-    """How far good parts reach against the thresholds; above 1 they would be called anomalous."""
+    """How far good parts reach; above 1 they would be called anomalous."""
 
     kind: Literal["leave-one-out", "calibration", "none"]
-    strengths: list[float] = Field(description="Rising; empty where nothing is known.")
+    levels: list[float] = Field(description="Rising; empty where nothing is known.")
 
 
 class InspectionRow(BaseModel):
@@ -113,7 +113,7 @@ class InspectionRow(BaseModel):
     verdict: Literal["good", "anomalous", "unjudged"]
     score: float
     threshold: float | None
-    strength: float | None = Field(description="Against the thresholds; above 1 is anomalous.")
+    level: float | None = Field(description="How far it reaches; above 1 it is anomalous.")
     p_value: float | None
     regions: int
     label: Literal["fine", "bad"] | None
@@ -129,6 +129,9 @@ class InspectionOut(InspectionRow):
     branches: dict[str, float] = Field(description="The scores of the branches.")
     threshold_from: str | None
     map_threshold: float | None
+    map_peak: float = Field(description="The highest value of the map.")
+    map_peak_x: float
+    map_peak_y: float
     regions: list[dict[str, Any]] = Field(description="As in results.jsonl.")  # type: ignore[assignment]
     size: list[int] = Field(description="Width and height of the image.")
     foreign: bool | None = Field(description="Whether it looks like another product.")
@@ -170,7 +173,7 @@ class TrendPoint(BaseModel):
     count: int
     anomalous: int
     share: float | None = Field(description="Anomalous ones among those with a verdict.")
-    strength: Quantiles | None = Field(description="At 5, 25, 50, 75, 95 %, right to within 1 %.")
+    level: Quantiles | None = Field(description="At 5, 25, 50, 75, 95 %, right to within 1 %.")
 
 
 class DriftOut(BaseModel):
@@ -194,7 +197,7 @@ class TrendOut(BaseModel):
     since: Time
     until: Time
     calibration: Quantiles | None = Field(
-        description="Strengths of good parts that were not learnt; null where there were none."
+        description="Levels of good parts that were not learnt; null where there were none."
     )
     points: list[TrendPoint]
     drift: DriftOut | None = Field(description="Null while there is too little to compare.")

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
+from ..decisions.thresholds import level_of
 from ..detector.detector import HyperFSAD
 from ..messages import Notice
 from .refusals import ConflictError
@@ -30,7 +31,7 @@ def require_no_doubt(
     raise ConflictError(
         "teaching-unconfirmed",
         names=[name for name, _ in anomalous] or foreign,
-        times=max((level for _, level in anomalous), default=None),
+        level=max((level for _, level in anomalous), default=None),
         foreign=bool(foreign),
         threshold=before.threshold_,
         new_threshold=after.threshold_,
@@ -41,9 +42,8 @@ def require_no_doubt(
 
 
 def _recent(session: Session, product_id: str) -> "Sequence[Row[Any]]":
-    columns = Inspection.score, Inspection.threshold, Inspection.strength
     query = (
-        select(*columns, Detail.record["map_threshold"].as_float().label("map_threshold"))
+        select(Inspection.score, Detail.record["map_peak"].as_float().label("map_peak"))
         .join(Detail, Detail.inspection_id == Inspection.id)
         .where(Inspection.product_id == product_id)
         .order_by(Inspection.number.desc())
@@ -53,13 +53,7 @@ def _recent(session: Session, product_id: str) -> "Sequence[Row[Any]]":
 
 
 def _judged(one: "Row[Any]", detector: HyperFSAD) -> bool | None:
-    """Whether a part with these scores is anomalous against the thresholds of a detector."""
-    threshold, map_threshold = detector.threshold_, detector.map_threshold_
-    if not threshold:
+    """Whether a part with these figures is anomalous against the thresholds of a detector."""
+    if detector.threshold_ is None:
         return None
-    if one.score > threshold:
-        return True
-    if not one.threshold or not one.map_threshold or not one.strength or not map_threshold:
-        return False
-    by_map = one.strength > (1 + 1e-6) * one.score / one.threshold  # the larger ratio is the map's
-    return bool(by_map and one.strength * one.map_threshold > map_threshold)
+    return level_of(one.score, detector.threshold_, one.map_peak, detector.map_threshold_) > 1

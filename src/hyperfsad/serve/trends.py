@@ -1,7 +1,7 @@
 """Trends: what a product's inspections looked like over time, and whether normal has moved.
 
 Sums of every hour and every day are kept in the transaction of the inspections themselves, so a
-trend never reads the inspections. A period counts strengths in narrow bins, not single ones:
+trend never reads the inspections. A period counts levels in narrow bins, not single ones:
 quantiles from them are right to within 1 %, and a period takes no more room after a million
 inspections than after a few.
 """
@@ -35,7 +35,7 @@ MAX_PERIODS = {"hour": 744, "day": 800}
 BINS = 50
 """For a factor e; so a bin is 2 % wide."""
 SMALLEST = 1e-9
-"""Strengths below it, such as 0, count as it: bins are logarithmic."""
+"""Levels below it, such as 0, count as it: bins are logarithmic."""
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 DRIFT_RUN = 500
 """The test covers the latest 500 to 1000 inspections since the product changed. Each such run has
@@ -58,14 +58,14 @@ class Sums:
     count: int = 0
     anomalous: int = 0
     unjudged: int = 0
-    strengths: Counter[str] = field(default_factory=Counter)
+    levels: Counter[str] = field(default_factory=Counter)
 
-    def add(self, verdict: str, strength: float | None) -> None:
+    def add(self, verdict: str, level: float | None) -> None:
         self.count += 1
         self.anomalous += verdict == "anomalous"
         self.unjudged += verdict == "unjudged"
-        if strength is not None:
-            self.strengths[str(math.floor(BINS * math.log(max(strength, SMALLEST))))] += 1
+        if level is not None:
+            self.levels[str(math.floor(BINS * math.log(max(level, SMALLEST))))] += 1
 
 
 def quantiles(counts: Mapping[str, int]) -> list[float] | None:
@@ -87,7 +87,7 @@ def count_inspections(session: Session, inspections: Iterable[Inspection]) -> No
     for one in inspections:
         for length in PERIODS.values():
             key = one.product_id, length, one.time - one.time % length
-            found.setdefault(key, Sums()).add(one.verdict, one.strength)
+            found.setdefault(key, Sums()).add(one.verdict, one.level)
     for (product, length, start), more in sorted(found.items(), key=lambda item: item[0]):
         place = {"product_id": product, "length": length, "start": start}
         new = insert(session, Period).values(**place, **vars(Sums()))
@@ -96,14 +96,14 @@ def count_inspections(session: Session, inspections: Iterable[Inspection]) -> No
         period.count += more.count
         period.anomalous += more.anomalous
         period.unjudged += more.unjudged
-        period.strengths = dict(Counter(period.strengths) + more.strengths)
+        period.levels = dict(Counter(period.levels) + more.levels)
         session.flush()
 
 
 def product_trend(
     store: Store, product_id: str, step: Step, since: int | None, until: int | None
 ) -> TrendOut:
-    """The quantiles of strengths in every hour or day, shares of anomalous parts, and drift; the
+    """The quantiles of levels in every hour or day, shares of anomalous parts, and drift; the
     first and the last period are whole."""
     length = PERIODS[step]
     until = now() + 1 if until is None else until
@@ -139,7 +139,7 @@ def _point(period: Period) -> TrendPoint:
         count=period.count,
         anomalous=period.anomalous,
         share=period.anomalous / judged if judged else None,
-        strength=quantiles(period.strengths),
+        level=quantiles(period.levels),
     )
 
 
@@ -153,7 +153,7 @@ def _calibrated(detector: Path) -> tuple[float, ...]:
 
 
 def _drift(session: Session, product: ProductRow, known: tuple[float, ...]) -> DriftOut | None:
-    """The test of `hyperfsad drift` over strengths; None while there is nothing to compare."""
+    """The test of `hyperfsad drift` over levels; None while there is nothing to compare."""
     own = [Inspection.product_id == product.id, Inspection.revision == product.revision]
     count = session.scalar(select(func.count()).select_from(Inspection).where(*own)) or 0
     calibrated = len(known) >= MIN_CALIBRATION
@@ -188,13 +188,13 @@ def _drift(session: Session, product: ProductRow, known: tuple[float, ...]) -> D
 def _values(
     session: Session, own: "list[ColumnElement[bool]]", start: int, count: int
 ) -> list[tuple[int, str, float]]:
-    """Time, id and strength of some inspections in their order, without those labelled bad; where
+    """Time, id and level of some inspections in their order, without those labelled bad; where
     there is no threshold, the score."""
     numbers = select(Inspection.number).where(*own).order_by(Inspection.number)
     first = session.scalar(numbers.offset(start).limit(1))  # in the index alone
     if first is None:
         return []
-    value = func.coalesce(Inspection.strength, Inspection.score)
+    value = func.coalesce(Inspection.level, Inspection.score)
     columns = Inspection.time, Inspection.id, value, Inspection.label
     query = select(*columns).where(*own, Inspection.number >= first)
     rows = session.execute(query.order_by(Inspection.number).limit(count))

@@ -5,7 +5,9 @@ one package. A template names facts in braces and settings as `{option[rotations
 surface spells its own way. What a template cannot say is a function of the facts.
 """
 
+import itertools
 import json
+import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -115,6 +117,19 @@ def _shown(character: str) -> str:
     if unicodedata.category(character) not in _CONTROL or character in _JOINERS:
         return character
     return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
+
+
+def percent(level: float) -> str:
+    """A level for people, as in "88 %": only the limit itself reads as 100 %."""
+    if math.isinf(level):
+        return "∞ %"
+    texts = (f"{100 * level:.{digits}f}" for digits in itertools.count())
+    return next(f"{text} %" for text in texts if level == 1 or float(text) != 100)
+
+
+def of_limit(level: float) -> str:
+    """How far an image or a place reaches, as in "88 % of the limit"."""
+    return f"{percent(level)} of the limit"
 
 
 def count(number: int, what: str) -> str:

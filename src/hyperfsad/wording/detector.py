@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from . import Options, Sentences
+from . import Options, Sentences, of_limit
 
 _KINDS = {
     "text": "a text",
@@ -79,7 +79,7 @@ def _foreign(names: Sequence[str], **_: object) -> str:
 
 
 def _were_anomalous(parts: Sequence[tuple[str, float]], **_: object) -> str:
-    listed = _names([f"{name} ({level:.2f} times the threshold)" for name, level in parts])
+    listed = _names([f"{name} ({of_limit(level)})" for name, level in parts])
     them = "it is" if len(parts) == 1 else "they are"
     return f"Anomalous until now: {listed}. Learnt as asked; make sure that {them} good."
 

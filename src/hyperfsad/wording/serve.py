@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from . import Options, Sentences
+from . import Options, Sentences, of_limit
 
 
 def _request_invalid(option: Options, field: str | None, reason: str) -> str:
@@ -36,7 +36,7 @@ def _trend_too_long(option: Options, step: str, limit: int) -> str:
 def _teaching_unconfirmed(
     option: Options,
     names: Sequence[str],
-    times: float | None,
+    level: float | None,
     foreign: bool,
     threshold: float | None,
     new_threshold: float | None,
@@ -44,7 +44,7 @@ def _teaching_unconfirmed(
     changed: int,
     passing: int,
 ) -> str:
-    reach = "" if times is None else f"reaches {times:.2f} times the threshold"
+    reach = "" if level is None else f"reaches {of_limit(level)}"
     looks = "looks like another product" if foreign else ""
     old, new = ("none" if one is None else f"{one:.4g}" for one in (threshold, new_threshold))
     return (

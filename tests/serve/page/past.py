@@ -38,11 +38,11 @@ def add_past(folder: Path, *, every: float = 120.0, seed: int = 1) -> int:
         while (time := time + int(rng.expovariate(1 / every) * 1e6)) < end:
             moved = end - time < MOVED * HOUR
             bad = rng.random() < 0.03
-            strength = 0.7 * math.exp(rng.gauss(0.2 if moved else 0.0, 0.08)) * (2.2 if bad else 1)
+            level = 0.7 * math.exp(rng.gauss(0.2 if moved else 0.0, 0.08)) * (2.2 if bad else 1)
             one, detail = rng.choice(
                 [row for row in known if (row[0].verdict != "good") == bad] or known
             )
-            made.append((_copy(one, revisions, rng, time, strength, len(made)), detail))
+            made.append((_copy(one, revisions, rng, time, level, len(made)), detail))
         number(session, [one for one, _ in made] + [one for one, _ in known])
         session.add_all([one for one, _ in made])
         session.flush()
@@ -57,7 +57,7 @@ def add_past(folder: Path, *, every: float = 120.0, seed: int = 1) -> int:
 
 
 def _copy(
-    one: Inspection, revisions: dict[str, int], rng: Any, time: int, strength: float, number: int
+    one: Inspection, revisions: dict[str, int], rng: Any, time: int, level: float, number: int
 ) -> Inspection:
     threshold = one.threshold or 1.0
     return Inspection(
@@ -67,12 +67,12 @@ def _copy(
         revision=revisions[one.product_id],
         image=one.image,
         name=f"line 1, {number + 1:04d}.png",
-        verdict="anomalous" if strength > 1 else "good",
-        score=strength * threshold,
+        verdict="anomalous" if level > 1 else "good",
+        score=level * threshold,
         threshold=threshold,
-        strength=strength,
+        level=level,
         p_value=None,
-        regions=one.regions if strength > 1 else 0,
+        regions=one.regions if level > 1 else 0,
         label=None,
     )
 

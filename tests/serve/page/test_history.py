@@ -65,7 +65,12 @@ def test_filters_pages_and_downloads(full: Running, visit: Opener) -> None:
     again.get_by_role("button", name="Show all").click()
     again.wait_for_selector("text=Inspections 1 to 50")
     assert again.url.endswith("#/history")
-    again.get_by_label("Score from").fill("77")
+    beyond = sum(one["level"] >= 1.5 for one in full.client().history())
+    again.get_by_label("Reaches from, %").fill("150")
+    again.keyboard.press("Tab")
+    again.wait_for_selector(f"text=Inspections 1 to {beyond},")
+    assert again.url.endswith("?min_level=1.5")
+    again.get_by_label("Reaches to, %").fill("149")
     again.keyboard.press("Tab")
     again.wait_for_selector("text=No inspection is like that.")
 
@@ -152,4 +157,4 @@ def test_verdicts_appear_by_themselves(full: Running, visit: Opener) -> None:
     assert page.locator(".wall-list >> text=other.png").count() == 0
     fits = "(node) => getComputedStyle(node).objectFit"
     assert page.locator(".wall-list img").first.evaluate(fits) == "contain"  # nothing is cut off
-    assert "Reicht bis" in page.locator(".wall-list li").first.inner_text()
+    assert "des Grenzwerts" in page.locator(".wall-list li").first.inner_text()

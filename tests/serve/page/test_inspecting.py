@@ -62,28 +62,47 @@ def test_the_map_fades_and_regions_are_numbered(page: Any) -> None:
     stage = page.locator(".stage").bounding_box()
     assert stage["width"] / stage["height"] == pytest.approx(96 / 80, rel=0.02)
     words = page.locator(".facts-card").inner_text()
-    assert "Score 0." in words
-    assert "threshold 0.020" in words
+    assert "% of the limit" in words
+    assert "0.02" not in words  # the threshold itself stands under details
+    page.get_by_text("Details").click()
+    assert "0.02" in page.locator(".facts-card").inner_text()
 
 
-MEASURED = {"score": 0.472, "threshold": 0.29, "map_threshold": 0.2064, "strength": 0.4995 / 0.2064}
+GOOD = {"verdict": "good", "anomalous": False}
+RINGED = {"level": 1.28, "regions": [], "map_peak_x": 24.0, "map_peak_y": 60.0}
 
 
-def test_score_and_map_are_told_against_their_own_thresholds(page: Any, taught: Running) -> None:
+@pytest.mark.parametrize(
+    ("changed", "words", "rings"),
+    [
+        (RINGED, "128 % of the limit", 2),
+        ({**RINGED, "level": 1.004}, "100.4 % of the limit", 2),
+        (
+            {**RINGED, "level": 0.996, "verdict": "good", "anomalous": False},
+            "99.6 % of the limit",
+            0,
+        ),
+        ({"level": None, "score": 0.3}, "Score 0.300; there is no threshold yet", 0),
+    ],
+)
+def test_a_part_reaches_one_level_and_its_strongest_place_is_marked(
+    page: Any, taught: Running, changed: dict[str, Any], words: str, rings: int
+) -> None:
     (row,) = taught.client().page(limit=1)["inspections"]
     found = taught.client().inspection(row["id"])
-    own = f"{found['score'] / found['threshold']:.2f}"
-    said = page.locator(".facts-card").inner_text()
-    assert f"Score {found['score']:.3f}, threshold 0.020: {own} times its threshold." in said
-    assert "of the map" not in said  # the score decides
     place = f"**/api/v1/inspections/{row['id']}"
-    page.route(place, lambda route: route.fulfill(json={**found, **MEASURED}))
+    page.route(place, lambda route: route.fulfill(json={**found, **changed}))
     page.goto(f"{taught.url}/#/inspections/{row['id']}")
-    page.wait_for_selector(".sheet .gauge")
-    said = page.locator(".facts-card").inner_text()
-    assert "Score 0.472, threshold 0.290: 1.63 times its threshold." in said
-    assert "map 0.500, threshold of the map 0.206: 2.42 times its threshold." in said
-    assert "The larger of the two counts: 2.42 times." in said
+    page.wait_for_selector(".sheet .facts-card h2")
+    assert words in page.locator(".facts-card").inner_text().replace("\u00a0", " ")
+    assert page.locator(".marks .ring").count() == rings
+    if rings:
+        ring, stage = (page.locator(at).first.bounding_box() for at in (".marks .ring", ".stage"))
+        middle = (ring["x"] + ring["width"] / 2 - stage["x"]) / stage["width"]
+        assert middle == pytest.approx(24 / 96, abs=0.02)
+        middle = (ring["y"] + ring["height"] / 2 - stage["y"]) / stage["height"]
+        assert middle == pytest.approx(60 / 80, abs=0.02)
+        assert "the ring marks the strongest one" in page.locator(".facts-card").inner_text()
     page.wait_for_selector(".evidence img")
 
 

@@ -122,12 +122,12 @@ def wanted(
     label: Literal["fine", "bad"] | None = None,
     since: Since = None,
     until: Until = None,
-    min_score: Annotated[float | None, Query(allow_inf_nan=False)] = None,
-    max_score: Annotated[float | None, Query(allow_inf_nan=False)] = None,
+    min_level: Annotated[float | None, Query(allow_inf_nan=False)] = None,
+    max_level: Annotated[float | None, Query(allow_inf_nan=False)] = None,
 ) -> Filter:
     """Which inspections; times without a zone are UTC."""
     times = microseconds(since), microseconds(until)
-    return Filter(product, verdict, label, *times, min_score, max_score)
+    return Filter(product, verdict, label, *times, min_level, max_level)
 
 
 Wanted = Annotated[Filter, Depends(wanted)]

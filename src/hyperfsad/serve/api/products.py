@@ -188,7 +188,7 @@ async def evaluate_product(
 def trend(
     product_id: Id, station: Here, step: Step = "hour", since: Since = None, until: Until = None
 ) -> TrendOut:
-    """Quantiles of the strengths in every hour or day, the share of anomalous parts, and whether
+    """Quantiles of the levels in every hour or day, the share of anomalous parts, and whether
     normal has moved. Without times: the last 48 hours or 30 days."""
     return product_trend(station.store, product_id, step, microseconds(since), microseconds(until))
 

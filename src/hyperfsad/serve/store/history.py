@@ -31,8 +31,8 @@ class Filter:
     since: int | None = None
     until: int | None = None
     """Times in microseconds; `until` itself is left out."""
-    min_score: float | None = None
-    max_score: float | None = None
+    min_level: float | None = None
+    max_level: float | None = None
 
     def query(self) -> Any:
         """Selects the columns of `InspectionRow`, and the number."""
@@ -42,8 +42,8 @@ class Filter:
             (Inspection.label.__eq__, self.label),
             (Inspection.time.__ge__, self.since),
             (Inspection.time.__lt__, self.until),
-            (Inspection.score.__ge__, self.min_score),
-            (Inspection.score.__le__, self.max_score),
+            (Inspection.level.__ge__, self.min_level),
+            (Inspection.level.__le__, self.max_level),
         )
         query = select(*_HISTORY_COLUMNS, Inspection.number).join(
             ProductRow, ProductRow.id == Inspection.product_id

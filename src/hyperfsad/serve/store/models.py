@@ -131,7 +131,7 @@ class Inspection(Base):
     verdict: Mapped[str] = mapped_column(String(12))
     score: Mapped[float]
     threshold: Mapped[float | None]
-    strength: Mapped[float | None]
+    level: Mapped[float | None]
     p_value: Mapped[float | None]
     regions: Mapped[int]
     label: Mapped[str | None] = mapped_column(String(8))
@@ -162,7 +162,7 @@ class Period(Base):
     count: Mapped[int]
     anomalous: Mapped[int]
     unjudged: Mapped[int]
-    strengths: Mapped[dict[str, int]] = mapped_column(JSON)
+    levels: Mapped[dict[str, int]] = mapped_column(JSON)
     """How many lie in each bin (`serve/trends.py`)."""
 
 

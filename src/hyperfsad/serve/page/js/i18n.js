@@ -44,6 +44,13 @@ export function percent(value) {
   return new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 }).format(value);
 }
 
+// A level for people: only the limit itself reads as 100 %.
+export function reached(level) {
+  let digits = 0;
+  while (level !== 1 && Number((100 * level).toFixed(digits)) === 100) digits += 1;
+  return `${number(100 * level, digits)}\u00a0%`;
+}
+
 export function when(text) {
   return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(text));
 }

@@ -1,7 +1,7 @@
 // Questions before something is done.
 
 import { h } from "../dom.js";
-import { number, t } from "../i18n.js";
+import { number, reached, t } from "../i18n.js";
 
 const UNCONFIRMED = "teaching-unconfirmed";
 
@@ -17,12 +17,12 @@ export function confirmed(yes, ...content) {
   }));
 }
 
-function doubt({ names, times, foreign, threshold, new_threshold: after, inspections, changed, passing }) {
+function doubt({ names, level, foreign, threshold, new_threshold: after, inspections, changed, passing }) {
   const shown = (value) => (value === null ? "–" : number(value, 3));
   const row = (name, value) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value));
   return [h("h2", {}, t("teach.title")),
     h("p", { class: "names" }, names.join(", ")),
-    times !== null && h("p", {}, t("teach.anomalous", { times: number(times, 2) })),
+    level !== null && h("p", {}, t("teach.anomalous", { reach: reached(level) })),
     foreign && h("p", {}, t("teach.foreign")),
     h("table", {}, h("tbody", {},
       row(t("teach.before"), shown(threshold)), row(t("teach.after"), shown(after)),

@@ -1,7 +1,7 @@
 // Charts of a trend as SVG: how far parts reach in every hour or day, and how many were anomalous.
 
 import { h, svg } from "../dom.js";
-import { currentLanguage, number, percent, t } from "../i18n.js";
+import { currentLanguage, percent, reached, t } from "../i18n.js";
 
 const LEFT = 64, TOP = 16;
 const MARGIN = 142; // for the threshold's name
@@ -101,12 +101,12 @@ function runs(points, length) {
   return found;
 }
 
-// The threshold is at 1.
+// The limit is at 1.
 export function spread(trend) {
   const axes = new Axes(trend, 380);
-  const points = trend.points.filter((point) => point.strength);
+  const points = trend.points.filter((point) => point.level);
   const known = trend.calibration;
-  const most = (place) => Math.max(1, ...points.map((point) => point.strength[place]), ...(known ?? []));
+  const most = (place) => Math.max(1, ...points.map((point) => point.level[place]), ...(known ?? []));
   // a few parts that reach very far must not flatten all others: their strokes end at the top
   const high = 1.12 * Math.min(most(HIGH), CROWD * most(UPPER));
   const y = (value) => axes.up(value, high);
@@ -115,10 +115,10 @@ export function spread(trend) {
     content.push(svg("rect", { class: "known", x: LEFT, width: axes.right - LEFT, y: y(known[HIGH]), height: y(known[LOW]) - y(known[HIGH]) }),
       svg("line", { class: "known-middle", x1: LEFT, x2: axes.right, y1: y(known[MIDDLE]), y2: y(known[MIDDLE]) }));
   }
-  content.push(...axes.drawn(high, (value) => number(value)));
+  content.push(...axes.drawn(high, reached));
   for (const point of points) {
     const { x, width, middle } = axes.bar(point);
-    const values = point.strength;
+    const values = point.level;
     const thick = Math.min(width, 26), left = middle - thick / 2;
     content.push(svg("g", { class: "box" }, svg("title", {}, words(trend, point)),
       svg("rect", { class: "hit", x, width, y: TOP, height: axes.bottom - TOP }),
@@ -126,19 +126,19 @@ export function spread(trend) {
       svg("rect", { class: "quarters", x: left, width: thick, y: y(values[UPPER]), height: Math.max(1, y(values[QUARTER]) - y(values[UPPER])) })));
   }
   for (const run of runs(points, axes.length)) {
-    content.push(svg("path", { class: "middle", d: path(run.map((point) => [axes.bar(point).middle, y(point.strength[MIDDLE])])) }));
-    for (const point of run) content.push(svg("circle", { class: "middle-mark", cx: axes.bar(point).middle, cy: y(point.strength[MIDDLE]), r: points.length > 120 ? 1.5 : 4 }));
+    content.push(svg("path", { class: "middle", d: path(run.map((point) => [axes.bar(point).middle, y(point.level[MIDDLE])])) }));
+    for (const point of run) content.push(svg("circle", { class: "middle-mark", cx: axes.bar(point).middle, cy: y(point.level[MIDDLE]), r: points.length > 120 ? 1.5 : 4 }));
   }
   content.push(svg("line", { class: "limit", x1: LEFT, x2: axes.right, y1: y(1), y2: y(1) }),
     svg("text", axes.narrow ? { class: "limit-text", x: axes.right, y: y(1) - 8, "text-anchor": "end" }
-      : { class: "limit-text", x: axes.right + 8, y: y(1) + 5 }, t("score.threshold")));
+      : { class: "limit-text", x: axes.right + 8, y: y(1) + 5 }, t("score.limit")));
   const caption = t("trend.caption");
   return axes.figure("spread", t("trend.spreadwords", { count: points.length }), known ? `${caption} ${t("trend.captionknown")}` : caption, content);
 }
 
 function words(trend, point) {
-  const [low, , middle, , high] = point.strength;
-  return `${label(trend, point)}: ${t("trend.point", { low: number(low, 2), middle: number(middle, 2), high: number(high, 2), count: point.count })}`;
+  const [low, , middle, , high] = point.level;
+  return `${label(trend, point)}: ${t("trend.point", { low: reached(low), middle: reached(middle), high: reached(high), count: point.count })}`;
 }
 
 export function label(trend, point) {

@@ -1,49 +1,40 @@
-// What was measured: the score against its threshold, the regions, the label.
+// What was measured: how far the part reaches, the regions, the label.
 
 import { h, replace, svg } from "../dom.js";
 import * as api from "../api.js";
-import { number, t } from "../i18n.js";
+import { number, reached, t } from "../i18n.js";
 import { hush, say, tell } from "../said.js";
 import { isEngineer } from "../state.js";
 import { taught } from "./asking.js";
 
 const KINDS = { unexpected: "region.unexpected", missing: "region.missing" };
 
-// Score and map have a threshold each, and the larger of the two ratios decides. Where that is the map's,
-// the peak follows from it; without a region the station cuts the map's ratio at 1.
-function sentences(found, reach) {
-  const own = found.score / found.threshold;
-  const said = [t("score.words", { score: number(found.score, 3), threshold: number(found.threshold, 3), times: number(own, 2) })];
-  if (!found.map_threshold || reach <= own * (1 + 1e-6)) return said;
-  const threshold = number(found.map_threshold, 3);
-  if (reach === 1 && !found.regions.length) return [...said, t("score.maptiny", { threshold })];
-  const times = number(reach, 2);
-  return [...said, t("score.map", { peak: number(reach * found.map_threshold, 3), threshold, times }), t("score.both", { times })];
+// Without a level there is no limit yet, or one of 0.
+function words(found) {
+  return found.level === null ? t("score.alone", { score: number(found.score, 3) }) : t("score.words", { reach: reached(found.level) });
 }
 
-// How far an image reaches, with the threshold at 1; good parts lie left of it.
+// How far an image reaches, with the limit at 1; good parts lie left of it.
 export function gauge(found) {
-  if (found.threshold === null) return h("p", {}, t("score.alone", { score: number(found.score, 3) }));
-  const reach = found.strength ?? found.score / found.threshold;
-  const high = Math.max(2, 1.15 * reach);
-  const place = (value) => `${(100 * Math.min(value, high)) / high}%`;
-  const said = sentences(found, reach);
-  const drawn = svg("svg", { class: `gauge ${found.verdict}`, role: "img", "aria-label": said.join(" "), height: "3.2rem", width: "100%" },
+  if (found.level === null) return h("p", {}, words(found));
+  const high = Math.max(2, 1.15 * found.level);
+  const place = (value) => `${(100 * value) / high}%`;
+  const drawn = svg("svg", { class: `gauge ${found.verdict}`, role: "img", "aria-label": words(found), height: "3.2rem", width: "100%" },
     svg("rect", { class: "gauge-good", x: 0, y: "1.5rem", width: place(1), height: "1rem" }),
     svg("rect", { class: "gauge-bad", x: place(1), y: "1.5rem", width: place(high - 1), height: "1rem" }),
     svg("line", { class: "gauge-threshold", x1: place(1), x2: place(1), y1: "1.15rem", y2: "2.85rem" }),
-    svg("text", { x: place(1), y: ".9rem", "text-anchor": "middle" }, t("score.threshold")),
-    svg("circle", { class: "gauge-mark", cx: place(reach), cy: "2rem", r: ".55rem" }));
-  return h("div", {}, drawn, said.map((words) => h("p", { class: "number" }, words)),
+    svg("text", { x: place(1), y: ".9rem", "text-anchor": "middle" }, t("score.limit")),
+    svg("circle", { class: "gauge-mark", cx: place(found.level), cy: "2rem", r: ".55rem" }));
+  return h("div", {}, drawn, h("p", { class: "number" }, words(found)),
     found.p_value !== null && h("p", { class: "pale number" }, t("score.pvalue", { value: number(found.p_value, 3) })));
 }
 
 // `chosen(place)` is called where somebody points at a region, `asked(region)` where they want to know why.
 export function regions(found, { chosen, asked }) {
-  if (!found.regions.length) return h("p", { class: "pale" }, found.verdict === "anomalous" ? t("region.nowhere") : t("region.none"));
+  if (!found.regions.length) return h("p", { class: "pale" }, t(found.anomalous ? "region.ring" : "region.none"));
   return h("ol", { class: "regions" }, found.regions.map((region, place) => {
     const kind = KINDS[region.kind];
-    const words = t("region.words", { kind: kind ? t(kind) : region.kind, score: number(region.score, 3) });
+    const words = t("region.words", { kind: kind ? t(kind) : region.kind, reach: reached(region.score / found.map_threshold) });
     return h("li", {}, h("button", {
       type: "button",
       onclick: () => asked(region),
@@ -57,9 +48,12 @@ export function regions(found, { chosen, asked }) {
 
 const BRANCHES = { map: "branch.map", cls: "branch.cls", missing: "branch.missing" };
 
-// For engineers: what the score is made of.
+// For engineers: the figures behind the level, and what the score is made of.
 export function details(found) {
-  const rows = Object.entries(found.branches).map(([name, value]) => [name in BRANCHES ? t(BRANCHES[name]) : name, number(value, 4)]);
+  const figure = (value) => (value === null ? "–" : number(value, 4));
+  const rows = [[t("score.title"), figure(found.score)], [t("score.threshold"), figure(found.threshold)],
+    [t("detail.peak"), figure(found.map_peak)], [t("detail.mapthreshold"), figure(found.map_threshold)]];
+  rows.push(...Object.entries(found.branches).map(([name, value]) => [name in BRANCHES ? t(BRANCHES[name]) : name, figure(value)]));
   rows.push([t("detail.from"), found.threshold_from ?? "–"], [t("detail.revision"), number(found.revision)], [t("detail.size"), found.size.join(" × ")]);
   return h("details", { class: "more" }, h("summary", {}, t("detail.title")),
     h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))));

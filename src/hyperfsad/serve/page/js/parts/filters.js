@@ -5,9 +5,9 @@ import { t } from "../i18n.js";
 import { WORDS } from "./verdict.js";
 
 const TIMES = ["since", "until"];
-const SCORES = ["min_score", "max_score"];
-const TITLES = { since: "history.since", until: "history.until", min_score: "history.least", max_score: "history.most" };
-const NAMES = ["product", "verdict", "label", ...TIMES, ...SCORES];
+const LEVELS = ["min_level", "max_level"];
+const TITLES = { since: "history.since", until: "history.until", min_level: "history.least", max_level: "history.most" };
+const NAMES = ["product", "verdict", "label", ...TIMES, ...LEVELS];
 
 // The field of a browser has local time without a zone; the station wants to know the moment.
 const toField = (text) => {
@@ -16,6 +16,9 @@ const toField = (text) => {
   return new Date(time.getTime() - 60000 * time.getTimezoneOffset()).toISOString().slice(0, 16);
 };
 const toMoment = (text) => (text ? new Date(text).toISOString() : "");
+
+// The station counts in limits, people in % of it.
+const toPercent = (text) => (text ? Number((100 * text).toFixed(6)) : "");
 
 function select(label, options) {
   return h("select", { "aria-label": label }, h("option", { value: "" }, label), options.map(([value, text]) => h("option", { value }, text)));
@@ -31,12 +34,12 @@ export class Filters {
       label: select(t("history.anylabel"), [["fine", t("history.fine")], ["bad", t("history.bad")]]),
       since: h("input", { type: "datetime-local" }),
       until: h("input", { type: "datetime-local" }),
-      min_score: h("input", { type: "number", step: "any", min: 0, class: "short" }),
-      max_score: h("input", { type: "number", step: "any", min: 0, class: "short" }),
+      min_level: h("input", { type: "number", step: "any", min: 0, class: "short" }),
+      max_level: h("input", { type: "number", step: "any", min: 0, class: "short" }),
     };
     for (const name of NAMES) {
       const value = query.get(name) ?? "";
-      this.fields[name].value = TIMES.includes(name) ? toField(value) : value;
+      this.fields[name].value = TIMES.includes(name) ? toField(value) : LEVELS.includes(name) ? toPercent(value) : value;
     }
     // a product that was deleted is in no list, and its inspections are still there
     const product = query.get("product");
@@ -47,7 +50,7 @@ export class Filters {
     const titled = (name) => h("label", { class: "filter" }, h("span", {}, t(TITLES[name])), this.fields[name]);
     const form = h("form", { "aria-label": t("history.filters") },
       this.fields.product, this.fields.verdict, this.fields.label,
-      [...TIMES, ...SCORES].map(titled),
+      [...TIMES, ...LEVELS].map(titled),
       h("button", { type: "reset", class: "quiet" }, t("history.reset")));
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("change", changed);
@@ -62,7 +65,7 @@ export class Filters {
     const found = new URLSearchParams();
     for (const name of NAMES) {
       const value = this.fields[name].value;
-      if (value) found.set(name, TIMES.includes(name) ? toMoment(value) : value);
+      if (value) found.set(name, TIMES.includes(name) ? toMoment(value) : LEVELS.includes(name) ? value / 100 : value);
     }
     return found;
   }

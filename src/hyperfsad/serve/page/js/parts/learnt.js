@@ -46,9 +46,9 @@ async function pictures(product, signal, remove) {
 
 async function spread(product, signal) {
   const found = await api.levels(product.id, signal);
-  if (!found.strengths.length) return h("p", { class: "pale" }, t("histogram.lone"));
+  if (!found.levels.length) return h("p", { class: "pale" }, t("histogram.lone"));
   const kinds = { "leave-one-out": t("histogram.leftout"), calibration: t("histogram.calibration") };
-  return histogram(found.strengths, kinds[found.kind]);
+  return histogram(found.levels, kinds[found.kind]);
 }
 
 function proposed(row, teach) {

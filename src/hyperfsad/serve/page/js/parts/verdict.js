@@ -1,7 +1,7 @@
 // The verdict: a word, a shape and a colour, readable from three metres.
 
 import { h, replace, svg } from "../dom.js";
-import { t } from "../i18n.js";
+import { reached, t } from "../i18n.js";
 
 export const WORDS = { good: "verdict.good", anomalous: "verdict.anomalous", unjudged: "verdict.unjudged" };
 
@@ -48,8 +48,9 @@ export class Verdict {
     this.node.className = `verdict ${found.verdict}`;
     const reason = found.foreign ? t("verdict.foreign") : found.verdict === "anomalous" && found.regions.length
       ? t("verdict.regions", { count: found.regions.length }) : null;
+    const reach = found.level === null ? null : t("score.words", { reach: reached(found.level) });
     this.fill(shape(found.verdict),
       h("div", {}, h("p", { class: "verdict-word" }, t(WORDS[found.verdict])),
-        h("p", { class: "verdict-note" }, [found.name, reason].filter(Boolean).join(" · "))));
+        h("p", { class: "verdict-note" }, [found.name, reach, reason].filter(Boolean).join(" · "))));
   }
 }

@@ -7,6 +7,13 @@ import { wish, wishes } from "../state.js";
 
 const STEP = 0.02;
 
+// Points at the strongest place of a part that is anomalous without a region; no outline of a defect.
+function ring({ map_peak_x: x, map_peak_y: y, size }) {
+  const r = Math.min(...size) / 20, far = 0.6 * r;
+  const d = `M${x - r} ${y}a${r} ${r} 0 1 1 ${2 * r} 0a${r} ${r} 0 1 1 ${-2 * r} 0h${-far}M${x + r} ${y}h${far}M${x} ${y - r}v${-far}M${x} ${y + r}v${far}`;
+  return [svg("path", { class: "ring halo", d }), svg("path", { class: "ring", d })];
+}
+
 export class Viewer {
   // `ask(x, y)` is called where somebody wants to know why, in pixels of the image.
   constructor(ask) {
@@ -56,10 +63,10 @@ export class Viewer {
         svg("polygon", { points: region.polygon.map((point) => point.join(",")).join(" ") }),
         svg("text", { x: Math.max(x, size / 2), y: Math.max(y - size / 4, size), "font-size": size, "text-anchor": "middle" }, String(place + 1)));
     }));
+    if (found.anomalous && !found.regions.length) this.marks.append(...ring(found));
     this.cross = svg("path", { class: "cross", visibility: "hidden" });
     this.marks.append(this.cross);
-    const peak = found.regions[0]?.peak;
-    if (peak) this.spot = [peak.x / width, peak.y / height];
+    this.spot = [found.map_peak_x / width, found.map_peak_y / height];
   }
 
   mark(x, y) {

@@ -2,7 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import * as api from "../api.js";
-import { number, t, when } from "../i18n.js";
+import { number, reached, t, when } from "../i18n.js";
 import { addKeys } from "../keys.js";
 import { tell } from "../said.js";
 import { Filters } from "../parts/filters.js";
@@ -19,8 +19,7 @@ function row(found) {
     h("td", {}, badge(found.verdict)),
     cell("inspect.product", found.product),
     cell("history.time", h("time", { datetime: found.time }, when(found.time))),
-    cell("score.title", number(found.score, 3)),
-    cell("history.times", found.strength === null ? "–" : `${number(found.strength, 2)} ×`),
+    cell("history.reach", found.level === null ? t("score.alone", { score: number(found.score, 3) }) : reached(found.level)),
     cell("history.label", found.label ? t(LABELS[found.label]) : "–"));
 }
 
@@ -33,11 +32,11 @@ class History {
     this.turn = 0;
     this.filters = new Filters(products, context.query, () => this.filtered());
     this.body = h("tbody", {});
-    const heads = ["history.picture", "history.name", "verdict.title", "inspect.product", "history.time", "score.title", "history.times", "history.label"];
+    const heads = ["history.picture", "history.name", "verdict.title", "inspect.product", "history.time", "history.reach", "history.label"];
     this.table = h("table", { class: "history-table" },
       h("caption", { class: "hidden-text" }, t("nav.history")),
       h("thead", {}, h("tr", {}, heads.map((name, place) => h("th", { scope: "col" }, place ? t(name) : h("span", { class: "hidden-text" }, t(name)))))), this.body);
-    this.note = h("p", { class: "pale", hidden: true }, t("history.timestext"));
+    this.note = h("p", { class: "pale", hidden: true }, t("history.reachtext"));
     this.told = h("p", { class: "pale", role: "status" });
     this.newer = h("button", { type: "button", onclick: () => this.move(-1) }, `← ${t("history.newer")}`);
     this.older = h("button", { type: "button", onclick: () => this.move(1) }, `${t("history.older")} →`);

@@ -46,7 +46,7 @@ class Sheet {
   draw() {
     const found = this.found;
     this.labels.shows(found);
-    replace(this.facts, h("h2", {}, t("score.title")), gauge(found), this.labels.node,
+    replace(this.facts, h("h2", {}, t("score.reach")), gauge(found), this.labels.node,
       h("h2", {}, t("region.title")),
       regions(found, {
         chosen: (place) => this.viewer.point(place),

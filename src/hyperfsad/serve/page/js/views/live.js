@@ -2,7 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import { address, ask, products as askProducts } from "../api.js";
-import { number, percent, t, when } from "../i18n.js";
+import { number, percent, reached, t, when } from "../i18n.js";
 import { go } from "../router.js";
 import { sound } from "../parts/sound.js";
 import { WORDS, Verdict, badge } from "../parts/verdict.js";
@@ -64,7 +64,7 @@ class Wall {
   }
 
   item(found) {
-    const reach = found.strength === null ? number(found.score, 3) : `${t("history.times")} ${number(found.strength, 2)} ×`;
+    const reach = found.level === null ? number(found.score, 3) : t("score.words", { reach: reached(found.level) });
     return h("li", {}, h("a", { href: `#/inspections/${found.id}`, class: `wall-item ${found.verdict}`, "aria-label": `${found.name}: ${t(WORDS[found.verdict])}` },
       h("img", { src: address(`inspections/${found.id}/thumbnail`), alt: "" }), badge(found.verdict),
       h("span", { class: "wall-name" }, found.name), h("span", { class: "pale number" }, `${reach} · ${when(found.time)}`)));

@@ -2,7 +2,7 @@
 
 import { h, replace } from "../dom.js";
 import * as api from "../api.js";
-import { number, percent, t, when } from "../i18n.js";
+import { number, percent, reached, t, when } from "../i18n.js";
 import { go } from "../router.js";
 import { wish, wishes } from "../state.js";
 import { label, shares, spread } from "../parts/chart.js";
@@ -33,14 +33,14 @@ function drift(found) {
 
 // The same figures for those who do not see the charts, or want to copy them.
 function table(trend) {
-  const value = (list, place) => (list ? number(list[place], 2) : "–");
+  const value = (list, place) => (list ? reached(list[place]) : "–");
   const heads = ["history.time", "trend.count", "trend.bad", "trend.low", "trend.median", "trend.high"];
   return h("details", { class: "more" }, h("summary", {}, t("trend.table")),
     h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": t("trend.table") }, h("table", {},
       h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, t(name))))),
       h("tbody", {}, trend.points.map((point) => h("tr", {}, h("th", { scope: "row" }, label(trend, point)), h("td", {}, number(point.count)),
         h("td", {}, point.share === null ? "–" : `${number(point.anomalous)} (${percent(point.share)})`),
-        [0, 2, 4].map((place) => h("td", {}, value(point.strength, place)))))))));
+        [0, 2, 4].map((place) => h("td", {}, value(point.level, place)))))))));
 }
 
 function drawn(trend) {
