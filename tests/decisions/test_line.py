@@ -30,7 +30,7 @@ def test_bad_parts_hardly_move_the_threshold(bad: int) -> None:
     found, clean = from_line(parts, 0.05, SUPPORT), from_line(line(40, 0), 0.05, SUPPORT)
     assert found.threshold == pytest.approx(clean.threshold, rel=0.08)
     assert found.method == "line"
-    called_bad = [found.strength(one.score, one.peak) > 1 for one in parts]
+    called_bad = [found.level(one.score, one.peak) > 1 for one in parts]
     assert sum(called_bad[:40]) <= 3
     assert all(called_bad[40:])
 

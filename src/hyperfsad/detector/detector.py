@@ -379,7 +379,7 @@ class HyperFSAD:
         support = self._estimate(self.view_.leave_one_out(), self._rate)
         scores = self._line_scores(self.view_.adapted(whole, at_first=True))
         first = from_line(scores, self._rate, support)
-        levels = [first.strength(one.score, one.peak) for one in scores]
+        levels = [first.level(one.score, one.peak) for one in scores]
         bad = adapting.suspects([image.name for image in whole.images], levels, self.notify)
         self.unlabelled_, self._view = whole.without(*bad) if bad else whole, None
         found = from_line(self._line_scores(self.view_), self._rate, support)
