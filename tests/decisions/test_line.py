@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from hyperfsad.decisions.line import from_line
+from hyperfsad.decisions.line import from_line, together_notice
 from hyperfsad.decisions.thresholds import Calibration
 
 SUPPORT = Calibration("support", 0.4, 0.3, 0.05, 4)
@@ -56,3 +56,13 @@ def test_a_lower_rate_gives_a_higher_threshold() -> None:
 def test_parts_without_any_distance_are_no_error() -> None:
     found = from_line([Scored(0.0, 0.0)] * 3, 0.05, SUPPORT)
     assert 0 < found.threshold < 0.4
+
+
+def test_the_images_of_a_run_say_what_a_limit_from_them_would_change() -> None:
+    levels = [one.score / 0.3 for one in line(26, 4)]  # the limit lies far too high for them
+    notice = together_notice([level * 0.5 for level in levels])
+    assert notice is not None
+    assert notice.facts["count"] == 30
+    assert notice.facts["changed"] >= 1
+    assert together_notice(levels[:20]) is None
+    assert together_notice([0.5 + 0.001 * place for place in range(30)]) is None

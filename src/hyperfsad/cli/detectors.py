@@ -1,9 +1,10 @@
 """Detectors as the options describe them: new, saved or fitted; and `detect`, which runs one."""
 
 import argparse
+import contextlib
 import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from ..detector.detector import HyperFSAD
     from ..detector.protocols import Detector, Inspecting
     from ..images.reading import FoundImages
-    from ..report.records import Totals
+    from ..messages import Notice
+    from ..report.records import Record, Totals
 
 
 def given_settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -225,12 +227,12 @@ def detect(options: argparse.Namespace) -> int:
         return _detect_on_cluster(options)
     out, found = Path(options.output), found_images(options.images)
     images = outside(found.paths, out)
+    one_of({"--together": options.together or None}, {"--line": options.line}, needed=False)
     detector: Inspecting
-    all_learnt = True
-    if options.detector and not options.together:
+    learner, all_learnt = None, True
+    if options.detector and os.path.isdir(options.detector) and not options.together:
         detector = inspecting_detector(options)
     else:
-        one_of({"--together": options.together or None}, {"--line": options.line}, needed=False)
         learner, all_learnt = saved_or_fitted(options)
         detector = learner.adapt(images) if options.together else learner
     detector.min_area = options.min_area
@@ -247,8 +249,23 @@ def detect(options: argparse.Namespace) -> int:
         )
     except KeyboardInterrupt:
         return INTERRUPTED
-    complete = all_learnt and not found.failed
-    return _summarise(Totals.of(records), str(out / "report.html"), complete)
+    code = _summarise(Totals.of(records), str(out / "report.html"), all_learnt and not found.failed)
+    if learner is not None:
+        say_all(_advice(learner, records))
+    return code
+
+
+def _advice(detector: "Detector", records: "Sequence[Record]") -> "Iterator[Notice]":
+    """What --together would change, where the detector could still learn from these images."""
+    from ..decisions.line import together_notice
+
+    with contextlib.suppress(UsageError):
+        detector.check("adapt")
+        calibration = detector.calibration_
+        if calibration is not None and calibration.method == "support":
+            notice = together_notice([row["level"] for row in records if row["level"] is not None])
+            if notice is not None:
+                yield notice
 
 
 def _detect_on_cluster(options: argparse.Namespace) -> int:

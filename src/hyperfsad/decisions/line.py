@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist, median
 
+from ..messages import Notice
 from .thresholds import (
     FALSE_ALARM_RATE,
     Calibration,
@@ -44,6 +45,16 @@ def from_line(parts: Sequence[ScoredImage], rate: float, support: Calibration) -
         for centre, usual in ((score, support.threshold), (peak, support.map_threshold))
     )
     return Calibration("line", threshold, map_threshold, rate, len(parts))
+
+
+def together_notice(levels: Sequence[float]) -> Notice | None:
+    """How many verdicts a limit from these images themselves would change; None where it would
+    change none, or they are too few to tell."""
+    if len(levels) < 2 * PLENTY:
+        return None
+    limit = bulk_level(levels, FALSE_ALARM_RATE)
+    changed = sum((level > 1) != (level > limit) for level in levels)
+    return Notice("together-changes", changed=changed, count=len(levels)) if changed else None
 
 
 def bulk_level(levels: Sequence[float], rate: float) -> float:
