@@ -6,6 +6,7 @@ does, its imports and streams, is tested in real ones: cli/test_main.py, cli/tes
 
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -43,6 +44,10 @@ class Forked:
     def stderr(self) -> str:
         return self._streams[1].read_text(encoding="utf-8")
 
+    def send(self, kind: int) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, kind)
+
     @property
     def ended(self) -> bool:
         return not self._process.is_alive()
@@ -58,6 +63,7 @@ class Forked:
 def _run(
     words: list[str], code: str, cwd: str, environment: dict[str, str], out: str, err: str
 ) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs are deaf to it
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)

@@ -156,7 +156,6 @@ def press(event, arguments):
     if event == "open" and str(arguments[0]).endswith("/35.png"):
         os.kill(os.getpid(), signal.SIGINT)
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs are deaf to it
 sys.addaudithook(press)
 sys.exit(main(sys.argv[1:]))
 """

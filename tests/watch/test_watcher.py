@@ -6,8 +6,6 @@ import math
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +23,7 @@ from hyperfsad.wording import COMMAND_LINE, worded
 from tests.cli.running import refusal
 from tests.codes import codes, raises
 from tests.conftest import make_picture, read_results
+from tests.forks import Forked
 from tests.waiting import DEADLINE, until
 
 QUICK: dict[str, Any] = {"interval": 0.02, "settle": 0.05, "patience": DEADLINE}
@@ -415,39 +414,16 @@ def records_in(out: Path) -> int:
     return results.read_bytes().count(b"\n") if results.exists() else 0
 
 
-def start(command: list[str]) -> "subprocess.Popen[str]":
-    """The command in a process of its own; tests that run in the background ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-m", "hyperfsad", *command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def stopped(command: list[str], out: Path, number: int, kind: int) -> tuple[int, str]:
     """Exit code and messages of the command, stopped by a signal after `number` records in all.
 
     An earlier run may have written more than `number`, so the signal waits until this one watches.
     """
-    process = start(command)
-    assert process.stderr is not None
-    overdue = threading.Timer(DEADLINE, process.kill)
-    overdue.start()
-    said = ""
-    while "Watching" not in said:
-        row = process.stderr.readline()
-        assert row, said
-        said += row
-    overdue.cancel()
-    until(lambda: records_in(out) >= number or process.poll() is not None)
-    process.send_signal(kind)
-    _, errors = process.communicate(timeout=DEADLINE)
-    return process.returncode, said + errors
+    process = Forked(command)
+    until(lambda: "Watching" in process.stderr or process.ended)
+    until(lambda: records_in(out) >= number or process.ended)
+    process.send(kind)
+    return process.returncode, process.stderr
 
 
 @pytest.fixture
@@ -526,7 +502,6 @@ def test_a_second_ctrl_c_does_not_wait(
         put(folder / f"{seed}.png", seed)
     saved = tmp_path / "twice.hfsad"
     fitted.save(saved)
-    command = [sys.executable, "-c", TWICE, str(saved), str(folder), str(out)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    ended = Forked([saved, folder, out], TWICE)
     assert ended.returncode == 0, ended.stderr
     assert len(once(fitted, folder, out)) == 1

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from hyperfsad.lab.presets import PRESETS
 from hyperfsad.lab.reproduce import run
 from hyperfsad.lab.reproduce.run import PAPER_PRESETS
 from tests.disk.holding import FOLDER, held_elsewhere
+from tests.forks import Forked
 from tests.lab.trees import mvtec_tree
 
 HOSTILE = 'mine <b onclick="x">&_%#'
@@ -146,9 +145,8 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     home: Path, done: Path, tmp_path: Path
 ) -> None:
     out, presets = tmp_path / "out", ("--presets", "lambda,pooling")
-    command = [sys.executable, "-c", KILLED, "lab", "reproduce", "--suite"]
-    command += [str(home / "suite.json"), "-o", str(out), *SMALL, *presets]
-    process = subprocess.run(command, capture_output=True, timeout=300, check=False)
+    command = ["lab", "reproduce", "--suite", home / "suite.json", "-o", out, *SMALL, *presets]
+    process = Forked(command, KILLED)
     assert process.returncode == -signal.SIGKILL, process.stderr[-2000:]
     assert len(list(out.rglob("*.npz"))) == 2
     assert not (out / "index.html").exists()
