@@ -40,7 +40,7 @@ def places(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
     [
         ("", "required"),
         ("polish", "invalid choice: 'polish'"),
-        ("fit {photos} -o x.hfsad --shine", "unknown option --shine; see hyperfsad fit --help"),
+        ("fit {photos} -o x.hfsad --glitter", "unknown option --glitter; see hyperfsad fit --help"),
         ("detect {photos} --detectr {part}", "unknown option --detectr (did you mean --detector?)"),
         ("detect {photos} --detect {part}", "--detect (did you mean --detector?)"),
         ("fit {photos} -output x.hfsad", "-output (did you mean --output?)"),

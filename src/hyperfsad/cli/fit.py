@@ -6,12 +6,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..decisions.line import PLENTY
 from ..disk.files import check_target, locked_file
 from ..errors import DetectorFileError, UsageError
+from ..messages import Notice
 from ..wording import count
 from . import arguments
 from .arguments import add_options, one_of
-from .console import exit_code, printable, progress, say
+from .console import exit_code, printable, progress, say, say_all
 from .detectors import false_alarm_rate, fitted_detector, found_images, saved_detector
 
 if TYPE_CHECKING:
@@ -179,5 +181,8 @@ def _save(detector: "Detector", path: str, before: float | None = None) -> None:
         else:
             of_map = "" if one.map_threshold_ is None else f" (map {one.map_threshold_:.3f})"
             print(printable(f"{lead}threshold {one.threshold_:.3f}{of_map}, {one.threshold_from_}"))
+    found = [one.calibration_ for one in detector.products_.values()]
+    if any(each is not None and each.method == "support" for each in found):
+        say_all([Notice("threshold-preliminary", parts=PLENTY)])
     if before is not None:
         print(f"before: threshold {before:.3f}")
