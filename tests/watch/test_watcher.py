@@ -107,7 +107,7 @@ def test_each_image_gets_one_record(fitted: HyperFSAD, folder: Path, out: Path) 
     fields += ["anomalous", "size"]
     fields += ["map_threshold", "threshold_from", "p_value", "regions", "product"]
     fields += ["unknown_product", "nearest_product", "product_similarity", "product_margin"]
-    fields += ["foreign", "judged_by"]
+    fields += ["foreign", "judged_by", "level", "map_peak", "map_peak_x", "map_peak_y"]
     fields += ["heatmap", "map", "time", "stamp", "detector", "error"]
     assert list(records[0]) == fields
     for record in records:
@@ -380,8 +380,12 @@ def test_the_command_prints_a_line_for_each_image(
     streams = capsys.readouterr()
     words = [row.split() for row in streams.out.splitlines()]
     order = ["good", "ANOMALOUS"] if scores[0] < scores[1] else ["ANOMALOUS", "good"]
-    assert [row[3:] for row in words] == [[order[0], "1", "ä.png"], [order[1], "2", "ä.png"]]
-    assert float(words[0][2]) == pytest.approx(scores[0], abs=1e-3)
+    assert [row[3:] for row in words] == [
+        ["%", order[0], "1", "ä.png"],
+        ["%", order[1], "2", "ä.png"],
+    ]
+    reach = 100 * scores[0] / detector.threshold_
+    assert float(words[0][2]) == pytest.approx(reach, abs=0.51)
     assert "images done before: 0" in streams.err
     assert "2 images inspected, 0 failed" in streams.err
     (folder / "broken.png").write_bytes(b"broken")
