@@ -338,6 +338,15 @@ def test_a_threshold_set_by_hand_says_so(detector: HyperFSAD) -> None:
     assert (result.threshold, result.threshold_from) == (0.123, "set by hand")
 
 
+def test_a_threshold_set_by_hand_stays_when_parts_come_and_go(detector: HyperFSAD) -> None:
+    detector.fit([make_picture(1), make_picture(2)]).move_threshold(0.5)
+    by_map = detector.map_threshold_
+    detector.extend(make_picture(3))
+    detector.forget([detector.support_[0].sha256])
+    assert [detector.threshold_, detector.map_threshold_] == [0.5, by_map]
+    assert detector.threshold_from_ == "set by hand"
+
+
 def test_a_damaged_calibration_is_not_written(detector: HyperFSAD, tmp_path: Path) -> None:
     from hyperfsad.detector import file
 

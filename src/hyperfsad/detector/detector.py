@@ -277,12 +277,14 @@ class HyperFSAD:
         return self._relearnt(calibration)
 
     def _relearnt(self, calibration: Calibration | None) -> "HyperFSAD":
-        """After the memory has changed: an estimate is made again, a calibration is stale."""
+        """After the memory has changed: an estimate is made again, a calibration is stale, and what
+        was set by hand stays."""
         self._find_foreign_distance()
-        if calibration is not None and calibration.method in ("support", "line"):
-            self.calibrate(false_alarm_rate=calibration.rate)
-        elif calibration is not None:
-            self.calibration_ = calibration.outdated()
+        if calibration is not None and calibration.threshold == self.threshold_:
+            if calibration.method in ("support", "line"):
+                self.calibrate(false_alarm_rate=calibration.rate)
+            else:
+                self.calibration_ = calibration.outdated()
         return self._compacted()
 
     def remember(self, bank: MemoryBank, core: Coreset | None = None) -> "HyperFSAD":

@@ -48,17 +48,21 @@ def engine_at(address: URL) -> Engine:
         pool_timeout=CONNECT_TIMEOUT,
         connect_args={"connect_timeout": CONNECT_TIMEOUT},
     )
-    silent_until = 0.0
+    heard = silent_until = 0.0
 
     def connect(_: Any, __: Any, places: list[Any], options: dict[str, Any]) -> Connection:
-        nonlocal silent_until
-        if time.monotonic() < silent_until:
+        nonlocal heard, silent_until
+        began = time.monotonic()
+        if began < silent_until:
             raise psycopg.OperationalError("no answer a moment ago")
         try:
-            return Connection.connect(*places, **options)
+            found = Connection.connect(*places, **options)
         except psycopg.errors.ConnectionTimeout:
-            silent_until = time.monotonic() + CONNECT_TIMEOUT
+            if heard < began:  # nobody else got an answer meanwhile
+                silent_until = time.monotonic() + CONNECT_TIMEOUT
             raise
+        heard = time.monotonic()
+        return found
 
     event.listen(engine, "do_connect", connect)
     return engine
