@@ -156,6 +156,8 @@ def test_the_command_adapts_and_detects_together(
     thresholds = re.findall(r"threshold (\S+)", told.out)
     assert main(["adapt", file, line]) == 0  # what is known already changes nothing
     assert re.findall(r"threshold (\S+)", capsys.readouterr().out) == thresholds * 2
+    assert main(["info", file]) == 0
+    assert re.search(r"line +\d+ unlabelled parts", capsys.readouterr().out)
     out = str(tmp_path / "out")
     together = ["detect", line, "--normal", str(folder / "good"), "--rotations", "1", "--together"]
     assert main([*together, "-o", out]) == 0

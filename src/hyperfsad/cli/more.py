@@ -190,7 +190,8 @@ def info(options: argparse.Namespace) -> int:
 
 def _learnt(header: dict[str, Any]) -> list[tuple[str, str]]:
     """What one product has learnt."""
-    images, stored, roi = (header[name] for name in ("normal_images", "calibration", "roi"))
+    images, line = header["normal_images"], header["unlabelled_images"]
+    stored, roi = header["calibration"], header["roi"]
     tentative = ", where a rotation fits clearly better" if header["tentative"] else ""
     origin, region = "", "the whole picture" if roi is None else "auto, the part itself"
     if header["threshold"] is not None and stored is not None:
@@ -206,8 +207,14 @@ def _learnt(header: dict[str, Any]) -> list[tuple[str, str]]:
         ("region", region),
         ("memory", _memory(header)),
         ("normal", count(len(images), "image")),
-        *(("", f"{image['sha256'][:12]}  {image['name']}") for image in images),
+        *_named(images),
+        ("line", count(len(line), "unlabelled part") if line else ""),
+        *_named(line),
     ]
+
+
+def _named(images: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [("", f"{image['sha256'][:12]}  {image['name']}") for image in images]
 
 
 def _memory(header: dict[str, Any]) -> str:
