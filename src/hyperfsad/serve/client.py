@@ -84,6 +84,19 @@ class StationClient:
     def rename_product(self, product: str, name: str) -> Json:
         return self._object("PATCH", f"products/{product}", {"name": name})
 
+    def adapt_automatically(self, product: str, on: bool) -> Json:
+        """Whether the product learns by itself from the parts of the line."""
+        return self._object("PATCH", f"products/{product}", {"adapt_automatically": on})
+
+    def propose(self, product: str) -> Json:
+        """What would change if it learnt from its latest parts; `report(product, "proposal")` says
+        whether it is time to."""
+        return self._object("POST", f"products/{product}/proposal")
+
+    def adapt_product(self, product: str, latest: str | None = None) -> Json:
+        """`latest` as the proposal says: then what came later does not count."""
+        return self._object("POST", f"products/{product}/adapt", {"latest": latest})
+
     def delete_product(self, product: str) -> None:
         self._bytes("DELETE", f"products/{product}")
 

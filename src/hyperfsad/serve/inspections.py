@@ -4,7 +4,7 @@ import base64
 import contextlib
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,11 @@ VERDICT_NAMES = {True: "anomalous", False: "good", None: "unjudged"}
 class Inspections:
     """The inspections of a store."""
 
-    def __init__(self, store: Store, counted: Counter) -> None:
-        self.store, self._counted = store, counted
+    def __init__(
+        self, store: Store, counted: Counter, added: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`added` hears of each product that has new verdicts."""
+        self.store, self._counted, self._added = store, counted, added
         self.count = 0
         """Verdicts that this process has kept; live readers wait for it to grow."""
 
@@ -74,6 +77,7 @@ class Inspections:
         self.count += len(added)
         for one in added:
             self._counted.labels(one.verdict).inc()
+        self._added(product_id)
         return added
 
     def get(self, inspection_id: str) -> InspectionOut:

@@ -29,6 +29,8 @@ from .teaching import require_no_doubt
 
 THUMBNAIL_SOURCE = 1 << 20
 """Pixels of the picture that a thumbnail is made from."""
+OWN_FIELDS = "id", "name", "created", "changed", "revision", "adapt_automatically"
+"""Of a product, beside what its detector says."""
 MOST_VERSIONS = 20
 """Of a product, with a detector file each."""
 
@@ -212,11 +214,19 @@ class Products:
         change.detector = detectors.get(self.store.files.detector(version.detector))
         return True
 
-    def rename(self, actor: Actor, product_id: str, name: str) -> ProductOut:
-        with _claiming(name), self.store.database.writing() as session:
+    def change(
+        self, actor: Actor, product_id: str, name: str | None, adapt_automatically: bool | None
+    ) -> ProductOut:
+        """Renames it, and says whether it adapts by itself; None leaves what is there."""
+        with _claiming(name or ""), self.store.database.writing() as session:
             product = product_of(session, product_id, change=True)
-            audit(session, actor, "product renamed", product_id, f"{product.name} → {name}")
-            product.name = product.claimed = name
+            if name is not None:
+                audit(session, actor, "product renamed", product_id, f"{product.name} → {name}")
+                product.name = product.claimed = name
+            if adapt_automatically is not None:
+                on = "on" if adapt_automatically else "off"
+                audit(session, actor, f"adapting by itself {on}", product_id, product.name)
+                product.adapt_automatically = adapt_automatically
             product.changed = now()
             session.flush()
             return shown_product(product)
@@ -400,8 +410,8 @@ def loaded(
 
 
 def shown_product(product: ProductRow) -> ProductOut:
-    own = {name: getattr(product, name) for name in ("id", "name", "created", "changed")}
-    return ProductOut(revision=product.revision, **own, **product.summary)
+    own = {name: getattr(product, name) for name in OWN_FIELDS}
+    return ProductOut(**own, **product.summary)
 
 
 def product_name(text: str) -> str:

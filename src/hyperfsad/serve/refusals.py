@@ -4,11 +4,13 @@ import errno
 import os
 import sqlite3
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import HyperfsadError
 from ..messages import Notice
 from ..wording import STATION
+
+Said = TypeVar("Said", HyperfsadError, Notice)
 
 POSTGRESQL_FULL = "53100"
 """Its code for a full disk."""
@@ -50,8 +52,8 @@ def is_full(error: BaseException | None) -> bool:
     return False
 
 
-def public(error: HyperfsadError, names: Mapping[str, str] | None = None) -> HyperfsadError:
-    """The same error without paths of this machine, and nested ones in its words.
+def public(error: Said, names: Mapping[str, str] | None = None) -> Said:
+    """The same error or notice without paths of this machine, and nested ones in its words.
 
     A path becomes what `names` calls it, or the name of its file.
     """

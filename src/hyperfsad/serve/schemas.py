@@ -38,6 +38,9 @@ class ProductOut(BaseModel):
     created: Time
     changed: Time
     revision: int = Field(description="Grows with every change of the detector.")
+    adapt_automatically: bool = Field(
+        description="Whether it learns by itself from the parts of the line."
+    )
     good_parts: int
     threshold: float | None
     map_threshold: float | None
@@ -74,12 +77,15 @@ class VersionOut(BaseModel):
         "uploaded",
         "extended",
         "taught",
+        "adapted",
         "undone",
         "calibrated",
         "removed",
         "restored",
     ]
-    detail: str = Field(description="The part that was taught, or the version restored.")
+    detail: str = Field(
+        description="The part that was taught, how many it adapted to, or the version restored."
+    )
     good_parts: int
     threshold: float | None
 
@@ -120,6 +126,41 @@ class InspectionRow(BaseModel):
     product_id: str
     revision: int
     image: str = Field(description="sha256 of the uploaded file.")
+
+
+class ProductChange(BaseModel):
+    """What to change of a product; what is left out stays."""
+
+    name: str | None = Field(None, min_length=1, max_length=100)
+    adapt_automatically: bool | None = None
+
+
+class AdaptingOut(BaseModel):
+    """What would change if a product learnt from its latest parts."""
+
+    latest: str = Field(description="The last inspection that it counts; `adapt` takes it.")
+    parts: int = Field(description="How many parts there are, near-copies counted once.")
+    bad: list[InspectionRow] = Field(description="Those that look bad and are not learnt.")
+    doubtful: bool = Field(description="Whether so many look bad that nobody can tell.")
+    threshold: float | None
+    new_threshold: float | None
+    inspections: int = Field(description="Past verdicts that were given again.")
+    passing: list[InspectionRow] = Field(description="Anomalous ones that would be good.")
+    failing: list[InspectionRow] = Field(description="Good ones that would be anomalous.")
+
+
+class ProposalOut(BaseModel):
+    """Whether it is time for a product to learn from its line."""
+
+    parts: int = Field(
+        description="Latest parts that it may learn from, at most 48: not called bad, with their"
+        " picture, not like another product."
+    )
+    needed: int = Field(description="Parts still to come before anything can be proposed.")
+    adapted: int = Field(description="How many there were when it last learnt from them.")
+    due: bool = Field(description="Whether 12, 24 or 48 were reached since.")
+    preliminary: bool = Field(description="Whether its verdicts still come from few good parts.")
+    change: AdaptingOut | None = Field(default=None, description="Where it was asked for.")
 
 
 class InspectionOut(InspectionRow):

@@ -4,6 +4,7 @@ import threading
 
 from ..detector.settings import Settings
 from ..messages import Notify, silent
+from .adapting import Adapting
 from .engine import StationEngine
 from .folders import InspectionDesk, WatchedFolder
 from .inspections import Inspections
@@ -39,7 +40,8 @@ class Station:
             lambda: self.engine.waiting, lambda: files.free, lambda: files.trashed
         )
         self.products = Products(self.store)
-        self.inspections = Inspections(self.store, self.metrics.inspections)
+        self.adapting = Adapting(self.store, self.products, self.engine)
+        self.inspections = Inspections(self.store, self.metrics.inspections, self.adapting.consider)
         self.labels = Labels(self.store, self.products, self.inspections)
         desk = InspectionDesk(self.engine, self.products, self.inspections, settings.limits)
         self.folders = [WatchedFolder(desk, product, folder) for product, folder in settings.watch]

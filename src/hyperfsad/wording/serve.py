@@ -117,6 +117,9 @@ SERVE_SENTENCES: Sentences = {
     "key-known": "Another image was inspected with this Idempotency-Key; use a new one.",
     "images-known": "The product has already learnt all of these pictures.",
     "teaching-unconfirmed": _teaching_unconfirmed,
+    "adapting-too-early": "{parts} of the {needed} unlabelled parts that are needed are there.",
+    "adapting-doubtful": "{bad} of {count} unlabelled parts look bad. Beyond a fifth nobody can"
+    " tell what is usual: look at the proposal and decide.",
     "good-part-unknown": "The product has not learnt this picture.",
     "version-unknown": "Version {revision} of the product is not kept; choose another.",
     "threshold-or-images": "Give either a threshold, or good parts and a false_alarm_rate.",

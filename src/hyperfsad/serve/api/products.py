@@ -13,7 +13,16 @@ from ..advice import coverage_advice, good_part_levels
 from ..pictures import Picture, checked_picture
 from ..products import product_name
 from ..refusals import GoneError
-from ..schemas import CoverageOut, GoodPartLevels, GoodPartList, ProductOut, TrendOut, VersionList
+from ..schemas import (
+    CoverageOut,
+    GoodPartLevels,
+    GoodPartList,
+    ProductChange,
+    ProductOut,
+    ProposalOut,
+    TrendOut,
+    VersionList,
+)
 from ..station import Station
 from ..trends import Step, product_trend
 from .context import JPEG, SIGNED_IN, Admin, Here, Id, content, form_of, in_engine, jpeg
@@ -27,7 +36,7 @@ RATE = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default
 THRESHOLD = {"type": "number", "exclusiveMinimum": 0}
 Part = Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="As the list names it.")]
 Revision = Annotated[int, Path(ge=1, lt=2**31)]
-NewName = Annotated[str, Body(embed=True, min_length=1, max_length=100)]
+Latest = Annotated[str | None, Body(embed=True, pattern="^[0-9a-f]{32}$")]
 
 
 @router.get("")
@@ -72,9 +81,37 @@ def get_product(product_id: Id, station: Here) -> ProductOut:
 
 
 @router.patch("/{product_id}")
-def rename_product(product_id: Id, name: NewName, station: Here, actor: Admin) -> ProductOut:
-    """Gives a product another name."""
-    return station.products.rename(actor, product_id, product_name(name))
+def change_product(
+    product_id: Id, wanted: ProductChange, station: Here, actor: Admin
+) -> ProductOut:
+    """Gives a product another name, or says whether it adapts by itself after 12, 24 and 48
+    parts."""
+    name = None if wanted.name is None else product_name(wanted.name)
+    found = station.products.change(actor, product_id, name, wanted.adapt_automatically)
+    station.adapting.consider(product_id)
+    return found
+
+
+@router.get("/{product_id}/proposal")
+def proposal(product_id: Id, station: Here) -> ProposalOut:
+    """How many unlabelled parts a product may learn from, and whether it is time to."""
+    return station.adapting.state(product_id)
+
+
+@router.post("/{product_id}/proposal")
+async def propose(product_id: Id, request: Request, station: Here, actor: Admin) -> ProposalOut:
+    """What would change if a product learnt from its latest parts, 12 or more: the threshold, which
+    of them look bad, and which past verdicts would change. Nothing is changed yet."""
+    return await in_engine(request, station.adapting.propose, actor, product_id)
+
+
+@router.post("/{product_id}/adapt")
+async def adapt_product(
+    product_id: Id, request: Request, station: Here, actor: Admin, latest: Latest = None
+) -> ProductOut:
+    """Learns from the latest parts, 12 or more; that is a new version. With `latest`, from those
+    that the proposal counted."""
+    return await in_engine(request, station.adapting.adapt, actor, product_id, latest)
 
 
 @router.delete("/{product_id}", status_code=204)

@@ -64,6 +64,10 @@ class ProductRow(Base):
     """The hash of its detector file; None where the product is deleted."""
     summary: Mapped[dict[str, Any]] = mapped_column(JSON)
     """What the header of the detector file says, for lists."""
+    adapted: Mapped[int] = mapped_column(default=0)
+    """How many unlabelled parts there were when it last learnt from them; going back to another
+    version leaves it, so that nothing is proposed again that was taken back."""
+    adapt_automatically: Mapped[bool] = mapped_column(default=False)
 
 
 class Image(Base):
