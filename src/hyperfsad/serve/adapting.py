@@ -185,11 +185,12 @@ class Adapting:
         bad = dict(noticed.get("line-bad", {}).get("parts", []))
         levels = {paths[path].id: level for path, level in {**bad, **_levels(detector)}.items()}
         names = {path: f"{one.name} ({one.id})" for path, one in paths.items()}
+        shown = {path: one.name for path, one in paths.items()}
         self._latest = Adapted(
             before,
             ids,
             _renamed(_afresh(detector), names),
-            [public(note, names) if isinstance(note, Notice) else note for note in notes],
+            [public(note, shown) if isinstance(note, Notice) else note for note in notes],
             levels,
             frozenset(paths[path].id for path in bad),
         )

@@ -70,6 +70,10 @@ export const uploadProduct = (name, file) => ask("POST", "products/upload", { fo
 export const extendProduct = (id, files, more = {}) => ask("POST", `products/${id}/images`, { form: form(more, files) });
 export const calibrateProduct = (id, files, more = {}) => ask("POST", `products/${id}/calibration`, { form: form(more, files) });
 export const renameProduct = (id, name) => ask("PATCH", `products/${id}`, { json: { name } });
+export const adaptAutomatically = (id, on) => ask("PATCH", `products/${id}`, { json: { adapt_automatically: on } });
+export const proposal = (id, signal) => ask("GET", `products/${id}/proposal`, { signal });
+export const propose = (id) => ask("POST", `products/${id}/proposal`);
+export const adapt = (id, latest) => ask("POST", `products/${id}/adapt`, { json: { latest } });
 export const deleteProduct = (id) => ask("DELETE", `products/${id}`);
 export const evaluateProduct = (id) => ask("POST", `products/${id}/evaluation`);
 export const goodParts = (id, signal) => ask("GET", `products/${id}/images`, { signal });

@@ -8,7 +8,7 @@ import { isEngineer } from "../state.js";
 import { taught } from "./asking.js";
 import { histogram } from "./histogram.js";
 
-const FROM = { support: "threshold.support", conformal: "threshold.conformal", few: "threshold.few", hand: "threshold.hand" };
+const FROM = { support: "threshold.support", line: "threshold.line", conformal: "threshold.conformal", few: "threshold.few", hand: "threshold.hand" };
 const MOST = 24;
 const ENOUGH = 0.99; // above it, nothing stands alone
 const FEW = 10; // below it, a chance that is estimated from the parts says next to nothing

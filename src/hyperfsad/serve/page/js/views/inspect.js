@@ -6,6 +6,7 @@ import { t } from "../i18n.js";
 import { addKeys } from "../keys.js";
 import { go } from "../router.js";
 import { isEngineer, wish, wishes } from "../state.js";
+import { LineHint } from "../parts/adapting.js";
 import { EvidencePanel } from "../parts/evidence.js";
 import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
 import { handed } from "../parts/handed.js";
@@ -31,7 +32,8 @@ class Inspecting {
     this.strip = new Strip((found) => this.shows(found), this.queue.found);
     this.sources = new Sources({ product, take: (files) => this.queue.inspect(files), live: (id) => this.live(id), context });
     this.body = h("div", { class: "inspect-body empty" }, this.viewer.node, h("aside", {}, this.facts, this.sources.node), this.evidence.node);
-    this.node = h("div", { class: "inspect" }, this.verdict.node, this.strip.node, this.body);
+    this.line = new LineHint(product, context.signal);
+    this.node = h("div", { class: "inspect" }, this.verdict.node, this.line.node, this.strip.node, this.body);
     this.queue.view = this;
     this.waits("");
     context.leaving(() => this.left());
@@ -67,6 +69,7 @@ class Inspecting {
   arrived(found) {
     this.strip.add(found);
     this.shows(found);
+    this.line.look();
     sound(found.verdict);
   }
 

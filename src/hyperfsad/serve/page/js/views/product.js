@@ -5,6 +5,7 @@ import * as api from "../api.js";
 import { number, percent, t, when } from "../i18n.js";
 import { go, show } from "../router.js";
 import { say, tell } from "../said.js";
+import { adapting } from "../parts/adapting.js";
 import { confirmed, taught } from "../parts/asking.js";
 import { dropZone } from "../parts/drop.js";
 import { learnt } from "../parts/learnt.js";
@@ -67,7 +68,7 @@ function deleting(product) {
 }
 
 const ACTIONS = {
-  created: "version.created", uploaded: "version.uploaded", extended: "version.extended", taught: "version.taught",
+  created: "version.created", uploaded: "version.uploaded", extended: "version.extended", taught: "version.taught", adapted: "version.adapted",
   undone: "version.undone", calibrated: "version.calibrated", removed: "version.removed", restored: "version.restored",
 };
 
@@ -96,6 +97,12 @@ async function removed(product, part) {
   say(t("product.removed", { name: part.name }), { actions: [restoring(product, product.revision, t("label.undo"))] });
 }
 
+// From the line; it is said with a way back.
+async function adapted(product) {
+  await show();
+  say(t("adapt.applied"), { actions: [restoring(product, product.revision, t("label.undo"))] });
+}
+
 function card(title, ...content) {
   return h("section", { class: "card" }, h("h2", {}, title), content);
 }
@@ -115,6 +122,7 @@ export default {
       h("div", { class: "row" }, h("h1", { class: "grow" }, product.name),
         h("a", { class: "button main", href: `#/inspect/${product.id}` }, t("nav.inspect"))),
       card(t("start.two"), learnt(product, context.signal, show, (part) => removed(product, part))),
+      !product.tiles && card(t("adapt.title"), await adapting(product, context.signal, () => adapted(product))),
       h("div", { class: "columns" },
         card(t("product.extend"), zone.node),
         card(t("calibrate.title"), calibrating(product)),
