@@ -72,6 +72,9 @@ def test_a_proposal_is_applied_and_taken_back(client: StationClient, product: st
     assert adapted["threshold"] == change["new_threshold"]
     assert (adapted["threshold_method"], adapted["threshold_images"]) == ("line", 12)
     assert f": {odd[0]} (" in adapted["notes"][0]
+    levels = client.report(product, "levels")
+    assert (levels["kind"], len(levels["levels"])) == ("line", 11)
+    assert max(levels["levels"]) < 1
     state = client.report(product, "proposal")
     assert (state["due"], state["adapted"], state["preliminary"]) == (False, 12, False)
     assert client.versions(product)[0]["action"] == "adapted"

@@ -13,6 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ..decisions.line import MANY_BAD, PLENTY
+from ..decisions.thresholds import level_of
 from ..detector.adapting import MOST_PARTS
 from ..detector.detector import HyperFSAD
 from ..errors import HyperfsadError
@@ -183,7 +184,7 @@ class Adapting:
             detector.adapt(list(paths))
         noticed = {note.code: note.facts for note in notes if isinstance(note, Notice)}
         bad = dict(noticed.get("line-bad", {}).get("parts", []))
-        levels = {paths[path].id: level for path, level in {**bad, **_levels(detector)}.items()}
+        levels = {paths[path].id: level for path, level in {**bad, **line_levels(detector)}.items()}
         names = {path: f"{one.name} ({one.id})" for path, one in paths.items()}
         shown = {path: one.name for path, one in paths.items()}
         self._latest = Adapted(
@@ -245,14 +246,17 @@ def _afresh(detector: HyperFSAD) -> HyperFSAD:
     return detector.remember(detector.memory_, detector.core_)
 
 
-def _levels(detector: HyperFSAD) -> dict[str, float]:
+def line_levels(detector: HyperFSAD) -> dict[str, float]:
     """How far the parts reach that a detector has kept, each without itself."""
-    kept, thresholds = detector.unlabelled_, detector.calibration_
+    kept, threshold = detector.unlabelled_, detector.threshold_
     assert kept is not None
-    assert thresholds is not None
+    assert threshold is not None
     scores = [detector.score_tokens(kept.tokens_of(part))[0] for part in range(len(kept))]
     pairs = zip(kept.images, scores, strict=True)
-    return {image.name: thresholds.level(one.score, one.peak) for image, one in pairs}
+    return {
+        image.name: level_of(one.score, threshold, one.peak, detector.map_threshold_)
+        for image, one in pairs
+    }
 
 
 def _renamed(detector: HyperFSAD, names: Mapping[str, str]) -> HyperFSAD:

@@ -11,6 +11,7 @@ from ..errors import UsageError
 from ..quality.coverage import cover_learnt
 from ..quality.miss_rates import held_out_scores, token_distances
 from ..quality.tokens import numbers
+from .adapting import line_levels
 from .engine import Detectors
 from .products import Products
 from .schemas import CoverageOut, GoodPartLevels, InspectionRow
@@ -25,8 +26,9 @@ PROPOSED = 5
 
 
 def good_part_levels(detectors: Detectors, path: Path) -> GoodPartLevels:
-    """How far good parts reach that a detector did not know at the time: those of its calibration,
-    otherwise each one while it is left out."""
+    """How far parts reach that a detector did not know at the time: the good ones of its
+    calibration, or the unlabelled ones that it learnt from the line, each without itself; otherwise
+    each good part while it is left out."""
     detector = detectors.get(path)
     calibration = detector.calibration_
     threshold, map_threshold = detector.threshold_, detector.map_threshold_
@@ -36,6 +38,8 @@ def good_part_levels(detectors: Detectors, path: Path) -> GoodPartLevels:
         moved = calibration.threshold / threshold  # where the threshold was set by hand
         levels = [moved * score for score in calibration.scores]
         return GoodPartLevels(kind="calibration", levels=levels)
+    if detector.unlabelled_ is not None:
+        return GoodPartLevels(kind="line", levels=sorted(line_levels(detector).values()))
     found = detector.view_.leave_one_out()
     pairs = zip(found.scores, found.peaks, strict=True)
     levels = sorted(level_of(score, threshold, peak, map_threshold) for score, peak in pairs)

@@ -105,7 +105,7 @@ class GoodPartList(BaseModel):
 class GoodPartLevels(BaseModel):
     """How far good parts reach; above 1 they would be called anomalous."""
 
-    kind: Literal["leave-one-out", "calibration", "none"]
+    kind: Literal["leave-one-out", "calibration", "line", "none"]
     levels: list[float] = Field(description="Rising; empty where nothing is known.")
 
 

@@ -47,7 +47,7 @@ async function pictures(product, signal, remove) {
 async function spread(product, signal) {
   const found = await api.levels(product.id, signal);
   if (!found.levels.length) return h("p", { class: "pale" }, t("histogram.lone"));
-  const kinds = { "leave-one-out": t("histogram.leftout"), calibration: t("histogram.calibration") };
+  const kinds = { "leave-one-out": t("histogram.leftout"), calibration: t("histogram.calibration"), line: t("histogram.line") };
   return histogram(found.levels, kinds[found.kind]);
 }
 
