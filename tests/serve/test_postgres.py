@@ -21,6 +21,7 @@ from tests.serve.campaign import Campaign
 from tests.serve.conftest import png
 from tests.serve.postgres import Postgres
 from tests.serve.stations import Running, Stations, at_once, refused, until
+from tests.serve.test_adapting import LINE, part
 from tests.serve.test_store import assert_migrated
 
 pytestmark = pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING)
@@ -63,6 +64,26 @@ def test_migrations_give_the_tables_of_the_models(url: str, tmp_path: Path) -> N
 
 def learnt(client: StationClient, product: str) -> list[str]:
     return [part["name"] for part in client.report(product, "images")["images"]]
+
+
+def test_a_product_adapts_once_whichever_station_saw_its_parts(
+    pair: tuple[Running, Running],
+) -> None:
+    one, other = (station.client() for station in pair)
+    product = one.create_product("line", [part(seed, 0.1) for seed in (60, 61)])["id"]
+    other.adapt_automatically(product, True)
+    one.inspect(product, LINE[:6])
+    at_once(
+        *(partial(client.inspect, product, LINE[6:]) for client in (one, other)),
+    )
+    until(lambda: one.product(product)["revision"] == 2, "adapting")
+    other.inspect(product, LINE[:1])
+    one.calibrate_product(product, threshold=0.5)  # waits for what the engine has to do
+    assert [found["action"] for found in other.versions(product)] == [
+        "calibrated",
+        "adapted",
+        "created",
+    ]
 
 
 def test_one_sees_what_the_other_does(pair: tuple[Running, Running]) -> None:
