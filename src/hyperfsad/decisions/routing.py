@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ..images.loading import NormalImage
     from ..method.memory import MemoryBank
 
 HALF = 0.5
@@ -119,7 +120,7 @@ def foreign_distance(bank: "MemoryBank", empty: "Tensor", share: float) -> float
     return max(share * (1 - float(similarities(bank.cls, empty).mean())), SPREAD * usual)
 
 
-def strangers(known: "MemoryBank", extended: "MemoryBank", limit: float) -> list[str]:
+def strangers(known: "MemoryBank", extended: "MemoryBank", limit: float) -> "list[NormalImage]":
     """The images that a bank has gained and that lie beyond the limit from those it had before."""
     before = {image.sha256 for image in known.images}
     gained = [views[0] for views in extended.entries]
@@ -128,7 +129,7 @@ def strangers(known: "MemoryBank", extended: "MemoryBank", limit: float) -> list
         return []
     apart = 1 - similarities(extended.cls[gained].to(known.cls), known.cls).amax(dim=1)
     return [
-        extended.images[place].name
+        extended.images[place]
         for place, distance in zip(gained, apart.tolist(), strict=True)
         if distance > limit
     ]

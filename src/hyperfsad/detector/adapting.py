@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from statistics import median
 
 from ..decisions.line import MANY_BAD, PLENTY
-from ..images.loading import ImageSource, LoadedImage
+from ..images.loading import ImageSource, LoadedImage, NormalImage
 from ..images.reading import Images, single_images
 from ..messages import Notice, Notify
 from ..method.memory import MemoryBank
@@ -27,18 +27,18 @@ def sample(images: Images) -> list[ImageSource | LoadedImage]:
     return [every[int(step * place)] for place in range(min(len(every), MOST_PARTS))]
 
 
-def without_named(banks: Sequence[MemoryBank], names: Collection[str]) -> list[MemoryBank]:
-    """Banks without the images of these names; none that is empty."""
-    found = []
+def without(banks: Sequence[MemoryBank], images: Collection[NormalImage]) -> list[MemoryBank]:
+    """Banks without these images; none that is empty."""
+    found, gone = [], {image.sha256 for image in images}
     for bank in banks:
-        dropped = [place for place, image in enumerate(bank.images) if image.name in names]
+        dropped = [place for place, image in enumerate(bank.images) if image.sha256 in gone]
         if len(dropped) < len(bank):
             found.append(bank.without(*dropped) if dropped else bank)
     return found
 
 
-def near_copies(bank: MemoryBank, grid: int) -> list[str]:
-    """The names of pictures that show an earlier part again."""
+def near_copies(bank: MemoryBank, grid: int) -> list[NormalImage]:
+    """The pictures that show an earlier part again."""
     middle = len(bank.patches) // 2
     parts = [bank.patches_of(part)[middle].float() for part in range(len(bank))]
     kept: list[int] = []
@@ -47,7 +47,7 @@ def near_copies(bank: MemoryBank, grid: int) -> list[str]:
         usual = float(neighbour_distance(own, grid).mean())
         apart = (float(1 - (own * parts[other]).sum(dim=-1).mean()) for other in kept)
         if any(one < NEAR_COPY * usual for one in apart):
-            copies.append(bank.images[part].name)
+            copies.append(bank.images[part])
         else:
             kept.append(part)
     return copies

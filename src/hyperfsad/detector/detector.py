@@ -162,7 +162,7 @@ class HyperFSAD:
             if bank is not None and self.core_ is not None:
                 view = view.compacted(self.core_.kept)
             if bank is not None and self.unlabelled_ is not None:
-                view = view.adapted(self.unlabelled_)
+                view = view.adapted(self.unlabelled_.to(bank.cls.device))
             self._view, self._seen = view, bank
         return self._view
 
@@ -251,7 +251,8 @@ class HyperFSAD:
             if parts:
                 self.notify(Notice("good-parts-were-anomalous", parts=parts))
         if self.foreign_ is not None:
-            notify_about_foreign(strangers(memory, self.memory_, self.foreign_), self.notify)
+            foreign = strangers(memory, self.memory_, self.foreign_)
+            notify_about_foreign([image.name for image in foreign], self.notify)
         if self.tentative_:  # there is more to tell it from
             choice, bank = choose_rotations(self.memory_), self.memory_
             self.rotations_, self.tentative_ = choice.rotations, choice.tentative
@@ -363,16 +364,16 @@ class HyperFSAD:
         read = self.progress(adapting.sample(images), "adapting")
         banks = [bank.half() for bank in reader.banks(read, known, lambda image: [image])]
         if self.foreign_ is not None:
-            foreign = [name for bank in banks for name in strangers(memory, bank, self.foreign_)]
+            foreign = [one for bank in banks for one in strangers(memory, bank, self.foreign_)]
             if foreign:
-                self.notify(Notice("line-foreign", names=foreign))
-                banks = adapting.without_named(banks, foreign)
+                self.notify(Notice("line-foreign", names=[image.name for image in foreign]))
+                banks = adapting.without(banks, foreign)
         if not banks:
             raise UsageError("no-unlabelled-part", unreadable=len(self.skipped_))
         whole = MemoryBank.joined(banks if before is None else [before, *banks])
         if copies := adapting.near_copies(whole, self.encoding_.grid):
-            self.notify(Notice("line-copies", names=copies))
-            (whole,) = adapting.without_named([whole], copies)
+            self.notify(Notice("line-copies", names=[image.name for image in copies]))
+            (whole,) = adapting.without([whole], copies)
         count = adapting.room_for(whole)
         if len(whole) > count:
             view = self.view_.adapted(None)
