@@ -373,3 +373,137 @@ def test_where_nothing_is_missing_nothing_is_told(drilled_parts: HyperFSAD) -> N
     assert good.shown == good.value
     elsewhere = drilled_parts.explain(drilled(9, hole=False), 5, 5)
     assert elsewhere.missing is None
+
+
+@pytest.fixture(scope="module")
+def on_the_line(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> HyperFSAD:
+    """A detector that has learnt parts without a hole, on a line where nearly all have one."""
+    folder = tmp_path_factory.mktemp("line")
+    for seed in range(20, 32):
+        drilled(seed, hole=seed < 30).save(folder / f"part {seed}.png")
+    how = {"resolution": 168, "rotations": 1, "smooth": False, "missing": 0}
+    detector = HyperFSAD(tiny, **how, device="cpu")  # type: ignore[arg-type]
+    return detector.fit([drilled(seed, hole=False) for seed in range(2)]).adapt(folder)
+
+
+def without_the_line(detector: HyperFSAD) -> HyperFSAD:
+    """A copy that has learnt no unlabelled part."""
+    fresh = detector.__copy__()
+    fresh.unlabelled_, fresh._view = None, None
+    return fresh
+
+
+def distances_from_the_line(
+    detector: HyperFSAD, image: Image.Image, evidence: Evidence
+) -> dict[str, float]:
+    """1 − cos of the patch from each unlabelled part by itself, by the formula."""
+    assert detector.unlabelled_ is not None
+    patch = evidence.row * evidence.grid + evidence.column
+    query = detector.encoder_.encode([load_image(image)]).patches[0, :, patch]
+    lookup, sharpness = LOOKUPS[detector.settings.lookup], detector.settings.sharpness
+    found = {}
+    for part, normal in enumerate(detector.unlabelled_.images):
+        memory = torch.stack(detector.unlabelled_.patches_of(part)).float()
+        rebuilt = [
+            lookup(sharpness * own[None] @ rows.T)[0] @ rows
+            for own, rows in zip(query, memory, strict=True)
+        ]
+        found[normal.name] = float(1 - torch.cosine_similarity(query, torch.stack(rebuilt)).mean())
+    return found
+
+
+def test_the_unlabelled_parts_that_made_a_patch_normal_are_named(on_the_line: HyperFSAD) -> None:
+    image = drilled(99)
+    x, y = (HOLE[0] + HOLE[2]) / 2, (HOLE[1] + HOLE[3]) / 2
+    result = on_the_line.predict(image)
+    evidence = result.evidence(x, y)
+    line, told = evidence.line, distances_from_the_line(on_the_line, image, evidence)
+    assert line is not None
+    assert evidence.value == pytest.approx(sorted(told.values())[line.needed - 1], abs=1e-5)
+    map_value = float(result.anomaly_map[evidence.row, evidence.column])
+    assert evidence.value == pytest.approx(map_value, abs=1e-6)
+    assert evidence.shown == pytest.approx(map_value, abs=1e-6)
+    unexplained = sum(layer.unexplained for layer in evidence.layers) / len(evidence.layers)
+    assert line.support == pytest.approx(unexplained, abs=1e-6)
+    assert line.support > evidence.value
+    nearer = sorted((own, name) for name, own in told.items() if own < line.support)
+    assert [patch.image for patch in line.patches] == [name for _, name in nearer]
+    assert line.distances == pytest.approx([own for own, _ in nearer], abs=1e-5)
+    assert line.asked == len(told)
+    for patch in line.patches[: line.needed]:  # they show their own hole
+        across, down = (168 * part for part in patch.centre)
+        assert HOLE[0] < across < HOLE[2]
+        assert HOLE[1] < down < HOLE[3]
+
+
+def test_an_unlabelled_part_is_not_its_own_evidence(on_the_line: HyperFSAD) -> None:
+    assert on_the_line.unlabelled_ is not None
+    own = on_the_line.unlabelled_.images[0].name
+    evidence = on_the_line.predict(own).evidence(HOLE[0] + 17, HOLE[1] + 17)
+    assert evidence.line is not None
+    assert evidence.line.asked == len(on_the_line.unlabelled_) - 1
+    assert own not in {patch.image for patch in evidence.line.patches}
+
+
+def test_without_unlabelled_parts_nothing_is_told_of_them(on_the_line: HyperFSAD) -> None:
+    detector = without_the_line(on_the_line)
+    evidence = detector.explain(drilled(99))
+    assert evidence.line is None
+    assert evidence.to_dict()["line"] is None
+    assert "unlabelled" not in evidence.to_text()
+
+
+def test_a_patch_that_was_not_looked_up_says_nothing_of_the_line(on_the_line: HyperFSAD) -> None:
+    image, alone = drilled(99), without_the_line(on_the_line)
+    support = alone.predict(image).anomaly_map
+    lowered = on_the_line.predict(image).anomaly_map < support
+    assert lowered.any()
+    for place in support.argsort(axis=None):  # those that the support explains come last
+        row, column = divmod(int(place), 12)
+        evidence = on_the_line.explain(image, 14 * column + 7, 14 * row + 7)
+        assert (evidence.line is not None) == lowered[row, column]
+        told = sorted(distances_from_the_line(on_the_line, image, evidence).values())
+        if evidence.line is None and told[1] < support[row, column] - 1e-4:
+            return  # the line would have told something, had it been asked
+    raise AssertionError("every patch was looked up")
+
+
+def test_the_line_is_told_and_drawn(on_the_line: HyperFSAD, tmp_path: Path) -> None:
+    evidence = on_the_line.predict(drilled(99)).evidence(HOLE[0] + 17, HOLE[1] + 17)
+    line = evidence.line
+    assert line is not None
+    count = f"{len(line.patches)} of {line.asked} unlabelled parts"
+    assert evidence.map_threshold is not None
+    for level, words in (
+        (evidence.shown, f"normal because {count} have it"),
+        (evidence.shown / 2, f"{count} come nearer than the good parts, but not near enough"),
+        (line.support, f"{count} come nearer than the good parts"),
+        (None, f"{count} come nearer than the good parts"),
+    ):
+        text = replace(evidence, map_threshold=level).to_text()
+        assert words in text.splitlines()
+        assert f"{line.support:.3f} unexplained by the good parts" in text
+        assert f"{evidence.value:.3f} by {line.needed} unlabelled parts" in text
+        assert line.patches[0].image in text
+    told = json.loads(evidence.to_json())["line"]
+    assert told["patches"][0]["image"] == line.patches[0].image
+    assert told["distances"] == list(line.distances)
+    with pytest.warns(HyperfsadWarning, match="no longer on disk"):  # good parts were arrays
+        drawn = np.asarray(evidence.plot())
+    left = evidence_plot._MARGIN + evidence_plot._SIDE + 24 + evidence_plot._LABEL
+    top = evidence_plot._MARGIN + evidence_plot._TITLE_HEIGHT
+    top += evidence_plot._ROW * len(evidence.layers)
+    row = slice(top + 12, top + 12 + evidence_plot._CROP)
+
+    def dark(picture: np.ndarray) -> int:
+        """Pixels of holes beyond the patch itself."""
+        return int((picture[row, left + evidence_plot._CROP + 20 :] < 25).all(axis=-1).sum())
+
+    assert dark(drawn) > 3000
+    folder, away = Path(line.patches[0].image).parent, tmp_path / "away"
+    folder.rename(away)
+    try:
+        with pytest.warns(HyperfsadWarning, match=r"no longer on disk.*: .*part \d\d\.png"):
+            assert dark(np.asarray(evidence.plot())) == 0
+    finally:
+        away.rename(folder)

@@ -42,6 +42,8 @@ def add_watch(command: argparse.ArgumentParser) -> None:
     table = """
     --detector FILE  detector file to use (required)
     --quiet          do not print a row for each image
+    --adapt          learn from the inspected images after 12, 24 and 48 of them, as unlabelled
+        parts of the line (`hyperfsad adapt`); FILE itself stays as it is
     """
     add_options(command, table + arguments.RESULTS + arguments.MOVED_ENCODER)
     table = """
@@ -71,7 +73,9 @@ def watch(options: argparse.Namespace) -> int:
     detector.min_area = options.min_area
     watcher = Watcher(
         detector,
-        **chosen(options, "folder", "output", "interval", "settle", "patience", "new_only"),
+        **chosen(
+            options, "folder", "output", "interval", "settle", "patience", "new_only", "adapt"
+        ),
         wait=options.wait,
         heatmaps=not options.no_heatmaps,
         maps=options.save_maps,
@@ -97,7 +101,8 @@ def watch(options: argparse.Namespace) -> int:
                     far, verdict = "–", "unreadable"
                 name = os.path.relpath(result.image, watcher.folder)
                 print(printable(f"{time}  {far:>7}  {verdict:10}  {name}"), flush=True)
-    stopped = "; stopped" if signals else ""
+    adapted = f", adapted to {watcher.adapted_to} parts" if watcher.adapted_to else ""
+    stopped = f"{adapted}{'; stopped' if signals else ''}"
     results = Path(options.output) / "results.jsonl"
     say(f"{count(inspected, 'image')} inspected, {failed} failed{stopped}; see {results}")
     if signal.SIGINT in signals:

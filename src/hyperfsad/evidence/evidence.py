@@ -20,14 +20,14 @@ from ..decisions.routing import NO_ROUTE, Route
 from ..decisions.thresholds import level_of
 from ..images.loading import LoadedImage, save_picture
 from ..wording import as_rows, of_limit
-from .neighbours import LayerEvidence, MissingPiece, Neighbour, as_it_is
+from .neighbours import LayerEvidence, LineEvidence, MissingPiece, Neighbour, as_it_is
 from .page import LINE, NOTHING, PAGE_MARGIN, PALE, Page, SupportPictures, fitted
 
 _MARK, _NEAR = (200, 20, 40), (0, 95, 190)
 _GOOD = (20, 105, 60)
 _MARGIN, _SIDE, _ROW, _LABEL = PAGE_MARGIN, 400, 176, 170
-_TITLE_HEIGHT = 86
-"""Pixels of the title: the verdict and the image, the verdict's reason, and the place."""
+_TITLE_HEIGHT = 98
+"""Pixels of the title: the verdict and the image, the verdict's reason, the place, and the line."""
 _CROP = 112
 """Pixels of the largest crop's side; the area of the others follows their weight."""
 _SMALLEST = 30
@@ -51,8 +51,8 @@ class Evidence:
     bbox: tuple[float, float, float, float]
     """The patch: x, y, width and height in the image's own pixels."""
     value: float
-    """The mean of what the layers leave unexplained: the map's value but for missing pieces, or
-    that of the tile whose centre is nearest."""
+    """The mean of what the layers leave unexplained, or what unlabelled parts leave where that is
+    less: the map's value but for missing pieces, or that of the tile whose centre is nearest."""
     layers: tuple[LayerEvidence, ...]
     picture: LoadedImage = field(repr=False, compare=False)
     shown: float
@@ -69,6 +69,8 @@ class Evidence:
     """The image's product, where the detector knows several; its good parts are the support."""
     missing: MissingPiece | None = None
     """The piece of a good part that should be here, where one is missing."""
+    line: LineEvidence | None = None
+    """The unlabelled parts that have it; None: they changed nothing here."""
     verdict: str | None = None
     """What was said of the whole image, in a few words; None where it was not judged."""
     anomalous: bool | None = None
@@ -107,6 +109,7 @@ class Evidence:
             for layer in self.layers
         ]
         content["missing"] = None if self.missing is None else asdict(self.missing)
+        content["line"] = None if self.line is None else asdict(self.line)
         return {**content, **(self.route.to_dict() if self.route else NO_ROUTE)}
 
     def to_json(self) -> str:
@@ -124,11 +127,19 @@ class Evidence:
     @property
     def unexplained_words(self) -> str:
         """What the good parts leave over, and why the map shows another value."""
-        words = f"{self.value:.3f} unexplained by the good parts (mean of the layers)"
+        support = self.value if self.line is None else self.line.support
+        words = f"{support:.3f} unexplained by the good parts (mean of the layers)"
+        if self.line is not None:
+            words += f", {self.value:.3f} by {self.line.needed} unlabelled parts"
         if f"{self.shown:.3f}" == f"{self.value:.3f}":
             return words
         added = "" if self.missing is None else " and adds what is missing"
         return f"{words}; the map averages it with its neighbours{added}"
+
+    @property
+    def line_words(self) -> str | None:
+        """How many unlabelled parts have it, and whether it is normal therefore."""
+        return None if self.line is None else self.line.words(self.shown, self.map_threshold)
 
     def to_text(self, most: int = 5) -> str:
         """A table for people, with the `most` heaviest neighbours of each layer."""
@@ -137,21 +148,33 @@ class Evidence:
             self.verdict,
             f"{self.image} at {self.x:.0f}, {self.y:.0f} ({place}): {self.shown_words}",
             self.unexplained_words,
+            self.line_words,
             None if self.route is None else self.route.to_text(),
             None if self.missing is None else self.missing.words,
         ]
+        if self.line is not None:
+            lines.append(" distance  similarity  place        unlabelled part")
+            pairs = list(zip(self.line.distances, self.line.patches, strict=True))
+            for distance, n in pairs[:most]:
+                lines.append(f"{distance:9.3f}{n.similarity:12.3f}  {_at(n):12} {n.image}")
+            if len(pairs) > most:
+                lines.append(f"           and {len(pairs) - most} more")
         for layer in self.layers:
             found = f"rebuilt from {layer.rebuilt_from}, {layer.unexplained:.3f} unexplained"
             lines.append(f"layer {layer.layer}: {found}")
             lines.append("   weight  similarity  place        support image")
             for n in layer.neighbours[:most]:
-                place = f"{100 * n.centre[0]:.0f} %, {100 * n.centre[1]:.0f} %"
                 numbers = f"  {100 * n.weight:5.1f} %{n.similarity:12.3f}"
-                lines.append(f"{numbers}  {place:12} {n.image}{n.copy}")
+                lines.append(f"{numbers}  {_at(n):12} {n.image}{n.copy}")
             left = sum(n.weight for n in layer.neighbours[most:]) + layer.rest
             if left > 0:
                 lines.append(f"  {100 * left:5.1f} %              of all others")
         return as_rows(line for line in lines if line is not None)
+
+
+def _at(neighbour: Neighbour) -> str:
+    """Where its centre is in its image."""
+    return f"{100 * neighbour.centre[0]:.0f} %, {100 * neighbour.centre[1]:.0f} %"
 
 
 def _drawn(
@@ -160,7 +183,8 @@ def _drawn(
     """The patch, its neighbours sized by weight, and what is left over, on one page."""
     support = SupportPictures(evidence.orientations, normal, by_name)
     top, left = _MARGIN + _TITLE_HEIGHT, _MARGIN + _SIDE + 24
-    bottom = top + max(_ROW * len(evidence.layers), _SIDE + 270)
+    rows = len(evidence.layers) + (evidence.line is not None)
+    bottom = top + max(_ROW * rows, _SIDE + 270)
     page = Page(_WIDTH, bottom + _MARGIN + 282)
     _draw_title(page, evidence)
     query = evidence.picture.rgb()
@@ -168,6 +192,9 @@ def _drawn(
     own = _crop(query, evidence, _CONTEXT, _CROP)
     for index, layer in enumerate(evidence.layers):
         _draw_layer(page, layer, own, support, left, top + index * _ROW)
+    if evidence.line is not None:
+        below = top + len(evidence.layers) * _ROW
+        _draw_line(page, evidence.line, evidence.value, own, support, left, below)
     _draw_support(page, evidence, support, bottom)
     support.tell_missing(page, _MARGIN, bottom + 250)
     return page.canvas
@@ -182,7 +209,7 @@ def _draw_title(page: Page, evidence: Evidence) -> None:
         x += page.text(x, _MARGIN, word, 20, colour) + 14
     page.text(x, _MARGIN, evidence.image, 20, width=int(_WIDTH - _MARGIN - x))
     place = f"at {evidence.x:.0f}, {evidence.y:.0f}: {evidence.shown_words}"
-    lines = [reason or word, f"{place}; {evidence.unexplained_words}"]
+    lines = [reason or word, f"{place}; {evidence.unexplained_words}", evidence.line_words]
     for number, line in enumerate(filter(None, lines)):
         page.text(_MARGIN, _MARGIN + 28 + 21 * number, line, 15)
 
@@ -243,6 +270,35 @@ def _draw_layer(
         page.text(x, below, f"{100 * neighbour.weight:.0f} %")
         page.text(x, below + 18, f"cos {neighbour.similarity:.2f}", 13, PALE)
         x += max(side, 62) + 12
+
+
+def _draw_line(
+    page: Page,
+    line: LineEvidence,
+    value: float,
+    own: Image.Image,
+    support: SupportPictures,
+    left: int,
+    top: int,
+) -> None:
+    """The patch in the unlabelled parts that are nearest to it."""
+    page.draw.line((left, top, _WIDTH - _MARGIN, top), fill=LINE)
+    top += 12
+    page.text(left, top, "unlabelled parts", 18)
+    page.text(left, top + 24, f"{len(line.patches)} of {line.asked} come nearer", 14, PALE)
+    page.text(left, top + 62, f"{value:.3f} unexplained", 15, _MARK)
+    page.text(left, top + 86, f"by {line.needed} of them", 14, PALE)
+    x, below = left + _LABEL, top + _CROP + 4
+    page.crop(own, x, top, _MARK, _CONTEXT)
+    page.text(x, below, "the patch", 14, PALE)
+    x += _CROP + 24
+    for distance, patch in zip(line.distances, line.patches, strict=True):
+        if x + _CROP > _WIDTH - _MARGIN:
+            break
+        page.crop(_crop(_view(support, patch), patch, _CONTEXT, _CROP), x, top, _NEAR, _CONTEXT)
+        page.text(x, below, f"{distance:.3f}")
+        page.text(x, below + 18, patch.image, 13, PALE, _CROP)
+        x += _CROP + 12
 
 
 def _draw_support(page: Page, evidence: Evidence, support: SupportPictures, top: int) -> None:

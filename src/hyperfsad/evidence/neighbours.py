@@ -159,6 +159,31 @@ class MissingPiece:
         )
 
 
+@dataclass(frozen=True)
+class LineEvidence:
+    """The unlabelled parts that brought a patch nearer to normal than the good parts do."""
+
+    asked: int
+    """Unlabelled parts; the image itself, where it was learnt, is not one of them."""
+    needed: int
+    """How many of them must have a patch: the distance to the last of these counts."""
+    support: float
+    """What the good parts leave unexplained."""
+    distances: tuple[float, ...]
+    """Of the parts that leave less, the nearest first."""
+    patches: tuple[Neighbour, ...]
+    """The most similar patch of each of these parts, with its cosine, by the mean of the layers."""
+
+    def words(self, shown: float, level: float | None) -> str:
+        """How many parts have it, and what that does, where the map shows a value; above the level
+        a place counts as a defect."""
+        found = f"{len(self.patches)} of {self.asked} unlabelled parts"
+        if level is not None and shown <= level < self.support:
+            return f"normal because {found} have it"
+        far = ", but not near enough" if level is not None and shown > level else ""
+        return f"{found} come nearer than the good parts{far}"
+
+
 def as_it_is(image: LoadedImage) -> list[LoadedImage]:
     """Remembers a support image in one orientation."""
     return [image]

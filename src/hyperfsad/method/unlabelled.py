@@ -47,7 +47,7 @@ class UnlabelledParts:
     def __init__(self, parts: Sequence[Sequence[Tensor]], how: Comparison, m: int) -> None:
         """`parts` are the tokens of each part, (N, D) for each layer; `m` of them must agree."""
         self._parts = [how.memory_layers(part) for part in parts]
-        self._m = m
+        self.m = m
 
     def distances(self, patches: Sequence[Tensor], without: int | None = None) -> Tensor:
         """1 − cos(q, ε_j) of patches, (N, D) a layer, from each part but one, (n, N)."""
@@ -62,7 +62,7 @@ class UnlabelledParts:
         return found
 
     def _told(self, patches: Sequence[Tensor], without: int | None) -> Tensor:
-        return mth_smallest(self.distances(patches, without), self._m)
+        return mth_smallest(self.distances(patches, without), self.m)
 
     def lowered(
         self, found: Tensor, patches: Sequence[Tensor], decisive: int, without: int | None = None
@@ -73,7 +73,7 @@ class UnlabelledParts:
         than each of the `decisive` largest results, of which a score is made: it is the same as if
         all were looked up.
         """
-        if len(self._parts) - (without is not None) < self._m:
+        if len(self._parts) - (without is not None) < self.m:
             return found
         order = found.argsort(descending=True, stable=True)
         result, done, more = found.clone(), 0, FIRST_PATCHES

@@ -21,7 +21,7 @@ from ..encoders.encoder import Encoder, PreparedImage, Tokens
 from ..errors import UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
-from ..evidence.neighbours import LayerEvidence, MissingPiece
+from ..evidence.neighbours import LayerEvidence, LineEvidence, MissingPiece
 from ..images.geometry import PatchGrid
 from ..images.loading import LoadedImage
 from ..messages import Progress, no_progress
@@ -63,12 +63,14 @@ class ExplainedPatch:
     row: int
     column: int
     value: float
-    """What is explained: the mean of what the layers leave over."""
+    """What is explained: the mean of what the layers leave over, or what unlabelled parts leave."""
     shown: float
     """What the map shows there."""
     layers: tuple[LayerEvidence, ...]
     missing: MissingPiece | None = None
     """The piece of a good part that should be there."""
+    line: LineEvidence | None = None
+    """The unlabelled parts that have it; None: they changed nothing there."""
 
 
 class PlainView:
@@ -168,6 +170,7 @@ class View(PlainView, ABC):
             rows=grid.rows,
             columns=grid.columns,
             missing=found.missing,
+            line=found.line,
         )
 
     def hypergraph(self, picture: LoadedImage, layer: int | None, encoder: Encoder) -> Hypergraph:

@@ -11,7 +11,14 @@ from ..decisions.thresholds import LeaveOneOut
 from ..encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens
 from ..errors import UsageError
 from ..evidence.hypergraph import Hypergraph
-from ..evidence.neighbours import MissingPiece, Namer, Neighbour, NormalView, layer_evidence
+from ..evidence.neighbours import (
+    LineEvidence,
+    MissingPiece,
+    Namer,
+    Neighbour,
+    NormalView,
+    layer_evidence,
+)
 from ..images.geometry import PatchGrid, rotation_angle
 from ..images.loading import LoadedImage
 from ..messages import Progress, no_progress
@@ -51,8 +58,10 @@ class Compared:
     """The entries that it was compared with, as a mask, (K,); None means all."""
     inside: Tensor | None
     """The patches that were compared, as a mask, (N,); None means all."""
+    support: Tensor
+    """The distances of its patches to the support, (N,)."""
     distances: Tensor
-    """Of its patches, (N,)."""
+    """The same after unlabelled parts have lowered some, (N,)."""
     missing: Missing | None
     """What it lacks; None where that is not asked, or the part lies turned."""
     added: Tensor | None
@@ -187,7 +196,8 @@ class WholeView(View):
     def _compare(self, image: ImageTokens) -> Compared:
         """The distances of an image's patches, what it lacks, and its map."""
         entries = self._compared_entries(image.cls)
-        distances, inside = self._distances(image, entries)
+        support, inside = self._distances(image, entries)
+        distances = support
         if self._line is not None:
             count = len(distances) if inside is None else int(inside.sum())
             decisive = self.scoring.pooling.patches_of(count)
@@ -200,7 +210,7 @@ class WholeView(View):
             added = self.scoring.weights["missing"] * missing.on_map(self._grid**2)
             added = added if inside is None else added * inside
             anomaly_map = anomaly_map + added
-        return Compared(entries, inside, distances, missing, added, anomaly_map)
+        return Compared(entries, inside, support, distances, missing, added, anomaly_map)
 
     def distances(self, image: ImageTokens) -> tuple[Tensor, Tensor | None]:
         """The distances of an image's patches, (N,), and which of them were compared."""
@@ -279,7 +289,40 @@ class WholeView(View):
         missing = found.missing if found.added is not None else None
         piece = None if missing is None else self._piece(missing, patch)
         value, shown = float(found.distances[patch]), float(anomaly_map[patch])
-        return ExplainedPatch(row, column, value, shown, tuple(layers), piece)
+        line = self._line_evidence(image, patch, found)
+        return ExplainedPatch(row, column, value, shown, tuple(layers), piece, line)
+
+    def _line_evidence(
+        self, image: ImageTokens, patch: int, found: Compared
+    ) -> LineEvidence | None:
+        """The unlabelled parts that have a patch; None where they did not lower its distance."""
+        line, support = self._line, float(found.support[patch])
+        if line is None or not float(found.distances[patch]) < support:
+            return None
+        assert self.unlabelled is not None
+        own, itself = [layer[patch : patch + 1] for layer in image.patches], self._itself(image.cls)
+        apart = line.distances(own, without=itself)[:, 0]
+        parts = [part for part in range(len(self.unlabelled)) if part != itself]
+        nearer = [one for one in apart.argsort(stable=True).tolist() if float(apart[one]) < support]
+        return LineEvidence(
+            len(parts),
+            line.m,
+            support,
+            tuple(float(apart[one]) for one in nearer),
+            tuple(self._most_similar(parts[one], own) for one in nearer),
+        )
+
+    def _most_similar(self, part: int, own: Sequence[Tensor]) -> Neighbour:
+        """The patch of an unlabelled part that is most similar to one, (1, D) for each layer."""
+        assert self.unlabelled is not None
+        layers = [layer.float() for layer in self.unlabelled.patches_of(part)]
+        inside = self.region.patches(layers, self._grid)
+        similarities = [query[0] @ layer.T for query, layer in zip(own, layers, strict=True)]
+        alike = torch.stack(similarities).mean(dim=0)
+        best = int((alike if inside is None else alike.where(inside, -1)).argmax())
+        shape = self._grid, self._grid
+        place = NormalView(self.unlabelled.images[part]).patch(*divmod(best, self._grid), *shape)
+        return Neighbour.of(place, 1.0, float(alike[best]), shape)
 
     def hypergraph(self, picture: LoadedImage, layer: int | None, encoder: Encoder) -> Hypergraph:
         how, layers = self.rules.comparison, self.rules.settings.layers

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from io import FileIO
 from pathlib import Path
 
@@ -40,14 +40,22 @@ SKIPPED = ".watch.skipped.jsonl"
 class Ledger:
     """Records are added one by one, each complete and on the disk before the next."""
 
-    def __init__(self, folder: Path, notify: Notify = silent, *, wait: bool = False) -> None:
-        """`wait` lets another process finish that writes there."""
+    def __init__(
+        self,
+        folder: Path,
+        notify: Notify = silent,
+        *,
+        wait: bool = False,
+        saw: Callable[[Record], None] | None = None,
+    ) -> None:
+        """`wait` lets another process finish that writes there; `saw` gets each record that is in
+        the file, in their order."""
         self.folder, self.path = folder, folder / WATCH_RESULTS
         self.count = 0
         """Records in the file."""
         self.end = 0
         """Size of the file in bytes."""
-        self._notify, self._wait = notify, wait
+        self._notify, self._wait, self._saw = notify, wait, saw
         self._open = contextlib.ExitStack()
         self._done = Digests()
         self._file: FileIO
@@ -102,6 +110,8 @@ class Ledger:
     def _counted(self, record: Record) -> int:
         """The digest of a record, which is now one of those in the file."""
         self.count += 1
+        if self._saw is not None:
+            self._saw(record)
         return _digest_of(record)
 
     def _refuse_foreign_results(self) -> None:

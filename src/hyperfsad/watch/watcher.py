@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..detector.protocols import Predictor
 from ..disk.files import FileStamp, stamp_of
@@ -19,6 +19,9 @@ from .incoming import FolderScan, IncomingFiles, scan_folder
 from .ledger import Ledger
 from .outbox import LAST_DELIVERIES, Outbox
 from .webhook import Webhook
+
+if TYPE_CHECKING:
+    from ..detector.detector import HyperFSAD
 
 INTERVAL, SETTLE, SETTLED_PATIENCE = 0.5, 1.0, 10.0
 _NAP = 0.1
@@ -59,6 +62,7 @@ class Watcher:
         heatmaps: bool = True,
         maps: bool = False,
         webhook: Webhook | None = None,
+        adapt: bool = False,
         persist: Callable[[AnomalyResult, FileStamp], None] | None = None,
         wait: bool = False,
         notify: Notify = silent,
@@ -66,9 +70,11 @@ class Watcher:
         """A picture is complete when it has not changed for `settle` seconds and decodes; one that
         never decodes gets a record with its error after `patience` seconds.
 
-        `new_only` skips what the very first start finds. `persist` gets a result, and its picture's
-        stamp, before the picture counts as done; so after a crash perhaps again. `wait` lets
-        another process finish that writes to the output folder. `notify` receives messages.
+        `new_only` skips what the very first start finds. `adapt` learns from the inspected pictures
+        after 12, 24 and 48 of them, as unlabelled parts of the line. `persist` gets a result, and
+        its picture's stamp, before the picture counts as done; so after a crash perhaps again.
+        `wait` lets another process finish that writes to the output folder. `notify` receives
+        messages.
         """
         for name, value in (("interval", interval), ("settle", settle), ("patience", patience)):
             if not 0 <= value < math.inf:
@@ -90,6 +96,11 @@ class Watcher:
             raise UsageError("watch-inside-output", folder=self.folder, output=self.output)
         if os.path.isfile(self.folder):
             raise UsageError("watch-file", path=self.folder)
+        self._learner = None
+        if adapt:
+            from .learning import LineLearner
+
+            self._learner = LineLearner(detector, self.output, notify)
         if webhook is not None and "anomalous" in webhook.on and detector.threshold_ is None:
             raise UsageError("webhook-no-threshold")
 
@@ -101,10 +112,13 @@ class Watcher:
         """Yields each result after its record is on the disk; `once` takes what is there now."""
         if once and not os.path.isdir(self.folder):
             raise UsageError("watch-no-folder", folder=self.folder)
-        with Ledger(self.output, self.notify, wait=self.wait) as ledger:
+        saw = None if self._learner is None else self._learner.saw
+        with Ledger(self.output, self.notify, wait=self.wait, saw=saw) as ledger:
             facts = {"folder": self.folder, "done": ledger.count, "results": ledger.path}
             self.notify(Notice("watch-started", **facts))
             self.detector.encoder_  # noqa: B018 (missing weights fail now, not at an image)
+            if self._learner is not None:
+                self._use(self._learner.resume())
             if self.webhook is None:
                 yield from self._rounds(ledger, once)
                 return
@@ -125,6 +139,7 @@ class Watcher:
     def _rounds(self, ledger: Ledger, once: bool) -> Generator[AnomalyResult, None, None]:
         wanted: set[str] | None = None
         skipping = self.new_only
+        self._adapt()
         while not self.stopping:
             began = time.monotonic()
             scan = self._scan()
@@ -153,6 +168,7 @@ class Watcher:
                 result = self._inspect(path, stamp, ledger)
                 if result is not None:
                     yield result
+                    self._adapt()
             if once:
                 endless = wanted & self._incoming.still_changing(time.monotonic())
                 for path in sorted(endless):
@@ -164,6 +180,20 @@ class Watcher:
             end = time.monotonic() + max(self.interval, 4 * cost)
             while not self.stopping and (left := end - time.monotonic()) > 0:
                 time.sleep(min(left, _NAP))
+
+    @property
+    def adapted_to(self) -> int:
+        """Inspected parts that the detector in use is adapted to."""
+        return 0 if self._learner is None else self._learner.parts
+
+    def _adapt(self) -> None:
+        """Learns from the inspected parts where it is time for it; stopped, the next start does."""
+        if self._learner is not None and not self.stopping:
+            self._use(self._learner.learn())
+
+    def _use(self, adapted: "HyperFSAD | None") -> None:
+        if adapted is not None:
+            self.detector, self._identity = adapted, adapted.identity()[:12]
 
     def _scan(self) -> FolderScan:
         scan = scan_folder(self.folder, os.fspath(self.output))

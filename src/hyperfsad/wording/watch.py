@@ -1,6 +1,25 @@
 """Sentences about `watch`."""
 
-from . import Sentences
+from . import Sentences, count
+
+
+def _adapted(
+    parts: int,
+    before: tuple[float | None, float | None],
+    after: tuple[float | None, float | None],
+    changed: int,
+    path: object,
+    **_: object,
+) -> str:
+    (old, new), (old_map, new_map) = (
+        ["none" if value is None else f"{value:.3f}" for value in pair]
+        for pair in zip(before, after, strict=True)
+    )
+    return (
+        f"Adapted to {parts} inspected parts: threshold {old} → {new}, of the map {old_map} →"
+        f" {new_map}; {count(changed, 'verdict')} on these parts would change; saved as {path}."
+    )
+
 
 WATCH_SENTENCES: Sentences = {
     "watch-seconds": lambda name, given, option, **_: (
@@ -20,6 +39,13 @@ WATCH_SENTENCES: Sentences = {
     " {option[output]} for watching.",
     "watch-record-cut-off": "The last record of {path} was cut off; it is now in {file}, and its"
     " image is inspected again.",
+    "watch-adapt-one": "{option[adapt]} needs a detector of one product, without 8-bit"
+    " pre-screening.",
+    "watch-adapt-gone": "Only {there} of the newest {parts} parts are still there as they were"
+    " inspected.",
+    "watch-adapted": _adapted,
+    "watch-adapted-before": "The detector is adapted to {parts} inspected parts: {path}.",
+    "watch-not-adapted": "The detector stays as it is: {cause}",
     "webhook-address": "A webhook is an address such as https://example.org/parts; write non-ASCII"
     " characters as %XX.",
     "webhook-password": "A webhook's address must not hold a password; send it as a header, such"
