@@ -27,9 +27,9 @@ from .store.history import Filter, rows_of
 from .store.models import Detail, Image, Inspection, ProductRow, Support
 from .store.store import Actor, Store, audit, product_of
 
-STEPS = PLENTY, 24, MOST_PARTS
+PROPOSED_AFTER = PLENTY, 24, MOST_PARTS
 """Parts after which something is proposed."""
-CONSIDERED = 200
+LINE_CONSIDERED = 200
 """The latest inspections among which they are found."""
 
 
@@ -138,11 +138,11 @@ class Adapting:
                 if product is None or not product.adapt_automatically:
                     return
                 done = max(product.adapted, self._tried.get(product_id, 0))
-                if done >= STEPS[-1]:
+                if done >= PROPOSED_AFTER[-1]:
                     return
                 parts = len(_line_of(session, product_id))
                 due = _is_due(product, parts)
-            step = max((step for step in STEPS if step <= parts), default=0)
+            step = max((step for step in PROPOSED_AFTER if step <= parts), default=0)
             if due and step > done:
                 self._engine.call(partial(self._by_itself, product_id=product_id))
                 self._tried[product_id] = step
@@ -166,8 +166,8 @@ class Adapting:
     def _adapted(self, detectors: Detectors, before: str, line: Sequence[InspectionRow]) -> Adapted:
         """The detector that has learnt from a line; the latest one is kept, since what was
         proposed is often applied."""
-        if len(line) < STEPS[0]:
-            raise ConflictError("adapting-too-early", parts=len(line), needed=STEPS[0])
+        if len(line) < PROPOSED_AFTER[0]:
+            raise ConflictError("adapting-too-early", parts=len(line), needed=PROPOSED_AFTER[0])
         ids = tuple(one.id for one in line)
         known = self._latest
         if known is not None and (known.before, known.line) == (before, ids):
@@ -216,7 +216,7 @@ def _line_of(session: Session, product_id: str, latest: str | None = None) -> li
     if latest is not None:
         number = select(Inspection.number).where(own, Inspection.id == latest)
         query = query.where(Inspection.number <= number.scalar_subquery())
-    query = query.order_by(Inspection.number.desc()).limit(CONSIDERED)
+    query = query.order_by(Inspection.number.desc()).limit(LINE_CONSIDERED)
     found: dict[str, InspectionRow] = {}
     for row in rows_of(session.execute(query)):
         found.setdefault(row.image, row)
@@ -225,16 +225,18 @@ def _line_of(session: Session, product_id: str, latest: str | None = None) -> li
 
 def _is_due(product: ProductRow, parts: int) -> bool:
     """Whether a step was reached since the product last learnt; one with tiles cannot learn."""
-    return not product.summary["tiles"] and any(product.adapted < s <= parts for s in STEPS)
+    return not product.summary["tiles"] and any(
+        product.adapted < s <= parts for s in PROPOSED_AFTER
+    )
 
 
 def _state(session: Session, product: ProductRow) -> ProposalOut:
     parts, found = len(_line_of(session, product.id)), product.summary
-    few = found["threshold_method"] == "line" and found["threshold_images"] < STEPS[0]
+    few = found["threshold_method"] == "line" and found["threshold_images"] < PROPOSED_AFTER[0]
     preliminary = found["threshold_method"] in ("support", "few") or (few and not product.adapted)
     return ProposalOut(
         parts=parts,
-        needed=max(0, STEPS[0] - parts),
+        needed=max(0, PROPOSED_AFTER[0] - parts),
         adapted=product.adapted,
         due=_is_due(product, parts),
         preliminary=preliminary and not found["tiles"],

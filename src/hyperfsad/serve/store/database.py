@@ -25,7 +25,7 @@ WRITE_TIMEOUT = 30.0
 MIGRATIONS = Path(__file__).parent / "migrations"
 MIGRATION_LOCK = 0x68667361
 """PostgreSQL's advisory lock while tables are made or changed."""
-LOCK_POLL = 0.05
+LOCK_RETRY = 0.05
 """Seconds between two attempts to get such a lock: one that is waited for may take long, and an
 answer may not."""
 
@@ -121,7 +121,7 @@ class Database:
 def _lock(connection: Connection, key: int) -> None:
     """Takes an advisory lock of PostgreSQL until the transaction ends."""
     while not connection.scalar(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": key}):
-        time.sleep(LOCK_POLL)
+        time.sleep(LOCK_RETRY)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:
