@@ -142,6 +142,7 @@ def test_a_moved_normal_is_told(
         for path in views(browser, station.url, tmp_path):
             with Image.open(path) as picture:
                 assert len(picture.convert("L").resize((64, 64)).getcolors() or []) > 5
+        page.close()  # before the station ends, or the page would miss it
 
 
 def test_verdicts_appear_by_themselves(full: Running, visit: Opener) -> None:
