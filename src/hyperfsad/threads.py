@@ -1,0 +1,86 @@
+"""How many CPU threads we take, and work that is shared among them.
+
+The libraries under numpy start threads of their own, which go on spinning for a while after each
+product and take the cores from all that follows: on two cores that costs a third of the time. So
+while our threads work, each has a core of its own, and those libraries start none.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+POOL_NAME = "hyperfsad-threads"
+"""Of the threads that share work; what they ask for in turn they do themselves."""
+
+_chosen: int | None = None
+
+
+def cores() -> int:
+    """The CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) or 1
+    return os.cpu_count() or 1
+
+
+def count() -> int:
+    """The threads that we take: as many as there are cores, unless `limit` said otherwise."""
+    return _chosen or cores()
+
+
+def limit(threads: int | None) -> None:
+    """Bounds the threads of all that is computed from now on; None takes all cores."""
+    global _chosen
+    _chosen = threads
+
+
+def shared(work: Callable[[slice], None], rows: int) -> None:
+    """Shares `rows` among our threads: `work` is called once for each of a few slices of them."""
+    workers = min(count(), rows)
+    if threading.current_thread().name.startswith(POOL_NAME) or workers < 2:
+        with one_library_thread():
+            work(slice(0, rows))
+        return
+    step = -(-rows // workers)
+    slices = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+    with one_library_thread():
+        list(_pool(workers, os.getpid()).map(work, slices))
+
+
+@cache
+def _pool(workers: int, process: int) -> ThreadPoolExecutor:
+    """A forked process has none of its parent's threads, and makes its own."""
+    return ThreadPoolExecutor(workers, thread_name_prefix=POOL_NAME)
+
+
+_lock = threading.Lock()
+_users = 0
+_limits: Any = None
+
+
+@contextmanager
+def one_library_thread() -> Iterator[None]:
+    """While anybody is inside, products of numpy start no threads of their own."""
+    global _users, _limits
+    with _lock:
+        _users += 1
+        if _users == 1:
+            _limits = _controller().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limits.restore_original_limits()
+                _limits = None
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
