@@ -1,6 +1,7 @@
 """A file's name cannot forge what a command says."""
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,20 @@ def test_a_log_says_that_long_work_begins(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == "detecting: 3,000 images\n"
     list(progress(range(LOGGED_FROM - 1), "learning"))
     assert capsys.readouterr().err == ""
+
+
+class _Late:
+    """Is hit by Ctrl-C while it is let go."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_in_a_finalizer_prints_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[object] = []
+    monkeypatch.setattr("sys.unraisablehook", lambda found: heard.append(found.exc_value))
+    monkeypatch.setattr("hyperfsad.cli.more.encoders", lambda options: len([_Late()]) - 1)
+    assert main(["encoders"]) == 0
+    assert not heard
+    _Late()
+    assert isinstance(heard.pop(), KeyboardInterrupt)

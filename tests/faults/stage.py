@@ -131,7 +131,7 @@ class Stage:
             device = [] if command[0] == "export" else ["--device", "cpu"]  # it is always the CPU
             code = main([*command, *device])
             with contextlib.suppress(KeyboardInterrupt):  # the command has ended
-                signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # in each of its threads
             words.with_suffix(".count").write_text(str(counter.count))
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _fill_streams()
         speak_as(COMMAND_LINE)
         options = parse(sys.argv[1:] if arguments is None else arguments)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _quiet_finalizers():
             say_warnings()
             code: int = options.run(options)
         sys.stdout.flush()
@@ -103,6 +103,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         say(f"hyperfsad: {Notice('memory-short')}")
         return NOTHING
+
+
+@contextlib.contextmanager
+def _quiet_finalizers() -> Iterator[None]:
+    """Ctrl-C that hits a finalizer stops nothing, and would print a traceback; whoever pressed it
+    presses it again."""
+    before = sys.unraisablehook
+
+    def hook(found: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(found.exc_value, KeyboardInterrupt):
+            before(found)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
