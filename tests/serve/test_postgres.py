@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, text
 
 from hyperfsad.errors import HyperfsadError, UsageError
 from hyperfsad.serve.client import StationClient, StationError
+from hyperfsad.serve.refusals import BusyError
 from hyperfsad.serve.store.database import Database
 from hyperfsad.serve.store.store import Store
 from tests.codes import raises
@@ -59,6 +60,22 @@ def test_migrations_give_the_tables_of_the_models(url: str, tmp_path: Path) -> N
     with raises(HyperfsadError, "store-too-new"):
         databases[0].migrate()
     for database in databases:
+        database.close()
+
+
+def test_a_station_does_not_wait_for_ever_for_another_that_learns(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (Database(tmp_path, url) for _ in range(2))
+    monkeypatch.setattr("hyperfsad.serve.store.database.LEARNING_PATIENCE", 0.1)
+    with one.alone("a" * 32):
+        with raises(BusyError, "learning-elsewhere"), other.alone("a" * 32):
+            pass
+        with other.alone("b" * 32):
+            pass
+    with other.alone("a" * 32):
+        pass
+    for database in (one, other):
         database.close()
 
 

@@ -80,6 +80,8 @@ SERVE_SENTENCES: Sentences = {
     "queue-full": "{taken} of {limit} places in the queue are taken; try again in {retry_after} s.",
     "live-full": "{limit} readers already follow the verdicts; try again later.",
     "memory-busy": "Too many large pictures are being decoded; try again in {retry_after} s.",
+    "learning-elsewhere": "Another station is learning for this product; try again in {retry_after}"
+    " s.",
     "encoder-loading": "The encoder is being loaded.",
     "station-not-ready": "The station cannot inspect now; its log says why, and the role admin is"
     " told.",

@@ -1,6 +1,7 @@
 """The database: SQLite beside the files by default, or PostgreSQL by its address; same code."""
 
 import contextlib
+import math
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ MIGRATION_LOCK = 0x68667361
 LOCK_RETRY = 0.05
 """Seconds between two attempts to get such a lock: one that is waited for may take long, and an
 answer may not."""
+LEARNING_PATIENCE = 60.0
+"""Seconds that a station waits while another learns for the same product."""
 
 
 class Database:
@@ -105,7 +108,7 @@ class Database:
             yield
             return
         with self.engine.connect() as connection:
-            _lock(connection, int(product_id[:15], 16))
+            _lock(connection, int(product_id[:15], 16), LEARNING_PATIENCE)
             try:
                 yield
             except SQLAlchemyError:
@@ -118,9 +121,12 @@ class Database:
             self._anchor.close()
 
 
-def _lock(connection: Connection, key: int) -> None:
+def _lock(connection: Connection, key: int, patience: float = math.inf) -> None:
     """Takes an advisory lock of PostgreSQL until the transaction ends."""
+    end = time.monotonic() + patience
     while not connection.scalar(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": key}):
+        if time.monotonic() > end:
+            raise BusyError("learning-elsewhere", retry_after=5)
         time.sleep(LOCK_RETRY)
 
 
