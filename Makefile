@@ -1,11 +1,12 @@
 # make demo: set everything up and run the main job.   make test: set everything up and pass the tests.
+# make dist: the source distribution and this platform's wheel, in dist/.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 # Tests wait for stations, browsers and disks: one worker more than there are cores.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo test browser clean
+.PHONY: demo test browser dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hyperfsad demo
@@ -29,14 +30,19 @@ browser:
 		echo "No chromium: for the tests of the report in a browser, install it (apt install chromium)"; \
 	fi
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml setup.py src/hyperfsad/method/_kernel.c
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-$(VENV)/.installed-test: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
+$(VENV)/.installed-test: $(VENV)/.installed constraints-test.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints-test.txt --editable '.[test]'
 	touch $@
 
+dist: $(VENV)/.installed-test
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build src/*.egg-info
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist src/*.egg-info

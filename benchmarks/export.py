@@ -6,7 +6,7 @@
 
 Of each product it learns the first good parts, exports the detector to ONNX and OpenVINO, and asks
 all of them about the same test images, bad ones first. It prints the largest differences of score
-and map from the detector with the engine torch, how many verdicts differ, megabytes on disk (those
+and map from the detector, how many verdicts differ, megabytes on disk (those
 of a detector file are without its encoder), and the median of the seconds per image. The forms take
 each image in turns, so that whatever else the machine does burdens all of them; reading the file is
 included.
@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from measuring import Journal, Row, arguments, products
 
 from hyperfsad import HyperFSAD
@@ -39,7 +38,7 @@ from hyperfsad.lab.datasets import Category
 from hyperfsad.lab.tokens import TokenCache
 
 EXPORTED = ("onnx", "openvino")
-FORMS = ("detector, torch", "detector, openvino", *EXPORTED)
+FORMS = ("detector", *EXPORTED)
 
 
 def size_of(path: Path) -> int:
@@ -62,7 +61,7 @@ class Remembered:
 
     def predict(self, image: str) -> Any:
         found = self._cache.tokens(image)
-        tokens = Tokens(torch.stack(found.patches)[None], found.cls[None])
+        tokens = Tokens(np.stack(found.patches)[None], found.cls[None])
         (scored,) = self._detector.score_tokens(tokens)
         return self._detector.levels().result(image, load_image(image).size, image, None, scored)
 
@@ -70,7 +69,7 @@ class Remembered:
 def compare(
     category: Category,
     fresh: HyperFSAD,
-    caches: dict[str, TokenCache],
+    cache: TokenCache,
     options: argparse.Namespace,
     shots: int,
     journal: Journal,
@@ -81,16 +80,14 @@ def compare(
     images = [image for image in images if category.name_of(image) not in done]
     if not images:
         return
-    fresh.use_encoder(caches["torch"].encoder)
+    fresh.use_encoder(cache.encoder)
     detector = fresh.fit(list(category.normal[:shots]))
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "part.hfsad"
         detector.save(file)
-        forms: dict[str, Any] = {FORMS[0]: Remembered(detector, caches["torch"])}
-        if not options.exported:
-            other = HyperFSAD.load(file, engine="openvino")
-            other.use_encoder(caches["openvino"].encoder)
-            forms = {FORMS[0]: detector, FORMS[1]: other}
+        forms: dict[str, Any] = {
+            FORMS[0]: Remembered(detector, cache) if options.exported else detector
+        }
         sizes = dict.fromkeys(FORMS, size_of(file))
         for kind in EXPORTED:
             export(detector, Path(place) / kind, kind)
@@ -149,15 +146,13 @@ def main() -> None:
     options = parser.parse_args()
     use_threads(options.threads)
     journal = Journal(options.journal)
-    known: dict[str, dict[str, TokenCache]] = {}
-    for recipe in options.recipes.split(","):
-        settings = HyperFSAD(recipe=recipe).encoding_
-        engines = ("torch",) if options.exported else ("torch", "openvino")
-        caches = {name: TokenCache(settings, device="cpu", engine=name) for name in engines}
-        known[recipe] = caches
+    known = {
+        recipe: TokenCache(HyperFSAD(recipe=recipe).encoding_, device="cpu")
+        for recipe in options.recipes.split(",")
+    }
     for category in products(options):
         for recipe, shots in itertools.product(known, map(int, options.shots.split(","))):
-            fresh = HyperFSAD(recipe=recipe, device="cpu", engine="torch")
+            fresh = HyperFSAD(recipe=recipe, device="cpu")
             compare(category, fresh, known[recipe], options, shots, journal)
             print(category.name, recipe, shots, file=sys.stderr)
     print(table(journal))

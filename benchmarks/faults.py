@@ -25,7 +25,7 @@ from tests.faults.stage import FAULTS, Stage, Tally
 ROWS: dict[str, tuple[Callable[[Stage, int, int], Tally], int, int]] = {
     "pictures": (pictures, 6000, 1200),
     "files": (detector_files, 2000, 200),
-    "kills": (kills, 1000, 36),
+    "kills": (kills, 1000, 24),
     "interrupts": (interrupts, 600, 12),
     "watched": (watched, 200, 10),
     "disks": (full_disks, 100, 5),

@@ -22,18 +22,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from measuring import Journal, Row, arguments, products
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from hyperfsad import HyperFSAD
+from hyperfsad.arrays import Array
 from hyperfsad.encoders.encoder import (
     Encoder,
     Tokens,
     load_encoder,
     prepare,
-    torch_engine,
     use_threads,
 )
 from hyperfsad.encoders.engines import TokenEngine
@@ -42,8 +41,6 @@ from hyperfsad.encoders.runtime import INT8, engine_in, precision_of
 from hyperfsad.images.loading import load_image
 from hyperfsad.lab.datasets import Category
 from hyperfsad.quality.test_set import TestImage
-
-CPU = torch.device("cpu")
 
 
 class Remembering:
@@ -54,15 +51,15 @@ class Remembering:
     def __init__(self, inner: TokenEngine) -> None:
         self._inner = inner
         self.name, self.fingerprint, self.width = inner.name, inner.fingerprint, inner.width
-        self.known: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+        self.known: dict[str, tuple[Array, Array]] = {}
         self.seconds: dict[str, float] = {}
 
-    def tokens(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
+    def tokens(self, pixels: NDArray[np.float32]) -> tuple[Array, Array]:
         found = [self._one(picture[None]) for picture in pixels]
-        patches, cls = (torch.cat([one[place] for one in found]) for place in (0, 1))
+        patches, cls = (np.concatenate([one[place] for one in found]) for place in (0, 1))
         return patches, cls
 
-    def _one(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _one(self, pixels: NDArray[np.float32]) -> tuple[Array, Array]:
         key = hashlib.sha256(pixels.tobytes()).hexdigest()
         if key not in self.known:
             start = time.process_time()
@@ -98,14 +95,8 @@ def fitted(
         return detector, Remembering(_Plain(encoder))
     if engine not in known:
         settings = detector.encoding_
-        known[engine] = Remembering(
-            load_engine(
-                settings,
-                lambda: torch_engine(settings, CPU, print),
-                precision=precision_of(engine),
-            )
-        )
-    detector.use_encoder(Encoder(detector.encoding_, known[engine], CPU))
+        known[engine] = Remembering(load_engine(settings, print, precision=precision_of(engine)))
+    detector.use_encoder(Encoder(detector.encoding_, known[engine], "cpu"))
     return detector.fit(good), known[engine]
 
 
@@ -118,7 +109,7 @@ class _Plain:
         self._encoder = encoder
         self.name, self.fingerprint, self.width = encoder.engine, encoder.fingerprint, encoder.width
 
-    def tokens(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
+    def tokens(self, pixels: NDArray[np.float32]) -> tuple[Array, Array]:
         found = self._encoder.encode_prepared(list(pixels))
         return found.patches, found.cls
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from measuring import (
     SHOTS,
     Remembering,
@@ -32,6 +31,7 @@ from measuring import (
 from numpy.typing import NDArray
 
 from hyperfsad import HyperFSAD
+from hyperfsad.arrays import Array
 from hyperfsad.detector.settings import find_recipe
 from hyperfsad.encoders.encoder import Encoder, load_encoder, use_threads
 from hyperfsad.lab.datasets import Category
@@ -62,7 +62,7 @@ class Poolings(Pooling):
         super().__init__(own.name, own.count, own.share)
         object.__setattr__(self, "noted", noted)
 
-    def __call__(self, anomaly_map: torch.Tensor, patches: int | None = None) -> torch.Tensor:
+    def __call__(self, anomaly_map: Array, patches: int | None = None) -> Array:
         noted: list[list[float]] = self.__dict__["noted"]
         noted.append([float(Pooling.parse(name)(anomaly_map)) for name in POOLINGS])
         return super().__call__(anomaly_map, patches)
@@ -134,7 +134,7 @@ def scored(
     if isinstance(detector, HyperFSAD):
         detector.fit(support, threshold=False)
         view: Any = detector.view_
-        view._scoring = replace(view._scoring, pooling=Poolings(view._scoring.pooling, noted))
+        view.scoring = replace(view.scoring, pooling=Poolings(view.scoring.pooling, noted))
     else:
         detector.fit(support)
     results = [detector.predict(image.path) for image in category.test]

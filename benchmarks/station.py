@@ -42,7 +42,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class DefaultStations(Stations):
-    """Stations with the recipe `default`, started as users do: a fork has one core for torch."""
+    """Stations with the recipe `default`, started as users do: each a fresh process."""
 
     def command(self, store: Path, *options: str) -> list[str]:
         return ["serve", "--store", str(store), "--port", "0", "--device", "cpu", *options]

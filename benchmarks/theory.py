@@ -49,7 +49,7 @@ Named = tuple[str, ImageTokens]
 def cut(image: ImageTokens) -> ImageTokens:
     """The default layers of an image."""
     return ImageTokens(
-        tuple(image.patches[place].clone() for place in PLACES), image.cls[list(PLACES)]
+        tuple(image.patches[place].copy() for place in PLACES), image.cls[list(PLACES)]
     )
 
 

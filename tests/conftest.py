@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from numpy.typing import NDArray
 from PIL import Image
+from safetensors.numpy import save_file
 
-from hyperfsad import HyperFSAD
+from hyperfsad import HyperFSAD, threads
 from hyperfsad.disk.files import file_sha256
 from hyperfsad.encoders import REGISTRY, SUBSTITUTE, find_spec
 from hyperfsad.encoders.encoder import Encoder, load_encoder
@@ -23,13 +24,8 @@ from tests.browser import opener, started_browser
 
 REPOSITORY = Path(__file__).parent.parent
 
-# Small models are not worth converting, and the user's cache is no place for them; the tests of the
-# engines name the one that they want.
-os.environ.setdefault("HYPERFSAD_ENGINE", "torch")
-
 # Tests that run side by side share the cores.
-workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-torch.set_num_threads(max(1, torch.get_num_threads() // workers))
+threads.limit(max(1, threads.cores() // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))))
 
 SLOWEST = (
     "test_demo.py",
@@ -68,22 +64,56 @@ def data() -> Path:
 
 
 def save_tiny(folder: Path, seed: int = 0) -> str:
-    """Saves a small random DINOv2 with registers: 4 blocks, patch 14, trained size 56."""
-    from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
-
-    torch.manual_seed(seed)
-    config = Dinov2WithRegistersConfig(
-        hidden_size=48,
-        num_hidden_layers=4,
-        num_attention_heads=3,
-        mlp_ratio=2,
-        patch_size=14,
-        image_size=56,
-        num_register_tokens=4,
-        initializer_range=0.2,
-    )
-    Dinov2WithRegistersModel(config).save_pretrained(folder)
+    """Saves a small random DINOv2 with registers, as `transformers` does: 4 blocks, patch 14,
+    trained size 56."""
+    width, hidden, patch, side, depth = 48, 96, 14, 56, 4
+    config = {
+        "model_type": "dinov2_with_registers",
+        "architectures": ["Dinov2WithRegistersModel"],
+        "hidden_size": width,
+        "num_hidden_layers": depth,
+        "num_attention_heads": 3,
+        "mlp_ratio": hidden // width,
+        "patch_size": patch,
+        "image_size": side,
+        "num_register_tokens": 4,
+        "layer_norm_eps": 1e-6,
+    }
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings.cls_token": (1, 1, width),
+        "embeddings.register_tokens": (1, 4, width),
+        "embeddings.mask_token": (1, width),
+        "embeddings.position_embeddings": (1, 1 + (side // patch) ** 2, width),
+        **_linear("embeddings.patch_embeddings.projection", width, 3, patch, patch),
+        **_linear("layernorm", width),
+    }
+    for block in (f"encoder.layer.{number}" for number in range(depth)):
+        for part in ("query", "key", "value"):
+            shapes |= _linear(f"{block}.attention.attention.{part}", width, width)
+        shapes |= _linear(f"{block}.attention.output.dense", width, width)
+        shapes |= _linear(f"{block}.mlp.fc1", hidden, width) | _linear(f"{block}.norm1", width)
+        shapes |= _linear(f"{block}.mlp.fc2", width, hidden) | _linear(f"{block}.norm2", width)
+        shapes |= {f"{block}.layer_scale{number}.lambda1": (width,) for number in (1, 2)}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    rng = np.random.default_rng(seed)
+    tensors = {name: _random(rng, name, shape) for name, shape in shapes.items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     return str(folder)
+
+
+def _linear(name: str, *shape: int) -> dict[str, tuple[int, ...]]:
+    """The shapes of a weight and its bias."""
+    return {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+
+
+def _random(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Of a matrix or a token; norms and scales begin with 1, biases with 0."""
+    if len(shape) == 1:
+        return np.full(shape, not name.endswith("bias"), np.float32)
+    found: NDArray[np.float32] = rng.standard_normal(shape, np.float32)
+    found *= np.float32(0.2)
+    return found
 
 
 @pytest.fixture(scope="session")

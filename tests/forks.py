@@ -1,7 +1,7 @@
 """Commands in processes of their own, which a warm process forks.
 
-Importing torch and an encoder takes seconds of each process. What `python -m hyperfsad` itself
-does, its imports and streams, is tested in real ones: cli/test_main.py, cli/test_isolation.py.
+Imports take most of a short command's time. What `python -m hyperfsad` itself does, its imports and
+streams, is tested in real ones: cli/test_main.py, cli/test_isolation.py.
 """
 
 import multiprocessing

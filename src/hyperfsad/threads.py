@@ -7,14 +7,17 @@ while our threads work, each has a core of its own, and those libraries start no
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 POOL_NAME = "hyperfsad-threads"
 """Of the threads that share work; what they ask for in turn they do themselves."""
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 _chosen: int | None = None
 
@@ -37,17 +40,33 @@ def limit(threads: int | None) -> None:
     _chosen = threads
 
 
-def shared(work: Callable[[slice], None], rows: int) -> None:
-    """Shares `rows` among our threads: `work` is called once for each of a few slices of them."""
-    workers = min(count(), rows)
+def shared(work: Callable[[slice], None], rows: int, whole: int = 1) -> None:
+    """Shares `rows` among our threads: `work` is called once for each of a few slices of them.
+
+    Slices begin at multiples of `whole`: a product of matrices rounds by the number of its rows, so
+    that work in such blocks gives the same bits however many threads there are.
+    """
+    workers = min(count(), -(-rows // whole))
     if threading.current_thread().name.startswith(POOL_NAME) or workers < 2:
         with one_library_thread():
             work(slice(0, rows))
         return
-    step = -(-rows // workers)
+    step = whole * -(-rows // (whole * workers))
     slices = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
     with one_library_thread():
         list(_pool(workers, os.getpid()).map(work, slices))
+
+
+def each(work: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
+    """What `work` makes of each item, shared among our threads, in their order."""
+    found: dict[int, Found] = {}
+
+    def some(places: slice) -> None:
+        for place in range(places.start, places.stop):
+            found[place] = work(items[place])
+
+    shared(some, len(items))
+    return [found[place] for place in range(len(items))]
 
 
 @cache
@@ -84,3 +103,15 @@ def _controller() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
+
+
+def _begin_anew() -> None:
+    """A forked process has none of the threads that hold a lock or a limit of its parent."""
+    global _lock, _users, _limits
+    if _users:
+        _limits.restore_original_limits()
+    _lock, _users, _limits = threading.Lock(), 0, None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,15 @@ class _Late:
         signal.raise_signal(signal.SIGINT)
 
 
+@pytest.fixture
+def heard_signals() -> Iterator[None]:
+    """Ctrl-C is heard, also where the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard_signals")
 def test_ctrl_c_in_a_finalizer_prints_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[object] = []
     monkeypatch.setattr("sys.unraisablehook", lambda found: heard.append(found.exc_value))

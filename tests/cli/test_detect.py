@@ -11,7 +11,6 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.console import DONE, INTERRUPTED, NOTHING, SOME_FAILED
-from hyperfsad.wording import COMMAND_LINE, worded
 from tests.cli.running import command, detect
 from tests.conftest import make_picture, read_results
 from tests.forks import Forked
@@ -73,16 +72,14 @@ def test_small_regions_are_left_out(fitted: Path, photos: Path, tmp_path: Path) 
 
 
 def test_detect_with_either_engine_and_one_thread(
-    fitted: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fitted: Path, photos: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "cache"))
+    pytest.importorskip("transformers", reason="needs the extra [torch]")
     scores = []
     for engine in ("torch", "openvino"):
         options = ["-o", str(tmp_path / engine), "--engine", engine, "--threads", "1"]
         done = Forked(["detect", photos, "--detector", fitted, *options])
         assert done.returncode == DONE, done.stderr
-        prepared = worded("openvino-preparing", {"encoder": "tiny"}, COMMAND_LINE)
-        assert (prepared in done.stderr) == (engine == "openvino")
         scores.append([record["score"] for record in read_results(tmp_path / engine)])
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)
     assert scores[0] != scores[1]  # or the engine was not changed

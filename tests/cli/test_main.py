@@ -14,7 +14,7 @@ from hyperfsad.cli.lab import LAB
 from tests.cli.running import refusal
 from tests.conftest import make_picture, read_results
 
-HEAVY = {"torch", "transformers", "numpy", "PIL", "onnx", "tqdm"}
+HEAVY = {"torch", "transformers", "openvino", "numpy", "PIL", "onnx", "tqdm"}
 
 
 @pytest.fixture(scope="module")

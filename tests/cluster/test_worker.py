@@ -172,7 +172,7 @@ def test_no_image_is_told(job: InspectionJob) -> None:
 def test_an_exported_model_is_sent_as_a_folder(
     job: InspectionJob, part: Path, tmp_path: Path
 ) -> None:
-    export(HyperFSAD.load(part, engine="torch"), tmp_path / "model", "onnx")
+    export(HyperFSAD.load(part, device="cpu"), tmp_path / "model", "openvino")
     exported = replace(job, detector="model", files=read_files(str(tmp_path / "model")))
     names = ["photos/0001.png", "photos/0002.png"]
     ask(job, names)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from numpy.typing import NDArray
 from PIL import Image
 from safetensors import safe_open
 
@@ -19,6 +19,7 @@ from hyperfsad.method.memory import MemoryBank
 from tests.codes import raises
 from tests.conftest import make_picture, read_results
 from tests.detector.mutations import save_sealed
+from tests.tokens import cosines, unit
 
 SIZE = (96, 80)
 GRID = 6  # patches of 16 × 13⅓ pixels
@@ -97,30 +98,31 @@ def test_the_map_is_zero_outside_and_pooling_counts_the_inside(tiny: str) -> Non
 def test_only_patches_inside_are_matched(tiny: str) -> None:
     detector = small(tiny, roi=MASK, rotations=1, smooth=False)
     detector.fit([make_picture(0), make_picture(1)])
-    kept = torch.from_numpy(inside_grid().flatten())
+    kept = inside_grid().ravel()
     how, region = detector.view_.rules.comparison, detector.view_.region
     rows = region.rows(detector.memory_, GRID)
     assert rows is not None
-    assert torch.equal(rows, kept.repeat(2))
+    assert np.array_equal(rows, np.tile(kept, 2))
     image = detector.encoder_.encode([detector.view_.visible(LoadedImage("q", make_picture(5)))])
     found = detector.score_tokens(image)[0]
     expected = []
     for query, memory in zip(image.patches[0], detector.memory_.patches, strict=True):
         q, m = query[kept], memory[rows]
         weights = _sparsemax(how.sharpness * q @ m.T)
-        expected.append(1 - torch.cosine_similarity(q, weights @ m, dim=-1))
-    shown = torch.from_numpy(found.anomaly_map).flatten()
-    assert torch.allclose(shown[kept], torch.stack(expected).mean(dim=0), atol=1e-5)
+        expected.append(1 - cosines(q, weights @ m))
+    shown = found.anomaly_map.ravel()
+    assert shown[kept] == pytest.approx(np.mean(expected, axis=0), abs=1e-5)
     assert (shown[~kept] == 0).all()
 
 
-def _sparsemax(z: torch.Tensor) -> torch.Tensor:
-    ordered = z.double().sort(dim=-1, descending=True).values
-    count = torch.arange(1, z.shape[1] + 1)
-    sums = ordered.cumsum(dim=-1)
-    size = (1 + count * ordered > sums).sum(dim=-1, keepdim=True)
-    tau = (sums.gather(-1, size - 1) - 1) / size
-    return (z.double() - tau).clamp(min=0).float()
+def _sparsemax(z: NDArray[np.float32]) -> NDArray[np.float64]:
+    wide = z.astype(np.float64)
+    ordered = -np.sort(-wide, axis=-1)
+    count = np.arange(1, z.shape[1] + 1)
+    sums = ordered.cumsum(axis=-1)
+    size = (1 + count * ordered > sums).sum(axis=-1, keepdims=True)
+    tau = (np.take_along_axis(sums, size - 1, -1) - 1) / size
+    return np.asarray(np.maximum(wide - tau, 0))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ def test_it_is_saved_with_the_detector(tiny: str, photos: Path, tmp_path: Path) 
     assert again.identity() != small(tiny).fit([photos / "0.png", photos / "1.png"]).identity()
     other_mask = small(tiny, roi=box(20, 10, 80, 50)).fit([photos / "0.png", photos / "1.png"])
     assert again.identity() != other_mask.identity()
-    assert torch.equal(
+    assert np.array_equal(
         again.extend(photos / "4.png").memory_.cls, detector.extend(photos / "4.png").memory_.cls
     )
     again.save(tmp_path / "again.hfsad")
@@ -226,20 +228,20 @@ def test_a_damaged_region_is_told(tiny: str, tmp_path: Path, damage: str) -> Non
 
     path = tmp_path / "part.hfsad"
     small(tiny, roi=MASK).fit(make_picture(0)).save(path)
-    with safe_open(path, framework="pt") as file:
+    with safe_open(path, framework="np") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         header = json.loads(file.metadata()["hyperfsad"])
     if damage == "gone":
         del tensors["roi"]
     else:
         tensors["roi"] = {
-            "empty": torch.zeros_like(tensors["roi"]),
-            "large": torch.ones(MAX_MASK_SIDE + 1, 3, dtype=torch.uint8),
-            "kind": torch.ones(80, 96),
+            "empty": np.zeros_like(tensors["roi"]),
+            "large": np.ones((MAX_MASK_SIDE + 1, 3), dtype=np.uint8),
+            "kind": np.ones((80, 96), dtype=np.float32),
             "bits": 255 - tensors["roi"],
         }[damage]
         if damage != "bits":
-            header["crc32"]["roi"] = zlib.crc32(tensors["roi"].numpy().data)
+            header["crc32"]["roi"] = zlib.crc32(tensors["roi"].data)
     save_sealed(tensors, path, json.dumps(header))
     with raises(DetectorFileError, "file-damaged"):
         HyperFSAD.load(path)
@@ -259,14 +261,14 @@ def test_thin_regions_of_large_masks_are_kept() -> None:
 
 def test_a_turned_view_shows_only_what_was_inside() -> None:
     roi = Roi(np.asarray(box(0, 0, 48, 80)) > 0, SIZE[0] / SIZE[1])
-    left = torch.arange(GRID) < 3
-    assert torch.equal(roi.touched(GRID).reshape(GRID, GRID), left.repeat(GRID, 1))
-    assert torch.equal(roi.touched(GRID, 180.0).reshape(GRID, GRID), ~left.repeat(GRID, 1))
-    tokens = torch.randn(72, 4)
+    left = np.arange(GRID) < 3
+    assert np.array_equal(roi.touched(GRID).reshape(GRID, GRID), np.tile(left, (GRID, 1)))
+    assert np.array_equal(roi.touched(GRID, 180.0).reshape(GRID, GRID), ~np.tile(left, (GRID, 1)))
+    tokens = np.zeros((72, 4), dtype=np.float32)
     good = NormalImage("good", "hash")
-    bank = MemoryBank((tokens,), torch.randn(2, 1, 4), (good, good))
+    bank = MemoryBank((tokens,), np.zeros((2, 1, 4), dtype=np.float32), (good, good))
     rows = roi.rows(bank, GRID).reshape(2, -1)
-    assert torch.equal(rows[0], roi.touched(GRID))
+    assert np.array_equal(rows[0], roi.touched(GRID))
     assert not rows[1].any()
 
 
@@ -310,15 +312,14 @@ def test_pictures_show_the_outline(tiny: str, photos: Path) -> None:
 
 def part_tokens(images: int, grid: int = 8, texture: bool = False) -> MemoryBank:
     """Tokens of a part in the middle, another direction than what surrounds it."""
-    generator = torch.Generator().manual_seed(images)
-    tokens = 0.1 * torch.randn(images, grid, grid, 6, generator=generator)
+    tokens = 0.1 * np.random.default_rng(images).standard_normal((images, grid, grid, 6))
     tokens[..., 0] += 1
     if not texture:
         tokens[:, 2:6, 3:6, 0] -= 1
         tokens[:, 2:6, 3:6, 1] += 1
         tokens[:, 3, 4] = tokens[:, 0, 0]  # a hole, which is filled
         tokens[:, 0, 7] = tokens[:, 3, 3]  # a speck, which goes
-    rows = torch.nn.functional.normalize(tokens.reshape(-1, 6), dim=-1)
+    rows = unit(tokens.reshape(-1, 6))
     names = tuple(NormalImage(str(place), str(place)) for place in range(images))
     return MemoryBank((rows,), rows[:images, None], names)
 
@@ -328,12 +329,12 @@ def test_the_part_is_found(images: int) -> None:
     bank = part_tokens(images)
     found = find_foreground(bank, 8)
     assert found is not None
-    expected = torch.zeros(8, 8, dtype=torch.bool)
+    expected = np.zeros((8, 8), dtype=bool)
     expected[1:7, 2:7] = True
     assert found.rows(bank, 8) is None  # all are compared with
-    assert torch.equal(found.patches([bank.patches_of(0)[0]], 8), expected.flatten())
+    assert np.array_equal(found.patches([bank.patches_of(0)[0]], 8), expected.flatten())
     query = part_tokens(5)
-    assert torch.equal(found.patches([query.patches_of(2)[0]], 8), expected.flatten())
+    assert np.array_equal(found.patches([query.patches_of(2)[0]], 8), expected.flatten())
     nothing = part_tokens(1, texture=True)
     assert found.patches(nothing.patches, 8).all()  # an empty picture is looked at as a whole
 

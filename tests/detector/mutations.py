@@ -19,8 +19,9 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import load_file, save_file
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 
 from hyperfsad import HyperFSAD
 from hyperfsad.detector.file import KEY
@@ -29,6 +30,7 @@ from hyperfsad.disk.tensors import SEAL, sealed
 from hyperfsad.encoders.encoder import Encoder
 from hyperfsad.errors import HyperfsadError
 from tests.conftest import make_picture
+from tests.tokens import unit
 
 HOSTILE: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 3, 7, 1000, 2**31, 2**63, 10**24, 1e308, -1e308, 1e-320, 0.5,
@@ -75,7 +77,7 @@ def changed(header: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     return header
 
 
-def save_sealed(tensors: dict[str, torch.Tensor], path: Path, header: str) -> None:
+def save_sealed(tensors: dict[str, NDArray[Any]], path: Path, header: str) -> None:
     """What a stranger would write: whatever it holds, its seal is right."""
     save_file(tensors, path, {KEY: header, SEAL: "0" * 64})
     content = path.read_bytes()
@@ -102,24 +104,26 @@ def mutate(source: Path, target: Path, rng: random.Random) -> str:
         content = bytearray(sealed(len(rest).to_bytes(8, "little") + rest) + content[length:])
     else:
         tensors = load_file(source)
+        numbers = np.random.default_rng(rng.getrandbits(32))
         header = json.loads(json.loads(content[8:length])["__metadata__"][KEY])
         if kind == "header":
             header = changed(header, rng)
         else:  # with right checksums
             name = rng.choice([name for name in tensors if name in header["crc32"]])
-            tensor = tensors[name].float()
+            tensor = tensors[name].astype(np.float32)
             how: Any = rng.choice((math.nan, math.inf, 0.0, 1e30, "row", "width"))
             if how == "width":
                 for key in header["crc32"]:
-                    half = tensors[key][..., : tensors[key].shape[-1] // 2].float()
-                    tensors[key] = half / half.norm(dim=-1, keepdim=True)
+                    half = tensors[key][..., : tensors[key].shape[-1] // 2]
+                    tensors[key] = unit(half)
             elif how == "row":
-                tensors[name] = tensor[:-1].contiguous()
+                tensors[name] = tensor[:-1]
             else:
-                tensors[name] = torch.where(torch.rand(tensor.shape) < 0.01, how, tensor)
-            tensors = {key: tensor.contiguous() for key, tensor in tensors.items()}
+                spoilt = numbers.random(tensor.shape) < 0.01
+                tensors[name] = np.where(spoilt, np.float32(how), tensor)
+            tensors = {key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()}
             for key in header["crc32"]:
-                header["crc32"][key] = zlib.crc32(tensors[key].numpy().data)
+                header["crc32"][key] = zlib.crc32(tensors[key].data)
         save_sealed(tensors, target, json.dumps(header))
         return kind
     target.write_bytes(content)
@@ -155,7 +159,6 @@ def judged(path: Path, encoder: Encoder, seconds: list[float], expected: float |
 def campaign(source: Path, count: int, seed: int) -> dict[str, Any]:
     """What became of so many mutated copies, the slowest of them, and the memory they took."""
     rng = random.Random(seed)
-    torch.manual_seed(seed)
     detector = load_detector(source, device="cpu")
     score = detector.predict(make_picture(3)).score
     encoder = detector.encoder_

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.errors import HyperfsadError, ImageError, UsageError
@@ -84,15 +83,3 @@ def test_the_least_rate_works(fitted: HyperFSAD) -> None:
     threshold = fitted.calibrate(false_alarm_rate=1e-6).threshold_
     assert threshold is not None
     assert 0 < threshold < float("inf")
-
-
-def test_tensors_are_the_pictures_that_they_show(fitted: HyperFSAD) -> None:
-    values = np.asarray(make_picture(5))
-    expected = fitted.predict(values)
-    whole = torch.from_numpy(values.copy())
-    unit = whole.float() / 255
-    for tensor in (whole, whole.permute(2, 0, 1), unit, unit.permute(2, 0, 1), unit.double()):
-        assert fitted.predict(tensor).score == expected.score
-    scores = [result.score for result in fitted.predict([whole, values])]
-    assert scores == [expected.score, expected.score]
-    assert HyperFSAD.fit(fitted, [whole]).support_[0].name == "tensor"

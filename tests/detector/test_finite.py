@@ -3,9 +3,9 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
+from safetensors.numpy import load_file, save_file
 
 from hyperfsad import HyperFSAD, ImageError, UsageError
 from hyperfsad.cli import main
@@ -73,7 +73,7 @@ def test_only_the_image_itself_fails(
         patches, cls = compute(pixels)
         for place, one in enumerate(pixels):
             if one.sum() == bad:
-                patches = patches.clone()
+                patches = patches.copy()
                 patches[place, 0, 4] = float("nan")
         return patches, cls
 
@@ -99,6 +99,6 @@ def test_tokens_that_are_no_numbers_have_no_score(detector: HyperFSAD) -> None:
     detector.fit([make_picture(1), make_picture(2)])
     tokens = detector.memory_.tokens_of(0)
     assert len(detector.score_tokens(tokens)) == 1
-    spoilt = Tokens(torch.full_like(tokens.patches, float("nan")), tokens.cls)
+    spoilt = Tokens(np.full_like(tokens.patches, float("nan")), tokens.cls)
     with raises(ImageError, "score-not-finite"):
         detector.score_tokens(spoilt)

@@ -9,7 +9,13 @@ from hyperfsad import HyperFSAD
 from hyperfsad.decisions.thresholds import LeaveOneOut
 from hyperfsad.detector.calibration import notify_about_learnt
 from hyperfsad.wording import of_limit
-from tests.conftest import make_picture
+from tests.conftest import make_picture, save_tiny
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Random weights that feel squares more than other pictures."""
+    return save_tiny(tmp_path_factory.mktemp("encoders") / "odd", seed=9)
 
 
 def part(seed: int, *, bad: bool = False, size: tuple[int, int] = (96, 80)) -> Image.Image:
@@ -127,7 +133,7 @@ def test_without_a_threshold_nothing_is_called_anomalous(detector: HyperFSAD) ->
 
 def test_tiles_tell_it_from_a_sample(tiny: str) -> None:
     told: list[str] = []
-    detector = HyperFSAD(tiny, resolution=56, tiles=96, device="cpu")
+    detector = HyperFSAD(tiny, resolution=84, tiles=96, device="cpu")
     detector.fit([part(seed, size=(192, 160)) for seed in range(3)])
     detector.notify = told.append
     detector.extend([part(9, size=(192, 160))])

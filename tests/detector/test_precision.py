@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.encoders import openvino as room
+from hyperfsad.encoders import quantisation as room
 from hyperfsad.encoders.runtime import (
     CompileOptions,
     engine_in,
@@ -57,7 +57,7 @@ def saved(eight: HyperFSAD, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_engines_and_precisions_name_each_other() -> None:
-    assert [precision_of(engine) for engine in ENGINES[3:]] == ["bf16", "int8"]
+    assert [precision_of(engine) for engine in ENGINES[3:]] == ["bf16", "int8", "f16"]
     assert [engine_in(precision_of(engine)) for engine in ENGINES[2:]] == list(ENGINES[2:])
     assert {precision_of(engine) for engine in ENGINES[:3]} == {"f32"}
 
@@ -124,7 +124,7 @@ def test_the_rest_of_8_bits_is_half_precision_where_the_machine_has_it() -> None
 def test_the_file_holds_all_that_is_needed(
     eight: HyperFSAD, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "convert", lambda *_: pytest.fail("quantised again"))
+    monkeypatch.setattr(room, "quantise", lambda *_: pytest.fail("quantised again"))
     monkeypatch.setenv("HYPERFSAD_CACHE", str(tmp_path / "empty"))
     monkeypatch.setenv("HYPERFSAD_ENGINE", "torch")  # what auto means for others
     loaded = HyperFSAD.load(saved)

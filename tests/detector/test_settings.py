@@ -49,7 +49,7 @@ def test_a_wrong_value_is_refused_with_its_name(name: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("device", "tpu", "auto, cpu, cuda or mps"),
+        ("device", "tpu", "auto, cpu, gpu, npu, cuda or mps"),
         ("pooling", "mean", "max, top-10 or top-1%"),
         ("memory", "small", "one of exact, compact"),
         ("rotations", 99, "a whole number from 1 to 72 or auto"),

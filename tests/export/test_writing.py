@@ -2,12 +2,15 @@
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hyperfsad import DetectorFileError, HyperFSAD, ProductDetector, UsageError, __version__
+from hyperfsad.export import writing
 from hyperfsad.export.exported import ExportedModel
 from hyperfsad.export.writing import export
 from tests.codes import raises
@@ -89,6 +92,16 @@ def test_what_a_graph_cannot_hold_is_refused(tiny: str, tmp_path: Path) -> None:
     assert not (tmp_path / "model").exists()
 
 
+def test_a_missing_runtime_is_said_first(
+    detector: HyperFSAD, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "find_spec", lambda name: None)
+    for kind, package in (("onnx", "onnxruntime"), ("openvino", "openvino")):
+        with raises(UsageError, "runtime-missing", folder=tmp_path / "model", package=package):
+            export(detector, tmp_path / "model", kind)
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_folder_that_is_there_stays(model: Path, detector: HyperFSAD) -> None:
     before = {path: path.read_bytes() for path in model.iterdir()}
     with raises(UsageError, "export-exists", folder=model):
@@ -96,12 +109,34 @@ def test_a_folder_that_is_there_stays(model: Path, detector: HyperFSAD) -> None:
     assert before == {path: path.read_bytes() for path in model.iterdir()}
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_same_detector_gives_the_same_bytes(
-    model: Path, detector: HyperFSAD, tmp_path: Path
+    kind: str, detector: HyperFSAD, tmp_path: Path
 ) -> None:
-    export(detector, tmp_path / "again", "onnx")
-    for path in model.iterdir():
+    for folder in ("once", "again"):
+        export(detector, tmp_path / folder, kind)
+    for path in (tmp_path / "once").iterdir():
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
+
+
+ALONE = """
+import sys
+from hyperfsad.cli import main
+code = main(sys.argv[1:])
+assert not {"torch", "transformers", "onnx", "scipy"} & set(sys.modules), "too much was imported"
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_needs_no_torch(kind: str, detector: HyperFSAD, tmp_path: Path) -> None:
+    detector.save(tmp_path / "part.hfsad")
+    command = ["export", str(tmp_path / "part.hfsad"), "--to", kind, "-o", str(tmp_path / "model")]
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert ExportedModel(tmp_path / "model").card.kind == kind
 
 
 def test_the_graph_names_no_place_on_this_machine(model: Path, tiny: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hyperfsad import HyperFSAD
 from tests.detector.mutations import BAD, campaign
 from tests.faults.jobs import Fault
-from tests.faults.stage import PATIENCE, Stage, Tally
+from tests.faults.stage import PATIENCE, Stage, Tally, aside
 from tests.images.damage import KINDS, mutations
 
 CHUNK = 50
@@ -18,6 +18,10 @@ CHUNK = 50
 
 def pictures(stage: Stage, count: int, seed: int) -> Tally:
     """Mutated pictures of all formats, judged by a detector."""
+    return aside(_pictures, stage, count, seed)
+
+
+def _pictures(stage: Stage, count: int, seed: int) -> Tally:
     tally = Tally("damaged pictures")
     detector = HyperFSAD.load(stage.first, device="cpu")
     expected = detector.predict(stage.photos[0]).score
@@ -81,7 +85,7 @@ def detector_files(stage: Stage, count: int, seed: int) -> Tally:
     folder.mkdir(exist_ok=True)
     source = folder / "sound.hfsad"
     source.write_bytes(Path(stage.first).read_bytes())
-    found = campaign(source, count, seed)
+    found = aside(campaign, source, count, seed)
     outcomes = found["outcomes"]
     tally = Tally("damaged detector files", trials=sum(outcomes.values()))
     for outcome in BAD:

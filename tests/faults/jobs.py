@@ -200,7 +200,7 @@ class ExportJob(Job):
 
     @property
     def command(self) -> list[str]:
-        return ["export", str(self.stage.first), "--to", "onnx", "-o", str(self.target)]
+        return ["export", str(self.stage.first), "--to", "openvino", "-o", str(self.target)]
 
     def prepare(self) -> None:
         pass

@@ -9,15 +9,17 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-import torch
 from tqdm import tqdm
 
-from hyperfsad import HyperFSAD
+import tests.warm  # noqa: F401
+from hyperfsad import HyperFSAD, threads
 from hyperfsad.cli import main
 from tests.conftest import make_picture, save_tiny
 
@@ -28,6 +30,9 @@ PATIENCE = 120.0
 """Seconds after which a command hangs; undisturbed, each takes less than one."""
 
 PARTS, PHOTOS = 4, 5
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 
 CHANGES = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate")
 """What Python tells of before it does it."""
@@ -68,11 +73,18 @@ class Run:
         return [*found, ("hangs", self.words[-500:])] if self.hung else found
 
 
+def aside(work: Callable[Given, Found], *given: Given.args, **named: Given.kwargs) -> Found:
+    """What a function finds in a process of its own: OpenVINO runs in no process that is forked
+    from one where it has run."""
+    with ProcessPoolExecutor(1, get_context("fork")) as process:
+        return process.submit(work, *given, **named).result()
+
+
 class Stage:
     """A small random encoder, good parts, photographs and detectors; and a place for each trial."""
 
     def __init__(self, folder: Path) -> None:
-        torch.set_num_threads(1)  # a forked process has none of its parent's threads
+        threads.limit(1)
         # tqdm's own lock is shared by all forked processes, and one that is killed never frees it
         tqdm.set_lock(threading.RLock())
         tqdm.monitor_interval = 0
@@ -83,6 +95,9 @@ class Stage:
         self.parts = self._pictures("parts", PARTS, 100)
         self.photos = self._pictures("photos", PHOTOS, 200)
         self.first = folder / "first.hfsad"
+        aside(self._learn)
+
+    def _learn(self) -> None:
         self.detector().fit(self.parts[:2]).save(self.first)
 
     def detector(self) -> HyperFSAD:

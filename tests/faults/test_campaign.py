@@ -12,7 +12,7 @@ from tests.conftest import REPOSITORY
 TRIALS = {
     "pictures": 1200,
     "files": 200,
-    "kills": 36,
+    "kills": 24,
     "interrupts": 12,
     "watched": 12,
     "disks": 5,

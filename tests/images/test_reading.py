@@ -234,7 +234,7 @@ def test_fitting_is_that_of_a_plain_loop(tiny: str, photos: Path) -> None:
         loaded = load_image(path)
         assert detector.memory_.images[place].sha256 == loaded.sha256()
         cls = detector.encoder_.encode([loaded]).cls[0]
-        assert detector.memory_.cls[place].numpy().tobytes() == cls.numpy().tobytes()
+        assert detector.memory_.cls[place].tobytes() == cls.tobytes()
 
 
 def test_a_prediction_that_is_broken_off_reads_no_further(

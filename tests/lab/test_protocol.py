@@ -95,7 +95,7 @@ def test_records_are_what_the_detector_gives(
         variant = next(v for v in variants if v.label == record.method)
         detector: FewShotDetector
         if variant.peer:
-            detector = make_peer(variant.peer, tiny, device="cpu", engine="torch")
+            detector = make_peer(variant.peer, tiny, device="cpu")
         elif variant.recipe:
             detector = HyperFSAD(
                 tiny,
@@ -104,7 +104,6 @@ def test_records_are_what_the_detector_gives(
                 last_norm=cache.settings.last_norm,
                 rotations=1,
                 device="cpu",
-                engine="torch",
             )
         else:
             detector = HyperFSAD(
@@ -115,7 +114,6 @@ def test_records_are_what_the_detector_gives(
                 pooling=variant.pooling,
                 lam=variant.lam,
                 device="cpu",
-                engine="torch",
             )
         support = [Path(category.normal[0]).parent / name for name in record.support]
         smoothing = 0.0 if isinstance(detector, HyperFSAD) else detector.smoothing

@@ -1,35 +1,36 @@
 """Shared similarities give what each support set gives alone, for every lookup."""
 
+import numpy as np
 import pytest
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from hyperfsad.encoders.encoder import ImageTokens
 from hyperfsad.lab import sharing
 from hyperfsad.lab.sharing import SharedMatcher
 from hyperfsad.method.lookups import LOOKUPS, reconstruct
-from hyperfsad.method.scoring import cls_score
+from hyperfsad.method.scoring import cls_score, cosines
 
 SUBSETS = [(0,), (0, 3), (2, 1), (3, 1, 0, 2), (2,)]
 
 
 def tokens(seed: int, spread: float, patches: int = 150) -> ImageTokens:
     """Patches around common directions: the smaller the spread, the larger the active sets."""
-    common = torch.randn(2, 1, 24, generator=torch.Generator().manual_seed(0))
-    noise = torch.randn(2, patches, 24, generator=torch.Generator().manual_seed(seed + 1))
-    unit = torch.nn.functional.normalize(common + spread * noise, dim=-1)
+    common = np.random.default_rng(0).standard_normal((2, 1, 24), dtype=np.float32)
+    noise = np.random.default_rng(seed + 1).standard_normal((2, patches, 24), dtype=np.float32)
+    unit = common + spread * noise
+    unit /= np.linalg.norm(unit, axis=-1, keepdims=True)
     return ImageTokens(tuple(unit), unit[:, 0])
 
 
 def alone(
     image: ImageTokens, pool: list[ImageTokens], subset: tuple[int, ...], lookup: str
-) -> Tensor:
+) -> NDArray[np.float32]:
     layers = []
     for layer, query in enumerate(image.patches):
-        memory = torch.cat([pool[i].patches[layer] for i in subset])
+        memory = np.concatenate([pool[i].patches[layer] for i in subset])
         rebuilt = reconstruct(query, memory, lookup)
-        layers.append(1 - torch.cosine_similarity(query, rebuilt, dim=-1))
-    return torch.stack(layers)
+        layers.append(1 - cosines(query, rebuilt))
+    return np.stack(layers)
 
 
 @pytest.mark.parametrize("lookup", LOOKUPS)
@@ -40,7 +41,7 @@ def test_every_subset_is_as_if_it_were_alone(spread: float, lookup: str) -> None
     shared = SharedMatcher(pool).distances(image, SUBSETS, list(LOOKUPS))[lookup]
     for place, subset in enumerate(SUBSETS):
         expected = alone(image, pool, subset, lookup)
-        assert torch.allclose(shared[place], expected, atol=2e-6), subset
+        assert np.allclose(shared[place], expected, atol=2e-6), subset
 
 
 def test_few_candidates_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,13 +53,13 @@ def test_few_candidates_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = SharedMatcher(pool).distances(image, SUBSETS, ["sparsemax"])["sparsemax"]
     for place, subset in enumerate(SUBSETS):
         expected = alone(image, pool, subset, "sparsemax")
-        assert torch.allclose(shared[place], expected, atol=2e-6)
+        assert np.allclose(shared[place], expected, atol=2e-6)
 
 
 def test_the_cls_branch_of_a_subset() -> None:
     pool = [tokens(seed, 1.0) for seed in range(4)]
     image = tokens(9, 1.0)
     for subset in SUBSETS:
-        memory = torch.stack([pool[i].cls for i in subset])
+        memory = np.stack([pool[i].cls for i in subset])
         found = SharedMatcher(pool).cls_distances(image, subset)
         assert float(found.mean()) == pytest.approx(float(cls_score(image.cls, memory)), abs=1e-6)

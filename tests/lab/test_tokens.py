@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
 
 from hyperfsad.encoders import find_spec
 from hyperfsad.encoders.encoder import Tokens
@@ -46,24 +46,25 @@ def test_a_turned_image_has_tokens_of_its_own(
     cache = cache_of(tiny)
     upright, turned = cache.tokens(path), cache.tokens(path, 90.0)
     expected = cache.encoder.encode([rotate(load_image(path), 90.0)])
-    assert torch.equal(turned.cls, expected.cls[0])
-    assert not torch.equal(turned.cls, upright.cls)
+    assert np.array_equal(turned.cls, expected.cls[0])
+    assert not np.array_equal(turned.cls, upright.cls)
     again = cache_of(tiny)
     calls = encoded(again, monkeypatch)
-    assert torch.equal(again.tokens(path, 90.0).cls, turned.cls)
-    assert torch.equal(again.tokens(path).cls, upright.cls)
+    assert np.array_equal(again.tokens(path, 90.0).cls, turned.cls)
+    assert np.array_equal(again.tokens(path).cls, upright.cls)
     assert calls == []
 
 
 def test_engines_share_no_tokens(tiny: str, photos: Path) -> None:
     path = str(photos / "0.png")
+    pytest.importorskip("torch")
     ours = cache_of(tiny)
-    others = TokenCache(find_spec(tiny).settings((2, 4)), device="cpu", engine="openvino")
-    assert (ours.encoder.engine, others.encoder.engine) == ("torch", "openvino")
+    others = TokenCache(find_spec(tiny).settings((2, 4)), device="cpu", engine="torch")
+    assert (ours.encoder.engine, others.encoder.engine) == ("openvino", "torch")
     first, second = ours.tokens(path), others.tokens(path)
     assert ours.folder != others.folder
     assert [len(list(cache.folder.iterdir())) for cache in (ours, others)] == [1, 1]
-    assert torch.allclose(first.cls, second.cls, atol=1e-5)
+    assert np.allclose(first.cls, second.cls, atol=1e-5)
 
 
 def test_tokens_are_those_of_the_encoder_and_are_made_once(
@@ -77,8 +78,8 @@ def test_tokens_are_those_of_the_encoder_and_are_made_once(
     assert calls == []
     expected = again.encoder.encode([load_image(path)])
     for tokens in (first, second):
-        assert torch.equal(torch.stack(tokens.patches), expected.patches[0])
-        assert torch.equal(tokens.cls, expected.cls[0])
+        assert np.array_equal(np.stack(tokens.patches), expected.patches[0])
+        assert np.array_equal(tokens.cls, expected.cls[0])
 
 
 def test_a_subset_of_the_layers_is_read_and_a_new_layer_is_encoded(
@@ -88,7 +89,7 @@ def test_a_subset_of_the_layers_is_read_and_a_new_layer_is_encoded(
     whole = cache_of(tiny, (2, 4)).tokens(path)
     part = cache_of(tiny, (4,))
     calls = encoded(part, monkeypatch)
-    assert torch.equal(part.tokens(path).patches[0], whole.patches[1])
+    assert np.array_equal(part.tokens(path).patches[0], whole.patches[1])
     assert calls == []
     more = cache_of(tiny, (3, 4))
     calls = encoded(more, monkeypatch)
@@ -105,7 +106,7 @@ def test_a_changed_image_is_encoded_again_and_a_copy_is_not(
     make_picture(99).save(path)
     cache = cache_of(tiny)
     calls = encoded(cache, monkeypatch)
-    assert not torch.equal(before.patches[0], cache.tokens(str(path)).patches[0])
+    assert not np.array_equal(before.patches[0], cache.tokens(str(path)).patches[0])
     cache.tokens(str(photos / "copy.png"))
     assert calls == [str(path)]
 
@@ -115,9 +116,9 @@ def test_damage_and_deletion_cost_only_time(tiny: str, photos: Path) -> None:
     expected = cache.tokens(str(photos / "0.png"))
     file = next(cache.folder.glob("*.safetensors"))
     file.write_bytes(file.read_bytes()[:100])
-    assert torch.equal(cache_of(tiny).tokens(str(photos / "0.png")).cls, expected.cls)
+    assert np.array_equal(cache_of(tiny).tokens(str(photos / "0.png")).cls, expected.cls)
     shutil.rmtree(cache.folder)
-    assert torch.equal(cache.tokens(str(photos / "0.png")).cls, expected.cls)
+    assert np.array_equal(cache.tokens(str(photos / "0.png")).cls, expected.cls)
 
 
 def test_the_cache_stays_below_its_limit_and_keeps_what_was_used_last(

@@ -2,94 +2,112 @@
 
 import math
 
+import numpy as np
 import pytest
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
+from hyperfsad.arrays import to_numpy
 from hyperfsad.method import coreset
 from hyperfsad.method.coreset import compact_count, cover
 from hyperfsad.method.matching import MemoryLayer
+
+from .kinds import Maker, all_made, every_kind, noise, unit
+
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
 
 SHARPNESS = 64.0
 
 
 @pytest.fixture(scope="module")
-def layers() -> list[Tensor]:
+def layers() -> list[Floats]:
     """Two layers of 900 tokens around 40 places."""
-    random = torch.Generator().manual_seed(1)
-    places = torch.randn(2, 40, 32, generator=random)
-    near = torch.randint(40, (900,), generator=random)
-    noise = torch.randn(2, 900, 32, generator=random)
-    return list(torch.nn.functional.normalize(places[:, near] + 0.1 * noise, dim=-1))
+    near = np.random.default_rng(1).integers(40, size=900)
+    places = noise(2, 40, 32, seed=2)[:, near]
+    return list(unit(places + np.float32(0.1) * noise(2, 900, 32, seed=3)))
 
 
-def scores(layers: list[Tensor], kept: Tensor, queries: list[Tensor]) -> Tensor:
+def scores(layers: list[Floats], kept: Mask, queries: list[Floats]) -> Floats:
     found = [
         MemoryLayer(rows[kept], "sparsemax", SHARPNESS).distances(own)
         for rows, own in zip(layers, queries, strict=True)
     ]
-    return torch.stack(found).mean(dim=0)
+    return np.asarray(np.mean(found, axis=0))
 
 
-def true_radius(layers: list[Tensor], kept: Tensor) -> float:
+def distances(one: Floats, other: Floats) -> NDArray[np.float64]:
+    apart = one.astype(np.float64)[:, None] - other.astype(np.float64)
+    return np.asarray(np.linalg.norm(apart, axis=-1))
+
+
+def true_radius(layers: list[Floats], kept: Mask) -> float:
     """The covering radius by all distances."""
-    squares = torch.stack([torch.cdist(rows, rows[kept]).square() for rows in layers]).mean(dim=0)
-    return float(squares.amin(dim=1).max().sqrt())
+    squares = np.mean([distances(rows, rows[kept]) ** 2 for rows in layers], axis=0)
+    return float(np.sqrt(squares.min(axis=1).max()))
 
 
+@every_kind
 @pytest.mark.parametrize("count", [1, 40, 100, 450])
 def test_it_keeps_as_many_as_asked_within_the_radius_and_the_bound(
-    layers: list[Tensor], count: int
+    layers: list[Floats], made: Maker, count: int
 ) -> None:
-    found = cover(layers, count)
-    assert int(found.kept.sum()) == count
-    assert true_radius(layers, found.kept) <= found.radius + 1e-5
+    found = cover(all_made(made, layers), count)
+    kept = to_numpy(found.kept)
+    assert int(kept.sum()) == count
+    assert true_radius(layers, kept) <= found.radius + 1e-5
     bound = found.bound(SHARPNESS)
     assert (bound is None) == (count == 1)
     if bound is not None:
-        assert float(scores(layers, found.kept, layers).max()) <= bound + 1e-5
+        assert float(scores(layers, kept, layers).max()) <= bound + 1e-5
 
 
 def test_any_patch_scores_at_most_what_its_distance_and_the_radius_allow(
-    layers: list[Tensor],
+    layers: list[Floats],
 ) -> None:
-    random = torch.Generator().manual_seed(5)
-    own = torch.nn.functional.normalize(
-        layers[0][:200] + 0.15 * torch.randn(200, 32, generator=random), dim=1
-    )
+    own = unit(layers[0][:200] + np.float32(0.15) * noise(200, 32, seed=5))
     found = cover(layers[:1], 100)
-    away = torch.cdist(own, layers[0]).amin(dim=1)
-    allowed = (away + found.radius).square() / 2 + 1 / (2 * SHARPNESS)
-    everything = torch.ones(900, dtype=torch.bool)
+    away = distances(own, layers[0]).min(axis=1)
+    allowed = (away + found.radius) ** 2 / 2 + 1 / (2 * SHARPNESS)
+    everything = np.ones(900, dtype=bool)
     compact, exact = (scores(layers[:1], kept, [own]) for kept in (found.kept, everything))
-    assert bool((compact <= allowed + 1e-5).all())
-    assert bool(((compact - exact).abs() <= allowed + 1e-5).all())
+    assert (compact <= allowed + 1e-5).all()
+    assert (np.abs(compact - exact) <= allowed + 1e-5).all()
 
 
-def test_it_spreads_better_than_chance(layers: list[Tensor]) -> None:
+def test_it_spreads_better_than_chance(layers: list[Floats]) -> None:
     found = cover(layers, 60)
-    chance = torch.zeros(900, dtype=torch.bool)
-    chance[torch.randperm(900, generator=torch.Generator().manual_seed(0))[:60]] = True
+    chance = np.zeros(900, dtype=bool)
+    chance[np.random.default_rng(0).permutation(900)[:60]] = True
     assert true_radius(layers, found.kept) < 0.8 * true_radius(layers, chance)
 
 
-def test_all_rows_change_nothing(layers: list[Tensor]) -> None:
-    found = cover(layers, 2000)
-    assert bool(found.kept.all())
+@every_kind
+def test_all_rows_change_nothing(layers: list[Floats], made: Maker) -> None:
+    found = cover(all_made(made, layers), 2000)
+    assert to_numpy(found.kept).all()
     assert found.radius == 0
     assert found.bound(SHARPNESS) == pytest.approx(1 / 128)
 
 
-def test_it_is_always_the_same(layers: list[Tensor]) -> None:
-    one, other = cover(layers, 77), cover(layers, 77)
-    assert torch.equal(one.kept, other.kept)
-    assert one.radius == other.radius
+@every_kind
+def test_it_is_always_the_same(layers: list[Floats], made: Maker) -> None:
+    """Also whatever the library, and however many rows are taken at a time."""
+    one, other = cover(layers, 77), cover(all_made(made, layers), 77)
+    assert np.array_equal(one.kept, to_numpy(other.kept))
+    assert one.radius == pytest.approx(other.radius, abs=1e-6)
+
+
+def test_the_number_of_rows_at_once_changes_nothing(
+    layers: list[Floats], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cover(layers, 77)
+    monkeypatch.setattr(coreset, "ROWS_AT_ONCE", 50)
+    assert np.array_equal(cover(layers, 77).kept, whole.kept)
 
 
 def test_copies_are_covered_without_any_distance() -> None:
-    random = torch.Generator().manual_seed(2)
-    tokens = torch.nn.functional.normalize(torch.randn(10, 16, generator=random), dim=1)
-    found = cover([tokens.repeat(5, 1)], 20)
+    tokens = unit(noise(10, 16, seed=2))
+    found = cover([np.tile(tokens, (5, 1))], 20)
     assert int(found.kept.sum()) == 20
     assert found.radius == pytest.approx(0, abs=1e-3)
 
@@ -100,6 +118,6 @@ def test_small_memories_stay_whole() -> None:
     assert compact_count(16 * coreset.MIN_COMPACT) == 4 * coreset.MIN_COMPACT
 
 
-def test_a_bound_that_says_nothing_is_none(layers: list[Tensor]) -> None:
+def test_a_bound_that_says_nothing_is_none(layers: list[Floats]) -> None:
     assert math.isclose(cover(layers, 900).bound(1.0) or 0, 0.5)
     assert cover(layers, 1).bound(1.0) is None

@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from torch import Tensor
 
+from hyperfsad.arrays import Array, to_numpy
 from hyperfsad.method import lookups
 from hyperfsad.method.lookups import (
     LOOKUPS,
@@ -19,6 +18,10 @@ from hyperfsad.method.lookups import (
     softmax,
     sparsemax,
 )
+
+from .kinds import Maker, every_kind, noise, unit
+
+Floats = NDArray[np.float32]
 
 top_1, top_p = LOOKUPS["top-1"], LOOKUPS["top-p"]
 
@@ -53,32 +56,39 @@ def root_of(z: NDArray[np.float64], power: int, scale: float) -> NDArray[np.floa
     return np.asarray(np.maximum(s - threshold, 0) ** power)
 
 
-def row(values: list[float]) -> Tensor:
-    return torch.tensor([values], dtype=torch.float32)
+def row(values: list[float]) -> Floats:
+    return np.array([values], dtype=np.float32)
 
 
-def tau(z: Tensor, weights: Tensor) -> float:
+def weights_of(lookup: lookups.Lookup, z: Floats, made: Maker) -> Floats:
+    found = to_numpy(lookup(made(z)))
+    assert found.dtype == z.dtype
+    return found
+
+
+def tau(z: Floats, weights: Floats) -> float:
     active = weights[0] > 0
-    return float((z[0][active].double().sum() - 1) / active.sum())
+    return float((z[0][active].astype(np.float64).sum() - 1) / active.sum())
 
 
-@settings(max_examples=300, deadline=None)
-@given(similarities)
-def test_sparsemax_is_algorithm_1_and_the_root(values: list[float]) -> None:
+@every_kind
+@settings(max_examples=150, deadline=None)
+@given(values=similarities)
+def test_sparsemax_is_algorithm_1_and_the_root(made: Maker, values: list[float]) -> None:
     z = row(values)
-    weights = sparsemax(z)[0].double().numpy()
-    exact = z[0].double().numpy()
+    weights, exact = weights_of(sparsemax, z, made)[0], z[0].astype(np.float64)
     assert np.abs(weights - algorithm_1(exact)).max() < 1e-6
     assert np.abs(weights - root_of(exact, 1, 1.0)).max() < 1e-6
     assert abs(weights.sum() - 1) < 1e-5
 
 
-@settings(max_examples=200, deadline=None)
-@given(similarities)
-def test_entmax_is_the_root_of_its_definition(values: list[float]) -> None:
+@every_kind
+@settings(max_examples=100, deadline=None)
+@given(values=similarities)
+def test_entmax_is_the_root_of_its_definition(made: Maker, values: list[float]) -> None:
     z = row(values)
-    weights = entmax_15(z)[0].double().numpy()
-    assert np.abs(weights - root_of(z[0].double().numpy(), 2, 0.5)).max() < 1e-5
+    weights = weights_of(entmax_15, z, made)[0]
+    assert np.abs(weights - root_of(z[0].astype(np.float64), 2, 0.5)).max() < 1e-5
 
 
 @settings(max_examples=200, deadline=None)
@@ -92,7 +102,9 @@ def test_proposition_1_support_and_weights(values: list[float]) -> None:
     assert float(z[0][active].min()) > threshold - 1e-7
     if (~active).any():
         assert float(z[0][~active].max()) <= threshold + 1e-7
-    assert torch.allclose(weights[0][active].double(), z[0][active].double() - threshold, atol=1e-6)
+    assert weights[0][active] == pytest.approx(
+        z[0][active].astype(np.float64) - threshold, abs=1e-6
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -103,8 +115,8 @@ def test_proposition_1_appended_distractors_change_nothing(
     z = row(values)
     weights = sparsemax(z)
     appended = row([np.nextafter(np.float32(tau(z, weights)), -9) - drop for drop in below])
-    extended = sparsemax(torch.cat([z, appended], dim=1))
-    assert torch.allclose(extended[0, : len(values)], weights[0], atol=1e-7)
+    extended = sparsemax(np.concatenate([z, appended], axis=1))
+    assert extended[0, : len(values)] == pytest.approx(weights[0], abs=1e-7)
     assert not extended[0, len(values) :].any()
 
 
@@ -112,85 +124,96 @@ def test_proposition_1_appended_distractors_change_nothing(
 @given(similarities, st.integers(0, 2**32 - 1), st.floats(0, 1))
 def test_proposition_1_non_expansive(values: list[float], seed: int, size: float) -> None:
     z = row(values)
-    noise = torch.randn(z.shape, generator=torch.Generator().manual_seed(seed)) * size
-    moved = sparsemax(z + noise) - sparsemax(z)
-    assert float(moved.norm()) <= float(((z + noise) - z).norm()) + 1e-6
+    shifted = z + np.float32(size) * noise(*z.shape, seed=seed)
+    moved = sparsemax(shifted) - sparsemax(z)
+    assert np.linalg.norm(moved) <= np.linalg.norm(shifted - z) + 1e-6
 
 
+@every_kind
 @pytest.mark.parametrize("lookup", [sparsemax, entmax_15])
 @pytest.mark.parametrize("count", [1, 2, 300, 1024, 500_000])
-def test_equal_similarities_share_the_weight(count: int, lookup: lookups.Lookup) -> None:
-    weights = lookup(torch.full((2, count), 0.7))
-    assert torch.allclose(weights, torch.full_like(weights, 1 / count), rtol=1e-5)
-    assert torch.allclose(weights.sum(dim=1), torch.ones(2), atol=1e-4)
+def test_equal_similarities_share_the_weight(
+    made: Maker, count: int, lookup: lookups.Lookup
+) -> None:
+    weights = weights_of(lookup, np.full((2, count), 0.7, dtype=np.float32), made)
+    assert np.allclose(weights, 1 / count, rtol=1e-5)
+    assert np.allclose(weights.sum(axis=1), 1, atol=1e-4)
 
 
-def test_active_sets_of_several_hundred_are_exact() -> None:
+@every_kind
+def test_active_sets_of_several_hundred_are_exact(made: Maker) -> None:
     """A homogeneous texture: similarities so close that hundreds of candidates are active."""
-    generator = torch.Generator().manual_seed(0)
-    z = 0.9 + 0.002 * torch.randn(16, 1024, generator=generator)
-    z[3] = 0.2 * torch.randn(1024, generator=generator)  # a sparse row among them
-    weights = sparsemax(z)
-    sizes = (weights > 0).sum(dim=1)
+    z = np.float32(0.9) + np.float32(0.002) * noise(16, 1024, seed=0)
+    z[3] = 0.2 * noise(1024, seed=1)  # a sparse row among them
+    weights = weights_of(sparsemax, z, made)
+    sizes = (weights > 0).sum(axis=1)
     assert sizes.max() > 4 * lookups.FIRST_CANDIDATES
     assert sizes.min() < lookups.FIRST_CANDIDATES
     for index in range(16):
-        expected = algorithm_1(z[index].double().numpy())
-        assert np.abs(weights[index].double().numpy() - expected).max() < 1e-6
+        expected = algorithm_1(z[index].astype(np.float64))
+        assert np.abs(weights[index] - expected).max() < 1e-6
 
 
-def test_weights_keep_the_order_of_the_memory() -> None:
-    z = torch.tensor([[-0.5, 0.9, 0.1, 0.7]])
-    assert torch.allclose(sparsemax(z), torch.tensor([[0.0, 0.6, 0.0, 0.4]]), atol=1e-6)
-    shuffled = torch.tensor([2, 0, 3, 1])
+@every_kind
+def test_weights_keep_the_order_of_the_memory(made: Maker) -> None:
+    z = np.array([[-0.5, 0.9, 0.1, 0.7]], dtype=np.float32)
+    assert weights_of(sparsemax, z, made)[0] == pytest.approx([0.0, 0.6, 0.0, 0.4], abs=1e-6)
+    shuffled = [2, 0, 3, 1]
     for lookup in LOOKUPS.values():
-        assert torch.allclose(lookup(z[:, shuffled]), lookup(z)[:, shuffled], atol=1e-6)
+        found = weights_of(lookup, z[:, shuffled], made)
+        assert found == pytest.approx(weights_of(lookup, z, made)[:, shuffled], abs=1e-6)
 
 
+@every_kind
 @pytest.mark.parametrize("name", LOOKUPS)
-def test_every_lookup_lies_on_the_simplex(name: str) -> None:
-    z = torch.rand(50, 777, generator=torch.Generator().manual_seed(1)) * 2 - 1
-    weights = LOOKUPS[name](z)
+def test_every_lookup_lies_on_the_simplex(made: Maker, name: str) -> None:
+    z = np.random.default_rng(1).random((50, 777), dtype=np.float32) * 2 - 1
+    weights = weights_of(LOOKUPS[name], z, made)
     assert weights.shape == z.shape
     assert (weights >= 0).all()
-    assert torch.allclose(weights.sum(dim=1), torch.ones(50), atol=1e-4)
+    assert np.allclose(weights.sum(axis=1), 1, atol=1e-4)
 
 
-def test_the_dense_and_hard_lookups() -> None:
-    z = torch.rand(4, 250, generator=torch.Generator().manual_seed(2))
-    assert torch.allclose(softmax(z), z.exp() / z.exp().sum(dim=1, keepdim=True), atol=1e-6)
-    assert ((top_1(z) > 0).sum(dim=1) == 1).all()
-    assert torch.equal(top_1(z).argmax(dim=1), z.argmax(dim=1))
+@every_kind
+def test_the_dense_and_hard_lookups(made: Maker) -> None:
+    z = np.random.default_rng(2).random((4, 250), dtype=np.float32)
+    dense, nearest, best = (weights_of(lookup, z, made) for lookup in (softmax, top_1, top_p))
+    assert np.allclose(dense, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), atol=1e-6)
+    assert ((nearest > 0).sum(axis=1) == 1).all()
+    assert np.array_equal(nearest.argmax(axis=1), z.argmax(axis=1))
     kept = math.ceil(0.01 * 250)
-    assert ((top_p(z) > 0).sum(dim=1) == kept).all()
-    best = z[0].topk(kept).values
-    assert torch.allclose(top_p(z)[0].max(), torch.softmax(best, dim=0).max())
-    assert float(top_1(torch.tensor([[0.5, 0.5]]))[0, 0]) == 1  # the first of equals
+    assert ((best > 0).sum(axis=1) == kept).all()
+    shares = np.exp(np.sort(z[0])[-kept:])
+    assert best[0].max() == pytest.approx(shares.max() / shares.sum(), abs=1e-6)
+    equals = np.array([[0.5, 0.5]], dtype=np.float32)
+    assert float(weights_of(top_1, equals, made)[0, 0]) == 1  # the first of equals
 
 
-def unit(count: int, dim: int, seed: int) -> Tensor:
-    noise = torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
-    return torch.nn.functional.normalize(noise, dim=-1)
+def tokens(count: int, dim: int, seed: int) -> Floats:
+    return unit(noise(count, dim, seed=seed))
 
 
+@every_kind
 @pytest.mark.parametrize("name", LOOKUPS)
-def test_chunks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    queries, memory = unit(70, 16, 3), unit(200, 16, 4)
+def test_chunks_change_nothing(made: Maker, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries, memory = tokens(70, 16, 3), tokens(200, 16, 4)
     whole = LOOKUPS[name](queries @ memory.T) @ memory
     monkeypatch.setattr(lookups, "SIMILARITIES_AT_ONCE", 200 * 16)
-    assert torch.allclose(reconstruct(queries, memory, name), whole, atol=1e-6)
+    found = reconstruct(made(queries), made(memory), name)
+    assert type(found) is type(made(queries))
+    assert to_numpy(found) == pytest.approx(whole, abs=1e-6)
 
 
 def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """10,000 queries against 64 images: no lookup ever sees more than a chunk of similarities."""
     seen = []
 
-    def watched(z: Tensor) -> Tensor:
-        seen.append(z.numel())
+    def watched(z: Array) -> Array:
+        seen.append(z.size)
         return top_1(z)
 
     monkeypatch.setitem(LOOKUPS, "watched", watched)
-    queries, memory = unit(10_000, 8, 5), unit(64 * 256, 8, 6)
+    queries, memory = tokens(10_000, 8, 5), tokens(64 * 256, 8, 6)
     assert reconstruct(queries, memory, "watched").shape == (10_000, 8)
     assert len(seen) > 1
     assert max(seen) <= lookups.SIMILARITIES_AT_ONCE
@@ -198,4 +221,4 @@ def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_memory_larger_than_a_chunk_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookups, "SIMILARITIES_AT_ONCE", 10)
-    assert reconstruct(unit(3, 8, 7), unit(40, 8, 8)).shape == (3, 8)
+    assert reconstruct(tokens(3, 8, 7), tokens(40, 8, 8)).shape == (3, 8)

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
+from hyperfsad.arrays import to_numpy
 from hyperfsad.encoders.encoder import Tokens
 from hyperfsad.errors import UsageError
 from hyperfsad.images.loading import NormalImage
@@ -19,14 +20,16 @@ from hyperfsad.method.matching import (
 )
 from hyperfsad.method.memory import MemoryBank
 
+from .kinds import Maker, all_made, cosine, every_kind, noise, unit
+
 GRID = 12
 
+Floats = NDArray[np.float32]
 
-def tokens(images: int, seed: int) -> Tensor:
-    random = torch.Generator().manual_seed(seed)
-    part = torch.randn(1, 2, GRID**2, 48, generator=random)
-    noise = torch.randn(images, 2, GRID**2, 48, generator=random)
-    return torch.nn.functional.normalize(part + 0.7 * noise, dim=-1)
+
+def tokens(images: int, seed: int) -> Floats:
+    part = noise(1, 2, GRID**2, 48, seed=seed)
+    return unit(part + np.float32(0.7) * noise(images, 2, GRID**2, 48, seed=seed + 100))
 
 
 def bank(images: int) -> MemoryBank:
@@ -35,28 +38,34 @@ def bank(images: int) -> MemoryBank:
     return MemoryBank.of(Tokens(patches, patches[:, :, 0]), names)
 
 
-def by_the_formula(queries: Tensor, memory: Tensor, lookup: str, sharpness: float) -> Tensor:
-    weights = LOOKUPS[lookup](sharpness * queries.double() @ memory.double().T)
-    return 1 - torch.cosine_similarity(queries.double(), weights @ memory.double(), dim=-1)
+def by_the_formula(
+    queries: Floats, memory: Floats, lookup: str, sharpness: float
+) -> NDArray[np.float64]:
+    q, p = queries.astype(np.float64), memory.astype(np.float64)
+    return 1 - cosine(q, LOOKUPS[lookup](sharpness * q @ p.T) @ p)
 
 
 @pytest.mark.parametrize("lookup", LOOKUPS)
 @pytest.mark.parametrize("sharpness", [0.5, 1.0, 16.0])
 @pytest.mark.parametrize("worthwhile", [0, 10**9])
+@every_kind
 def test_distances_are_those_of_the_formula(
-    lookup: str, sharpness: float, worthwhile: int, monkeypatch: pytest.MonkeyPatch
+    made: Maker, lookup: str, sharpness: float, worthwhile: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matching, "MIN_PRUNED_ROWS", worthwhile)
     memory, query = bank(3), list(tokens(1, 1)[0])
-    found = Matcher(memory.patches, Comparison(GRID, lookup, sharpness)).distances(query)
+    matcher = Matcher(all_made(made, memory.patches), Comparison(GRID, lookup, sharpness))
+    found = matcher.distances(all_made(made, query))
+    assert type(found) is type(made(query[0]))
     assert found.shape == (GRID**2,)
-    expected = torch.stack(
+    expected = np.mean(
         [
             by_the_formula(layer, rows, lookup, sharpness)
             for layer, rows in zip(query, memory.patches, strict=True)
-        ]
-    ).mean(dim=0)
-    assert (found - expected).abs().max() < 1e-5
+        ],
+        axis=0,
+    )
+    assert np.abs(to_numpy(found) - expected).max() < 1e-5
 
 
 def test_sharper_means_fewer_normal_patches() -> None:
@@ -73,30 +82,43 @@ def test_an_image_that_is_remembered_is_closer_than_one_that_is_left_out() -> No
 
 
 @pytest.mark.parametrize("lookup", LOOKUPS)
-def test_what_is_too_near_has_no_part_in_the_reconstruction(lookup: str) -> None:
+@every_kind
+def test_what_is_too_near_has_no_part_in_the_reconstruction(made: Maker, lookup: str) -> None:
     """As if the rows that share pixels with a patch were not in the memory."""
     memory, how = bank(1), Comparison(GRID, lookup, 16.0)
-    places = torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID))
-    apart = (places[:, None] - places[None]).abs().amax(dim=-1)
-    found = distances_apart(memory.patches, memory.patches, apart, how)
+    places = np.indices((GRID, GRID)).reshape(2, -1).T
+    apart = np.abs(places[:, None] - places[None]).max(axis=-1)
+    layers = all_made(made, memory.patches)
+    found = distances_apart(layers, layers, made(apart), how)
     for patch in (0, 17, GRID**2 - 1):
         far = apart[patch] > 1
-        expected = torch.stack(
+        expected = np.mean(
             [by_the_formula(one[patch][None], one[far], lookup, 16.0) for one in memory.patches]
-        ).mean()
+        )
         tolerance = 1e-5 if lookup not in ("softmax", "top-p") else 5e-3
         assert float(found[patch]) == pytest.approx(float(expected), abs=tolerance)
 
 
-def test_patches_that_are_not_kept_are_not_compared() -> None:
-    memory, query = bank(2), list(tokens(1, 1)[0])
-    how = Comparison(GRID)
-    kept = torch.arange(GRID**2) % 3 == 0
-    rows = kept.repeat(2)
-    found = Matcher(memory.patches, how, rows).distances(query, kept)
+@every_kind
+def test_patches_that_are_not_kept_are_not_compared(made: Maker) -> None:
+    memory, query, how = bank(2), list(tokens(1, 1)[0]), Comparison(GRID)
+    kept = np.arange(GRID**2) % 3 == 0
+    matcher = Matcher(all_made(made, memory.patches), how, made(np.tile(kept, 2)))
+    found = to_numpy(matcher.distances(all_made(made, query), made(kept)))
     assert (found[~kept] == 0).all()
-    other = [torch.where(kept[:, None], layer, layer.flip(0)) for layer in query]
-    assert torch.equal(Matcher(memory.patches, how, rows).distances(other, kept), found)
+    other = [np.where(kept[:, None], layer, layer[::-1]) for layer in query]
+    assert np.array_equal(to_numpy(matcher.distances(all_made(made, other), made(kept))), found)
+
+
+@every_kind
+def test_rows_may_be_chosen_anew_for_each_image(made: Maker) -> None:
+    memory, query, how = bank(3), all_made(made, tokens(1, 1)[0]), Comparison(GRID)
+    kept, rows = (np.arange(3 * GRID**2) % step != 0 for step in (5, 7))
+    found = Matcher(all_made(made, memory.patches), how, made(kept)).distances(
+        query, rows=made(rows)
+    )
+    few = Matcher(all_made(made, [layer[kept & rows] for layer in memory.patches]), how)
+    assert to_numpy(found) == pytest.approx(to_numpy(few.distances(query)), abs=1e-6)
 
 
 @pytest.mark.parametrize("options", [{"lookup": "best"}, {"sharpness": 0.0}])
@@ -106,11 +128,15 @@ def test_what_cannot_be_compared_is_refused(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_a_smoothed_map_is_the_mean_of_its_neighbours(masked: bool) -> None:
+@every_kind
+def test_a_smoothed_map_is_the_mean_of_its_neighbours(made: Maker, masked: bool) -> None:
     grid = 5
-    values = torch.rand(grid * grid, generator=torch.Generator().manual_seed(2))
-    kept = torch.arange(grid * grid) % 4 != 1
-    found = smoothed(values, grid, kept if masked else None).reshape(grid, grid)
+    values = np.random.default_rng(2).random(grid * grid, dtype=np.float32)
+    kept = np.arange(grid * grid) % 4 != 1
+    both = np.stack([values, values[::-1]])
+    found = to_numpy(smoothed(made(both), grid, made(kept) if masked else None))[0]
+    assert found.dtype == np.float32
+    found = found.reshape(grid, grid)
     for row in range(grid):
         for column in range(grid):
             total = weight = 0.0

@@ -2,12 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from numpy.typing import NDArray
+from PIL import Image
 
+from hyperfsad.arrays import to_numpy
 from hyperfsad.method.missing import (
     COMPARED_PARTS,
     MAX_EXCESS,
@@ -26,76 +28,82 @@ from hyperfsad.method.missing import (
     missing_weight,
 )
 
+from .kinds import Maker, every_kind, noise, unit
+
 GRID = 12
 WIDTH = 24
 
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
 
+
+@every_kind
 @pytest.mark.parametrize("grid", [1, 2, 5, 32])
-def test_the_median_around_a_patch_is_torchs(grid: int) -> None:
+def test_the_median_around_a_patch_is_the_median(made: Maker, grid: int) -> None:
     """Of whole numbers, mirrored at the borders."""
-    moves = torch.randint(
-        -grid, grid + 1, (grid * grid,), generator=torch.Generator().manual_seed(3)
-    )
+    moves = np.random.default_rng(3).integers(-grid, grid + 1, size=grid * grid)
     reach = min(MOTION_WINDOW // 2, grid - 1)
-    wide = torch.nn.functional.pad(moves.float().reshape(1, 1, grid, grid), [reach] * 4, "reflect")
+    wide = np.pad(moves.reshape(grid, grid), reach, "reflect")
     expected = [
-        wide[0, 0, row : row + 2 * reach + 1, column : column + 2 * reach + 1].flatten().median()
+        np.median(wide[row : row + 2 * reach + 1, column : column + 2 * reach + 1])
         for row in range(grid)
         for column in range(grid)
     ]
-    assert median_around(moves, grid).tolist() == [int(each) for each in expected]
+    assert to_numpy(median_around(made(moves), grid)).tolist() == expected
+    both = made(np.stack([moves, -moves]))
+    assert to_numpy(median_around(both, grid)).tolist()[0] == expected
 
 
-def unit(rows: Tensor) -> Tensor:
-    return torch.nn.functional.normalize(rows, dim=-1)
-
-
-def scene(seed: int = 0, grid: int = GRID) -> Tensor:
+def scene(seed: int = 0, grid: int = GRID) -> Floats:
     """A background that changes smoothly from place to place, so that places can be told apart."""
-    generator = torch.Generator().manual_seed(seed)
-    coarse = torch.randn(1, WIDTH, 4, 4, generator=generator)
-    maps = torch.nn.functional.interpolate(coarse, (grid, grid), mode="bicubic")[0]
-    return maps.permute(1, 2, 0).contiguous()
+    return np.stack(
+        [
+            np.asarray(Image.fromarray(coarse).resize((grid, grid), Image.Resampling.BICUBIC))
+            for coarse in noise(WIDTH, 4, 4, seed=seed)
+        ],
+        axis=-1,
+    )
 
 
-def piece(seed: int = 7, side: int = 2) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return 4 * torch.randn(side, side, WIDTH, generator=generator)
+def piece(seed: int = 2, side: int = 2) -> Floats:
+    return 4 * noise(side, side, WIDTH, seed=seed)
 
 
-def photographed(part: Tensor, seed: int) -> Tensor:
+def photographed(part: Floats, seed: int) -> Floats:
     """The tokens of a picture of a part: with a little noise, unit, (N, D)."""
-    generator = torch.Generator().manual_seed(seed)
-    return unit((part + 0.02 * torch.randn(part.shape, generator=generator)).flatten(0, 1))
+    return unit((part + np.float32(0.02) * noise(*part.shape, seed=seed)).reshape(-1, WIDTH))
 
 
-def with_pieces(part: Tensor, places: list[tuple[int, int]], shape: Tensor) -> Tensor:
-    part = part.clone()
+def with_pieces(part: Floats, places: list[tuple[int, int]], shape: Floats) -> Floats:
+    part = part.copy()
     side = len(shape)
     for row, column in places:
         part[row : row + side, column : column + side] = shape
     return part
 
 
-def token_of(tokens: Tensor) -> Tensor:
-    return unit(tokens.mean(dim=0))
+def token_of(tokens: Floats) -> Floats:
+    return unit(tokens.mean(axis=0))
 
 
-def fitted(images: list[Tensor], kept: list[Tensor | None] | None = None) -> MissingPieces:
-    cls = torch.stack([token_of(image) for image in images])
+def fitted(
+    images: list[Floats], kept: list[Mask | None] | None = None, made: Maker = np.asarray
+) -> MissingPieces:
+    cls = np.stack([token_of(image) for image in images])
     grid = math.isqrt(len(images[0]))
-    return MissingPieces(images, cls, grid, kept or [None] * len(images))
+    masks = [None if mask is None else made(mask) for mask in kept or [None] * len(images)]
+    return MissingPieces([made(image) for image in images], made(cls), grid, masks)
 
 
-def asked(pieces: MissingPieces, image: Tensor) -> Missing:
-    return pieces.find(image, token_of(image))
+def asked(pieces: MissingPieces, image: Floats, made: Maker = np.asarray) -> Missing:
+    return pieces.find(made(image), made(token_of(image)))
 
 
 # The reference: every step in loops over lists of float64, as the sentences of the module say.
 
 
-def reference_looked_for(part: Tensor, image: Tensor, grid: int) -> tuple[list[float], list[int]]:
-    alike = (part.double() @ image.double().T).tolist()
+def reference_looked_for(part: Floats, image: Floats, grid: int) -> tuple[list[float], list[int]]:
+    alike = (part.astype(np.float64) @ image.astype(np.float64).T).tolist()
     moves = []
     for place, row in enumerate(alike):
         found = max(range(len(row)), key=lambda q, row=row: row[q])  # type: ignore[misc]
@@ -130,8 +138,8 @@ def reference_looked_for(part: Tensor, image: Tensor, grid: int) -> tuple[list[f
     return residuals, expected
 
 
-def reference_shifted(patches: Tensor, grid: int) -> list[float]:
-    cells = patches.double().reshape(grid, grid, -1)
+def reference_shifted(patches: Floats, grid: int) -> list[float]:
+    cells = patches.astype(np.float64).reshape(grid, grid, -1)
     found = []
     for row in range(grid):
         for column in range(grid):
@@ -145,7 +153,7 @@ def reference_shifted(patches: Tensor, grid: int) -> list[float]:
     return found
 
 
-def reference_variation(images: list[Tensor], number: int, grid: int) -> list[float]:
+def reference_variation(images: list[Floats], number: int, grid: int) -> list[float]:
     others = [image for place, image in enumerate(images) if place != number][:VARIATION_PARTS]
     each = [reference_looked_for(images[number], other, grid)[0] for other in others]
     each.append(reference_shifted(images[number], grid))
@@ -163,10 +171,10 @@ def reference_variation(images: list[Tensor], number: int, grid: int) -> list[fl
 
 
 def reference_find(
-    images: list[Tensor], image: Tensor, grid: int
+    images: list[Floats], image: Floats, grid: int
 ) -> tuple[float, int, list[float], list[int]]:
-    own = token_of(image).double()
-    likeness = [float(token_of(part).double() @ own) for part in images]
+    own = token_of(image).astype(np.float64)
+    likeness = [float(token_of(part).astype(np.float64) @ own) for part in images]
     nearest = sorted(range(len(images)), key=lambda number: -likeness[number])[:COMPARED_PARTS]
     found = []
     for number in nearest:
@@ -182,26 +190,35 @@ def reference_find(
     return min(found)
 
 
+@every_kind
 @pytest.mark.parametrize("count", [2, 3, 6])
-def test_it_is_what_the_sentences_say(count: int) -> None:
+def test_it_is_what_the_sentences_say(made: Maker, count: int) -> None:
     grid = 8
     images = [photographed(with_pieces(scene(2, grid), [(3, 4)], piece()), n) for n in range(count)]
     images[-1] = photographed(scene(3, grid), 9)  # one good part is quite another
-    pieces = fitted(images)
+    pieces = fitted(images, made=made)
     for number in range(count):
-        usual = pieces.variation(number).tolist()
+        usual = to_numpy(pieces.variation(number)).tolist()
         assert usual == pytest.approx(reference_variation(images, number, grid), abs=1e-5)
     for query in (photographed(scene(2, grid), 50), photographed(scene(5, grid), 51)):
-        found = asked(pieces, query)
+        found = asked(pieces, query, made)
         score, number, excess, expected = reference_find(images, query, grid)
         assert found.image == number
         assert found.score == pytest.approx(score, abs=1e-3)
-        assert found.excess.tolist() == pytest.approx(excess, abs=2e-3)
+        own, sources, places = map(to_numpy, (found.excess, found.sources, found.places))
+        assert own.tolist() == pytest.approx(excess, abs=2e-3)
         shown = sorted(range(grid**2), key=lambda place: -excess[place])[:MAX_SHOWN]
         shown = [place for place in shown if excess[place] > MIN_SHOWN]
-        assert sorted(found.sources.tolist()) == sorted(shown)
-        there = dict(zip(found.sources.tolist(), found.places.tolist(), strict=True))
+        assert sorted(sources.tolist()) == sorted(shown)
+        there = dict(zip(sources.tolist(), places.tolist(), strict=True))
         assert there == {place: expected[place] for place in shown}
+        on_map = to_numpy(found.on_map(grid**2))
+        for place in range(grid**2):
+            own_there = [own[source] for source in sources if there[source] == place]
+            assert on_map[place] == max(own_there, default=0)
+            source = found.source_at(place)
+            assert (source is None) == (not own_there)
+            assert source is None or own[source] == max(own_there)
 
 
 @pytest.mark.parametrize("shift", [(0, 0), (2, 1), (-1, -3)])
@@ -212,7 +229,7 @@ def test_a_piece_that_was_cut_out_is_found_where_it_should_be(shift: tuple[int, 
     ground[9:15, 9:15] += 3 * scene(0, 6)
     complete = with_pieces(ground, [(11, 12)], piece())
 
-    def photo(part: Tensor, seed: int, down: int = 0, across: int = 0) -> Tensor:
+    def photo(part: Floats, seed: int, down: int = 0, across: int = 0) -> Floats:
         top, left = margin - down, margin - across
         return photographed(part[top : top + side, left : left + side], seed)
 
@@ -262,21 +279,21 @@ def test_what_varies_among_good_parts_is_not_missed() -> None:
 def test_what_is_not_kept_is_not_missed() -> None:
     whole = with_pieces(scene(0), [(5, 6)], piece())
     images = [photographed(whole, seed) for seed in range(2)]
-    inside = torch.ones(GRID, GRID, dtype=torch.bool)
+    inside = np.ones((GRID, GRID), dtype=bool)
     inside[4:8, 5:9] = False
-    kept: list[Tensor | None] = [inside.flatten()] * 2
+    kept: list[Mask | None] = [inside.flatten()] * 2
     query = photographed(scene(0), 20)
     everywhere, masked = asked(fitted(images), query), asked(fitted(images, kept), query)
     assert everywhere.score > 1.5 * MIN_SHOWN > MIN_SHOWN > masked.score
     assert (masked.excess[~inside.flatten()] == 0).all()
     assert not len(masked.places)
-    nowhere: list[Tensor | None] = [torch.zeros(GRID**2, dtype=torch.bool)] * 2
+    nowhere: list[Mask | None] = [np.zeros(GRID**2, dtype=bool)] * 2
     assert asked(fitted(images, nowhere), query).score == 0
 
 
 def test_near_copies_count_little() -> None:
     part = with_pieces(scene(0), [(5, 5)], piece())
-    copies = fitted([unit(part + 1e-3 * torch.randn(part.shape)).reshape(-1, WIDTH)] * 4)
+    copies = fitted([unit(part + 1e-3 * noise(*part.shape, seed=8)).reshape(-1, WIDTH)] * 4)
     others = fitted([photographed(scene(seed), seed) for seed in range(4)])
     assert copies.difference() < 0.02
     assert others.difference() > MIN_DIFFERENCE
@@ -294,21 +311,19 @@ def test_one_good_part_does_not_count_and_many_count_fully() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 7), st.integers(2, 6), st.integers(0, 10**6), st.floats(0, 2))
-def test_nothing_is_missing_in_a_good_part(grid: int, count: int, seed: int, noise: float) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    part = torch.randn(grid**2, WIDTH, generator=generator)
-    images = [
-        unit(part + noise * torch.randn(part.shape, generator=generator)) for _ in range(count)
-    ]
+def test_nothing_is_missing_in_a_good_part(grid: int, count: int, seed: int, spread: float) -> None:
+    random = np.random.default_rng(seed)
+    part = random.standard_normal((grid**2, WIDTH))
+    images = [unit(part + spread * random.standard_normal(part.shape)) for _ in range(count)]
     pieces = fitted(images)
     for image in images:
         found = asked(pieces, image)
         assert found.score == 0
         assert not len(found.places)
-    stranger = unit(torch.randn(grid**2, WIDTH, generator=generator))
+    stranger = unit(random.standard_normal(part.shape))
     found = asked(pieces, stranger)
     assert found.score >= 0
-    assert found.excess.isfinite().all()
+    assert np.isfinite(found.excess).all()
     assert len(found.places) == len(found.sources) <= MAX_SHOWN
     assert (found.excess[found.sources] > MIN_SHOWN).all()
     assert (found.on_map(grid**2) >= 0).all()
@@ -317,8 +332,8 @@ def test_nothing_is_missing_in_a_good_part(grid: int, count: int, seed: int, noi
 def test_of_patches_that_lack_equally_the_first_are_shown() -> None:
     """No library says which of equals its `topk` takes, and maps must not depend on it."""
     pieces = fitted([photographed(scene(0), seed) for seed in range(2)])
-    opposite = -pieces.images[0].mean(dim=0, keepdim=True).expand(GRID * GRID, -1)
-    found = asked(pieces, unit(opposite + 1e-3 * scene(5).flatten(0, 1)))
-    equals = (found.excess == MAX_EXCESS).nonzero().flatten()
+    opposite = np.tile(-pieces.images[0].mean(axis=0), (GRID * GRID, 1))
+    found = asked(pieces, unit(opposite + 1e-3 * scene(5).reshape(-1, WIDTH)))
+    equals = np.flatnonzero(found.excess == MAX_EXCESS)
     assert len(equals) > MAX_SHOWN
     assert found.sources.tolist() == equals[:MAX_SHOWN].tolist()

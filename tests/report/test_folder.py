@@ -67,13 +67,13 @@ def test_the_records_of_the_contract(detector: HyperFSAD, photos: Path, tmp_path
 
 def test_regions_go_to_every_file(detector: HyperFSAD, photos: Path, tmp_path: Path) -> None:
     detector.fit(photos / "0.png")
-    detector.map_threshold_ = 0.3
+    detector.map_threshold_ = 0.2
     results = list(detector.predict(photos))
     records = finished(tmp_path / "out", results)
     count = sum(len(result.regions) for result in results)
     assert count > len(results)
     assert records[1]["regions"] == [region.to_dict() for region in results[1].regions]
-    assert records[1]["map_threshold"] == 0.3
+    assert records[1]["map_threshold"] == 0.2
     assert len((tmp_path / "out" / "regions.csv").read_text().splitlines()) == 1 + count
     coco = json.loads((tmp_path / "out" / "coco.json").read_text())
     assert len(coco["annotations"]) == count

@@ -1,7 +1,7 @@
 """Real stations in processes of their own.
 
-Importing torch takes seconds, and stations are killed and started again here a dozen times. So one
-process imports everything and forks a station for each start.
+Imports take most of a station's start, and stations are killed and started again here a dozen
+times. So one process imports everything and forks a station for each start.
 """
 
 import http.client
@@ -24,7 +24,7 @@ import pytest
 
 from hyperfsad.serve.client import StationClient, StationError
 
-SMALL = ("--recipe", "paper-offline", "--resolution", "84", "--device", "cpu", "--engine", "torch")
+SMALL = ("--recipe", "paper-offline", "--resolution", "84", "--device", "cpu")
 PATIENCE = 180.0
 """Seconds after which a test fails that waits for something; machines may be busy."""
 
@@ -204,10 +204,8 @@ def _run(log: str, arguments: Sequence[str]) -> None:
 
 
 def _fork(rows: IO[str]) -> None:
-    from transformers import AutoConfig, Dinov2WithRegistersModel  # noqa: F401
-
-    import hyperfsad.detector.detector
     import hyperfsad.serve.server  # noqa: F401
+    import tests.warm  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended children need nobody to fetch them
     for row in iter(rows.readline, ""):

@@ -34,7 +34,7 @@ def test_from_good_parts_to_a_verdict(client: StationClient, tmp_path: Path) -> 
     # the same as the detector says that was carried away
     path = tmp_path / "bolt.hfsad"
     path.write_bytes(client.download_product(made["id"]))
-    own = HyperFSAD.load(path, device="cpu", engine="torch")
+    own = HyperFSAD.load(path, device="cpu")
     expected = own.predict(Image.open(io.BytesIO(png(7)[1]))).to_dict()
     for name in (
         "score",
@@ -131,6 +131,7 @@ def test_places_in_detector_files_are_never_opened(
 def test_a_graph_in_a_detector_file_is_never_read(
     client: StationClient, tiny: str, tmp_path: Path
 ) -> None:
+    pytest.importorskip("nncf", reason="needs the extra [int8]")
     settings: dict[str, Any] = {"recipe": "paper-offline", "resolution": 84, "device": "cpu"}
     path = tmp_path / "x.hfsad"
     HyperFSAD(tiny, engine="openvino-int8", **settings).fit([make_picture(0)]).save(path)

@@ -30,18 +30,18 @@ def product(client: StationClient, request: pytest.FixtureRequest) -> str:
 
 def test_a_doubtful_part_is_learnt_only_when_confirmed(client: StationClient, product: str) -> None:
     before = client.download_product(product)
-    parts = [png(2), *(mixed(share / 10) for share in range(2, 10))]
+    parts = [png(10), *(mixed(share / 10) for share in range(2, 10))]
     seen = client.inspect(product, parts)["inspections"]
     odd, scores = seen[0]["id"], [one["score"] for one in seen]
     with refused(409, "teaching-unconfirmed") as caught:
         client.label(odd, "fine")
     with refused(409, "teaching-unconfirmed"):
-        client.extend_product(product, [png(2)])
+        client.extend_product(product, [png(10)])
     assert client.download_product(product) == before
     assert client.inspection(odd)["label"] is None
     facts = caught.value.facts
     old, new = facts["threshold"], facts["new_threshold"]
-    assert facts["names"] == ["2.png"]
+    assert facts["names"] == ["10.png"]
     assert facts["level"] == pytest.approx(seen[0]["level"], rel=1e-4)
     assert old == client.product(product)["threshold"]
     assert facts["inspections"] == len(seen)

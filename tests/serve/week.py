@@ -425,7 +425,7 @@ class Week:
 
     def _fitted(self, parts: list[bytes]) -> HyperFSAD:
         settings: dict[str, Any] = {"recipe": "paper-offline", "resolution": 84}
-        own = HyperFSAD(self._tiny, device="cpu", engine="torch", **settings)
+        own = HyperFSAD(self._tiny, device="cpu", **settings)
         return own.fit([_opened(content) for content in parts])
 
     def growth(self) -> tuple[float, float]:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from hyperfsad.errors import DetectorFileError, HyperfsadError
 from hyperfsad.images.loading import NormalImage
@@ -18,9 +17,12 @@ from hyperfsad.views.tile_files import NormalTiles, TileFile, write_tiles
 from hyperfsad.views.tile_memory import TileMemory
 from hyperfsad.views.tiling import Tiling
 from tests.codes import raises
+from tests.tokens import unit
 
 GRID, LAYERS, WIDTH = 16, 2, 24
-CPU = torch.device("cpu")
+PLAIN = np.zeros(0, dtype=np.float32)
+"""The kind of array that tokens become."""
+Tokens = NDArray[np.float32]
 HOW = Comparison(GRID, sharpness=16.0)
 
 
@@ -31,45 +33,43 @@ def random_tiles(seed: int, size: tuple[int, int], spool: TileFile | None = None
     return write_tiles(spool or TileFile(), tiling, tiles)
 
 
-def random_tokens(seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    base = torch.randn(LAYERS, 1, WIDTH, generator=torch.Generator().manual_seed(7))
-    tokens = base + torch.randn(LAYERS, GRID**2, WIDTH, generator=generator)
-    return torch.nn.functional.normalize(tokens, dim=-1)
+def random_tokens(seed: int) -> Tokens:
+    base = np.random.default_rng(7).standard_normal((LAYERS, 1, WIDTH))
+    own = np.random.default_rng(seed).standard_normal((LAYERS, GRID**2, WIDTH))
+    return unit(base + own)
 
 
-def plainly(images: list[NormalTiles], places: list[tuple[int, int]], query: Tensor) -> Tensor:
+def plainly(images: list[NormalTiles], places: list[tuple[int, int]], query: Tokens) -> Tokens:
     """As the matcher of whole images does it, with each tile as one image."""
     tiles = [images[image].tokens(number) for image, number in places]
-    patches = tuple(torch.cat(layer) for layer in zip(*tiles, strict=True))
+    patches = tuple(np.concatenate(layer) for layer in zip(*tiles, strict=True))
     names = tuple(NormalImage(str(number), str(number)) for number in range(len(tiles)))
-    bank = MemoryBank(patches, torch.zeros(len(tiles), LAYERS, WIDTH), names)
-    return Matcher(bank.patches, HOW).distances(tuple(query))
+    bank = MemoryBank(patches, np.zeros((len(tiles), LAYERS, WIDTH), dtype=np.float32), names)
+    found: NDArray[np.float32] = Matcher(bank.patches, HOW).distances(tuple(query))
+    return found
 
 
 def test_tokens_come_back_as_they_were_but_for_half_precision() -> None:
     tiles = random_tiles(3, (500, 300))
     for number in (0, 4, len(tiles) - 1):
-        torch.testing.assert_close(
-            tiles.tokens(number), random_tokens(3000 + number), atol=5e-4, rtol=1e-3
-        )
+        expected = random_tokens(3000 + number)
+        assert tiles.tokens(number) == pytest.approx(expected, abs=5e-4, rel=1e-3)
 
 
 def test_few_tiles_are_all_compared() -> None:
     images = [random_tiles(1, (400, 300)), random_tiles(2, (300, 500))]
-    memory = TileMemory(images, HOW, CPU)
+    memory = TileMemory(images, HOW, PLAIN)
     assert memory.everywhere
     query = random_tokens(9)
     everything = [(i, n) for i, image in enumerate(images) for n in range(len(image))]
     for place in ((0.1, 0.9), (0.5, 0.5)):
-        torch.testing.assert_close(
-            memory.distances(tuple(query), *place), plainly(images, everything, query)
-        )
+        found = memory.distances(tuple(query), *place)
+        assert found == pytest.approx(plainly(images, everything, query), abs=1e-5)
 
 
 def test_of_many_tiles_those_around_the_place_are_compared_and_exactly() -> None:
     images = [random_tiles(1, (1600, 900)), random_tiles(2, (900, 1200))]
-    memory = TileMemory(images, HOW, CPU)
+    memory = TileMemory(images, HOW, PLAIN)
     assert not memory.everywhere
     query = random_tokens(9)
     for x, y in ((0.5, 0.5), (0.0, 0.0), (1.0, 0.5)):
@@ -80,18 +80,14 @@ def test_of_many_tiles_those_around_the_place_are_compared_and_exactly() -> None
             tiling = images[image].tiling
             apart = np.abs(np.array(tiling.centre(number)) - (x, y))
             assert (apart * (tiling.columns, tiling.rows) <= 2.5 * GRID).all()
-        torch.testing.assert_close(
-            memory.distances(tuple(query), x, y),
-            plainly(images, places, query),
-            atol=2e-6,
-            rtol=1e-5,
-        )
+        found = memory.distances(tuple(query), x, y)
+        assert found == pytest.approx(plainly(images, places, query), abs=2e-6, rel=1e-5)
 
 
 @pytest.mark.parametrize(("count", "each"), [(4, 9), (5, 4), (9, 4), (10, 1)])
 def test_of_many_images_fewer_tiles_are_compared_of_each(count: int, each: int) -> None:
     images = [random_tiles(seed, (700, 400)) for seed in range(count)]
-    assert len(TileMemory(images, HOW, CPU).places(0.5, 0.5)) == count * each
+    assert len(TileMemory(images, HOW, PLAIN).places(0.5, 0.5)) == count * each
 
 
 def test_tiles_are_read_when_needed_and_only_so_many_are_held(
@@ -107,7 +103,7 @@ def test_tiles_are_read_when_needed_and_only_so_many_are_held(
     monkeypatch.setattr(NormalTiles, "content", noted)
     monkeypatch.setattr(tile_memory, "ALL_HELD_TILES", 8)
     image = random_tiles(1, (1000, 400))
-    memory = TileMemory([image], Comparison(GRID, sharpness=64.0), CPU)
+    memory = TileMemory([image], Comparison(GRID, sharpness=64.0), PLAIN)
     query = tuple(random_tokens(9))
     memory.distances(query, 0.5, 0.5)
     assert len(read) <= tile_memory.AXES_TILES + 9
@@ -123,19 +119,18 @@ def test_tiles_are_read_when_needed_and_only_so_many_are_held(
 
 def test_a_lone_image_against_itself_leaves_out_what_shares_pixels() -> None:
     tiling = Tiling.of((600, 300), 160, GRID)
-    field = torch.randn(
-        LAYERS, tiling.rows, tiling.columns, WIDTH, generator=torch.Generator().manual_seed(3)
-    )
+    shape = LAYERS, tiling.rows, tiling.columns, WIDTH
+    field = np.random.default_rng(3).standard_normal(shape)
     tiles = []
     for number in range(len(tiling)):  # neighbouring tiles have the same tokens where they overlap
         tile = tiling[number]
         cut = field[:, tile.row : tile.row + GRID, tile.column : tile.column + GRID]
-        tiles.append(torch.nn.functional.normalize(cut, dim=-1).reshape(LAYERS, -1, WIDTH))
+        tiles.append(unit(cut).reshape(LAYERS, -1, WIDTH))
     image = write_tiles(TileFile(), tiling, tiles)
-    memory = TileMemory([image], HOW, CPU)
+    memory = TileMemory([image], HOW, PLAIN)
     itself = memory.distances(tuple(image.tokens(1)), *tiling.centre(1))
-    assert float(itself.amax()) < 0.01
-    assert float(memory.self_distances(0, 1).amin()) > 0.1
+    assert float(itself.max()) < 0.01
+    assert float(memory.self_distances(0, 1).min()) > 0.1
 
 
 def test_a_full_disk_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,11 +161,11 @@ def test_a_file_that_changed_or_went_is_noticed_when_it_is_read(tmp_path: Path) 
     path = tmp_path / "tiles"
     path.write_bytes(b"".join(tiles.contents()))
     saved = NormalTiles(tiles.tiling, TileFile(path), 0, tiles.shape, tiles.crc32)
-    assert torch.equal(saved.tokens(1), tiles.tokens(1))
+    assert np.array_equal(saved.tokens(1), tiles.tokens(1))
     content = bytearray(path.read_bytes())
     content[saved.tile_bytes + 5] ^= 1
     path.write_bytes(content)
-    assert torch.equal(saved.tokens(0), tiles.tokens(0))
+    assert np.array_equal(saved.tokens(0), tiles.tokens(0))
     with raises(DetectorFileError, "tile-damaged"):
         saved.tokens(1)
     path.write_bytes(content[:-1])

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from hyperfsad.decisions.roi import RegionOfInterest, make_region
 from hyperfsad.encoders import EncoderSettings
@@ -18,16 +17,16 @@ from hyperfsad.method.memory import MemoryBank
 from hyperfsad.method.scoring import ImageScoring, Pooling, branch_weights
 from hyperfsad.views import ViewSettings
 from hyperfsad.views.whole import CLEARLY_BETTER, WholeView
+from tests.tokens import unit
 
 SETTINGS = EncoderSettings("none", (1, 2), 84, 14, (0.5,) * 3, (0.2,) * 3, False)
 
 
 def bank(images: int, noise: float, calm: float = 0.0) -> MemoryBank:
     """Images that show the same thing, but for some noise; `calm` makes their patches alike."""
-    generator = torch.Generator().manual_seed(0)
-    part = torch.randn(1, 2, 36, 16, generator=generator) + calm
-    patches = part + noise * torch.randn(images, 2, 36, 16, generator=generator)
-    patches = torch.nn.functional.normalize(patches, dim=-1)
+    random = np.random.default_rng(0)
+    part = random.standard_normal((1, 2, 36, 16)) + calm
+    patches = unit(part + noise * random.standard_normal((images, 2, 36, 16)))
     names = [NormalImage(str(index), str(index)) for index in range(images)]
     return MemoryBank.of(Tokens(patches, patches[:, :, 0]), names)
 
@@ -55,9 +54,8 @@ def test_a_lone_image_is_never_explained_by_the_patch_itself(how: Comparison) ->
 
 def turning(images: int, rotations: int, seed: int = 1) -> MemoryBank:
     """Images in several orientations, each quite different from the others."""
-    generator = torch.Generator().manual_seed(seed)
-    tokens = torch.randn(images * rotations, 2, 37, 16, generator=generator)
-    tokens = torch.nn.functional.normalize(tokens, dim=-1)
+    shape = images * rotations, 2, 37, 16
+    tokens = unit(np.random.default_rng(seed).standard_normal(shape))
     names = [NormalImage(str(n), str(n), (84, 84)) for n in range(images) for _ in range(rotations)]
     return MemoryBank.of(Tokens(tokens[:, :, 1:], tokens[:, :, 0]), names)
 
@@ -75,19 +73,17 @@ def whole(
 
 def near(memory: MemoryBank, entry: int, share: float = 0.4) -> ImageTokens:
     """An image that is a little like an entry of the bank."""
-    generator = torch.Generator().manual_seed(entry)
+    random = np.random.default_rng(entry)
 
-    def like(tokens: Tensor) -> Tensor:
-        noise = torch.nn.functional.normalize(
-            torch.randn(tokens.shape, generator=generator), dim=-1
-        )
-        return torch.nn.functional.normalize(share * tokens + (1 - share) * noise, dim=-1)
+    def like(tokens: NDArray[np.float32]) -> NDArray[np.float32]:
+        noise = unit(random.standard_normal(tokens.shape))
+        return unit(share * tokens + (1 - share) * noise)
 
     return ImageTokens(tuple(map(like, memory.patches_of(entry))), like(memory.cls[entry]))
 
 
 def batch(image: ImageTokens) -> Tokens:
-    return Tokens(torch.stack(image.patches)[None], image.cls[None])
+    return Tokens(np.stack(image.patches)[None], image.cls[None])
 
 
 def two_nearest(memory: MemoryBank, image: ImageTokens) -> list[int]:
@@ -114,7 +110,7 @@ def test_an_image_is_compared_with_the_two_best_orientations_of_each_good_part(e
     assert kept is None
     assert found == pytest.approx(alone, abs=1e-6)
     every, _ = whole(memory).distances(image)
-    assert (found - every).abs().max() > 1e-3
+    assert np.abs(found - every).max() > 1e-3
 
 
 def test_the_region_of_interest_goes_with_the_best_orientations() -> None:
@@ -125,15 +121,15 @@ def test_the_region_of_interest_goes_with_the_best_orientations() -> None:
     image = near(memory, 2)
     found, kept = whole(memory, 4, roi).distances(image)
     inside = roi.rows(memory, 6)
-    facing = torch.zeros(len(memory), dtype=torch.bool)
+    facing = np.zeros(len(memory), dtype=bool)
     facing[two_nearest(memory, image)] = True
-    rows = facing.repeat_interleave(36)[inside]
+    rows = facing.repeat(36)[inside]
     assert kept is not None
     expected = [
         MemoryLayer(layer[inside][rows], sharpness=16).distances(query[kept])
         for query, layer in zip(image.patches, memory.patches, strict=True)
     ]
-    assert found[kept] == pytest.approx(torch.stack(expected).mean(dim=0), abs=1e-6)
+    assert found[kept] == pytest.approx(np.mean(expected, axis=0), abs=1e-6)
     assert (found[~kept] == 0).all()
 
 
@@ -142,14 +138,14 @@ def test_turned_copies_of_a_lone_part_count_only_where_they_fit_clearly_better(
     share: float,
 ) -> None:
     """A turn must bring the CLS distance to 0.7 of the upright one's, or less."""
-    upright, turn = torch.zeros(2, 16), torch.zeros(2, 16)
+    upright, turn = np.zeros((2, 2, 16), dtype=np.float32)
     upright[:, 0] = turn[:, 1] = 1
     distance = 0.5
-    image_cls = torch.zeros(2, 16)
+    image_cls = np.zeros((2, 16), dtype=np.float32)
     image_cls[:, 0], image_cls[:, 1] = 1 - distance, 1 - share * distance * 0.999
-    image_cls[:, 2] = (1 - image_cls.square().sum(dim=1)).clamp(min=0).sqrt()
+    image_cls[:, 2] = np.sqrt(np.maximum(1 - (image_cls**2).sum(axis=1), 0))
     memory = turning(images=1, rotations=3)
-    memory = replace(memory, cls=torch.stack([upright, turn, -upright]))
+    memory = replace(memory, cls=np.stack([upright, turn, -upright]))
     image = ImageTokens(near(memory, 1).patches, image_cls)
     view = whole(memory, 3, tentative=True)
     found, _ = view.distances(image)
@@ -221,13 +217,13 @@ def test_what_should_be_outside_the_region_is_not_shown() -> None:
     mask = np.zeros((84, 84), dtype=np.uint8)
     mask[:42] = 255
     memory = bank(4, 0.02, calm=4.0)
-    parts = torch.cat([memory.tokens_of(number).patches for number in range(4)])
-    parts[:, :, 6 + 3] = torch.tensor([0.25, -0.25] * 8)  # a piece unlike all around it
+    parts = np.concatenate([memory.tokens_of(number).patches for number in range(4)])
+    parts[:, :, 6 + 3] = [0.25, -0.25] * 8  # a piece unlike all around it
     memory = MemoryBank.of(Tokens(parts, parts[:, :, 0]), memory.images)
     tokens = memory.tokens_of(0)
     part = tokens.patches.reshape(2, 6, 6, 16)
     strange = bank(1, 3.0, calm=4.0).tokens_of(0).patches.reshape(2, 6, 6, 16)
-    moved = torch.cat([strange[:, :3], part[:, :3]], dim=1)
+    moved = np.concatenate([strange[:, :3], part[:, :3]], axis=1)
     moved[:, 4, 3] = part[:, 1, 4]
     image = Tokens(moved.reshape(1, 2, 36, 16), tokens.cls)
     (everywhere,) = whole(memory, missing=0.2).score_tokens(image)

@@ -253,7 +253,7 @@ def add_encoder(command: Parser, group: Group, default: str = DEFAULT_RECIPE) ->
 def add_machine(command: Parser) -> None:
     """Where and how the encoder runs."""
     machine = command.add_argument_group("machine")
-    add_device(machine, "auto", "which is openvino on a CPU where it is installed, otherwise torch")
+    add_device(machine, "auto", "which is openvino, and torch on cuda and mps")
     add_setting(machine, "batch_size")
 
 

@@ -54,7 +54,7 @@ GROUPS = {
         "export": ("plant", "write a detector as a model for ONNX Runtime or OpenVINO"),
     },
     "more": {
-        "info": ("more", "print what a detector file holds"),
+        "info": ("more", "print what a detector file holds, or what this machine computes with"),
         "encoders": ("more", "list the encoders, or fetch one"),
         "demo": ("more", "draw example parts, inspect them and compare the verdicts"),
         "lab": ("lab", "reproduce the paper: benchmark, reproduce, speed, certify, stability"),

@@ -57,7 +57,7 @@ def _add_protocol(command: argparse.ArgumentParser) -> None:
     --cache-limit GB   disk space for encoded images, in GB [20]
     """
     add_options(command, table + arguments.WAIT)
-    arguments.add_device(command, "torch", "so that figures do not depend on what is installed")
+    arguments.add_device(command, "auto", "which is openvino, and torch on cuda and mps")
 
 
 def _protocol(options: argparse.Namespace) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from ..encoders.runtime import precision_in
 from ..encoders.specs import Hub, Source
 from ..errors import UsageError
 from ..wording import as_rows, count
-from .arguments import MOVED_ENCODER, add_machine, add_options, add_recipe
+from .arguments import MOVED_ENCODER, add_machine, add_options, add_recipe, one_of
 from .console import DONE, NOTHING, VERDICTS, printable, printable_rows, reach, say, show_status
 from .detectors import new_detector, saved_detector
+from .machine import machine, machine_text
 
 
 def add_explain(command: argparse.ArgumentParser) -> None:
@@ -146,12 +147,22 @@ def _verify(spec: EncoderSpec) -> int:
 
 
 def add_info(command: argparse.ArgumentParser) -> None:
-    command.add_argument("detector", metavar="DETECTOR", help="detector file to read")
-    add_options(command, "--json  print the header of the file as JSON")
+    command.add_argument("detector", nargs="?", metavar="DETECTOR", help="detector file to read")
+    table = """
+    --machine  print instead what this machine computes with: devices, threads, versions
+    --json     print the header of the file, or what is said of the machine, as JSON
+    """
+    add_options(command, table)
 
 
 def info(options: argparse.Namespace) -> int:
-    """Prints what a detector file holds."""
+    """Prints what a detector file holds, or what this machine computes with."""
+    one_of({"DETECTOR": options.detector}, {"--machine": options.machine or None})
+    if options.machine:
+        found = machine()
+        text = json.dumps(found, indent=2) if options.json else machine_text(found)
+        print(printable_rows(text))
+        return DONE
     from ..detector.file import CASCADE, PRODUCTS, open_file
 
     opened = open_file(options.detector)

@@ -17,12 +17,12 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
+from ..arrays import Array, like, to_numpy
 from ..errors import ImageError, UsageError
+from ..images.filters import closed, filled, pieces, softened, widened
 from ..images.geometry import rotate, rotation_angle
 from ..images.loading import LoadedImage
 from ..messages import Notice
@@ -72,11 +72,11 @@ class RegionOfInterest:
         """The same, with what the normal images say of it."""
         return self
 
-    def patches(self, layers: Sequence[Tensor], grid: int) -> Tensor | None:
+    def patches(self, layers: Sequence[Array], grid: int) -> Array | None:
         """The patches of an image that are compared, given its tokens, (N,); None means all."""
         return None
 
-    def rows(self, bank: MemoryBank, grid: int) -> Tensor | None:
+    def rows(self, bank: MemoryBank, grid: int) -> Array | None:
         """The rows of a memory bank that are used, (K·N,); None means all."""
         return None
 
@@ -84,7 +84,7 @@ class RegionOfInterest:
         """What the header of a detector file says of it."""
         return None
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, NDArray[Any]]:
         """What a detector file keeps of it."""
         return {}
 
@@ -95,7 +95,7 @@ class Roi(RegionOfInterest):
     def __init__(self, mask: NDArray[np.bool_], aspect: float) -> None:
         """`aspect` is width over height of the pictures."""
         self.mask, self.aspect, self.share = mask, aspect, float(mask.mean())
-        self._grids: dict[tuple[int, float], Tensor] = {}
+        self._grids: dict[tuple[int, float], NDArray[np.bool_]] = {}
 
     def visible(self, image: LoadedImage, mean: Sequence[float]) -> LoadedImage:
         width, height = image.size
@@ -111,22 +111,22 @@ class Roi(RegionOfInterest):
         hidden.paste(image.pixels, (0, 0), mask)
         return LoadedImage(image.name, hidden)
 
-    def patches(self, layers: Sequence[Tensor], grid: int) -> Tensor:
-        return self.touched(grid).to(layers[0].device)
+    def patches(self, layers: Sequence[Array], grid: int) -> Array:
+        return like(self.touched(grid), layers[0])
 
-    def rows(self, bank: MemoryBank, grid: int) -> Tensor:
+    def rows(self, bank: MemoryBank, grid: int) -> Array:
         """Which rows of a memory bank show something of the region, (K·N,).
 
         A turned view shows what was inside before it was turned, and is compared only inside.
         """
-        inside = torch.empty(len(bank), grid * grid, dtype=torch.bool)
+        inside = np.empty((len(bank), grid * grid), dtype=np.bool_)
         for places in bank.entries:
             for view, place in enumerate(places):
                 angle = rotation_angle(view, len(places))
                 inside[place] = self.touched(grid) & self.touched(grid, angle)
-        return inside.flatten().to(bank.cls.device)
+        return like(inside.ravel(), bank.cls)
 
-    def touched(self, grid: int, angle: float = 0.0) -> Tensor:
+    def touched(self, grid: int, angle: float = 0.0) -> NDArray[np.bool_]:
         """The patches with a pixel of the region, perhaps of the region turned, (N,)."""
         if (grid, angle) not in self._grids:
             height = max(self.mask.shape[0], 2 * grid)
@@ -135,25 +135,25 @@ class Roi(RegionOfInterest):
             shown = shown.resize(size, Image.Resampling.NEAREST)
             values = np.asarray(rotate(LoadedImage("mask", shown), angle).pixels) > 127
             rows, columns = np.nonzero(values)
-            found = torch.zeros(grid, grid, dtype=torch.bool)
+            found = np.zeros((grid, grid), dtype=np.bool_)
             found[rows * grid // size[1], columns * grid // size[0]] = True
-            self._grids[grid, angle] = found.flatten()
+            self._grids[grid, angle] = found.ravel()
         return self._grids[grid, angle]
 
     def described(self) -> dict[str, Any]:
-        digest = sha256(self.tensors()["roi"].numpy().tobytes()).hexdigest()
+        digest = sha256(self.tensors()["roi"].tobytes()).hexdigest()
         return {"aspect": self.aspect, "share": self.share, "sha256": digest}
 
-    def tensors(self) -> dict[str, Tensor]:
-        return {"roi": torch.from_numpy(self.mask.astype(np.uint8))}
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        return {"roi": self.mask.astype(np.uint8)}
 
     @classmethod
-    def stored(cls, tensor: Tensor, aspect: float) -> "Roi":
+    def stored(cls, tensor: NDArray[Any], aspect: float) -> "Roi":
         """The region of a detector file, checked."""
-        fits = tensor.ndim == 2 and tensor.dtype == torch.uint8
+        fits = tensor.ndim == 2 and tensor.dtype == np.uint8
         if not fits or not 1 <= max(tensor.shape) <= MAX_MASK_SIDE or not tensor.any():
             raise ValueError("its region of interest is not a mask")
-        return cls(tensor.numpy() > 0, aspect)
+        return cls(tensor > 0, aspect)
 
 
 class PartRegion(RegionOfInterest):
@@ -177,26 +177,25 @@ class Foreground(PartRegion):
     """
 
     note = None
-    mean: Tensor
-    axis: Tensor
+    mean: NDArray[np.float32]
+    axis: NDArray[np.float32]
     threshold: float
     usual: float
     """The part's share of a normal image."""
 
-    def patches(self, layers: Sequence[Tensor], grid: int) -> Tensor:
-        tokens = layers[-1]
-        along = _averaged((tokens - self.mean) @ self.axis, grid)
+    def patches(self, layers: Sequence[Array], grid: int) -> Array:
+        along = _averaged((to_numpy(layers[-1]) - self.mean) @ self.axis, grid)
         found = np.stack([_whole(image > self.threshold) for image in along])
         found[found.mean(axis=(1, 2)) < MIN_PART * self.usual] = True
-        return torch.from_numpy(found.flatten()).to(tokens.device)
+        return like(found.ravel(), layers[-1])
 
 
 def find_foreground(bank: MemoryBank, grid: int) -> Foreground | None:
     """What tells parts from their surroundings in these normal images; None where nothing does."""
-    tokens = bank.first(FOREGROUND_IMAGES).patches[-1]
-    mean = tokens.mean(dim=0)
-    centred = (tokens - mean).double()
-    axis = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, -1]
+    tokens = to_numpy(bank.first(FOREGROUND_IMAGES).patches[-1])
+    mean = tokens.mean(axis=0)
+    centred = (tokens - mean).astype(np.float64)
+    axis = np.linalg.eigh(centred.T @ centred).eigenvectors[:, -1]
     along = _averaged(centred @ axis, grid)
     edge = np.ones((grid, grid), dtype=bool)
     edge[1:-1, 1:-1] = False
@@ -206,21 +205,15 @@ def find_foreground(bank: MemoryBank, grid: int) -> Foreground | None:
     threshold, apart = otsu(along.flatten())
     if apart < MIN_SEPARATION or (at_edge <= threshold).mean() < MIN_EDGE:
         return None
-    axis = axis.to(tokens.dtype)
+    axis = axis.astype(tokens.dtype)
     found = Foreground(mean, axis, threshold, 0.0)
-    usual = float(found.patches((tokens,), grid).float().mean())
+    usual = float(found.patches((tokens,), grid).mean())
     return Foreground(mean, axis, threshold, usual)
 
 
-def _averaged(along: Tensor, grid: int) -> NDArray[np.float64]:
+def _averaged(along: NDArray[np.floating[Any]], grid: int) -> NDArray[np.float64]:
     """Places along the axis, each averaged with its neighbours: single patches stray."""
-    from scipy import ndimage
-
-    maps = along.double().reshape(-1, grid, grid).cpu().numpy()
-    weights = np.array([1, 2, 1]) / 4
-    for side in (1, 2):
-        maps = ndimage.convolve1d(maps, weights, axis=side, mode="nearest")
-    return np.asarray(maps)
+    return softened(along.astype(np.float64).reshape(-1, grid, grid))
 
 
 def otsu(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -239,16 +232,11 @@ def otsu(values: NDArray[np.float64]) -> tuple[float, float]:
 
 def _whole(part: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Without specks and holes, and one patch wider: a defect may lie on the outline."""
-    from scipy import ndimage
-
-    labels, count = ndimage.label(part)
+    labels, count = pieces(part, corners=False)
     if count > 1:
         sizes = np.bincount(labels.ravel())[1:]
         part = np.isin(labels, 1 + np.nonzero(sizes >= MIN_PIECE * sizes.max())[0])
-    around = np.ones((3, 3), dtype=bool)
-    closed = ndimage.binary_closing(np.pad(part, 1), around)
-    filled = ndimage.binary_fill_holes(closed)
-    return np.asarray(ndimage.binary_dilation(filled, around)[1:-1, 1:-1])
+    return widened(filled(closed(np.pad(part, 1))))[1:-1, 1:-1]
 
 
 def make_region(

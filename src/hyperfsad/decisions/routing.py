@@ -11,12 +11,17 @@ measurements and the rules that did worse.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
+from ..arrays import Array, like, namespace, to_numpy
+from ..method.scoring import cls_similarities
+
+if TYPE_CHECKING:
     from ..images.loading import NormalImage
     from ..method.memory import MemoryBank
 
@@ -30,6 +35,8 @@ products have nothing in common."""
 SPREAD = 3.0
 """A part may also be this many times as far away as good parts usually are from each other. No
 product that was measured needs it, but parts that lie about at any angle would."""
+
+Similarities = NDArray[np.float32]
 
 EQUAL_DISTANCE = 1e-5
 """Equal pictures are this close."""
@@ -89,12 +96,12 @@ class Router:
         self._least = dict(least)
         self._cls, self._sizes = _stacked(products)
 
-    def route(self, cls: "Tensor") -> Route:
+    def route(self, cls: Array) -> Route:
         """The way of one image, (layers, D)."""
-        to_products = _nearest(similarities(cls[None], self._cls), self._sizes)[0]
-        values, order = to_products.sort(descending=True, stable=True)
-        names = [self._names[place] for place in order[:2].tolist()]
-        best, *second = values[:2].tolist()
+        (to_products,) = _nearest(similarities(cls[None], self._cls), self._sizes)
+        order = (-to_products).argsort(stable=True)[:2]
+        names = [self._names[place] for place in order]
+        best, *second = to_products[order].tolist()
         return Route(
             names[0],
             best,
@@ -104,14 +111,13 @@ class Router:
         )
 
 
-def similarities(images: "Tensor", others: "Tensor") -> "Tensor":
+def similarities(images: Array, others: Array) -> Similarities:
     """Cosines of CLS tokens, averaged over the layers: (Q, layers, D), (K, layers, D) → (Q, K)."""
-    from ..method.scoring import cls_similarities  # a result names its route without torch
+    found = to_numpy(cls_similarities(images, like(others, images)))
+    return np.asarray(found.mean(axis=-1))
 
-    return cls_similarities(images, others).mean(dim=-1)
 
-
-def foreign_distance(bank: "MemoryBank", empty: "Tensor", share: float) -> float:
+def foreign_distance(bank: "MemoryBank", empty: Array, share: float) -> float:
     """Beyond which distance from the good parts an image looks like another product.
 
     `empty` are the CLS tokens of empty pictures; the limit is a share of the distance to them.
@@ -127,7 +133,7 @@ def strangers(known: "MemoryBank", extended: "MemoryBank", limit: float) -> "lis
     gained = [place for place in gained if extended.images[place].sha256 not in before]
     if not gained:
         return []
-    apart = 1 - similarities(extended.cls[gained].to(known.cls), known.cls).amax(dim=1)
+    apart = 1 - similarities(extended.cls[gained], known.cls).max(axis=1)
     return [
         extended.images[place]
         for place, distance in zip(gained, apart.tolist(), strict=True)
@@ -136,7 +142,7 @@ def strangers(known: "MemoryBank", extended: "MemoryBank", limit: float) -> "lis
 
 
 def least_similarities(
-    products: "Mapping[str, MemoryBank]", empty: "Tensor", never_above: float
+    products: "Mapping[str, MemoryBank]", empty: Array, never_above: float
 ) -> dict[str, float]:
     """For each product, below which similarity an image does not fit it.
 
@@ -205,23 +211,17 @@ def _apart(bank: "MemoryBank") -> dict[int, float]:
     return {own[0]: 1 - float(found[own[0]].max()) for own in views}
 
 
-def _stacked(products: "Mapping[str, MemoryBank]") -> "tuple[Tensor, list[int]]":
+def _stacked(products: "Mapping[str, MemoryBank]") -> tuple[Array, list[int]]:
     """The CLS tokens of all products, and how many each has."""
-    import torch
-
-    banks = list(products.values())
-    return torch.cat([bank.cls for bank in banks]), [len(bank) for bank in banks]
+    tokens = [bank.cls for bank in products.values()]
+    return namespace(*tokens).concat(tokens), [len(bank) for bank in products.values()]
 
 
-def _nearest(found: "Tensor", sizes: list[int]) -> "Tensor":
+def _nearest(found: Similarities, sizes: list[int]) -> Similarities:
     """The largest similarity to each product, (Q, products)."""
-    import torch
-
-    return torch.stack([part.amax(dim=1) for part in torch.split(found, sizes, dim=1)], dim=1)
+    return np.maximum.reduceat(found, [0, *accumulate(sizes[:-1])], axis=1)
 
 
-def _rows(found: "Tensor", sizes: list[int]) -> "tuple[Tensor, ...]":
+def _rows(found: Similarities, sizes: list[int]) -> list[Similarities]:
     """The rows of each product."""
-    import torch
-
-    return torch.split(found, sizes)
+    return np.split(found, list(accumulate(sizes[:-1])))

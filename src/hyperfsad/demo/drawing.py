@@ -9,8 +9,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from PIL import Image
-from scipy.ndimage import maximum_filter
 
+from ..images.filters import widened
 from .shapes import (
     Discs,
     Field,
@@ -72,7 +72,7 @@ def draw(product: str, *, seed: int, defect: str | None = None, size: int = 512)
     paint = _plate if product == "plate" else _fabric
     colour, touched = paint(size, lamp, defect, rng, flaw)
     # Two pixels wider: one for the surface's slope, one for the camera's blur.
-    mask = maximum_filter(touched > 0, size=5, mode="constant")
+    mask = widened(touched > 0, 2)
     return Part(_photograph(colour, lamp, rng), mask)
 
 

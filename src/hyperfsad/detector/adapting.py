@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from statistics import median
 
+from ..arrays import single
 from ..decisions.line import MANY_BAD, PLENTY
 from ..images.loading import ImageSource, LoadedImage, NormalImage
 from ..images.reading import Images, single_images
@@ -40,12 +41,12 @@ def without(banks: Sequence[MemoryBank], images: Collection[NormalImage]) -> lis
 def near_copies(bank: MemoryBank, grid: int) -> list[NormalImage]:
     """The pictures that show an earlier part again."""
     middle = len(bank.patches) // 2
-    parts = [bank.patches_of(part)[middle].float() for part in range(len(bank))]
+    parts = [single(bank.patches_of(part)[middle]) for part in range(len(bank))]
     kept: list[int] = []
     copies = []
     for part, own in enumerate(parts):
         usual = float(neighbour_distance(own, grid).mean())
-        apart = (float(1 - (own * parts[other]).sum(dim=-1).mean()) for other in kept)
+        apart = (1 - float((own * parts[other]).sum()) / len(own) for other in kept)
         if any(one < NEAR_COPY * usual for one in apart):
             copies.append(bank.images[part])
         else:
@@ -55,7 +56,7 @@ def near_copies(bank: MemoryBank, grid: int) -> list[NormalImage]:
 
 def room_for(bank: MemoryBank) -> int:
     """How many parts like these a file has room for."""
-    size = sum(layer.element_size() * layer.nelement() for layer in bank.patches)
+    size: int = sum(layer.nbytes for layer in bank.patches)
     return max(1, MOST_BYTES * len(bank) // size)
 
 

@@ -4,8 +4,8 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
+from ..arrays import to_numpy
 from ..encoders import EncoderSettings
 from ..messages import Notice
 from ..method.memory import MemoryBank
@@ -84,11 +84,11 @@ def left_by_rotating(bank: MemoryBank, entries: list[list[int]] | None = None) -
     other as it is. 1 means that all lie alike, or that no angle is better.
     """
     groups = bank.entries if entries is None else entries
-    ratios = []
+    cls, ratios = to_numpy(bank.cls), []
     for one, other in itertools.permutations(groups, 2):
-        alike = torch.einsum("ld,kld->kl", bank.cls[one[0]], bank.cls[other])
-        distances = (1 - alike).clamp(min=0).mean(dim=1)
-        ratios.append(float(distances.min() / distances[0].clamp(min=1e-6)))
+        alike = np.einsum("ld,kld->kl", cls[one[0]], cls[other])
+        distances = np.maximum(1 - alike, 0).mean(axis=1)
+        ratios.append(float(distances.min() / max(distances[0], 1e-6)))
     return float(np.mean(ratios))
 
 

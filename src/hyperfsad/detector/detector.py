@@ -11,10 +11,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, overload
 
-import torch
+import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ..arrays import to_numpy
 from ..decisions.line import from_line
 from ..decisions.roi import RegionOfInterest, make_region
 from ..decisions.routing import foreign_distance, strangers
@@ -32,7 +33,14 @@ from ..encoders.quantisation import Quantised
 from ..errors import DetectorFileError, ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
-from ..images.loading import ImageSource, LoadedImage, NormalImage, fitting_memory, load_image
+from ..images.loading import (
+    ImageSource,
+    LoadedImage,
+    NormalImage,
+    Tensor,
+    fitting_memory,
+    load_image,
+)
 from ..images.reading import Images, check_images, distinct_images
 from ..messages import Notice, Notify, Progress, no_progress, silent
 from ..method.coreset import Coreset, compact_count, cover
@@ -55,6 +63,7 @@ from .encoding import (
     batch_of,
     make_view,
     orientations_of,
+    place_of,
     read_ahead_of,
 )
 from .fit import Learner, SupportReader
@@ -162,7 +171,7 @@ class HyperFSAD:
             if bank is not None and self.core_ is not None:
                 view = view.compacted(self.core_.kept)
             if bank is not None and self.unlabelled_ is not None:
-                view = view.adapted(self.unlabelled_.to(bank.cls.device))
+                view = view.adapted(self.unlabelled_.to(place_of(bank)))
             self._view, self._seen = view, bank
         return self._view
 
@@ -477,7 +486,7 @@ class HyperFSAD:
 
     @overload  # an array could be iterated too, but is always one image
     def predict(
-        self, images: "Image.Image | NDArray[Any] | torch.Tensor", *, keep_pictures: bool = ...
+        self, images: "Image.Image | NDArray[Any] | Tensor", *, keep_pictures: bool = ...
     ) -> AnomalyResult: ...
     @overload
     def predict(self, images: Any, *, keep_pictures: bool = ...) -> Any: ...
@@ -570,7 +579,7 @@ class HyperFSAD:
         }
         tensors = view.region.tensors() | file.quantised_tensors(self.quantised_)
         if core is not None:
-            tensors["core"] = core.kept.cpu().to(torch.uint8)
+            tensors["core"] = to_numpy(core.kept).astype(np.uint8)
         streams = {} if self.tile_side_ is None else view.tensors()
         return file.StoredPart(header, self.memory_, tensors, streams, self.unlabelled_)
 

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
+from array_api_compat import device as device_of
 
 from ..decisions.roi import RegionOfInterest
 from ..encoders import EncoderSettings
@@ -86,13 +86,13 @@ class EncodedMemory:
                 "token-width-differs", width=width, encoder=name, expected=encoder.width
             )
         self._encoder = encoder
-        if bank is not None and bank.cls.device != encoder.device:
-            self.bank = bank.to(encoder.device)
+        if bank is not None and place_of(bank) not in (encoder.tokens_on, f"{encoder.tokens_on}:0"):
+            self.bank = bank.to(encoder.tokens_on)
         return True
 
     def keep(self, bank: MemoryBank) -> None:
         """Takes a memory bank that was made elsewhere with the same encoder and settings."""
-        self.bank = bank if self._encoder is None else bank.to(self._encoder.device)
+        self.bank = bank if self._encoder is None else bank.to(self._encoder.tokens_on)
 
     def see(self, settings: EncoderSettings) -> None:
         """Encodes with other settings from here on; tokens of another grid are dropped."""
@@ -112,7 +112,7 @@ class EncodedMemory:
         if self._encoder is not None:
             state["stored_fingerprint"] = self._encoder.fingerprint
         if self.bank is not None:
-            state["bank"] = self.bank.to(torch.device("cpu"))
+            state["bank"] = self.bank.to("cpu")
         return state
 
     def __copy__(self) -> "EncodedMemory":
@@ -121,6 +121,11 @@ class EncodedMemory:
     def __deepcopy__(self, memo: dict[int, Any]) -> "EncodedMemory":
         """Tokens of its own; the encoder, which never changes, is shared."""
         return replace(self, bank=deepcopy(self.bank, memo))
+
+
+def place_of(bank: MemoryBank) -> str:
+    """The device on which the tokens of a bank lie."""
+    return str(device_of(bank.cls))
 
 
 def make_view(

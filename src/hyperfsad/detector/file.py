@@ -12,25 +12,27 @@ and their headers. One with 8-bit pre-screening has its tensors under `fast.` an
 
 Every byte has a checksum: tensors theirs in the header, and the header its seal (`disk.tensors`).
 Beyond that nothing is believed: the header is checked by `header`, shapes before tensors are read,
-and tokens for their length, which is 1. Nothing here needs torch before tensors are read.
-"""
+and tokens for their length, which is 1."""
 
-import contextlib
-import importlib.util
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrays import to_numpy
 from ..disk.files import atomic_path, locked_file, open_regular
 from ..disk.tensors import (
     SEAL,
     Head,
     StoredTensor,
     StreamedTensor,
+    are_unit,
     read_head,
     read_json,
     write_tensors,
@@ -43,17 +45,15 @@ from ..encoders.runtime import (
     engine_for,
     named_engine,
     precision_in,
-    start_compiling,
     weights_in,
 )
 from ..errors import DetectorFileError, UsageError, brief, first_line
 from ..images.loading import NormalImage
+from ..threads import cores
 from .header import HeaderError, check_header
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from ..decisions.roi import RegionOfInterest
     from ..encoders.quantisation import Quantised
     from ..method.coreset import Coreset
@@ -77,7 +77,7 @@ class StoredPart:
 
     header: dict[str, Any]
     bank: "MemoryBank"
-    tensors: "Mapping[str, Tensor]"
+    tensors: Mapping[str, NDArray[Any]]
     """Beside the memory bank, by name."""
     streams: Mapping[str, StreamedTensor] = field(default_factory=dict)
     """Tensors that do not fit into memory; they are written only."""
@@ -96,7 +96,7 @@ class StoredPart:
         from ..method.coreset import Coreset
 
         compact = self.header["compact"]
-        return compact and Coreset(self.tensors["core"].bool(), compact["radius"])
+        return compact and Coreset(self.tensors["core"] > 0, compact["radius"])
 
     @property
     def region(self) -> "RegionOfInterest | None":
@@ -113,7 +113,7 @@ class StoredPart:
 
         if precision_in(self.fingerprint) != INT8:
             return None
-        graph, constants = (self.tensors[name].numpy().tobytes() for name in QUANTISED)
+        graph, constants = (self.tensors[name].tobytes() for name in QUANTISED)
         found = Quantised(weights_in(self.fingerprint), graph, constants)
         if found.fingerprint != self.fingerprint:
             raise ValueError("quantised")
@@ -135,7 +135,7 @@ class StoredPart:
         machine["engine"] = engine_for(engine, self.fingerprint, os.fspath(path))
         chosen = {**self.header["settings"], "backbone": encoding.name, **machine}
         if "roi" in self.tensors:
-            chosen["roi"] = Image.fromarray(self.tensors["roi"].numpy() * 255)
+            chosen["roi"] = Image.fromarray(self.tensors["roi"] * 255)
         settings = Settings(**chosen)
         settings.check("saved", fitted_in=precision_in(self.fingerprint))
         tiles, memory = self.header["tiles"], "compact" if self.header["compact"] else "exact"
@@ -193,22 +193,22 @@ class DetectorFile:
         return _read_parts(opened)
 
     def begin_encoder(self, *, device: str, engine: str, threads: int | None) -> None:
-        """Begins to load the encoder while torch is still being imported, where that can be.
+        """Begins to load the encoder while everything else is still being imported, where it can.
 
         Nothing of the file is believed but the name of an encoder of ours: at worst a model of our
         own cache folder is compiled for nothing.
         """
-        cores, settings = os.cpu_count() or 1, _encoding(self.first)
-        bounded = any(os.environ.get(name) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
+        settings = _encoding(self.first)
         if (
             device in ("auto", "cpu")
             and named_engine(engine) in ("auto", "openvino")
-            and importlib.util.find_spec("openvino") is not None
-            and (1 <= threads <= cores if threads is not None else not bounded)
+            and (threads is None or 1 <= threads <= cores())
             and settings.name in REGISTRY
             and precision_in(self.first["encoder"]["fingerprint"]) == FULL
         ):
-            start_compiling(settings, CompileOptions(threads or cores))
+            from ..encoders.openvino import start_compiling
+
+            start_compiling(settings, CompileOptions(threads or cores()))
 
 
 def open_file(path: "str | os.PathLike[str] | DetectorFile") -> DetectorFile:
@@ -223,7 +223,7 @@ def open_file(path: "str | os.PathLike[str] | DetectorFile") -> DetectorFile:
         raise DetectorFileError("file-is-folder", path=path)
     try:
         with open_regular(path):
-            pass  # safetensors would wait for a pipe, and call a forbidden file missing
+            pass  # of a pipe or a folder nothing is read
     except OSError as error:
         raise DetectorFileError("file-unreadable", path=path, cause=error.strerror) from error
     try:
@@ -324,29 +324,16 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-@contextlib.contextmanager
-def _utf8(path: Path) -> Iterator[str]:
-    """A name of a file that safetensors takes: it refuses one that is not UTF-8."""
-    name = str(path).encode(errors="replace").decode()
-    if name == str(path):
-        yield name
-        return
-    with path.open("rb") as file:
-        yield f"/dev/fd/{file.fileno()}"
-
-
 def _read_parts(opened: DetectorFile) -> list[StoredPart]:
-    from safetensors import SafetensorError, safe_open
-
     prefixes = _prefixes(opened.holds, len(opened.headers))
     try:
-        with _utf8(opened.path) as name, safe_open(name, framework="pt") as file:
+        with opened.path.open("rb") as file:
             found = [
                 _read_part(file, opened, own, prefix)
                 for prefix, own in zip(prefixes, opened.headers, strict=True)
             ]
         _check_together(opened.holds, found)
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (OSError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise DetectorFileError("file-damaged", path=opened.path) from error
     return found
 
@@ -369,7 +356,9 @@ def _check_together(holds: str, parts: list[StoredPart]) -> None:
         raise ValueError("detectors differ")
 
 
-def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: str) -> StoredPart:
+def _read_part(
+    file: IO[bytes], opened: DetectorFile, header: dict[str, Any], prefix: str
+) -> StoredPart:
     bank = _read_bank(file, opened.head, header, "normal_images", prefix)
     unlabelled = None
     if header["unlabelled_images"]:
@@ -380,12 +369,12 @@ def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: 
     names = ["roi"] if isinstance(header["roi"], dict) else []
     names += ["core"] if header["compact"] else []
     names += QUANTISED if precision_in(header["encoder"]["fingerprint"]) == INT8 else []
-    tensors = {name: file.get_tensor(f"{prefix}{name}") for name in names}
+    tensors = {name: opened.head.tensors[f"{prefix}{name}"].read(file) for name in names}
     for name, tensor in tensors.items():
-        if _crc32(tensor.contiguous()) != header["crc32"][name]:
+        if _crc32(tensor) != header["crc32"][name]:
             raise ValueError(name)
     if (core := tensors.get("core")) is not None:
-        fits = core.element_size() == 1 and core.shape == bank.patches[0].shape[:1]
+        fits = core.itemsize == 1 and core.shape == bank.patches[0].shape[:1]
         if not fits or int(core.max()) != 1 or int(core.sum()) != header["compact"]["kept"]:
             raise ValueError("core")
     if header["tiles"] is not None:
@@ -398,7 +387,12 @@ def _read_part(file: Any, opened: DetectorFile, header: dict[str, Any], prefix: 
 
 
 def _read_bank(
-    file: Any, head: Head, header: dict[str, Any], field: str, prefix: str, of_patches: str = "F32"
+    file: IO[bytes],
+    head: Head,
+    header: dict[str, Any],
+    field: str,
+    prefix: str,
+    of_patches: str = "F32",
 ) -> "MemoryBank":
     from ..method.memory import MemoryBank
 
@@ -417,32 +411,27 @@ def _read_bank(
     for image in header[field]:
         size = None if image["size"] is None else tuple(image["size"])
         images += [NormalImage(image["name"], image["sha256"], size)] * image["entries"]
-    *patches, cls = (file.get_tensor(name) for name in expected)
+    *patches, cls = (head.tensors[name].read(file) for name in expected)
     bank = MemoryBank(tuple(patches), cls, tuple(images))
     for name, tensor in _tokens(bank, layers, UNLABELLED * (of_patches == "F16")).items():
-        # zeros would match nothing, and NaN everything
-        unit = ((tensor.float().norm(dim=-1) - 1).abs() < TOKEN_TOLERANCE).all()
-        if _crc32(tensor) != header["crc32"][name] or not unit:
+        if _crc32(tensor) != header["crc32"][name] or not are_unit(tensor, TOKEN_TOLERANCE):
             raise ValueError(name)
     return bank
 
 
-def _tokens(bank: "MemoryBank", layers: list[int], prefix: str = "") -> "dict[str, Tensor]":
+def _tokens(bank: "MemoryBank", layers: list[int], prefix: str = "") -> dict[str, NDArray[Any]]:
     named = {f"patches.{layer}": rows for layer, rows in zip(layers, bank.patches, strict=True)}
     named["cls"] = bank.cls
-    return {f"{prefix}{name}": rows.cpu().contiguous() for name, rows in named.items()}
+    return {f"{prefix}{name}": np.ascontiguousarray(to_numpy(rows)) for name, rows in named.items()}
 
 
-def _crc32(tensor: "Tensor") -> int:
-    return zlib.crc32(tensor.numpy().data)
+def _crc32(tensor: NDArray[Any]) -> int:
+    return zlib.crc32(tensor.data)
 
 
-def quantised_tensors(quantised: "Quantised | None") -> "dict[str, Tensor]":
+def quantised_tensors(quantised: "Quantised | None") -> dict[str, NDArray[Any]]:
     """What a detector file keeps of an 8-bit encoder."""
-    import numpy as np
-    import torch
-
     if quantised is None:
         return {}
     content = zip(QUANTISED, (quantised.graph, quantised.constants), strict=True)
-    return {name: torch.tensor(np.frombuffer(part, np.uint8)) for name, part in content}
+    return {name: np.frombuffer(part, np.uint8) for name, part in content}

@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
 from ..decisions.roi import make_region
 from ..encoders import EncoderSettings
-from ..encoders.encoder import Encoder, prepare, torch_engine
+from ..encoders.encoder import Encoder, prepare
 from ..encoders.runtime import INT8
 from ..errors import ImageError, NotFiniteError, UsageError
 from ..images.loading import ImageSource, LoadedImage, NormalImage, batched, load_image
@@ -230,4 +229,4 @@ def quantise_by(
             continue
     if not pictures:
         raise UsageError("no-good-part", unreadable=1)
-    return quantise(torch_engine(settings, torch.device("cpu"), notify), pictures, notify)
+    return quantise(settings, pictures, notify)

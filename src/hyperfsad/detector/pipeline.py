@@ -1,7 +1,7 @@
 """The main job, from images to a folder of results: read ahead, encode, score, decide, write.
 
 `inspect` is all of it. `predict` and `predict_each` are its first part, for every detector that can
-prepare an image and judge a few of them, with torch or without; `Levels` decides,
+prepare an image and judge a few of them, exported ones too; `Levels` decides,
 `BackgroundWriter` writes. One bad image never stops a run: it gets a result with an error, and the
 others go on.
 """

@@ -2,7 +2,7 @@
 
 `Settings` is what Python takes, what a detector file stores, what `info` prints, what the station
 edits and what the options of the command line are made from. It is a plain dataclass with metadata
-for each field: pydantic is a dependency of the station alone. Nothing here needs torch.
+for each field: pydantic is a dependency of the station alone.
 
 A recipe sets every choice that is not given. `paper` is the paper's configuration, exactly; its
 weights come from the model hub. `paper-offline` is the paper's algorithm on an encoder that needs
@@ -21,7 +21,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from ..decisions.thresholds import Lone
 from ..encoders import ENGINES, SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
-from ..encoders.runtime import INT8, named_engine, precision_of
+from ..encoders.devices import precision_on, runs_on
+from ..encoders.runtime import INT8, named_engine
 from ..errors import UsageError, brief
 
 DEFAULT_RECIPE, PAPER, PAPER_OFFLINE = "default", "paper", "paper-offline"
@@ -260,9 +261,10 @@ class Settings:
     )
     device: str = _choice(
         "machine text",
-        "auto, cpu, cuda or mps",
-        pattern=r"(auto|cpu|cuda|mps)(:\d+)?",
-        examples=("auto", "cpu", "cuda", "mps"),
+        "cpu, gpu or npu (OpenVINO), cuda or mps (torch), or auto: cuda where torch has it,"
+        " otherwise cpu",
+        pattern=r"(auto|cpu|gpu|npu|cuda|mps)(:\d+)?",
+        examples=("auto", "cpu", "gpu", "npu", "cuda", "mps"),
     )
     engine: str = _choice("machine text", "library that runs the encoder", choices=ENGINES)
     batch_size: int | None = _choice(
@@ -318,7 +320,7 @@ class Settings:
             )
         return side
 
-    precision = property(lambda self: precision_of(named_engine(self.engine)))
+    precision = property(lambda self: precision_on(self.device, self.engine))
     """What the engine computes in."""
     finds_part = property(lambda self: isinstance(self.roi, str) and self.roi == "auto")
     """Whether the region of interest is the part itself, found in each image."""
@@ -326,8 +328,6 @@ class Settings:
     """In how many orientations parts are remembered until `fit` chooses."""
     has_mask = property(lambda self: self.roi is not None and not self.finds_part)
     """Whether the region of interest is a mask or a polygon."""
-    runs_on_cpu = property(lambda self: named_engine(self.engine).startswith("openvino"))
-    """Whether the engine runs on nothing but a CPU."""
     on_cpu = property(lambda self: self.device.startswith(("auto", "cpu")))
     is_compact = property(lambda self: self.memory == COMPACT)
     may_tile = property(lambda self: bool(self.tiles) or self.max_cost is not None)
@@ -377,7 +377,7 @@ CONFLICTS = (
     Conflict("tiles-with-roi", "", lambda s: bool(s.tiles) and s.roi is not None),
     Conflict("tiles-with-int8", "", lambda s: bool(s.tiles) and s.precision == INT8),
     Conflict("compact-with-tiles", "", lambda s: s.is_compact and s.may_tile),
-    Conflict("engine-with-device", "", lambda s: s.runs_on_cpu and not s.on_cpu),
+    Conflict("engine-with-device", "", lambda s: not runs_on(s.engine, s.device)),
     Conflict("compact-with-lookup", "", lambda s: s.is_compact and s.lookup != "sparsemax"),
     Conflict("products-with-roi", "products", lambda s: s.has_mask),
     Conflict("products-with-tiles", "products", lambda s: bool(s.tiles)),

@@ -14,12 +14,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import HyperfsadError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MAX_HEADER_BYTES = 4 << 20
 """Bytes: of some 20,000 images. A stranger's JSON takes up to thirty times its length in memory."""
@@ -28,8 +28,9 @@ SEAL = "seal"
 _SEALED = re.compile(rb'"seal":"([0-9a-f]{64})"')
 _UNSEALED = b'"seal":"' + b"0" * 64 + b'"'
 
-ITEM_BYTES = {"F32": 4, "F16": 2, "I64": 8, "U8": 1}
-"""Bytes of a number of each type that we write."""
+TYPES = {"F32": "<f4", "F16": "<f2", "I64": "<i8", "U8": "|u1"}
+"""The types of numbers that we write, and as numpy calls them."""
+ITEM_BYTES = {kind: np.dtype(name).itemsize for kind, name in TYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,11 @@ class StreamedTensor:
     pieces: Iterable[bytes | memoryview]
 
     @classmethod
-    def of(cls, tensor: "Tensor") -> "StreamedTensor":
+    def of(cls, tensor: NDArray[Any]) -> "StreamedTensor":
         """One that is in memory already."""
-        values = tensor.cpu().contiguous().numpy()
-        kinds = {"float32": "F32", "float16": "F16", "uint8": "U8"}
-        return cls(kinds[values.dtype.name], values.shape, [values.reshape(-1).view("u1").data])
+        kinds = {np.dtype(name): kind for kind, name in TYPES.items()}
+        values = np.ascontiguousarray(tensor)
+        return cls(kinds[values.dtype], values.shape, [values.reshape(-1).view("u1").data])
 
     @property
     def length(self) -> int:
@@ -62,6 +63,14 @@ class StoredTensor:
     start: int
     """Where its bytes begin in the file."""
 
+    def read(self, file: IO[bytes]) -> NDArray[Any]:
+        """Its values, from the opened file."""
+        found = np.empty(self.shape, dtype=TYPES[self.kind])
+        file.seek(self.start)
+        if file.readinto(found.reshape(-1).view("u1").data) != found.nbytes:  # type: ignore[attr-defined]
+            raise ValueError("a tensor ends after the file")
+        return found
+
 
 @dataclass(frozen=True)
 class Head:
@@ -69,6 +78,12 @@ class Head:
 
     metadata: dict[str, Any]
     tensors: dict[str, StoredTensor]
+
+
+def are_unit(tokens: NDArray[np.floating[Any]], tolerance: float) -> bool:
+    """Whether each row has about the length 1: zeros would match nothing, and NaN everything."""
+    squares = np.einsum("...d,...d->...", tokens, tokens, dtype=np.float32, casting="same_kind")
+    return bool((np.abs(np.sqrt(squares) - 1) < tolerance).all())
 
 
 def write_tensors(

@@ -1,6 +1,5 @@
 """A frozen encoder: pictures in, unit-length patch and CLS tokens of the selected layers out."""
 
-import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,20 +7,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
-from ..errors import ConversionError, EncoderError, NotFiniteError, UsageError
+from .. import threads
+from ..arrays import Array, namespace
+from ..errors import ConversionError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory
 from ..images.loading import PreparedImage as PreparedImage
 from ..messages import Notice, Notify, silent
-from . import folders, weights
-from .engines import TokenEngine, TokenModel, TorchEngine
-from .runtime import INT8, find_spec, named_engine, precision_of
+from .devices import WITH_TORCH, choose_device, choose_engine, has_torch, kind_of
+from .engines import TokenEngine
+from .runtime import INT8, named_engine, precision_of
 from .specs import EncoderSettings
-from .verify import require_intact
 
 if TYPE_CHECKING:
     from .quantisation import Quantised
@@ -30,18 +28,13 @@ EMPTY = (255, 128, 0)
 """Grey values of pictures that show nothing."""
 
 
-if hasattr(os, "register_at_fork"):
-    # a forked process has none of its parent's threads, and torch would wait for them for ever
-    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
-
-
 @dataclass(frozen=True)
 class ImageTokens:
     """The tokens of one image."""
 
-    patches: tuple[Tensor, ...]
+    patches: tuple[Array, ...]
     """Q^l for each layer, (N, D)."""
-    cls: Tensor
+    cls: Array
     """(layers, D)"""
 
 
@@ -49,17 +42,18 @@ class ImageTokens:
 class Tokens:
     """The tokens of a batch of images."""
 
-    patches: Tensor
+    patches: Array
     """(images, layers, patches, D), patches row by row."""
-    cls: Tensor
+    cls: Array
     """(images, layers, D)"""
 
     @classmethod
     def joined(cls, batches: Sequence["Tokens"]) -> "Tokens":
         """One batch of all images."""
+        xp = namespace(batches[0].cls)
         return cls(
-            torch.cat([batch.patches for batch in batches]),
-            torch.cat([batch.cls for batch in batches]),
+            xp.concat([batch.patches for batch in batches]),
+            xp.concat([batch.cls for batch in batches]),
         )
 
     def images(self) -> Iterator[ImageTokens]:
@@ -71,11 +65,10 @@ class Tokens:
 class Encoder:
     """Runs a frozen model up to its last selected block."""
 
-    def __init__(
-        self, settings: EncoderSettings, engine: TokenEngine, device: torch.device
-    ) -> None:
+    def __init__(self, settings: EncoderSettings, engine: TokenEngine, device: str) -> None:
         self.settings = settings
         self.device = device
+        """cpu, gpu, npu, cuda or mps, perhaps with a number."""
         self._engine = engine
         self._process = os.getpid()
 
@@ -85,25 +78,33 @@ class Encoder:
 
     def encode_prepared(self, images: Sequence[NDArray[np.float32]]) -> Tokens:
         """The tokens of a few prepared images, as one batch."""
-        if self.device.type == "cuda" and os.getpid() != self._process:
+        if kind_of(self.device) == "cuda" and os.getpid() != self._process:
             raise UsageError("device-forked")
         patches, cls = self._engine.tokens(np.stack(images))
         # one value that is not finite spoils the sum, which is faster than checking each
-        if not bool((patches.sum() + cls.sum()).isfinite()):
+        xp = namespace(cls)
+        if not bool(xp.isfinite(xp.sum(patches) + xp.sum(cls))):
             raise NotFiniteError("encoder-not-finite", encoder=self.settings.name)
         return Tokens(patches, cls)
 
     @cached_property
-    def empty_cls(self) -> Tensor:
+    def empty_cls(self) -> Array:
         """The CLS tokens of pictures that show nothing; one at a time, since tokens depend a little
         on the rest of their batch."""
         pictures = [Image.new("RGB", (64, 64), (grey, grey, grey)) for grey in EMPTY]
-        return torch.cat([self.encode([LoadedImage("empty", each)]).cls for each in pictures])
+        found = [self.encode([LoadedImage("empty", each)]).cls for each in pictures]
+        return namespace(*found).concat(found)
 
     @property
     def usual_batch(self) -> int:
         """On a CPU one image at a time is as fast, and its tokens do not depend on a batch."""
-        return 1 if self.device.type == "cpu" else 8
+        return 1 if self.tokens_on == "cpu" else 8
+
+    @property
+    def tokens_on(self) -> str:
+        """Where its tokens lie: on the device of torch that computes them, otherwise in plain
+        memory (cpu)."""
+        return self.device if kind_of(self.device) in WITH_TORCH else "cpu"
 
     @property
     def engine(self) -> str:
@@ -146,93 +147,46 @@ def load_encoder(
     openvino-int8 needs the graph that was quantised for a detector.
     """
     engine = named_engine(engine)
-    if settings.form != "unit":  # what peers need, by torch alone
-        target = choose_device(device)
-        own: Encoder | None = settings.own_encoder(target, notify)
-        return own or Encoder(settings, torch_engine(settings, target, notify), target)
     if engine.startswith("openvino") and device == "auto":
         device = "cpu"
     target = choose_device(device)
+    own: Encoder | None = settings.own_encoder(target, notify)
+    if own is not None:
+        return own
     choice = choose_engine(engine, target)
     if precision_of(choice) == INT8:
         if quantised is None:
             raise UsageError("int8-without-detector")
         from .quantisation import load_quantised
 
-        return Encoder(settings, load_quantised(quantised, settings.resolution, parallel), target)
+        found: TokenEngine = load_quantised(quantised, settings.resolution, parallel)
+        return Encoder(settings, found, target)
     if choice != "torch":
         from .openvino import load_engine
 
+        precision = precision_of(choice)
         try:
-            found: TokenEngine = load_engine(
-                settings,
-                lambda: torch_engine(settings, target, notify),
-                notify,
-                parallel=parallel,
-                precision=precision_of(choice),
+            found = load_engine(
+                settings, notify, device=target, parallel=parallel, precision=precision
             )
             return Encoder(settings, found, target)
         except ConversionError as error:
-            if engine != "auto":
+            if engine != "auto" or target != "cpu" or not has_torch():
                 raise
             notify(Notice("torch-instead", error=error))
-    return Encoder(settings, torch_engine(settings, target, notify), target)
+    from .torch_engine import load_engine as load_torch
 
-
-def torch_engine(settings: EncoderSettings, device: torch.device, notify: Notify) -> TorchEngine:
-    """The model of `transformers` with its weights, ready to run or to be exported."""
-    spec = find_spec(settings.name)
-    depth = settings.layers[-1]
-    folder = weights.fetch(spec, notify=notify)
-    try:
-        require_intact(spec, folder, notify)
-        model = folders.load_model(folder, spec.family, depth)
-    except EncoderError as error:
-        if not weights.discard(spec, folder):
-            raise
-        notify(Notice("weights-again", error=error))
-        folder = weights.fetch(spec, notify=notify)
-        require_intact(spec, folder, notify)
-        model = folders.load_model(folder, spec.family, depth)
-    return TorchEngine(TokenModel(model, spec.family, settings), device)
-
-
-def choose_device(name: str) -> torch.device:
-    """auto takes CUDA, then MPS, then the CPU."""
-    available = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
-    if name == "auto":
-        name = next(device for device, found in available.items() if found)
-    if not available.get(name.partition(":")[0], False):
-        present = [device for device, found in available.items() if found]
-        raise UsageError("device-unavailable", device=name, available=present)
-    return torch.device(name)
-
-
-def choose_engine(name: str, device: torch.device) -> str:
-    """auto takes OpenVINO on the CPU where it is installed, otherwise torch."""
-    installed = importlib.util.find_spec("openvino") is not None
-    if name == "auto":
-        return "openvino" if installed and device.type == "cpu" else "torch"
-    if name != "torch" and device.type != "cpu":
-        raise UsageError("engine-with-device", engine=name, device=str(device))
-    if name != "torch" and not installed:
-        extra = "int8" if precision_of(name) == INT8 else "openvino"
-        raise UsageError("engine-not-installed", engine=name, extra=extra)
-    return name
+    return Encoder(settings, load_torch(settings, target, notify), target)
 
 
 def use_threads(count: int | None) -> None:
-    """Limits the CPU threads of torch, and with it those of every engine that is loaded later."""
+    """Limits the CPU threads of all that is loaded later."""
     if count is None:
         return
     limit = max(64, 4 * (os.cpu_count() or 1))  # each thread takes memory, and more do not help
     if not 1 <= count <= limit:
         raise UsageError("threads-range", given=count, limit=limit)
-    torch.set_num_threads(count)
+    threads.limit(count)
 
 
 def prepared(

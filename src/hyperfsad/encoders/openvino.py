@@ -1,101 +1,126 @@
-"""OpenVINO on the CPU: the same model, converted once and kept in the user's cache folder.
+"""OpenVINO: the graph of an encoder, built from its weights at every start and compiled.
 
-The graph reaches from pixels to unit tokens. With it neither `transformers` nor the weights are
-read at later starts. The cache holds OpenVINO's own format in float32, not the compiled blob: that
-is as large and no faster to load (0.71 s against 0.72 s on two cores).
-
-Its tokens do not depend on the number of threads and are the same bits in every run on a machine;
-those of torch differ from them by rounding (at most 2e-5 on the default encoder and on CLIP).
-In half precision, where a CPU has it, the same model gives other tokens.
+Building and compiling takes half a second, less than to read and check a kept copy of the graph.
+Tokens do not depend on the number of threads and are the same bits in every run on a machine; those
+of torch differ from them by rounding (at most 2e-5 on the default encoder and on CLIP). In half
+precision, where a device has it, the same model gives other tokens.
 """
 
 import contextlib
-import json
 import os
-import shutil
-import tempfile
 import threading
-import warnings
 import weakref
-from collections.abc import Callable
-from dataclasses import replace
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from ..disk.files import atomic_folder
-from ..errors import ConversionError, HyperfsadError, UsageError, first_line
-from ..messages import Notice, Notify, silent
-from . import weights
-from .engines import TorchEngine, constant_positions
-from .folders import quiet_transformers
+from .. import threads
+from ..errors import ConversionError, HyperfsadError, UsageError
+from ..messages import Notify, silent
+from . import folders
+from .devices import openvino_name
 from .runtime import (
     FULL,
-    GRAPH,
-    NOTES,
     CompileOptions,
     cached_folder,
-    capabilities,
+    computes_in,
     engine_in,
     find_spec,
     fingerprint_in,
     import_openvino,
     last_line,
-    model_home,
-    model_seal,
-    read_model,
+    openvino_core,
 )
 from .specs import EncoderSettings
+from .tensors import TowerWeights
+from .towers import token_model
+from .verify import from_sound_folder
 
 MAX_DEVIATION = 3e-4
-"""How far a token's entries may be from those of torch; half precision is worse than that."""
-UNUSED_DAYS = 30
+"""How far a token's entries may be from those of the CPU; half precision is worse than that."""
+
+
+class CompiledGraph(NamedTuple):
+    """An encoder from pixels to tokens, ready to run."""
+
+    compiled: Any
+    fingerprint: str
+    """Of the weights."""
 
 
 def load_engine(
     settings: EncoderSettings,
-    load_torch: Callable[[], TorchEngine],
     notify: Notify = silent,
     *,
+    device: str = "cpu",
     parallel: bool = False,
     precision: str = FULL,
 ) -> "OpenVINOEngine":
-    """The engine from the cache, or converted from torch's model and kept there."""
+    """The engine, from the weights of the encoder."""
     _refuse_after_fork()
-    core = import_openvino().Core()
-    if precision != FULL and precision.upper() not in capabilities(core):
-        # the CPU would compute in float32, under the name of another precision
+    core = openvino_core()
+    how = CompileOptions(threads.count(), parallel, precision, openvino_name(device))
+    if not computes_in(core, how.device, precision):
+        # it would compute in float32, under the name of another precision
         raise UsageError("precision-unsupported", precision=precision)
     spec = find_spec(settings.name)
-    home = model_home(settings, cached_folder(spec) or weights.fetch(spec, notify=notify), core)
-    how = CompileOptions(torch.get_num_threads(), parallel, precision)
-    cached = read_model(core, home, how)
-    if cached is not None:
-        with contextlib.suppress(OSError):
-            os.utime(home)  # unused models are removed after a while
-        fingerprint, compiled = cached
-        return OpenVINOEngine(compiled, fingerprint_in(fingerprint, precision), precision)
-    notify(Notice("openvino-preparing", encoder=os.path.basename(settings.name)))
-    graph = convert(load_torch())
-    core.set_property({"ENABLE_MMAP": False})  # or Windows would not rename what was read
+    found = from_sound_folder(spec, lambda folder: _started(folder, settings, how), notify)
+    own = fingerprint_in(found.fingerprint, precision)
+    engine = OpenVINOEngine(found.compiled, own, precision)
+    if how.device != "CPU" and precision == FULL:
+        _require_exact(engine, settings)
+    return engine
+
+
+def load_tower(settings: EncoderSettings, notify: Notify = silent) -> TowerWeights:
+    """The tower of an encoder with its weights, to draw a graph of (`towers`)."""
+    spec = find_spec(settings.name)
+    return from_sound_folder(spec, lambda folder: _tower(folder, settings), notify)
+
+
+def _tower(folder: Path, settings: EncoderSettings) -> TowerWeights:
+    return folders.read_tower(folder, find_spec(settings.name).family, settings.layers[-1])
+
+
+def _compiled(folder: Path, settings: EncoderSettings, how: CompileOptions) -> CompiledGraph:
+    weights = _tower(folder, settings)
+    with folders.explained_weights(folder):
+        model = token_model(weights, settings)
+        fingerprint = weights.fingerprint(settings.layers[-1])
     try:
-        # models for other versions, files or settings, and what killed runs left
-        weights.remove_unused(home.parent.glob("*"), UNUSED_DAYS * 86400)
-        shutil.rmtree(home, ignore_errors=True)  # damaged, or it would have been read
-        with atomic_folder(home) as temporary:
-            return _write(core, graph, temporary, how)
-    except ConversionError:
-        raise
-    except (HyperfsadError, OSError) as error:
-        notify(Notice("openvino-not-kept", error=error))
-    try:
-        with tempfile.TemporaryDirectory() as elsewhere:
-            return _write(core, graph, Path(elsewhere), how)
-    except OSError as error:
-        raise ConversionError("openvino-disk", reason=first_line(error)) from error
+        return CompiledGraph(how.compile(openvino_core(), model), fingerprint)
+    except RuntimeError as error:
+        name = settings.name
+        raise ConversionError("openvino-failed", encoder=name, reason=last_line(error)) from error
+
+
+_Wanted = tuple[Path, EncoderSettings, CompileOptions]
+_compiling: "dict[_Wanted, Future[CompiledGraph]]" = {}
+
+
+def start_compiling(settings: EncoderSettings, how: CompileOptions) -> None:
+    """Starts to build and compile an encoder, for whoever loads the same one next.
+
+    Nothing is fetched, and errors are raised when the encoder is loaded.
+    """
+    with contextlib.suppress(HyperfsadError):
+        folder = cached_folder(find_spec(settings.name))
+        if folder is None:
+            return
+        import_openvino()
+        pool = ThreadPoolExecutor(1, thread_name_prefix="hyperfsad-compiling")
+        _compiling[folder, settings, how] = pool.submit(_compiled, folder, settings, how)
+        pool.shutdown(wait=False)
+
+
+def _started(folder: Path, settings: EncoderSettings, how: CompileOptions) -> CompiledGraph:
+    """What `start_compiling` began, once; otherwise it is compiled now."""
+    started = _compiling.pop((folder, settings, how), None)
+    _compiling.clear()
+    return started.result() if started is not None else _compiled(folder, settings, how)
 
 
 _process: int | None = None
@@ -136,78 +161,35 @@ class OpenVINOEngine:
     @property
     def width(self) -> int:
         """D, the numbers of a token."""
-        return int(self.compiled.outputs[1].get_partial_shape()[-1].get_length())
+        return self._shape(1)[-1]
 
-    def tokens(self, pixels: NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
+    def tokens(
+        self, pixels: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Image by image: as fast on a CPU, and no token depends on the rest of a batch."""
         _refuse_after_fork()
         if not hasattr(self._own, "request"):  # a request serves one thread at a time
             self._own.request = self.compiled.create_infer_request()
-        found = [self._own.request.infer({0: pixels[[place]]}) for place in range(len(pixels))]
-        patches, cls = (np.concatenate([image[output] for image in found]) for output in (0, 1))
-        return torch.from_numpy(patches), torch.from_numpy(cls)
+        patches, cls = (
+            np.empty((len(pixels), *self._shape(output)), np.float32) for output in (0, 1)
+        )
+        for place in range(len(pixels)):
+            given = {0: pixels[place : place + 1]}
+            found = self._own.request.infer(given, share_inputs=True, share_outputs=True)
+            patches[place], cls[place] = found[0][0], found[1][0]
+        return patches, cls
+
+    def _shape(self, output: int) -> list[int]:
+        """Of what comes out for one image."""
+        shape = self.compiled.outputs[output].get_partial_shape()
+        return [length.get_length() for length in shape][1:]
 
 
-class ConvertedModel(NamedTuple):
-    """A converted model, with a picture of noise and torch's tokens of it to check it by."""
-
-    source: TorchEngine
-    model: Any
-    pixels: NDArray[np.float32]
-    tokens: tuple[torch.Tensor, torch.Tensor]
-
-
-def _write(core: Any, graph: ConvertedModel, folder: Path, how: CompileOptions) -> OpenVINOEngine:
-    """Writes a converted model, reads it as later starts will, and checks its tokens.
-
-    The engine computes in the precision asked for, on a model that was found to be exact.
-    """
-    name, fingerprint = graph.source.model.settings.name, graph.source.fingerprint
-    try:
-        import_openvino().save_model(graph.model, folder / GRAPH, compress_to_fp16=False)
-    except RuntimeError as error:
-        raise OSError(f"{folder} cannot be written, perhaps the disk is full") from error
-    notes = {"fingerprint": fingerprint, "seal": model_seal(folder, fingerprint)}
-    (folder / NOTES).write_text(json.dumps(notes) + "\n", encoding="utf-8")
-    try:
-        exact = replace(how, precision=FULL).compile(core, core.read_model(folder / GRAPH))
-        engine = OpenVINOEngine(exact, fingerprint)
-        pairs = zip(engine.tokens(graph.pixels), graph.tokens, strict=True)
-        deviation = max(float((ours - theirs).abs().max()) for ours, theirs in pairs)
-    except RuntimeError as error:
-        raise ConversionError("openvino-failed", encoder=name, reason=last_line(error)) from error
-    if not deviation <= MAX_DEVIATION:
-        raise ConversionError("openvino-inexact", encoder=name, deviation=deviation)
-    if how.precision == FULL:
-        return engine
-    own = fingerprint_in(fingerprint, how.precision)
-    return OpenVINOEngine(how.compile(core, graph.model), own, how.precision)
-
-
-@torch.no_grad()
-def convert(source: TorchEngine, images: int = 1) -> ConvertedModel:
-    """What `openvino.convert_model` does too, without its telemetry. -1 images: any number."""
-    openvino = import_openvino()
-    name, side = source.model.settings.name, source.model.settings.resolution
+def _require_exact(engine: OpenVINOEngine, settings: EncoderSettings) -> None:
+    """Refuses a device that does not give the CPU's tokens, on a picture of noise."""
+    side = settings.resolution
     noise = np.random.default_rng(0).standard_normal((1, 3, side, side), dtype=np.float32)
-    pixels = torch.from_numpy(noise)
-    try:
-        from openvino import passes
-        from openvino.frontend import FrontEndManager
-        from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
-
-        with constant_positions(source.model), quiet_transformers(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of branches on shapes, which are fixed here
-            tokens = source.model(pixels)
-            decoder = TorchScriptPythonDecoder(
-                source.model, example_input=(pixels,), trace_kwargs={"check_trace": False}
-            )
-        frontend = FrontEndManager().load_by_framework("pytorch")
-        model = frontend.convert(frontend.load(decoder))
-        model.reshape({0: openvino.PartialShape([images, *pixels.shape[1:]])})
-        manager = passes.Manager()
-        manager.register_pass(passes.ConstantFolding())  # all shapes are known now
-        manager.run_passes(model)
-    except Exception as error:  # whatever another version of these libraries stumbles over
-        raise ConversionError("openvino-failed", encoder=name, reason=last_line(error)) from error
-    return ConvertedModel(source, model, noise, tokens)
+    pairs = zip(engine.tokens(noise), load_engine(settings).tokens(noise), strict=True)
+    deviation = max(float(np.abs(ours - theirs).max()) for ours, theirs in pairs)
+    if not deviation <= MAX_DEVIATION:
+        raise ConversionError("openvino-inexact", encoder=settings.name, deviation=deviation)

@@ -16,21 +16,23 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from .. import threads
 from ..errors import ConversionError, DetectorFileError, UsageError
 from ..messages import Notice, Notify, silent
-from .engines import TorchEngine
-from .openvino import OpenVINOEngine, convert
+from .openvino import OpenVINOEngine, load_tower
 from .runtime import (
     INT8,
     CompileOptions,
     fingerprint_in,
     import_openvino,
     last_line,
+    openvino_core,
     without_telemetry,
 )
+from .specs import EncoderSettings
+from .towers import token_model
 
 SMOOTHING = 0.65
 """How much of an outlier in the activations moves into the weights, from 0 to 1."""
@@ -60,19 +62,19 @@ class Quantised:
 def load_quantised(quantised: Quantised, side: int, parallel: bool) -> OpenVINOEngine:
     """The engine of a quantised graph."""
     openvino = import_openvino()
-    core = openvino.Core()
+    core = openvino_core()
     constants = openvino.Tensor(np.frombuffer(quantised.constants, dtype=np.uint8))
     try:
         model = core.read_model(quantised.graph, constants)
         model.reshape([1, 3, side, side])
-        how = CompileOptions(torch.get_num_threads(), parallel, INT8)
+        how = CompileOptions(threads.count(), parallel, INT8)
         return OpenVINOEngine(how.compile(core, model), quantised.fingerprint, INT8)
     except RuntimeError as error:
         raise DetectorFileError("int8-unusable", reason=last_line(error)) from error
 
 
 def quantise(
-    source: TorchEngine, pictures: Sequence[NDArray[np.float32]], notify: Notify = silent
+    settings: EncoderSettings, pictures: Sequence[NDArray[np.float32]], notify: Notify = silent
 ) -> Quantised:
     """Quantises an encoder by what it sees of good parts, each (3, side, side)."""
     import_openvino()
@@ -81,15 +83,15 @@ def quantise(
             import nncf
     except ImportError as error:
         raise UsageError("nncf-not-installed") from error
-    name = os.path.basename(source.model.settings.name)
+    name = os.path.basename(settings.name)
     notify(Notice("quantising", encoder=name, pictures=len(pictures)))
-    converted = convert(source, images=-1)
+    weights = load_tower(settings, notify)
     data = nncf.Dataset([np.ascontiguousarray(picture[None]) for picture in pictures])
     logging.getLogger("nncf").setLevel(logging.ERROR)  # it logs each step and draws bars
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             model = nncf.quantize(
-                converted.model,
+                token_model(weights, settings),
                 data,
                 # what was tried stands in docs/speed.md
                 model_type=nncf.ModelType.TRANSFORMER,
@@ -112,4 +114,4 @@ def quantise(
             graph, constants = path.read_bytes(), path.with_suffix(".bin").read_bytes()
     except (RuntimeError, OSError, ValueError) as error:
         raise ConversionError("quantising-failed", encoder=name, reason=last_line(error)) from error
-    return Quantised(source.fingerprint, graph, constants)
+    return Quantised(weights.fingerprint(settings.layers[-1]), graph, constants)

@@ -1,7 +1,6 @@
-"""Precisions, and what the cache folder holds: weights, and OpenVINO's converted models.
+"""Precisions, how OpenVINO is asked, and which weights the cache folder holds.
 
-Nothing here needs torch, so a command can compile a model while it imports torch; and nothing is
-fetched.
+Nothing here imports numpy, which a command's help does without; and nothing is fetched.
 
 An engine of less than float32 gives other tokens, and they are compared with tokens of the same
 precision only: a memory of float32 tokens would take the rounding of an 8-bit encoder for defects.
@@ -10,33 +9,20 @@ So the fingerprint of what made a memory names the precision too, behind that of
 """
 
 import contextlib
-import hashlib
-import importlib.metadata
-import json
 import os
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import platformdirs
 
-from ..disk.files import file_sha256
-from ..errors import (
-    ConversionError,
-    DetectorFileError,
-    EncoderError,
-    HyperfsadError,
-    UsageError,
-    first_line,
-)
-from ..version import __version__
-from . import folders
-from .specs import ENGINES, REGISTRY, EncoderSettings, EncoderSpec, Hub, Source, Wheel
+from ..errors import ConversionError, DetectorFileError, UsageError
+from .specs import ENGINES, REGISTRY, EncoderSpec, Hub, Source, Wheel
 
-FULL, HALF, INT8 = "f32", "bf16", "int8"
+FULL, HALF, F16, INT8 = "f32", "bf16", "f16", "int8"
 _PREFIX = "openvino-"
 
 
@@ -79,7 +65,7 @@ def engine_for(engine: str, fingerprint: str, path: str) -> str:
     """The engine for a saved detector: of its own precision, whatever auto means, unless another is
     asked for."""
     own = precision_in(fingerprint)
-    if own not in (FULL, HALF, INT8):
+    if own not in (FULL, HALF, F16, INT8):
         raise UsageError("precision-unknown", path=path, precision=own)
     return engine_in(own) if engine == "auto" and own != FULL else engine
 
@@ -110,6 +96,20 @@ def import_openvino() -> Any:
     return openvino
 
 
+def openvino_core() -> Any:
+    """OpenVINO's core, the same one as long as the process runs.
+
+    It gives the thread that first compiles with it a stack for signals. Were the last core let go
+    in another thread, that stack would be gone, and the next Ctrl-C would crash the process.
+    """
+    return _core(import_openvino(), os.getpid())
+
+
+@cache
+def _core(openvino: Any, process: int) -> Any:
+    return openvino.Core()
+
+
 @contextlib.contextmanager
 def without_telemetry() -> Iterator[None]:
     """OpenVINO and NNCF do without telemetry where its package is not installed."""
@@ -130,10 +130,18 @@ def last_line(error: Exception) -> str:
     return lines[-1].strip().rstrip(".") if lines else type(error).__name__
 
 
-def capabilities(core: Any) -> list[str]:
-    """What this CPU computes in: FP32, perhaps BF16, FP16, INT8."""
-    found: list[str] = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+def capabilities(core: Any, device: str = "CPU") -> list[str]:
+    """What a device of OpenVINO computes in: FP32, perhaps BF16, FP16, INT8."""
+    found: list[str] = core.get_property(device, "OPTIMIZATION_CAPABILITIES")
     return found
+
+
+_CAPABILITY = {FULL: "FP32", HALF: "BF16", F16: "FP16", INT8: "INT8"}
+
+
+def computes_in(core: Any, device: str, precision: str) -> bool:
+    """Whether a device of OpenVINO computes in a precision."""
+    return _CAPABILITY[precision] in capabilities(core, device)
 
 
 @dataclass(frozen=True)
@@ -144,6 +152,8 @@ class CompileOptions:
     parallel: bool = False
     """Whether several callers ask at once, each on one of the threads."""
     precision: str = FULL
+    device: str = "CPU"
+    """As OpenVINO calls it."""
 
     def compile(self, core: Any, model: Any) -> Any:
         """OpenVINO's own object, ready to run.
@@ -153,18 +163,21 @@ class CompileOptions:
         """
         hint = self.precision
         if hint == INT8:
-            hint = HALF if HALF.upper() in capabilities(core) else FULL
-        options = {
+            hint = HALF if computes_in(core, self.device, HALF) else FULL
+        options: dict[str, Any] = {
             # a CPU with fast half precision would take it by default
             "INFERENCE_PRECISION_HINT": hint,
             "EXECUTION_MODE_HINT": "ACCURACY" if hint == FULL else "PERFORMANCE",
             "PERFORMANCE_HINT": "THROUGHPUT" if self.parallel else "LATENCY",
-            "INFERENCE_NUM_THREADS": self.threads,
-            "NUM_STREAMS": self.threads if self.parallel else 1,
-            # two processes would be pinned to the same cores
-            "ENABLE_CPU_PINNING": False,
         }
-        return core.compile_model(model, "CPU", options)
+        if self.device == "CPU":
+            options |= {
+                "INFERENCE_NUM_THREADS": self.threads,
+                "NUM_STREAMS": self.threads if self.parallel else 1,
+                # two processes would be pinned to the same cores
+                "ENABLE_CPU_PINNING": False,
+            }
+        return core.compile_model(model, self.device, options)
 
 
 def cache_root() -> Path:
@@ -183,7 +196,9 @@ def find_spec(backbone: str) -> EncoderSpec:
     if backbone in REGISTRY:
         return REGISTRY[backbone]
     if os.path.isdir(backbone):
-        return folders.read_spec(backbone)
+        from .folders import read_spec
+
+        return read_spec(backbone)
     raise UsageError("encoder-unknown", given=backbone, known=list(REGISTRY))
 
 
@@ -213,9 +228,11 @@ def _cached_snapshot(repository: str, revision: str | None) -> Path | None:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
+    from .folders import HUB_FILES
+
     try:
         found = snapshot_download(
-            repository, revision=revision, allow_patterns=folders.HUB_FILES, local_files_only=True
+            repository, revision=revision, allow_patterns=HUB_FILES, local_files_only=True
         )
     except LocalEntryNotFoundError:
         return None
@@ -237,86 +254,3 @@ def wheel_home(spec: EncoderSpec, wheel: Wheel) -> Path:
 def supplied_home(spec: EncoderSpec) -> Path:
     """Our copy of what the user supplied."""
     return cache_root() / "encoders" / spec.name
-
-
-GRAPH, CONSTANTS, NOTES = "model.xml", "model.bin", "notes.json"
-
-
-CachedModel: TypeAlias = tuple[str, Any]
-"""A converted model of the cache folder: the fingerprint of its weights, and it compiled."""
-
-
-def model_home(settings: EncoderSettings, folder: Path, core: Any) -> Path:
-    """The folder of a model, named after all that it depends on; a changed file gives another."""
-    libraries = [importlib.metadata.version(name) for name in ("torch", "transformers")]
-    depends_on = [
-        [_stamp(path) for path in (folder / "config.json", *weight_files(folder))],
-        [settings.layers, settings.resolution, settings.final_norm, settings.last_norm],
-        [__version__, import_openvino().get_version(), *libraries],
-        [core.get_property("CPU", "FULL_DEVICE_NAME")],
-    ]
-    digest = hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()
-    name = f"{os.path.basename(settings.name)[:60]}-{settings.resolution}-{digest[:16]}"
-    return cache_root() / "openvino" / name
-
-
-def _stamp(path: Path) -> list[str | int]:
-    """Name, size, time and some of the content of a file, since a copy may keep its time."""
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            for place in range(0, status.st_size, max(status.st_size // 64, 1)):
-                file.seek(place)
-                digest.update(file.read(4096))
-    except OSError as error:
-        raise EncoderError("weights-unreadable", path=path, reason=first_line(error)) from error
-    return [path.name, status.st_size, status.st_mtime_ns, digest.hexdigest()]
-
-
-def model_seal(home: Path, fingerprint: str) -> str:
-    """A hash over a model's files, so that damage is noticed rather than computed with."""
-    hashes = [fingerprint, *(file_sha256(home / name) for name in (GRAPH, CONSTANTS))]
-    return hashlib.sha256(" ".join(hashes).encode()).hexdigest()
-
-
-def read_model(core: Any, home: Path, how: CompileOptions) -> CachedModel | None:
-    """A model of the cache folder; None where it is damaged or missing.
-
-    One that `start_compiling` began is taken, once.
-    """
-    started = _compiling.pop(home, None)
-    if started is not None and started[0] == how:
-        return started[1].result()
-    return _read_model(core, home, how)
-
-
-def _read_model(core: Any, home: Path, how: CompileOptions) -> CachedModel | None:
-    try:
-        notes = json.loads((home / NOTES).read_text(encoding="utf-8"))
-        fingerprint = str(notes["fingerprint"])
-        if notes["seal"] != model_seal(home, fingerprint):
-            return None
-        return fingerprint, how.compile(core, core.read_model(home / GRAPH))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError):
-        return None
-
-
-_compiling: "dict[Path, tuple[CompileOptions, Future[CachedModel | None]]]" = {}
-
-
-def start_compiling(settings: EncoderSettings, how: CompileOptions) -> None:
-    """Starts to compile a cached model, for whoever loads the same encoder next.
-
-    Nothing is fetched or converted, and errors are raised when the encoder is loaded.
-    """
-    with contextlib.suppress(HyperfsadError, RuntimeError):
-        folder = cached_folder(find_spec(settings.name))
-        if folder is None:
-            return
-        core = import_openvino().Core()
-        home = model_home(settings, folder, core)
-        if (home / NOTES).exists():
-            pool = ThreadPoolExecutor(1, thread_name_prefix="hyperfsad-compiling")
-            _compiling[home] = how, pool.submit(_read_model, core, home, how)
-            pool.shutdown(wait=False)

@@ -15,27 +15,20 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ..disk.files import atomic_path, file_sha256
 from ..errors import EncoderError, HyperfsadError, UnreachableError, reason
 from ..messages import Notice, Notify, silent
 from . import folders, runtime, weights
-from .specs import FAMILIES, EncoderSpec, Hub
+from .specs import EncoderSpec, Hub
 
+Loaded = TypeVar("Loaded")
 _Noted: TypeAlias = dict[str, list[int | str | None]]
 """Of each file by name: size, time of change in nanoseconds, sha256."""
-
-_CANONICAL_NAMES = {
-    "vision_model.": "",
-    "attention.attention.query.": "attention.q_proj.",
-    "attention.attention.key.": "attention.k_proj.",
-    "attention.attention.value.": "attention.v_proj.",
-    "attention.output.dense.": "attention.o_proj.",
-}
-"""Whichever version of `transformers` named a tensor."""
 
 
 def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> None:
@@ -123,6 +116,24 @@ def _has_hub_name(path: Path, sha256: str) -> bool:
     return real.name in (sha256, blob.hexdigest())
 
 
+def from_sound_folder(
+    spec: EncoderSpec, load: Callable[[Path], Loaded], notify: Notify = silent
+) -> Loaded:
+    """What `load` makes of an encoder's folder, whose weights are fetched first where that is
+    needed; a damaged copy of ours is fetched again, once."""
+    folder = weights.fetch(spec, notify=notify)
+    try:
+        require_intact(spec, folder, notify)
+        return load(folder)
+    except EncoderError as error:
+        if not weights.discard(spec, folder):
+            raise
+        notify(Notice("weights-again", error=error))
+    folder = weights.fetch(spec, notify=notify)
+    require_intact(spec, folder, notify)
+    return load(folder)
+
+
 @dataclass(frozen=True)
 class WeightsCopy:
     """The weights of one source."""
@@ -193,15 +204,6 @@ def verify(spec: EncoderSpec, notify: Notify = silent) -> Verification:
 
 def weights_checksum(folder: Path, family: str, depth: int) -> str:
     """The sha256 over all tensors that tokens depend on, float32, ordered by canonical names."""
-    tensors = folders.load_model(folder, family, depth).state_dict()
-    names = {}
-    for name in tensors.keys() - set(FAMILIES[family].unused):
-        canonical = name
-        for given, meant in _CANONICAL_NAMES.items():
-            canonical = canonical.replace(given, meant)
-        names[canonical] = name
-    digest = hashlib.sha256()
-    for canonical in sorted(names):
-        digest.update(canonical.encode())
-        digest.update(tensors[names[canonical]].float().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+    found = folders.read_tower(folder, family, depth)
+    with folders.explained_weights(folder):
+        return found.checksum(depth)

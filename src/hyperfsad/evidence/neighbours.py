@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..arrays import Array, to_numpy, top_k
 from ..images.geometry import rotate_back
 from ..images.loading import LoadedImage, NormalImage
 
-if TYPE_CHECKING:  # a result can hold evidence, and exported models give results without torch
-    from torch import Tensor
-
+if TYPE_CHECKING:
     from ..method.matching import Comparison
 
 MOST_NEIGHBOURS = 512
@@ -114,12 +113,11 @@ class LayerEvidence:
 
 
 def layer_evidence(
-    layer: int, query: "Tensor", memory: "Tensor", how: "Comparison", named: Namer
+    layer: int, query: Array, memory: Array, how: "Comparison", named: Namer
 ) -> LayerEvidence:
     """The active rows of a memory (M, D) for one query patch (D,), `named` as neighbours."""
-    import torch
-
     from ..method.lookups import LOOKUPS, SPARSE
+    from ..method.scoring import cosines
 
     similarities = query[None] @ memory.T
     sharp = how.sharpness * similarities
@@ -127,12 +125,13 @@ def layer_evidence(
         ((_, index, weights),) = [group for group in SPARSE[how.lookup](sharp) if len(group[0])]
         index, weights = index[0], weights[0]
     else:
-        weights, index = LOOKUPS[how.lookup](sharp)[0].sort(descending=True, stable=True)
-    unexplained = 1 - float(torch.cosine_similarity(query, weights @ memory[index], dim=0))
+        weights, index = top_k(LOOKUPS[how.lookup](sharp)[0], len(memory))
+    unexplained = 1 - float(cosines(query, weights @ memory[index]))
+    index, weights = to_numpy(index), to_numpy(weights)
     active = int((weights > 0).sum())
     listed = min(active, MOST_NEIGHBOURS)
-    cosines = similarities[0, index[:listed]].tolist()
-    rows = zip(index[:listed].tolist(), weights[:listed].tolist(), cosines, strict=True)
+    alike = to_numpy(similarities)[0, index[:listed]].tolist()
+    rows = zip(index[:listed].tolist(), weights[:listed].tolist(), alike, strict=True)
     rest = max(0.0, float(weights[listed:].sum())) if listed < active else 0.0
     return LayerEvidence(layer, unexplained, rest, tuple(named(*row) for row in rows))
 

@@ -1,4 +1,4 @@
-"""The folder of an exported model as a detector: results with verdicts and regions, without torch.
+"""The folder of an exported model as a detector: results with verdicts and regions.
 
 It answers as `HyperFSAD.predict` does. What a graph has no tokens for, evidence, it cannot give.
 `model.json`, the card, holds all that the graph cannot say of itself.
@@ -18,7 +18,7 @@ from ..decisions.thresholds import Calibration
 from ..detector import pipeline
 from ..detector.pipeline import Levels
 from ..disk.files import file_sha256, open_regular
-from ..encoders.runtime import CompileOptions, import_openvino, last_line
+from ..encoders.runtime import CompileOptions, last_line, openvino_core
 from ..errors import DetectorFileError, UsageError, first_line, reason
 from ..images.loading import (
     LARGEST_DRAWN,
@@ -39,6 +39,8 @@ MAX_CARD_BYTES = 64 << 20
 """Bytes of a card: no list of good parts is longer."""
 GRAPHS = {"onnx": "model.onnx", "openvino": "model.xml"}
 """The kinds of models, and the file that holds the graph of each."""
+RUNTIMES = {"onnx": "onnxruntime", "openvino": "openvino"}
+"""The package that runs each."""
 
 Outputs: TypeAlias = Mapping[str, NDArray[Any]]
 Run: TypeAlias = Callable[[NDArray[np.uint8]], Outputs]
@@ -142,12 +144,11 @@ class ExportedModel:
     def __init__(self, folder: str | os.PathLike[str], *, threads: int | None = None) -> None:
         """`threads` bounds the CPU cores that it takes; None takes all."""
         self.card = read_card(Path(folder))
-        package, start = {"onnx": ("onnxruntime", _onnx), "openvino": ("openvino", _openvino)}[
-            self.card.kind
-        ]
+        start = {"onnx": _onnx, "openvino": _openvino}[self.card.kind]
         try:
             self._run = start(self.card, threads or 0)
         except ImportError as error:
+            package = RUNTIMES[self.card.kind]
             raise UsageError("runtime-missing", folder=folder, package=package) from error
         except RuntimeError as error:
             raise DetectorFileError(
@@ -179,7 +180,7 @@ def _onnx(card: Card, threads: int) -> Run:
 
 
 def _openvino(card: Card, threads: int) -> Run:
-    core = import_openvino().Core()
+    core = openvino_core()
     compiled = CompileOptions(threads).compile(core, core.read_model(card.graph))
 
     def run(pixels: NDArray[np.uint8]) -> Outputs:

@@ -10,15 +10,15 @@ last one. So the loop ends, after as many steps as there are patches at the very
 
 All sums here are of weights above zero that add up to about 1, so that float32 holds them at any
 size; OpenVINO computes in nothing wider on a CPU.
+
+Every function takes arrays of any kind: numpy computes, and nodes (`nodes.py`) draw the graph.
 """
 
-import warnings
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
+from ..arrays import Array, like, namespace, positive, to_numpy, top_k
 from ..method.lookups import FIRST_CANDIDATES, sorted_threshold
 from ..method.missing import (
     COMPARED_PARTS,
@@ -29,112 +29,124 @@ from ..method.missing import (
     excess_of,
     searched,
 )
+from ..method.scoring import cosines
 
 ALL_ROWS = 1e9
 """More rows than a memory ever has."""
 
 
-def distances(queries: Tensor, memory: Tensor, sharpness: float, allowed: Tensor | None) -> Tensor:
+def distances(queries: Array, memory: Array, sharpness: float, allowed: Array | None) -> Array:
     """1 − cos(q, ε) of each patch: (images, N) from (images, N, D) and the memory, (M, D) for all
     images or (images, M, D). `allowed` masks its rows, (images, M); None allows all."""
-    z = (sharpness * queries) @ memory.transpose(-1, -2)
+    xp = namespace(queries)
+    z = (sharpness * queries) @ memory.mT
     if allowed is not None:  # more than 1 below any similarity: never active
-        z = torch.where(allowed[:, None], z, torch.full_like(z, -sharpness - 2))
-    rebuilt = sparsemax(z) @ memory
-    along = (queries * rebuilt).sum(dim=-1)
-    lengths = [torch.linalg.vector_norm(each, dim=-1) for each in (queries, rebuilt)]
-    least: list[Tensor] = [each.clamp(min=1e-8) for each in lengths]
-    return 1 - along / (least[0] * least[1])
+        z = xp.where(allowed[:, None, :], z, like(-sharpness - 2, z, z.dtype))
+    return 1 - cosines(queries, sparsemax(z) @ memory)
 
 
-def sparsemax(z: Tensor) -> Tensor:
+def sparsemax(z: Array) -> Array:
     """w = [z − τ]₊ with Σw = 1 (Equation 1), over the last axis."""
-    gaps = z - z.amax(dim=-1, keepdim=True)
+    xp = namespace(z)
+    gaps = z - xp.max(z, axis=-1, keepdims=True)
     count = min(FIRST_CANDIDATES, z.shape[-1])
-    falling = gaps.topk(count, dim=-1).values
+    falling = top_k(gaps, count)[0]
     threshold = sorted_threshold(falling)
     if count < z.shape[-1]:
         short = falling[..., -1:] > threshold  # the last candidate is active: others may be, too
-        rows = torch.full_like(threshold, ALL_ROWS)
-        threshold = _loop()(gaps, threshold, rows, short.any())
-    return (gaps - threshold).relu()
+        rows = xp.full_like(threshold, ALL_ROWS)
+        threshold, _ = while_loop(_climb, xp.any(short), [gaps], [threshold, rows])
+    return positive(gaps - threshold)
 
 
-def _climb(gaps: Tensor, threshold: Tensor, size: Tensor, going: Tensor) -> Tensor:
-    """Newton's steps from a threshold that is not too high, until no row loses a patch."""
+def _climb(gaps: Array, threshold: Array, size: Array) -> tuple[Array, Array, Array]:
+    """A step of Newton from a threshold that is not too high, how many patches are above it in each
+    row, and whether any row lost one."""
+    xp = namespace(gaps)
+    above = positive(gaps - threshold)
+    left = xp.sum(xp.astype(gaps > threshold, gaps.dtype), axis=-1, keepdims=True)
+    step = (xp.sum(above, axis=-1, keepdims=True) - 1) / left
+    # rounding never takes it back
+    return threshold + positive(step), left, xp.any(left < size)
+
+
+def while_loop(
+    step: Callable[..., tuple[Array, ...]],
+    going: Array,
+    fixed: Sequence[Array],
+    state: Sequence[Array],
+) -> Sequence[Array]:
+    """`*state, going = step(*fixed, *state)` for as long as it is going; a graph holds it too."""
+    drawn = getattr(namespace(going), "while_loop", None)
+    if drawn is not None:
+        return drawn(step, going, fixed, state)  # type: ignore[no-any-return]
     while bool(going):
-        above = (gaps - threshold).relu()
-        left = (gaps > threshold).to(gaps.dtype).sum(dim=-1, keepdim=True)
-        step = (above.sum(dim=-1, keepdim=True) - 1) / left
-        threshold = threshold + step.relu()  # rounding never takes it back
-        going = (left < size).any()
-        size = left
-    return threshold
+        *state, going = step(*fixed, *state)
+    return state
 
 
-@cache
-def _loop() -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-    """The same for a graph: traced, it would have as many steps as the example took."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch would rather have another exporter used
-        loop: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] = torch.jit.script(_climb)
-    return loop
-
-
-class MissingGraph(nn.Module):
+class MissingGraph:
     """What images lack of the good parts that they resemble most (`method/missing.py`)."""
 
-    images: Tensor
-    cls: Tensor
-    usual: Tensor
-
     def __init__(self, pieces: MissingPieces, grid: int) -> None:
-        super().__init__()
         self._grid, self._count = grid, grid * grid
         self._pooled = min(MISSING_POOLING.patches_of(self._count), self._count)
-        usual = torch.stack([pieces.variation(number) for number in range(len(pieces.images))])
-        self.register_buffer("images", torch.stack(list(pieces.images)).cpu().clone())
-        self.register_buffer("cls", pieces.cls.cpu().clone())
-        self.register_buffer("usual", usual.cpu())
+        self.images = np.stack([to_numpy(image) for image in pieces.images])
+        self.usual = np.stack(
+            [to_numpy(pieces.variation(number)) for number in range(len(pieces.images))]
+        )
+        self.cls = to_numpy(pieces.cls)
 
-    def forward(self, patches: Tensor, cls: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, patches: Array, cls: Array) -> tuple[Array, Array]:
         """The score of each image and what it adds to the map: (images,) and (images, N)."""
+        xp = namespace(patches)
         images, usual = self._resembled(cls)
-        similarities = images @ patches[:, None].transpose(-1, -2)
-        residuals, expected = searched(similarities, self._grid)
+        residuals, expected = searched(images @ patches[:, None, :, :].mT, self._grid)
         excess = excess_of(residuals, usual)
-        scores = excess.topk(self._pooled, dim=-1).values.mean(dim=-1).clamp(min=0)
-        least = _first_least(scores)
-        place = least[:, :, None].expand(-1, -1, self._count)
-        excess, expected = excess.gather(1, place)[:, 0], expected.gather(1, place)[:, 0]
-        values = torch.where(_largest(excess, MAX_SHOWN) & (excess > MIN_SHOWN), excess, 0.0)
-        there = expected[:, :, None] == torch.arange(self._count)
-        added = (values[:, :, None] * there.to(values.dtype)).amax(dim=1)
-        return scores.gather(1, least)[:, 0], added
+        scores = positive(xp.mean(top_k(excess, self._pooled)[0], axis=-1))
+        chosen = _first_least(scores)[:, :, None]
+        excess, expected = (
+            xp.sum(xp.where(chosen, each, xp.zeros_like(each)), axis=1)
+            for each in (excess, expected)
+        )
+        shown = _largest(excess, MAX_SHOWN) & (excess > MIN_SHOWN)
+        values = xp.where(shown, excess, xp.zeros_like(excess))
+        there = expected[:, :, None] == like(np.arange(self._count), expected)
+        added = xp.max(values[:, :, None] * xp.astype(there, values.dtype), axis=1)
+        return xp.min(scores, axis=1), added
 
-    def _resembled(self, cls: Tensor) -> tuple[Tensor, Tensor]:
+    def _resembled(self, cls: Array) -> tuple[Array, Array]:
         """The patches of the good parts that each image is asked about, in their order, and how
         these vary: (images or 1, few, N, D) and (images or 1, few, N)."""
+        xp, images, usual = namespace(cls), like(self.images, cls), like(self.usual, cls)
         if len(self.images) <= COMPARED_PARTS:
-            return self.images[None], self.usual[None]
-        nearest = (cls @ self.cls.T).topk(COMPARED_PARTS, dim=-1).indices.to(cls.dtype)
-        nearest = nearest.topk(COMPARED_PARTS, dim=-1, largest=False).values.long()
-        return self.images[nearest], self.usual[nearest]
+            return images[None, ...], usual[None, ...]
+        _, nearest = top_k(cls @ like(self.cls.T, cls), COMPARED_PARTS)
+        chosen = xp.reshape(xp.sort(nearest, axis=-1), (-1,))
+        rows = (cls.shape[0], COMPARED_PARTS, self._count)
+        return (
+            xp.reshape(xp.take(images, chosen, axis=0), (*rows, self.images.shape[-1])),
+            xp.reshape(xp.take(usual, chosen, axis=0), rows),
+        )
 
 
-def _first_least(scores: Tensor) -> Tensor:
-    """The place of the smallest score of each row, the first of equals, (images, 1).
+def _first_least(scores: Array) -> Array:
+    """Which score of each row is the smallest, the first of equals, as a mask.
 
     Runtimes differ in which of equals their operators take, so none of these is asked.
     """
-    equals = scores <= scores.amin(dim=1, keepdim=True)
-    count = scores.shape[1]
-    return torch.where(equals, torch.arange(count), count).amin(dim=1, keepdim=True)
+    xp, count = namespace(scores), scores.shape[1]
+    places = like(np.arange(count), scores)
+    equals = scores <= xp.min(scores, axis=1, keepdims=True)
+    first = xp.min(xp.where(equals, places, like(count, places)), axis=1, keepdims=True)
+    return places == first
 
 
-def _largest(values: Tensor, count: int) -> Tensor:
+def _largest(values: Array, count: int) -> Array:
     """Which values of each row are among the largest, of equals the first, as a mask."""
-    ours, others = values[:, :, None], values[:, None]
-    places = torch.arange(values.shape[1])
-    before = (others > ours) | ((others == ours) & (places < places[:, None]))
-    return before.to(values.dtype).sum(dim=-1) < count
+    xp = namespace(values)
+    ours, others = values[:, :, None], values[:, None, :]
+    places = np.arange(values.shape[1])
+    earlier = like(places < places[:, None], values)
+    before = (others > ours) | ((others == ours) & earlier)
+    return xp.sum(xp.astype(before, values.dtype), axis=-1) < count

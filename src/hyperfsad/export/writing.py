@@ -1,31 +1,31 @@
 """Writes a detector as a graph, with its card and the code that prepares its input beside it."""
 
 import json
-import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from ..arrays import is_numpy, to_numpy
 from ..detector.detector import HyperFSAD
 from ..detector.protocols import Detector
 from ..disk.files import atomic_folder, file_sha256, locked_file
-from ..encoders.encoder import Tokens, torch_engine
-from ..encoders.engines import TorchEngine, constant_positions
-from ..encoders.folders import quiet_transformers
-from ..encoders.runtime import FULL, import_openvino, last_line, precision_in
+from ..encoders.encoder import Encoder, load_encoder
+from ..encoders.openvino import load_tower
+from ..encoders.runtime import FULL, last_line, precision_in
 from ..errors import DetectorFileError, HyperfsadError, UsageError
 from ..images.loading import normalised
 from ..messages import Notify, silent
 from ..version import __version__
 from ..views.whole import WholeView
 from . import preprocess
-from .exported import CARD, CARD_FORMAT, GRAPHS, ExportedModel
-from .graph import THRESHOLD_OUTPUTS, Graph
+from .exported import CARD, CARD_FORMAT, GRAPHS, RUNTIMES, ExportedModel
+from .graph import Graph
+from .onnx import write_onnx
+from .openvino import drawn, write_openvino
 
-OPSET = 18
 GRAPH_TOLERANCE = 1e-4
 """How far scores and maps may be from the detector's."""
 MAX_GRAPH_BYTES = 1_900_000_000
@@ -38,26 +38,25 @@ def export(detector: Detector, target: Path, kind: str, notify: Notify = silent)
         raise UsageError("export-kind", given=kind, known=" or ".join(GRAPHS))
     if target.exists():
         raise UsageError("export-exists", folder=target)
+    if find_spec(RUNTIMES[kind]) is None:  # what is written is run once
+        raise UsageError("runtime-missing", folder=target, package=RUNTIMES[kind])
     single, view = require_exportable(detector)
     settings, fingerprint = single.encoding_, single.part().header["encoder"]["fingerprint"]
     if precision_in(fingerprint) != FULL:
         raise UsageError("export-precision", own=precision_in(fingerprint))
-    engine = torch_engine(settings, torch.device("cpu"), notify)
-    if engine.fingerprint != fingerprint:
+    encoder = load_encoder(settings, "cpu", notify, engine="openvino")
+    if encoder.fingerprint != fingerprint:
         raise DetectorFileError("export-other-weights", encoder=settings.name)
-    graph = Graph(engine.model, view, single.levels()).eval()
-    size = sum(
-        each.numel() * each.element_size() for each in [*graph.parameters(), *graph.buffers()]
-    )
-    if size > MAX_GRAPH_BYTES:
-        raise UsageError("export-too-large", gigabytes=size / 1e9, most=MAX_GRAPH_BYTES / 1e9)
+    graph = Graph(view, single.levels())
+    if graph.size > MAX_GRAPH_BYTES:
+        raise UsageError("export-too-large", gigabytes=graph.size / 1e9, most=MAX_GRAPH_BYTES / 1e9)
     with locked_file(target), atomic_folder(target) as folder:
-        _write_graph(graph, kind, folder)
+        _write_graph(drawn(load_tower(settings, notify), settings, graph), kind, folder)
         code = Path(preprocess.__file__).read_text(encoding="utf-8")
         (folder / "preprocess.py").write_text(code, encoding="utf-8")
         card = _card(single, view, graph.outputs, folder, kind)
         _write_card(folder, card)
-        card["checked"] = _deviation(ExportedModel(folder), engine, view)
+        card["checked"] = _deviation(ExportedModel(folder), encoder, view)
         _write_card(folder, card)
     return card
 
@@ -71,44 +70,18 @@ def require_exportable(detector: Detector) -> tuple[HyperFSAD, WholeView]:
     assert isinstance(view, WholeView)
     if len({len(entries) for entries in view.bank.entries}) != 1:
         raise UsageError("export-uneven-orientations")
-    cpu = torch.device("cpu")
-    return detector, view if view.bank.cls.device == cpu else view.fitted(view.bank.to(cpu))
+    bank = view.bank
+    if not is_numpy(bank.cls):
+        patches = tuple(map(to_numpy, bank.patches))
+        view = view.fitted(replace(bank, patches=patches, cls=to_numpy(bank.cls)))
+    return detector, view
 
 
-def _write_graph(graph: Graph, kind: str, folder: Path) -> None:
-    side = graph.model.settings.resolution
-    onnx, outputs = folder / GRAPHS["onnx"], graph.outputs
-    each_image = {"pixels", *outputs} - {*THRESHOLD_OUTPUTS.values()}
+def _write_graph(model: Any, kind: str, folder: Path) -> None:
+    write = {"onnx": write_onnx, "openvino": write_openvino}[kind]
     try:
-        with (
-            torch.no_grad(),
-            quiet_transformers(),
-            constant_positions(graph.model),
-            warnings.catch_warnings(),
-        ):
-            warnings.simplefilter("ignore")  # of branches on shapes, which are fixed here
-            graph.model(torch.zeros(1, 3, side, side))  # from here on, positions are constants
-            torch.onnx.export(
-                graph,
-                # one image would be taken for a constant
-                (torch.zeros(2, side, side, 3, dtype=torch.uint8),),
-                onnx,
-                dynamo=False,  # the other exporter needs another package
-                opset_version=OPSET,
-                input_names=["pixels"],
-                output_names=outputs,
-                dynamic_axes={name: {0: "images"} for name in each_image},
-                do_constant_folding=False,  # it would keep the memory twice, once turned
-            )
-        if kind == "openvino":
-            # what `openvino.convert_model` does too; but that one sends telemetry
-            openvino = import_openvino()
-            core = openvino.Core()
-            core.set_property({"ENABLE_MMAP": False})
-            model = core.read_model(onnx)
-            openvino.save_model(model, folder / GRAPHS["openvino"], compress_to_fp16=False)
-            onnx.unlink()
-    except (RuntimeError, torch.onnx.OnnxExporterError) as error:
+        write(model, folder / GRAPHS[kind])
+    except RuntimeError as error:
         raise HyperfsadError("export-failed", reason=last_line(error)) from error
 
 
@@ -159,12 +132,12 @@ def _write_card(folder: Path, card: dict[str, Any]) -> None:
     (folder / CARD).write_text(text + "\n", encoding="utf-8")
 
 
-def _deviation(model: ExportedModel, engine: TorchEngine, view: WholeView) -> dict[str, float]:
+def _deviation(model: ExportedModel, encoder: Encoder, view: WholeView) -> dict[str, float]:
     """How far the model is from the detector on a picture of noise; too far is refused."""
     side, settings = model.card.side, view.rules.settings
     pixels = np.random.default_rng(0).integers(0, 256, (side, side, 3), dtype=np.uint8)
     seen = normalised(pixels.astype(np.float32), settings.mean, settings.std)
-    (expected,) = view.score_tokens(Tokens(*engine.tokens(seen[None])))
+    (expected,) = view.score_tokens(encoder.encode_prepared([seen]))
     found = model(pixels[None])
     off = {
         "score": abs(float(found["score"][0]) - expected.score),

@@ -9,24 +9,30 @@ import io
 import itertools
 import math
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard, Union
+from typing import IO, Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from ..arrays import namespace, to_numpy
 from ..disk.files import open_regular, write_file
 from ..errors import HyperfsadError, ImageError, UsageError, brief, first_line, reason
 
-if TYPE_CHECKING:
-    from torch import Tensor
 
-ImageSource: TypeAlias = Union[str, os.PathLike[str], Image.Image, NDArray[Any], "Tensor"]
+class Tensor(Protocol):
+    """An array of another library than numpy, such as torch."""
+
+    def __dlpack__(self) -> Any:
+        """Its values, as all of them pass them on."""
+
+
+ImageSource: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[Any] | Tensor
 
 # What Pillow may try. Formats that start other programs (EPS) or are not pictures stay out.
 FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "WEBP", "GIF", "PPM")
@@ -335,16 +341,16 @@ def _from_array(array: NDArray[Any], name: str) -> Image.Image:
     return _canonical(Image.fromarray(values), name)
 
 
-def is_tensor(value: object) -> "TypeGuard[Any]":
-    """Whether this is a torch tensor; torch is never imported for the question."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+def is_tensor(value: object) -> TypeGuard[Tensor]:
+    """Whether this is an array of another library than numpy."""
+    return is_array_api_obj(value) and not isinstance(value, np.ndarray | np.generic)
 
 
 def array_of(tensor: Any) -> NDArray[Any]:
     """A tensor as an array, channels last: no side of a picture is as short as its channels."""
-    plain = tensor.detach().cpu()
-    array: NDArray[Any] = np.asarray(plain.float() if plain.is_floating_point() else plain)
+    xp = namespace(tensor)
+    real = xp.isdtype(tensor.dtype, "real floating")
+    array = to_numpy(xp.astype(tensor, xp.float32) if real else tensor)
     first = array.ndim == 3 and array.shape[0] in (1, 3, 4)
     return np.ascontiguousarray(array.transpose(1, 2, 0)) if first else array
 

@@ -35,6 +35,9 @@ SCORE_COLUMNS = (
 )
 """`image` is relative to the data set's folder; `anomalous` is the truth, true or false."""
 
+ENGINE_PACKAGES = {"torch": ("torch", "transformers"), "openvino": ("openvino",)}
+"""What computes tokens, by the name of the engine."""
+
 Entry: TypeAlias = dict[str, Any]
 
 
@@ -96,9 +99,9 @@ def measured_entry(cache: TokenCache, variants: Sequence[Variant], **origin: Any
         "last_norm": settings.last_norm,
         "resolution": settings.resolution,
         "engine": encoder.engine,
-        "device": str(encoder.device),
+        "device": encoder.device,
         "methods": {variant.label: asdict(variant) for variant in variants},
-        "versions": _versions("torch", "transformers", *encoder.engine.split("-")[:1]),
+        "versions": _versions(*ENGINE_PACKAGES[encoder.engine.partition("-")[0]]),
     }
 
 
@@ -114,7 +117,7 @@ def entry_key(entry: Entry) -> str:
 
 
 def _versions(*packages: str) -> dict[str, str]:
-    named = dict.fromkeys((*packages, "numpy", "scipy", "pillow"))
+    named = (*packages, "numpy", "pillow")
     versions = {package: metadata.version(package) for package in named}
     return {"hyperfsad": __version__, "python": platform.python_version(), **versions}
 

@@ -127,8 +127,7 @@ class Request:
     recipe: str = PAPER_OFFLINE
     """That of our own rows; it sets the encoder's layers for all."""
     device: str = "auto"
-    engine: str = "torch"
-    """torch unless another is named, so that numbers do not depend on what else is installed."""
+    engine: str = "auto"
     cache_limit: int = CACHE_LIMIT
 
     def __post_init__(self) -> None:

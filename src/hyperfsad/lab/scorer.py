@@ -12,14 +12,15 @@ from typing import TypeAlias, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from ..arrays import Array, namespace, to_numpy
 from ..disk.files import atomic_path
 from ..encoders.encoder import ImageTokens, Tokens
 from ..images.loading import NormalImage
 from ..method.memory import MemoryBank
-from ..method.scoring import BranchScores, Pooling, branch_weights
+from ..method.scoring import BranchScores, Pooling, branch_weights, mean_of_layers
+from ..threads import count, limit, one_library_thread
 from ..version import __version__
 from .peers.peer import FewShotDetector, OwnTokens
 from .presets import Variant
@@ -132,39 +133,39 @@ class Scorer:
         return [views[first : first + count] for first in range(0, len(views), count)]
 
     def _scored(
-        self, variant: Variant, distances: torch.Tensor, cls_distances: torch.Tensor
+        self, variant: Variant, distances: Array, cls_distances: Array
     ) -> tuple[float, NDArray[np.float32]]:
         """The paper's score and map, from the distances of an image in all layers."""
         available = self._cache.settings.layers
         places = [available.index(layer) for layer in variant.layers or available]
         grid = self._cache.settings.grid
-        anomaly_map = distances[places].mean(dim=0).clamp(min=0).reshape(grid, grid)
+        anomaly_map = mean_of_layers([distances[place] for place in places])
         values = {
             "map": float(Pooling.parse(variant.pooling)(anomaly_map)),
-            "cls": float(cls_distances[places].mean()),
+            "cls": float(to_numpy(cls_distances)[places].mean()),
         }
         branches = BranchScores(values, branch_weights(variant.lam))
-        return branches.total, anomaly_map.cpu().numpy()
+        return branches.total, to_numpy(anomaly_map).reshape(grid, grid)
 
 
 def in_parallel(
-    work: Callable[[_Item], _Result], items: Iterable[_Item], device: torch.device
+    work: Callable[[_Item], _Result], items: Iterable[_Item], device: str
 ) -> list[_Result]:
     """One image a core, each on one thread: faster than all cores on one image, and the figures
     do not depend on how many cores there are. A GPU takes one image after the other.
 
-    The cores are those that torch was given; an engine that is loaded `parallel` knows them.
+    An engine that is loaded `parallel` knows the cores.
     """
-    if device.type != "cpu":
+    if device != "cpu":
         return [work(item) for item in items]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    cores = count()
+    limit(1)
     try:
-        with ThreadPoolExecutor(max_workers=threads) as pool:
+        with one_library_thread(), ThreadPoolExecutor(cores) as pool:
             return list(pool.map(work, items))
     finally:
-        torch.set_num_threads(threads)
+        limit(cores)
 
 
 def _batch(image: ImageTokens) -> Tokens:
-    return Tokens(torch.stack(image.patches)[None], image.cls[None])
+    return Tokens(namespace(image.cls).stack(image.patches)[None], image.cls[None])

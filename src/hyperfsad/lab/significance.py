@@ -8,7 +8,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 LEVEL = 0.95
 ALPHA = 0.05
@@ -48,7 +47,7 @@ def signed_rank(differences: NDArray[np.float64]) -> float:
     """
     found = np.round(differences, 9)  # what differs by rounding alone is a tie
     found = found[found != 0]
-    doubled = np.rint(2 * rankdata(np.abs(found))).astype(int)  # mean ranks are halves
+    doubled = np.rint(2 * mean_ranks(np.abs(found))).astype(int)  # mean ranks are halves
     chances = np.zeros(doubled.sum() + 1)
     chances[0] = 1.0
     for rank in doubled:
@@ -56,6 +55,12 @@ def signed_rank(differences: NDArray[np.float64]) -> float:
         chances = (chances + shifted) / 2
     smaller = min(doubled[found > 0].sum(), doubled[found < 0].sum())
     return float(min(1.0, 2 * chances[: smaller + 1].sum()))
+
+
+def mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From 1 for the smallest; equal values share the mean of their ranks."""
+    _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(sizes) - (sizes - 1) / 2)[group]
 
 
 def least_p(categories: int) -> float:

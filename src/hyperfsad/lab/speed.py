@@ -8,15 +8,15 @@ from functools import partial
 from statistics import median
 from typing import Any, TypeVar
 
-import torch
-from torch import Tensor
-
+from .. import threads
+from ..arrays import Array, gathered, like, namespace, positive
 from ..demo.drawing import draw
 from ..detector.detector import HyperFSAD
 from ..encoders.encoder import Tokens, prepare
 from ..errors import UsageError
 from ..images.loading import NormalImage, load_image
 from ..method.memory import MemoryBank
+from ..method.scoring import cosines
 from .peers import SAME_TOKENS, make_peer
 from .peers.peer import FewShotDetector
 from .timing import Meter
@@ -179,7 +179,7 @@ def measure_speed(
         settings.name,
         settings.resolution,
         encoder.engine,
-        torch.get_num_threads(),
+        threads.count(),
         decode,
         shrink,
         median(encodes),
@@ -188,21 +188,22 @@ def measure_speed(
     )
 
 
-def textbook_scores(bank: MemoryBank, tokens: Tokens) -> list[Tensor]:
+def textbook_scores(bank: MemoryBank, tokens: Tokens) -> list[Array]:
     """The distances of one image in every layer."""
     pairs = zip(tokens.patches[0], bank.patches, strict=True)
     return [textbook_distances(queries, memory) for queries, memory in pairs]
 
 
-def textbook_distances(queries: Tensor, memory: Tensor) -> Tensor:
+def textbook_distances(queries: Array, memory: Array) -> Array:
     """Equation 1 as it is written: every similarity sorted, dense weights times the memory."""
-    z = queries @ memory.T
-    ordered = z.sort(dim=-1, descending=True).values
-    sums = ordered.cumsum(dim=-1)
-    count = torch.arange(1, z.shape[1] + 1, device=z.device)
-    size = (1 + count * ordered > sums).sum(dim=-1, keepdim=True)
-    weights = (z - (sums.gather(-1, size - 1) - 1) / size).clamp(min=0)
-    return 1 - torch.cosine_similarity(queries, weights @ memory, dim=-1)
+    z, xp = queries @ memory.T, namespace(queries)
+    ordered = xp.sort(z, axis=-1, descending=True)
+    sums = xp.cumulative_sum(ordered, axis=-1)
+    sizes = like(range(1, z.shape[1] + 1), z, z.dtype)
+    size = xp.sum(1 + sizes * ordered > sums, axis=-1, keepdims=True)
+    excess = gathered(sums, size - 1) - 1
+    weights = positive(z - excess / xp.astype(size, z.dtype))
+    return 1 - cosines(queries, weights @ memory)
 
 
 def _peer_costs(

@@ -13,8 +13,6 @@ from pathlib import Path
 from statistics import median
 from typing import TypeAlias
 
-import torch
-
 from ..detector.settings import PAPER_OFFLINE, Settings, find_recipe
 from ..disk.files import encoded, write_file
 from ..encoders.encoder import Encoder, load_encoder
@@ -48,9 +46,9 @@ class Meter:
     is read. On a CPU, memory is that of the whole process; CUDA counts the tensors on the GPU.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: str) -> None:
         self.device = device
-        self.counts_tensors = device.type == "cuda"
+        self.counts_tensors = device.startswith("cuda")
         """Whether `peak` belongs to one method, whatever ran before it."""
         self._last = self.now()
 
@@ -58,15 +56,20 @@ class Meter:
     def name(self) -> str:
         """What the figures were measured on."""
         if self.counts_tensors:
+            import torch
+
             return torch.cuda.get_device_name(self.device)
-        return self.device.type.upper()
+        return self.device.upper()
 
     def now(self) -> float:
         """Seconds, once the device has finished all work that it was given."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        elif self.device.type == "mps":
-            torch.mps.synchronize()
+        if self.device.startswith(("cuda", "mps")):
+            import torch
+
+            if self.counts_tensors:
+                torch.cuda.synchronize(self.device)
+            else:
+                torch.mps.synchronize()
         return time.perf_counter()
 
     def lap(self) -> float:
@@ -76,16 +79,24 @@ class Meter:
 
     def held(self) -> int:
         """Bytes that tensors hold on the device now; 0 where that is not counted."""
-        return torch.cuda.memory_allocated(self.device) if self.counts_tensors else 0
+        if not self.counts_tensors:
+            return 0
+        import torch
+
+        return torch.cuda.memory_allocated(self.device)
 
     def reset(self) -> None:
         """Forgets the peak, where the device can."""
         if self.counts_tensors:
+            import torch
+
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def peak(self) -> int:
         """Bytes: the largest memory since `reset`; 0 where the system does not say."""
         if self.counts_tensors:
+            import torch
+
             return torch.cuda.max_memory_allocated(self.device)
         try:
             import resource
@@ -225,7 +236,7 @@ def efficiency_table(
     resolution: int | None = None,
     recipe: str = PAPER_OFFLINE,
     device: str = "auto",
-    engine: str = "torch",
+    engine: str = "auto",
     work: Path | None = None,
     notify: Notify = silent,
 ) -> Table:

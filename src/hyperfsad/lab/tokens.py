@@ -13,10 +13,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.numpy import save_file
 
+from ..arrays import contiguous, namespace, to_numpy
 from ..disk.files import atomic_path
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, ImageTokens, load_encoder
@@ -48,7 +48,7 @@ class TokenCache:
         settings: EncoderSettings,
         *,
         device: str = "auto",
-        engine: str = "torch",
+        engine: str = "auto",
         limit: int = CACHE_LIMIT,
         notify: Notify = silent,
         content_hash: ContentHash | None = None,
@@ -67,31 +67,37 @@ class TokenCache:
         """An encoder that works on one image with all cores, as `detect` does; to be timed."""
         if self.encoder.engine == "torch":  # which never works on one image a core
             return self.encoder
-        return load_encoder(self.settings, str(self.encoder.device), engine=self.encoder.engine)
+        return load_encoder(self.settings, self.encoder.device, engine=self.encoder.engine)
 
     def tokens(self, path: str, angle: float = 0.0) -> ImageTokens:
         """The tokens of an image at the layers of the settings, perhaps of the image turned."""
         turned = f"-turned-{angle:g}" if angle else ""
         file = self.folder / f"{self.content_hash(path)[:32]}{turned}.safetensors"
-        planes, device = self.settings.planes, self.encoder.device
         # not there, damaged or of other layers: encoded again
         with suppress(SafetensorError, OSError):
-            with safe_open(file, framework="pt") as stored:
-                patches = [stored.get_tensor(f"patches.{plane}") for plane in planes]
-                cls = torch.stack([stored.get_tensor(f"cls.{plane}") for plane in planes])
+            found = self._read(file)
             os.utime(file)  # the least recently used go first
-            return ImageTokens(tuple(layer.to(device) for layer in patches), cls.to(device))
+            return found
         encoded = self.encoder.encode([rotate(load_image(path), angle)])
         image = ImageTokens(tuple(encoded.patches[0]), encoded.cls[0])
         if self._writable:
             self._write(image, file)
         return image
 
+    def _read(self, file: Path) -> ImageTokens:
+        device = self.encoder.tokens_on
+        framework = "np" if device == "cpu" else "pt"
+        with safe_open(file, framework=framework, device=device) as stored:
+            planes = self.settings.planes
+            patches = [stored.get_tensor(f"patches.{plane}") for plane in planes]
+            cls = [stored.get_tensor(f"cls.{plane}") for plane in planes]
+        return ImageTokens(tuple(patches), namespace(*cls).stack(cls))
+
     def _write(self, image: ImageTokens, file: Path) -> None:
         tensors = {}
         for place, plane in enumerate(self.settings.planes):
-            tensors[f"patches.{plane}"] = image.patches[place].cpu().clone()
-            tensors[f"cls.{plane}"] = image.cls[place].cpu().clone()
+            tensors[f"patches.{plane}"] = contiguous(to_numpy(image.patches[place]))
+            tensors[f"cls.{plane}"] = contiguous(to_numpy(image.cls[place]))
         try:
             with atomic_path(file, parents=True) as temporary:
                 save_file(tensors, temporary)

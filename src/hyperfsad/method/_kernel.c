@@ -12,20 +12,31 @@
    3. after the last tile w = z - tau over the rows left, e = sum w p, and the distance is
       1 - <q, e> / (|q| |e|). (<q, e> would be sum w z, but what rounding does to e over thousands of
       rows cancels only this way.)
+
+   A plain shared library, called by pointer from `kernel.py`, which checks all shapes and says which
+   instruction set is used. What is compiled for each set is the same code.
 */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__)
-#define FOR_EACH_CPU __attribute__((target_clones("avx512f", "arch=haswell", "default")))
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+#if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 #else
-#define FOR_EACH_CPU
 #define INLINE static inline
+#endif
+
+/* gcc for Windows does not align the stack for these instructions, clang does */
+#if defined(__x86_64__) && defined(__GNUC__) && (defined(__clang__) || !defined(_WIN32))
+#define CHOICE
 #endif
 
 #if defined(__GNUC__)
@@ -40,28 +51,29 @@
 
 typedef struct {
     float *value;
-    Py_ssize_t *row;
-    Py_ssize_t count, room;
+    ptrdiff_t *row;
+    ptrdiff_t count, room;
 } Candidates;
 
 typedef struct {
-    Py_buffer queries, memory;
-    Py_ssize_t count, size, width;
+    const float *queries, *memory;
+    ptrdiff_t count, width;
+    int set; /* of instructions */
     Candidates *kept; /* of each query */
     double *tau;
 } Search;
 
 typedef struct {
     const float *memory, *bounds; /* of the rows of the tile */
-    Py_ssize_t from, size, width;
+    ptrdiff_t from, size, width;
     int exact;   /* the bounds are the similarities themselves */
     float slack; /* rounding */
     float *best; /* the largest bound of each block of rows */
 } Tile;
 
-INLINE float dot(const float *a, const float *b, Py_ssize_t n) {
+INLINE float dot(const float *a, const float *b, ptrdiff_t n) {
     float lane[LANES] = {0}, sum = 0;
-    Py_ssize_t i = 0;
+    ptrdiff_t i = 0;
     for (; i + LANES <= n; i += LANES)
         for (int k = 0; k < LANES; k++) lane[k] += a[i + k] * b[i + k];
     for (int k = 0; k < LANES; k++) sum += lane[k];
@@ -69,13 +81,13 @@ INLINE float dot(const float *a, const float *b, Py_ssize_t n) {
     return sum;
 }
 
-INLINE float largest(const float *x, Py_ssize_t n) {
+INLINE float largest(const float *x, ptrdiff_t n) {
     float best = x[0];
-    for (Py_ssize_t i = 1; i < n; i++) best = x[i] > best ? x[i] : best;
+    for (ptrdiff_t i = 1; i < n; i++) best = x[i] > best ? x[i] : best;
     return best;
 }
 
-INLINE float similarity(const Tile *t, const float *query, const float *bounds, Py_ssize_t row) {
+INLINE float similarity(const Tile *t, const float *query, const float *bounds, ptrdiff_t row) {
     return t->exact ? bounds[row] : dot(query, t->memory + row * t->width, t->width);
 }
 
@@ -83,10 +95,10 @@ INLINE float similarity(const Tile *t, const float *query, const float *bounds, 
 static double project(Candidates *c) {
     for (;;) {
         double sum = 0, tau;
-        Py_ssize_t kept = 0;
-        for (Py_ssize_t i = 0; i < c->count; i++) sum += (double)c->value[i];
+        ptrdiff_t kept = 0;
+        for (ptrdiff_t i = 0; i < c->count; i++) sum += (double)c->value[i];
         tau = (sum - 1) / (double)c->count;
-        for (Py_ssize_t i = 0; i < c->count; i++) {
+        for (ptrdiff_t i = 0; i < c->count; i++) {
             c->value[kept] = c->value[i];
             c->row[kept] = c->row[i];
             kept += c->value[i] > tau;
@@ -98,7 +110,7 @@ static double project(Candidates *c) {
 
 /* Finds the best bound of each block. */
 INLINE void survey(const Tile *t, const float *bounds) {
-    for (Py_ssize_t from = 0, block = 0; from < t->size; from += LANES, block++)
+    for (ptrdiff_t from = 0, block = 0; from < t->size; from += LANES, block++)
         t->best[block] = largest(bounds + from, from + LANES < t->size ? LANES : t->size - from);
 }
 
@@ -106,7 +118,7 @@ INLINE void survey(const Tile *t, const float *bounds) {
 INLINE float promising(const Tile *t) {
     float top[FIRST];
     for (int k = 0; k < FIRST; k++) top[k] = -INFINITY;
-    for (Py_ssize_t block = 0; block * LANES < t->size; block++) {
+    for (ptrdiff_t block = 0; block * LANES < t->size; block++) {
         float most = t->best[block];
         if (!(most > top[FIRST - 1])) continue;
         int place = FIRST - 1;
@@ -118,10 +130,10 @@ INLINE float promising(const Tile *t) {
 
 /* Appends the rows with low <= bound < high. */
 INLINE void collect(const Tile *t, const float *bounds, float low, float high, Candidates *c) {
-    for (Py_ssize_t from = 0, block = 0; from < t->size; from += LANES, block++) {
+    for (ptrdiff_t from = 0, block = 0; from < t->size; from += LANES, block++) {
         if (t->best[block] < low) continue;
-        Py_ssize_t end = from + LANES < t->size ? from + LANES : t->size;
-        for (Py_ssize_t j = from; j < end; j++) {
+        ptrdiff_t end = from + LANES < t->size ? from + LANES : t->size;
+        for (ptrdiff_t j = from; j < end; j++) {
             c->row[c->count] = j;
             c->count += bounds[j] >= low && bounds[j] < high;
         }
@@ -129,10 +141,10 @@ INLINE void collect(const Tile *t, const float *bounds, float low, float high, C
 }
 
 /* The rows lie far apart in memory: the next one is fetched while this one is compared. */
-INLINE void fetch(const Tile *t, const Candidates *c, Py_ssize_t i) {
+INLINE void fetch(const Tile *t, const Candidates *c, ptrdiff_t i) {
     if (t->exact || i >= c->count) return;
     const float *row = t->memory + c->row[i] * t->width;
-    for (Py_ssize_t k = 0; k < t->width; k += 16) PREFETCH(row + k);
+    for (ptrdiff_t k = 0; k < t->width; k += 16) PREFETCH(row + k);
 }
 
 /* Rows of the first tile are compared in rounds of falling bounds, so that the threshold rises early;
@@ -143,9 +155,9 @@ INLINE double candidates(const Tile *t, const float *query, const float *bounds,
     float low = c->count ? (float)tau - t->slack : promising(t), high = INFINITY, step = STEP;
     double sum = c->count ? tau * (double)c->count + 1 : 0;
     for (;;) {
-        Py_ssize_t before = c->count, kept = before;
+        ptrdiff_t before = c->count, kept = before;
         collect(t, bounds, low, high, c);
-        for (Py_ssize_t i = kept; i < c->count; i++) {
+        for (ptrdiff_t i = kept; i < c->count; i++) {
             fetch(t, c, i + 2);
             if (bounds[c->row[i]] < (float)tau - t->slack) continue;
             float z = similarity(t, query, bounds, c->row[i]);
@@ -166,11 +178,11 @@ INLINE double candidates(const Tile *t, const float *query, const float *bounds,
     }
 }
 
-static int reserve(Candidates *c, Py_ssize_t room) {
+static int reserve(Candidates *c, ptrdiff_t room) {
     if (c->room >= room) return 1;
     float *value = realloc(c->value, (size_t)room * sizeof(float));
     if (value) c->value = value;
-    Py_ssize_t *row = realloc(c->row, (size_t)room * sizeof(Py_ssize_t));
+    ptrdiff_t *row = realloc(c->row, (size_t)room * sizeof(ptrdiff_t));
     if (row) c->row = row;
     if (!value || !row) return 0;
     c->room = room;
@@ -179,17 +191,16 @@ static int reserve(Candidates *c, Py_ssize_t room) {
 
 static void copy(Candidates *to, const Candidates *from) {
     memcpy(to->value, from->value, (size_t)from->count * sizeof(float));
-    memcpy(to->row, from->row, (size_t)from->count * sizeof(Py_ssize_t));
+    memcpy(to->row, from->row, (size_t)from->count * sizeof(ptrdiff_t));
     to->count = from->count;
 }
 
-FOR_EACH_CPU
-static int sift(Search *s, const Tile *t, Candidates *scratch) {
-    for (Py_ssize_t i = 0; i < s->count; i++) {
+INLINE int sift(Search *s, const Tile *t, Candidates *scratch) {
+    for (ptrdiff_t i = 0; i < s->count; i++) {
         Candidates *kept = s->kept + i;
         if (!reserve(scratch, kept->count + t->size + 1)) return 0;
         copy(scratch, kept);
-        const float *query = (const float *)s->queries.buf + i * s->width;
+        const float *query = s->queries + i * s->width;
         s->tau[i] = candidates(t, query, t->bounds + i * t->size, s->tau[i], scratch);
         if (!reserve(kept, scratch->count)) return 0;
         copy(kept, scratch);
@@ -197,125 +208,127 @@ static int sift(Search *s, const Tile *t, Candidates *scratch) {
     return 1;
 }
 
-FOR_EACH_CPU
-static void rebuild(const Search *s, float *distances, float *rebuilt) {
-    for (Py_ssize_t i = 0; i < s->count; i++) {
-        const float *query = (const float *)s->queries.buf + i * s->width;
+INLINE void rebuild(const Search *s, float *distances, float *rebuilt) {
+    for (ptrdiff_t i = 0; i < s->count; i++) {
+        const float *query = s->queries + i * s->width;
         const Candidates *c = s->kept + i;
         memset(rebuilt, 0, (size_t)s->width * sizeof(float));
-        for (Py_ssize_t j = 0; j < c->count; j++) {
-            const float *row = (const float *)s->memory.buf + c->row[j] * s->width;
+        for (ptrdiff_t j = 0; j < c->count; j++) {
+            const float *row = s->memory + c->row[j] * s->width;
             float weight = (float)((double)c->value[j] - s->tau[i]);
-            for (Py_ssize_t k = 0; k < s->width; k++) rebuilt[k] += weight * row[k];
+            for (ptrdiff_t k = 0; k < s->width; k++) rebuilt[k] += weight * row[k];
         }
         float lengths = dot(rebuilt, rebuilt, s->width) * dot(query, query, s->width);
         distances[i] = 1 - dot(query, rebuilt, s->width) / sqrtf(lengths);
     }
 }
 
-static const char *NAME = "hyperfsad.search";
+#define FOR_SET(set, attributes)                                                              \
+    attributes static int sift_##set(Search *s, const Tile *t, Candidates *scratch) {          \
+        return sift(s, t, scratch);                                                            \
+    }                                                                                          \
+    attributes static void rebuild_##set(const Search *s, float *distances, float *rebuilt) {  \
+        rebuild(s, distances, rebuilt);                                                        \
+    }
 
-static void destroy(PyObject *capsule) {
-    Search *s = PyCapsule_GetPointer(capsule, NAME);
-    for (Py_ssize_t i = 0; s->kept && i < s->count; i++) {
+enum { PLAIN, AVX2, AVX512 };
+FOR_SET(plain, )
+#ifdef CHOICE
+FOR_SET(avx2, __attribute__((target("avx2,fma"))))
+FOR_SET(avx512, __attribute__((target("avx512f,avx2,fma"))))
+#endif
+
+/* The best instruction set of this machine. Features are asked for, never models: a newer processor
+   that has them is no older model. */
+EXPORT int best_set(void) {
+#ifdef CHOICE
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return PLAIN;
+    return __builtin_cpu_supports("avx512f") ? AVX512 : AVX2;
+#else
+    return PLAIN;
+#endif
+}
+
+EXPORT const char *set_name(int set) {
+    if (set == AVX512) return "avx512";
+    if (set == AVX2) return "avx2";
+#if defined(__aarch64__) || defined(_M_ARM64)
+    return "neon";
+#elif defined(__x86_64__) || defined(_M_X64)
+    return "sse2";
+#else
+    return "plain";
+#endif
+}
+
+EXPORT void search_end(Search *s) {
+    if (!s) return;
+    for (ptrdiff_t i = 0; s->kept && i < s->count; i++) {
         free(s->kept[i].value);
         free(s->kept[i].row);
     }
     free(s->kept);
     free(s->tau);
-    PyBuffer_Release(&s->queries);
-    PyBuffer_Release(&s->memory);
     free(s);
 }
 
-static PyObject *begin(PyObject *self, PyObject *args) {
-    (void)self;
+/* A search of queries in a memory of rows of some width; NULL where there is no room for it. */
+EXPORT Search *search_begin(const float *queries, ptrdiff_t count, const float *memory,
+                            ptrdiff_t width, int set) {
     Search *s = calloc(1, sizeof(Search));
-    if (!s) return PyErr_NoMemory();
-    if (!PyArg_ParseTuple(args, "y*y*n", &s->queries, &s->memory, &s->width)) {
-        free(s);
+    if (!s) return NULL;
+    s->queries = queries;
+    s->memory = memory;
+    s->count = count;
+    s->width = width;
+    s->set = set;
+    s->kept = calloc((size_t)count + 1, sizeof(Candidates));
+    s->tau = malloc(((size_t)count + 1) * sizeof(double));
+    if (!s->kept || !s->tau) {
+        search_end(s);
         return NULL;
     }
-    PyObject *capsule = PyCapsule_New(s, NAME, destroy);
-    if (!capsule) return NULL;
-    Py_ssize_t each = s->width * (Py_ssize_t)sizeof(float);
-    if (each <= 0 || s->queries.len % each || s->memory.len % each || !s->memory.len) {
-        PyErr_SetString(PyExc_ValueError, "the shapes do not fit together");
-    } else {
-        s->count = s->queries.len / each;
-        s->size = s->memory.len / each;
-        s->kept = calloc((size_t)s->count + 1, sizeof(Candidates));
-        s->tau = malloc(((size_t)s->count + 1) * sizeof(double));
-        if (!s->kept || !s->tau) PyErr_NoMemory();
-        for (Py_ssize_t i = 0; s->tau && i < s->count; i++) s->tau[i] = -INFINITY;
-    }
-    if (!PyErr_Occurred()) return capsule;
-    Py_DECREF(capsule);
-    return NULL;
+    for (ptrdiff_t i = 0; i < count; i++) s->tau[i] = -INFINITY;
+    return s;
 }
 
-static PyObject *offer(PyObject *self, PyObject *args) {
-    (void)self;
-    PyObject *capsule;
-    Py_buffer bounds;
-    Tile t;
-    if (!PyArg_ParseTuple(args, "Oy*npf", &capsule, &bounds, &t.from, &t.exact, &t.slack)) return NULL;
-    Search *s = PyCapsule_GetPointer(capsule, NAME);
-    Py_ssize_t found = bounds.len / (Py_ssize_t)sizeof(float);
-    t.size = s && s->count ? found / s->count : 0;
-    if (s && t.size > 0 && found % s->count == 0 && t.from >= 0 && t.from <= s->size - t.size) {
-        Candidates scratch = {NULL, NULL, 0, 0};
-        t.width = s->width;
-        t.memory = (const float *)s->memory.buf + t.from * t.width;
-        t.bounds = bounds.buf;
-        t.best = malloc((size_t)(t.size / LANES + 1) * sizeof(float));
-        int enough = t.best != NULL;
-        Py_BEGIN_ALLOW_THREADS
-        enough = enough && sift(s, &t, &scratch);
-        Py_END_ALLOW_THREADS
-        if (!enough) PyErr_NoMemory();
-        free(t.best);
-        free(scratch.value);
-        free(scratch.row);
-    } else if (s) {
-        PyErr_SetString(PyExc_ValueError, "the shapes do not fit together");
+/* Bounds of a tile of the memory, from its first row on; 0 where there is no room for it. */
+EXPORT int search_offer(Search *s, const float *bounds, ptrdiff_t from, ptrdiff_t size, int exact,
+                        float slack) {
+    const float *memory = s->memory + from * s->width;
+    float *best = malloc((size_t)(size / LANES + 1) * sizeof(float));
+    Tile t = {memory, bounds, from, size, s->width, exact, slack, best};
+    Candidates scratch = {NULL, NULL, 0, 0};
+    int enough = best != NULL;
+    if (enough) {
+#ifdef CHOICE
+        if (s->set == AVX512)
+            enough = sift_avx512(s, &t, &scratch);
+        else if (s->set == AVX2)
+            enough = sift_avx2(s, &t, &scratch);
+        else
+#endif
+            enough = sift_plain(s, &t, &scratch);
     }
-    PyBuffer_Release(&bounds);
-    if (PyErr_Occurred()) return NULL;
-    Py_RETURN_NONE;
+    free(best);
+    free(scratch.value);
+    free(scratch.row);
+    return enough;
 }
 
-static PyObject *finish(PyObject *self, PyObject *args) {
-    (void)self;
-    PyObject *capsule;
-    Py_buffer out;
-    if (!PyArg_ParseTuple(args, "Ow*", &capsule, &out)) return NULL;
-    Search *s = PyCapsule_GetPointer(capsule, NAME);
-    if (s && out.len / (Py_ssize_t)sizeof(float) == s->count) {
-        float *rebuilt = malloc((size_t)s->width * sizeof(float));
-        if (rebuilt) {
-            Py_BEGIN_ALLOW_THREADS
-            rebuild(s, out.buf, rebuilt);
-            Py_END_ALLOW_THREADS
-        } else {
-            PyErr_NoMemory();
-        }
-        free(rebuilt);
-    } else if (s) {
-        PyErr_SetString(PyExc_ValueError, "the shapes do not fit together");
-    }
-    PyBuffer_Release(&out);
-    if (PyErr_Occurred()) return NULL;
-    Py_RETURN_NONE;
+/* Distances of the queries to their reconstructions; 0 where there is no room for it. */
+EXPORT int search_finish(const Search *s, float *distances) {
+    float *rebuilt = malloc((size_t)s->width * sizeof(float));
+    if (!rebuilt) return 0;
+#ifdef CHOICE
+    if (s->set == AVX512)
+        rebuild_avx512(s, distances, rebuilt);
+    else if (s->set == AVX2)
+        rebuild_avx2(s, distances, rebuilt);
+    else
+#endif
+        rebuild_plain(s, distances, rebuilt);
+    free(rebuilt);
+    return 1;
 }
-
-static PyMethodDef methods[] = {
-    {"begin", begin, METH_VARARGS, "A search of queries in a memory of rows of some width."},
-    {"offer", offer, METH_VARARGS, "Bounds of a tile of the memory, from its first row on."},
-    {"finish", finish, METH_VARARGS, "Distances of the queries to their reconstructions."},
-    {NULL, NULL, 0, NULL}};
-
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernel", NULL, -1, methods, NULL, NULL,
-                                    NULL, NULL};
-
-PyMODINIT_FUNC PyInit__kernel(void) { return PyModule_Create(&module); }

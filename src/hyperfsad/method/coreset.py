@@ -17,8 +17,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
+
+from ..arrays import Array, blocks, device, like, namespace, positive, put, to_numpy, top_k
+from ..threads import one_library_thread, shared
 
 EXACT, COMPACT = "exact", "compact"
 
@@ -34,12 +36,15 @@ PICKED_AT_ONCE, CANDIDATE_ROWS = 64, 256
 GROWTH = 16
 """At first fewer: one over this part of the rows that were picked before."""
 
+ROWS_AT_ONCE = 1 << 13
+"""Rows whose distances a thread holds at once: 2 MB, which stay in the cache."""
+
 
 @dataclass(frozen=True)
 class Coreset:
     """Which rows of a memory bank are kept."""
 
-    kept: Tensor
+    kept: Array
     """(K·N,), as a mask."""
     radius: float
     """R: no row is farther from the kept one that stands for it, over all layers."""
@@ -55,64 +60,103 @@ def compact_count(rows: int) -> int:
     return min(rows, max(MIN_COMPACT, math.ceil(COMPACT_SHARE * rows)))
 
 
-def cover(layers: Sequence[Tensor], count: int) -> Coreset:
+def cover(layers: Sequence[Array], count: int) -> Coreset:
     """Keeps `count` rows of a bank, (M, D) a layer, the farthest first.
 
     The k-centre greedy of Sener and Savarese (ICLR 2018), some rows at a time: of those that are
     farthest from all picked before, the farthest from one another. Always the same rows.
     """
-    rows = len(layers[0])
+    xp = namespace(*layers)
+    rows, place = layers[0].shape[0], device(layers[0])
     if count >= rows:
-        return Coreset(torch.ones(rows, dtype=torch.bool, device=layers[0].device), 0.0)
-    points = _projected(layers)
-    squares = points.square().sum(dim=1)
-    gaps = torch.full_like(squares, torch.inf)
-    nearest = torch.zeros(rows, dtype=torch.long, device=points.device)
-    picked = (points - points.mean(dim=0)).square().sum(dim=1).argmax()[None]
+        return Coreset(xp.ones((rows,), dtype=xp.bool, device=place), 0.0)
+    with one_library_thread():
+        kept, nearest = _picked(_projected(layers), count)
+        mask = put(xp.zeros((rows,), dtype=xp.bool, device=place), kept, True)
+        return Coreset(mask, _radius(layers, nearest))
+
+
+def _picked(points: Array, count: int) -> tuple[Array, Array]:
+    """The rows that are kept, and of each row the one that stands for it."""
+    xp = namespace(points)
+    covered = _Cover(points)
+    centred = points - xp.mean(points, axis=0)
+    picked = xp.reshape(xp.argmax(xp.vecdot(centred, centred)), (1,))
     kept = picked
     while True:
-        distances = squares[:, None] - 2 * points @ points[picked].T + squares[picked]
-        least, place = distances.min(dim=1)
-        closer = least < gaps
-        gaps = torch.where(closer, least, gaps)
-        nearest = torch.where(closer, picked[place], nearest)
-        gaps[picked] = -torch.inf
-        if len(kept) >= count:
-            break
-        together = min(PICKED_AT_ONCE, max(1, len(kept) // GROWTH), count - len(kept))
-        picked = _spread(points, gaps, together)
-        kept = torch.cat([kept, picked])
-    mask = torch.zeros(rows, dtype=torch.bool, device=points.device)
-    mask[kept] = True
-    nearest[kept] = kept
-    squares = layers[0].new_zeros(rows)
-    for layer in layers:
-        for part in torch.split(torch.arange(rows, device=points.device), 1 << 14):
-            squares[part] += (layer[part] - layer[nearest[part]]).square().sum(dim=1)
-    return Coreset(mask, math.sqrt(float(squares.max()) / len(layers)))
+        covered.add(picked)
+        if kept.shape[0] >= count:
+            return kept, put(covered.nearest, kept, kept)
+        together = min(PICKED_AT_ONCE, max(1, kept.shape[0] // GROWTH), count - kept.shape[0])
+        picked = _spread(points, covered.gaps, together)
+        kept = xp.concat([kept, picked])
 
 
-def _projected(layers: Sequence[Tensor]) -> Tensor:
+class _Cover:
+    """How far each row is from the nearest of those that were picked."""
+
+    def __init__(self, points: Array) -> None:
+        xp = namespace(points)
+        self._points, self._squares = points, xp.vecdot(points, points)
+        self.gaps = xp.full_like(self._squares, math.inf)
+        """The squared distances; −∞ of picked rows."""
+        self.nearest = xp.zeros_like(self.gaps, dtype=xp.int64)
+
+    def add(self, picked: Array) -> None:
+        """Picks some more rows."""
+        xp = namespace(picked)
+        others = -2 * xp.take(self._points, picked, axis=0)
+        lengths = xp.take(self._squares, picked)[:, None]
+
+        def compare(rows: slice) -> None:
+            for part in blocks(rows.start, rows.stop, ROWS_AT_ONCE):
+                apart = others @ self._points[part, :].T + lengths  # less the squares of all rows
+                least = xp.min(apart, axis=0) + self._squares[part]
+                closer = xp.nonzero(least < self.gaps[part])[0]
+                self.gaps[part] = xp.minimum(self.gaps[part], least)
+                nearest = xp.take(picked, xp.argmin(xp.take(apart, closer, axis=1), axis=0))
+                self.nearest[part] = put(self.nearest[part], closer, nearest)
+
+        shared(compare, self.gaps.shape[0])
+        self.gaps = put(self.gaps, picked, -math.inf)
+
+
+def _projected(layers: Sequence[Array]) -> Array:
     """The layers side by side, at random onto fewer dimensions (Johnson–Lindenstrauss)."""
-    generator = torch.Generator().manual_seed(0)
-    total = sum(layer.shape[1] for layer in layers)
-    size = min(PROJECTED, total)
-    found = layers[0].new_zeros(len(layers[0]), size)
+    random = np.random.default_rng(0)
+    size = min(PROJECTED, sum(layer.shape[1] for layer in layers))
+    found: Array = 0.0
     for layer in layers:
-        matrix = torch.randn(layer.shape[1], size, generator=generator) / math.sqrt(size)
-        found += layer @ matrix.to(layer)
+        matrix = random.standard_normal((layer.shape[1], size), np.float32) / math.sqrt(size)
+        found = found + layer @ like(matrix, layer, layer.dtype)
     return found / math.sqrt(len(layers))
 
 
-def _spread(points: Tensor, gaps: Tensor, count: int) -> Tensor:
+def _spread(points: Array, gaps: Array, count: int) -> Array:
     """Rows far from all picked before and from one another."""
-    among = gaps.topk(min(CANDIDATE_ROWS, len(gaps))).indices
-    apart = torch.cdist(points[among], points[among]).square()
-    left = gaps[among].clone()
-    chosen = []
-    for _ in range(min(count, int((left > -torch.inf).sum()))):
-        place = int(left.argmax())
+    xp = namespace(points)
+    left, among = top_k(gaps, min(CANDIDATE_ROWS, gaps.shape[0]))
+    few = xp.take(points, among, axis=0)
+    squares = xp.vecdot(few, few)
+    apart = to_numpy(positive(squares[:, None] + squares - 2 * (few @ few.T)))
+    least = np.array(to_numpy(left))
+    chosen: list[int] = []
+    for _ in range(min(count, int((least > -np.inf).sum()))):
+        place = int(least.argmax())
         chosen.append(place)
-        left = torch.minimum(left, apart[place])
-        left[place] = -torch.inf
-    return among[chosen]
+        np.minimum(least, apart[place], out=least)
+        least[place] = -np.inf
+    return xp.take(among, like(chosen, among))
+
+
+def _radius(layers: Sequence[Array], nearest: Array) -> float:
+    """R, from the kept row that stands for each."""
+    xp = namespace(*layers)
+    worst = 0.0
+    for part in blocks(0, nearest.shape[0], ROWS_AT_ONCE):
+        squares: Array = 0.0
+        for layer in layers:
+            apart = layer[part, :] - xp.take(layer, nearest[part], axis=0)
+            squares = squares + xp.vecdot(apart, apart)
+        worst = max(worst, float(xp.max(squares)))
+    return math.sqrt(worst / len(layers))

@@ -6,20 +6,25 @@ every lookup returns its weights in that same order.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
-import numpy as np
-import torch
-from torch import Tensor
+from ..arrays import (
+    Array,
+    blocks,
+    device,
+    namespace,
+    positive,
+    scattered,
+    top_k,
+    weighted_rows,
+    wide,
+)
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Lookup: TypeAlias = Callable[[Tensor], Tensor]
+Lookup: TypeAlias = Callable[[Array], Array]
 """From similarities (N, M) to weights (N, M)."""
 
-Candidates: TypeAlias = Iterator[tuple[Tensor, Tensor, Tensor]]
+Candidates: TypeAlias = Iterator[tuple[Array, Array, Array]]
 """Weights without most zeros: groups of rows, for each its candidates and their weights."""
 
 TOP_P = 0.01
@@ -32,106 +37,125 @@ SIMILARITIES_AT_ONCE = 1 << 22
 """Similarities held at once: 16 MB in float32, so that no memory size needs more."""
 
 
-def sparsemax(z: Tensor) -> Tensor:
+def sparsemax(z: Array) -> Array:
     """Euclidean projection of each row onto the simplex (Equation 1): w = [z − τ]₊ with Σw = 1."""
     return _dense(z, sparsemax_candidates(z))
 
 
-def sparsemax_candidates(z: Tensor) -> Candidates:
+def sparsemax_candidates(z: Array) -> Candidates:
     """Sparsemax without its zeros.
 
     Algorithm 1 on the best k candidates of a row. If the last of them gets no weight, then by
     Proposition 1 neither does any other, and the row is exact; the remaining rows go on with more
     candidates, up to all of them, so that active sets of any size come out right.
     """
-    rows = _all_rows(z)
-    candidates = FIRST_CANDIDATES
-    while len(rows):
+    xp = namespace(z)
+    rows, left, candidates = all_rows(z), z, FIRST_CANDIDATES
+    while rows.shape[0]:
         candidates = min(candidates, z.shape[1])
-        values, index = (z if len(rows) == z.shape[0] else z[rows]).topk(candidates, dim=-1)
+        values, index = top_k(left, candidates)
         weights = project_sorted(values)
         exact = (weights[:, -1] == 0) | (candidates == z.shape[1])
+        if xp.all(exact):
+            yield rows, *trimmed(index, weights)
+            return
         yield rows[exact], *trimmed(index[exact], weights[exact])
-        rows = rows[~exact]
+        rows, left = rows[~exact], left[~exact]
         candidates *= 4
 
 
-def trimmed(index: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+def trimmed(index: Array, weights: Array) -> tuple[Array, Array]:
     """Candidates and weights up to the last that any row uses."""
-    width = max(1, int((weights > 0).sum(dim=-1).amax())) if len(weights) else 1
+    xp = namespace(weights)
+    used = xp.nonzero(xp.any(weights > 0, axis=0))[0]
+    width = int(used[-1]) + 1 if used.shape[0] else 1
     return index[:, :width], weights[:, :width]
 
 
-def project_sorted(z: Tensor) -> Tensor:
+def project_sorted(z: Array) -> Array:
     """Algorithm 1 on rows that fall from left to right.
 
     The sums are taken less the row's maximum and in float64: half a million equal similarities
     would lose the 1 in a plain float32 sum.
     """
-    wide = torch.float32 if z.device.type == "mps" else torch.float64
-    gaps = z.to(wide) - z[:, :1].to(wide)
-    return (gaps - sorted_threshold(gaps)).clamp(min=0).to(z.dtype)
+    gaps = wide(z) - wide(z[:, :1])
+    weights = positive(gaps - sorted_threshold(gaps))
+    return namespace(z).astype(weights, z.dtype, copy=False)
 
 
-def sorted_threshold(gaps: Tensor) -> Tensor:
+def sorted_threshold(gaps: Array) -> Array:
     """τ of rows that fall from left to right, less their maximum (Algorithm 1, lines 2 and 3).
 
     Only operations that an exported graph can hold.
     """
-    count = torch.arange(1, gaps.shape[-1] + 1, dtype=gaps.dtype, device=gaps.device)
-    active = 1 + count * gaps > gaps.cumsum(dim=-1)
-    size = active.to(gaps.dtype).sum(dim=-1, keepdim=True)
-    return ((gaps * (count <= size)).sum(dim=-1, keepdim=True) - 1) / size
+    xp = namespace(gaps)
+    count = xp.arange(1, gaps.shape[-1] + 1, dtype=gaps.dtype, device=device(gaps))
+    active = 1 + count * gaps > xp.cumulative_sum(gaps, axis=-1)
+    size = xp.sum(xp.astype(active, gaps.dtype), axis=-1, keepdims=True)
+    above = gaps * xp.astype(count <= size, gaps.dtype)
+    return (xp.sum(above, axis=-1, keepdims=True) - 1) / size
 
 
-def softmax(z: Tensor) -> Tensor:
+def softmax(z: Array) -> Array:
     """Dense lookup (Equation 8): every normal patch gets some weight."""
-    return torch.softmax(z, dim=-1)
+    xp = namespace(z)
+    shares = xp.exp(z - xp.max(z, axis=-1, keepdims=True))
+    return shares / xp.sum(shares, axis=-1, keepdims=True)
 
 
-def top_1_candidates(z: Tensor) -> Candidates:
+def top_1_candidates(z: Array) -> Candidates:
     """Nearest neighbour: all weight on the most similar patch (the first of equals)."""
-    yield _all_rows(z), z.argmax(dim=-1, keepdim=True), z.new_ones(len(z), 1)
+    xp = namespace(z)
+    yield all_rows(z), xp.argmax(z, axis=-1, keepdims=True), xp.ones_like(z[:, :1])
 
 
-def top_p_candidates(z: Tensor) -> Candidates:
+def top_p_candidates(z: Array) -> Candidates:
     """Top-p lookup (Equation 8): softmax over the most similar 1 % of the memory."""
-    kept, index = z.topk(max(1, math.ceil(TOP_P * z.shape[-1])), dim=-1)
-    yield _all_rows(z), index, torch.softmax(kept, dim=-1)
+    kept, index = top_k(z, max(1, math.ceil(TOP_P * z.shape[-1])))
+    yield all_rows(z), index, softmax(kept)
 
 
-def entmax_15(z: Tensor) -> Tensor:
+def entmax_15(z: Array) -> Array:
     """α-entmax for α = 1.5 (Peters et al., 2019): w = [z/2 − τ]₊² with Σw = 1, without sorting.
 
     ‖[z/2 − τ]₊‖ is convex and falls with τ, so Newton's steps from the left reach 1 and never pass
     it; three or four do on real patches, where hundreds are active and a sort costs forty times as
     much.
     """
-    gaps = (z - z.amax(dim=-1, keepdim=True)) / 2
-    threshold = gaps.new_full((len(z), 1), -1.0)
-    smallest_step = 4 * torch.finfo(z.dtype).eps
+    xp = namespace(z)
+    gaps = (z - xp.max(z, axis=-1, keepdims=True)) / 2
+    threshold = -xp.ones_like(z[:, :1])
+    smallest_step = 4 * xp.finfo(z.dtype).eps
     while True:
-        above = (gaps - threshold).clamp_(min=0)
-        total = above.sum(dim=-1, keepdim=True)
-        norm = above.square_().sum(dim=-1, keepdim=True).sqrt()
+        above = positive(gaps - threshold)
+        total = xp.sum(above, axis=-1, keepdims=True)
+        norm = xp.sqrt(xp.sum(above * above, axis=-1, keepdims=True))
         step = norm * (norm - 1) / total
-        threshold += step
-        if not (step > smallest_step).any():
-            return (gaps - threshold).clamp_(min=0).square_()
+        threshold = threshold + step
+        if not xp.any(step > smallest_step):
+            return positive(gaps - threshold) ** 2
 
 
-def _dense(z: Tensor, candidates: Candidates) -> Tensor:
-    weights = torch.zeros_like(z)
-    for rows, index, active in candidates:
-        weights[rows] = weights[rows].scatter_(-1, index, active)
-    return weights
+def all_rows(z: Array) -> Array:
+    """The number of each row."""
+    return namespace(z).arange(z.shape[0], device=device(z))
 
 
-def _all_rows(z: Tensor) -> Tensor:
-    return torch.arange(len(z), device=z.device)
+def _dense(z: Array, candidates: Candidates) -> Array:
+    groups = ((rows, scattered(index, weights, z.shape[1])) for rows, index, weights in candidates)
+    return _whole(z, groups)
 
 
-SPARSE: dict[str, Callable[[Tensor], Candidates]] = {
+def _whole(z: Array, groups: Iterable[tuple[Array, Array]]) -> Array:
+    """One array from groups of rows of `z` and what was found for them."""
+    rows, found = zip(*groups, strict=True)
+    if len(rows) == 1:
+        return found[0]
+    xp = namespace(z)
+    return xp.take(xp.concat(found), xp.argsort(xp.concat(rows)), axis=0)
+
+
+SPARSE: dict[str, Callable[[Array], Candidates]] = {
     "sparsemax": sparsemax_candidates,
     "top-1": top_1_candidates,
     "top-p": top_p_candidates,
@@ -147,75 +171,23 @@ LOOKUPS: dict[str, Lookup] = {
 }
 
 
-def reconstruct(queries: Tensor, memory: Tensor, lookup: str = "sparsemax") -> Tensor:
+def reconstruct(queries: Array, memory: Array, lookup: str = "sparsemax") -> Array:
     """E = ρ(Q·Pᵀ)·P: each query patch (N, D) rebuilt from the memory (M, D), in bounded memory."""
     chunks = in_chunks(queries, memory)
-    return torch.cat([rebuild(chunk @ memory.T, memory, lookup) for chunk in chunks])
+    xp = namespace(queries, memory)
+    return xp.concat([rebuild(chunk @ memory.T, memory, lookup) for chunk in chunks])
 
 
-def in_chunks(queries: Tensor, memory: Tensor) -> Sequence[Tensor]:
+def in_chunks(queries: Array, memory: Array) -> Sequence[Array]:
     """Queries in chunks whose similarities to the whole memory take bounded room."""
-    return torch.split(queries, max(1, SIMILARITIES_AT_ONCE // len(memory)))
+    step = max(1, SIMILARITIES_AT_ONCE // memory.shape[0])
+    return [queries[part, :] for part in blocks(0, queries.shape[0], step)]
 
 
-def rebuild(z: Tensor, memory: Tensor, lookup: str = "sparsemax") -> Tensor:
-    """E = ρ(z)·P for similarities that are known already."""
+def rebuild(z: Array, memory: Array, lookup: str = "sparsemax") -> Array:
+    """E = ρ(z)·P for similarities that are known already; a dense product would mostly add zeros
+    where a lookup leaves most of the memory out."""
     if lookup not in SPARSE:
         return LOOKUPS[lookup](z) @ memory
-    rebuilt = torch.empty(z.shape[0], memory.shape[1], dtype=memory.dtype, device=memory.device)
-    for rows, index, weights in SPARSE[lookup](z):
-        rebuilt[rows] = weighted_rows(memory, index, weights)
-    return rebuilt
-
-
-def weighted_rows(memory: Tensor, index: Tensor, weights: Tensor) -> Tensor:
-    """Σ_j w_j·p_j over the candidates of each query: a dense product would mostly add zeros."""
-    return torch.nn.functional.embedding_bag(index, memory, per_sample_weights=weights, mode="sum")
-
-
-def incidence(
-    queries: Tensor, memory: Tensor, lookup: str = "sparsemax", sharpness: float = 1.0
-) -> "csr_array":
-    """The hypergraph: the weights w of each query patch (N, D) on the rows of a memory (M, D).
-
-    A query patch is a hyperedge, and its members are the normal patches with weight above zero: a
-    sparse matrix, (N, M). A dense one of half a million columns would take gigabytes.
-    """
-    from scipy.sparse import csr_array  # takes a while to load
-
-    rows, columns, weights = [], [], []
-    first = 0
-    for part in in_chunks(sharpness * queries, memory):
-        z = part @ memory.T
-        if lookup in SPARSE:
-            groups = SPARSE[lookup](z)
-        else:
-            dense = LOOKUPS[lookup](z)
-            every = torch.arange(z.shape[1], device=z.device).expand_as(dense)
-            groups = iter([(_all_rows(z), every, dense)])
-        for place, index, active in groups:
-            used = active > 0
-            rows.append((first + place)[:, None].expand_as(index)[used])
-            columns.append(index[used])
-            weights.append(active[used])
-        first += len(part)
-    arrays = [torch.cat(found).cpu().numpy() for found in (weights, rows, columns)]
-    found = csr_array((arrays[0], (arrays[1], arrays[2])), shape=(len(queries), len(memory)))
-    found.sort_indices()
-    return found
-
-
-def placed(found: "csr_array", queries: Tensor | None, rows: Tensor | None) -> "csr_array":
-    """The same among all query patches (`queries`, a mask) and all normal patches (`rows`).
-
-    What was not compared is in no hyperedge, or is an empty one. None means that all were compared.
-    """
-    from scipy.sparse import csr_array
-
-    coordinates = found.tocoo()
-    places, shape = [coordinates.row, coordinates.col], list(found.shape)
-    for axis, mask in enumerate((queries, rows)):
-        if mask is not None:
-            places[axis] = np.flatnonzero(mask.cpu().numpy())[places[axis]]
-            shape[axis] = len(mask)
-    return csr_array((coordinates.data, (places[0], places[1])), shape=tuple(shape))
+    groups = SPARSE[lookup](z)
+    return _whole(z, ((rows, weighted_rows(memory, index, w)) for rows, index, w in groups))

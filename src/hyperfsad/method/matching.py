@@ -11,26 +11,31 @@ more column. The threshold of any subset of the candidates is a lower bound of �
 upper bound below it may go: the result is exact. The rest is done row by row in `_kernel.c`.
 """
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib import import_module
-from types import ModuleType
+from functools import cached_property
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
+from ..arrays import (
+    Array,
+    blocks,
+    contiguous,
+    in_plain_memory,
+    is_numpy,
+    like,
+    namespace,
+    padded,
+    put,
+    single,
+    to_numpy,
+)
 from ..errors import UsageError
+from ..threads import count, each, shared
+from . import kernel
 from .lookups import LOOKUPS, rebuild, reconstruct
-from .scoring import mean_of_layers, patch_scores
-
-kernel: ModuleType | None
-try:
-    kernel = import_module("._kernel", __package__)
-except ImportError:  # there was no compiler when this was installed
-    kernel = None
+from .scoring import cosines, mean_of_layers, patch_scores
 
 MIN_PRUNED_ROWS = 1024
 """Rows of memory from which the bound pays."""
@@ -46,11 +51,8 @@ AXES_ROWS = 4096
 BOUND_SLACK = 1e-5
 """Rounding of a bound: far above what float32 sums of unit vectors can lose."""
 
-POOL_NAME = "hyperfsad-matching"
-"""Of the threads that share rows; what they ask for in turn they do themselves."""
-
-QUERY_BLOCK, ROW_BLOCK = 256, 2048
-"""Queries and rows of memory whose bounds a thread holds at once: 2 MB, which stay in the cache.
+QUERY_BLOCK, ROW_BLOCK = 128, 2048
+"""Queries and rows of memory whose bounds a thread holds at once: 1 MB, which stay in the cache.
 Whole rows of bounds would pass through main memory: twice the time at 256 images."""
 
 
@@ -73,11 +75,11 @@ class Comparison:
         if not 0 < self.sharpness <= 1000:
             raise UsageError("sharpness-range", given=self.sharpness)
 
-    def map_of(self, distances: Tensor, kept: Tensor | None = None) -> Tensor:
+    def map_of(self, distances: Array, kept: Array | None = None) -> Array:
         """The map of an image from the distances of its patches, (N,)."""
         return smoothed(distances, self.grid, kept) if self.smooth else distances
 
-    def memory_layers(self, layers: Iterable[Tensor]) -> "list[MemoryLayer]":
+    def memory_layers(self, layers: Iterable[Array]) -> "list[MemoryLayer]":
         """The memory of each layer, ready to be asked."""
         return [MemoryLayer(tokens, self.lookup, self.sharpness) for tokens in layers]
 
@@ -85,19 +87,17 @@ class Comparison:
 class Matcher:
     """The patches of a memory bank, ready to be asked."""
 
-    def __init__(
-        self, memory: Sequence[Tensor], how: Comparison, kept: Tensor | None = None
-    ) -> None:
+    def __init__(self, memory: Sequence[Array], how: Comparison, kept: Array | None = None) -> None:
         """`memory` is P^l for each layer, (K·N, D); `kept` masks the rows that are used, (K·N,)."""
         self._layers = how.memory_layers(masked(memory, kept))
         self._kept = kept
 
     def distances(
         self,
-        patches: Sequence[Tensor],
-        kept: Tensor | None = None,
-        rows: Tensor | None = None,
-    ) -> Tensor:
+        patches: Sequence[Array],
+        kept: Array | None = None,
+        rows: Array | None = None,
+    ) -> Array:
         """1 − cos(q, ε) of each patch, averaged over the layers, (N,).
 
         `kept` masks the patches that are compared, (N,); the distance of others is 0. `rows` masks
@@ -105,22 +105,21 @@ class Matcher:
         """
         layers = self._layers
         if rows is not None:
-            index = (rows if self._kept is None else rows[self._kept]).nonzero().flatten()
+            xp = namespace(rows)
+            index = xp.nonzero(rows if self._kept is None else rows[self._kept])[0]
             layers = [layer.only(index) for layer in layers]
         found = distances(layers, masked(patches, kept))
         if kept is None:
             return found
-        whole = found.new_zeros(len(kept))
-        whole[kept] = found
-        return whole
+        return put(namespace(kept).zeros_like(kept, dtype=found.dtype), kept, found)
 
 
-def masked(layers: Sequence[Tensor], kept: Tensor | None) -> Sequence[Tensor]:
+def masked(layers: Sequence[Array], kept: Array | None) -> Sequence[Array]:
     """The rows of each layer that a mask keeps; None keeps all."""
     return layers if kept is None else [layer[kept] for layer in layers]
 
 
-def distances(layers: "Iterable[MemoryLayer]", patches: Sequence[Tensor]) -> Tensor:
+def distances(layers: "Iterable[MemoryLayer]", patches: Sequence[Array]) -> Array:
     """1 − cos(q, ε) of each patch, averaged over the layers, which are asked one by one."""
     return mean_of_layers(
         layer.distances(query) for query, layer in zip(patches, layers, strict=True)
@@ -128,39 +127,44 @@ def distances(layers: "Iterable[MemoryLayer]", patches: Sequence[Tensor]) -> Ten
 
 
 def distances_apart(
-    queries: Sequence[Tensor], memory: Sequence[Tensor], apart: Tensor, how: Comparison
-) -> Tensor:
+    queries: Sequence[Array], memory: Sequence[Array], apart: Array, how: Comparison
+) -> Array:
     """The distances of an image from itself, each patch without itself and its neighbours, (N,).
 
     `queries` and `memory` hold the tokens of each layer; `apart` says how many patches apart the
     places of a query and of a row are.
     """
     rebuilt = [
-        rebuild(
-            (how.sharpness * query @ rows.T).masked_fill(apart <= 1, -how.sharpness),
-            rows,
-            how.lookup,
-        )
+        rebuild(_apart(how.sharpness * query @ rows.T, apart, how), rows, how.lookup)
         for query, rows in zip(queries, memory, strict=True)
     ]
     return patch_scores(queries, rebuilt)
 
 
-def smoothed(values: Tensor, grid: int, compared: Tensor | None = None) -> Tensor:
+def _apart(z: Array, apart: Array, how: Comparison) -> Array:
+    """Similarities of which those of a patch to itself and its neighbours are the least."""
+    return namespace(z).where(apart <= 1, like(-how.sharpness, z, z.dtype), z)
+
+
+def smoothed(values: Array, grid: int, compared: Array | None = None) -> Array:
     """Maps (…, N) averaged with their neighbours: 1 2 1 along both axes.
 
     What lies outside the image does not count, nor do patches that were not compared, (N,); these
     get 0.
     """
-    counts = torch.ones_like(values) if compared is None else compared.to(values)
-    line = values.new_tensor([1.0, 2.0, 1.0])
-    weights = (line[:, None] * line)[None, None]
+    xp = namespace(values)
+    counts = xp.ones_like(values) if compared is None else xp.astype(compared, values.dtype)
 
-    def spread(maps: Tensor) -> Tensor:
-        found = torch.nn.functional.conv2d(maps.reshape(-1, 1, grid, grid), weights, padding=1)
-        return found.reshape(maps.shape)
+    def spread(maps: Array) -> Array:
+        cells = xp.reshape(maps, (*maps.shape[:-1], grid, grid))
+        wide = padded(cells, 1, 1, -2)
+        cells = wide[..., :-2, :] + 2 * wide[..., 1:-1, :] + wide[..., 2:, :]
+        wide = padded(cells, 1, 1, -1)
+        cells = wide[..., :-2] + 2 * wide[..., 1:-1] + wide[..., 2:]
+        return xp.reshape(cells, maps.shape)
 
-    return counts * spread(values * counts) / spread(counts).clamp(min=1.0)
+    weights = spread(counts)
+    return counts * spread(values * counts) / xp.where(weights == 0, xp.ones_like(weights), weights)
 
 
 class MemoryLayer:
@@ -168,14 +172,14 @@ class MemoryLayer:
 
     def __init__(
         self,
-        memory: Tensor,
+        memory: Array,
         lookup: str = "sparsemax",
         sharpness: float = 1.0,
         bound: "Bound | None" = None,
-        bounding: Tensor | None = None,
+        bounding: NDArray[np.float32] | None = None,
     ) -> None:
         """`bound` and what it makes of the memory may be known already."""
-        self.memory = memory.contiguous()
+        self.memory = contiguous(single(memory))
         self.lookup = lookup
         self.sharpness = sharpness
         if bound is not None:
@@ -183,105 +187,91 @@ class MemoryLayer:
         if bounding is not None:
             self._bounding = bounding
 
-    def only(self, rows: Tensor) -> "MemoryLayer":
+    def only(self, rows: Array) -> "MemoryLayer":
         """The layer with some rows alone; what the bound makes of them is known already."""
-        memory = self.memory[rows]
-        if len(memory) < MIN_PRUNED_ROWS or not can_prune(memory, self.lookup):
+        memory = namespace(rows).take(self.memory, rows, axis=0)
+        if memory.shape[0] < MIN_PRUNED_ROWS or not can_prune(memory, self.lookup):
             return MemoryLayer(memory, self.lookup, self.sharpness)
-        bounding = self._bounding[rows]
+        bounding = self._bounding[to_numpy(rows)]
         return MemoryLayer(memory, self.lookup, self.sharpness, self._bound, bounding)
 
-    def distances(self, queries: Tensor) -> Tensor:
+    def distances(self, queries: Array) -> Array:
         """1 − cos(q, ε) of each query patch, (N,) from (N, D)."""
+        queries = single(queries)
         if not can_prune(self.memory, self.lookup):
-            rebuilt = reconstruct(self.sharpness * queries, self.memory, self.lookup)
-            return 1 - torch.cosine_similarity(queries, rebuilt, dim=-1)
-        found = torch.empty(len(queries))
-        queries = queries.contiguous()
-        if len(self.memory) >= MIN_PRUNED_ROWS:
+            return self._by_the_formula(queries)
+        plain = np.ascontiguousarray(to_numpy(queries), dtype=np.float32)
+        found = np.empty(len(plain), dtype=np.float32)
+        if self.memory.shape[0] >= MIN_PRUNED_ROWS:
             self._bounding  # noqa: B018 (made once, before threads ask for it)
-        in_threads(lambda rows: self._ask(queries[rows], found[rows]), len(queries))
-        return found
+        shared(lambda rows: self._ask(plain[rows], found[rows]), len(plain), QUERY_BLOCK)
+        return like(found, queries)
 
-    def _ask(self, queries: Tensor, out: Tensor) -> None:
-        assert kernel is not None
-        exact = len(self.memory) < MIN_PRUNED_ROWS
-        rows = self.memory if exact else self._bounding
-        sides = self.sharpness * (queries if exact else self._bound(queries))
-        queries = self.sharpness * queries
+    def _by_the_formula(self, queries: Array) -> Array:
+        def distances(part: Array) -> Array:
+            return 1 - cosines(part, reconstruct(self.sharpness * part, self.memory, self.lookup))
+
+        if not is_numpy(queries):
+            return distances(queries)
+        step = max(1, -(-len(queries) // count()))
+        parts = [queries[part] for part in blocks(0, len(queries), step)]
+        return np.concatenate(each(distances, parts))
+
+    def _ask(self, queries: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+        memory = to_numpy(self.memory)
+        exact = len(memory) < MIN_PRUNED_ROWS
+        rows = memory if exact else self._bounding
+        sharpness = np.float32(self.sharpness)
+        sides = sharpness * (queries if exact else self._bound(queries))
+        queries = sharpness * queries
         slack = self.sharpness * BOUND_SLACK
-        for start in range(0, len(queries), QUERY_BLOCK):
-            part = slice(start, start + QUERY_BLOCK)
-            search = kernel.begin(queries[part].numpy(), self.memory.numpy(), queries.shape[1])
-            for first, tile in enumerate(torch.split(rows, ROW_BLOCK)):
-                bounds = sides[part] @ tile.T
-                kernel.offer(search, bounds.numpy(), first * ROW_BLOCK, exact, slack)
-            kernel.finish(search, out[part].numpy())
+        for part in blocks(0, len(queries), QUERY_BLOCK):
+            search = kernel.Search(queries[part], memory)
+            for tile in blocks(0, len(rows), ROW_BLOCK):
+                search.offer(sides[part] @ rows[tile].T, tile.start, exact, slack)
+            out[part] = search.distances()
 
     @cached_property
     def _bound(self) -> "Bound":
         return Bound(self.memory)
 
     @cached_property
-    def _bounding(self) -> Tensor:
-        parts = torch.split(self.memory, 1 << 16)
-        return torch.cat([self._bound(part) for part in parts])
+    def _bounding(self) -> NDArray[np.float32]:
+        return self._bound(self.memory)
 
 
 class Bound:
     """Heads and norms of tails of tokens, (M, head + 1) from (M, D), on the leading axes of some
     tokens."""
 
-    def __init__(self, tokens: Tensor) -> None:
-        sample = tokens[:: -(-len(tokens) // AXES_ROWS)].double()
-        found = torch.linalg.eigh(sample.T @ sample)
-        held = found.eigenvalues.flip(0).cumsum(0) / found.eigenvalues.sum()
+    def __init__(self, tokens: Array) -> None:
+        plain = to_numpy(tokens)
+        sample = plain[:: -(-len(plain) // AXES_ROWS)].astype(np.float64)
+        values, vectors = np.linalg.eigh(sample.T @ sample)
+        held = np.cumsum(values[::-1]) / values.sum()
         heads = [max(1, len(held) // share) for share in HEAD_SHARES]
         head = next((each for each in heads if held[each - 1] >= HEAD_ENERGY), heads[-1])
-        self._axes = found.eigenvectors.flip(1)[:, :head].float().contiguous()
+        self._axes = np.ascontiguousarray(vectors[:, ::-1][:, :head], dtype=np.float32)
 
-    def __call__(self, tokens: Tensor) -> Tensor:
+    def __call__(self, tokens: Array) -> NDArray[np.float32]:
         """Head and norm of the tail; what rounding may have taken from the tail is added."""
-        head = tokens @ self._axes
-        tail = (tokens.square().sum(dim=1) - head.square().sum(dim=1)).clamp(min=0)
-        return torch.cat([head, (tail + 1e-6).sqrt()[:, None]], dim=1)
+        plain, head = to_numpy(tokens), self._axes.shape[1]
+        found = np.empty((len(plain), head + 1), dtype=np.float32)
+        vecdot = namespace(plain).vecdot
+
+        def fill(rows: slice) -> None:
+            for part in blocks(rows.start, rows.stop, ROW_BLOCK):
+                heads = plain[part] @ self._axes
+                tail = vecdot(plain[part], plain[part]) - vecdot(heads, heads)
+                found[part, :head] = heads
+                found[part, head] = np.sqrt(np.maximum(tail, 0) + np.float32(1e-6))
+
+        shared(fill, len(plain), ROW_BLOCK)
+        return found
 
 
-def can_prune(memory: Tensor, lookup: str) -> bool:
+def can_prune(memory: Array, lookup: str) -> bool:
     """Whether the kernel is there and made for this memory."""
-    fast = kernel is not None and lookup == "sparsemax"
-    return fast and memory.device.type == "cpu" and memory.dtype == torch.float32
-
-
-def in_threads(work: Callable[[slice], None], count: int) -> None:
-    """Shares `count` rows among as many threads as torch has, each with a core of its own.
-
-    Torch's own threads would do the products as fast, but go on spinning for a while after each,
-    and take the cores from all that follows: on two cores that cost a third of the time.
-    """
-    inside = threading.current_thread().name.startswith(POOL_NAME)
-    workers = min(torch.get_num_threads(), count)
-    if inside or workers < 2:
-        work(slice(0, count))
-        return
-    step = -(-count // workers)
-    slices = [slice(start, min(start + step, count)) for start in range(0, count, step)]
-    list(_pool(workers).map(work, slices))
-
-
-@cache
-def _pool(workers: int) -> ThreadPoolExecutor:
-    """Threads in which torch starts no further ones."""
-    everywhere = torch.get_num_threads()
-    ready = threading.Barrier(workers + 1)
-
-    def begin() -> None:
-        torch.set_num_threads(1)  # of this thread, and of threads that begin later
-        ready.wait()
-
-    pool = ThreadPoolExecutor(workers, thread_name_prefix=POOL_NAME)
-    for _ in range(workers):
-        pool.submit(begin)
-    ready.wait()
-    torch.set_num_threads(everywhere)
-    return pool
+    if lookup != "sparsemax" or not in_plain_memory(memory) or not kernel.available():
+        return False
+    return bool(memory.dtype == namespace(memory).float32)

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
-
+from ..arrays import Array, like, namespace, on_device
 from ..encoders.encoder import Tokens
 from ..images.loading import NormalImage
 
@@ -15,9 +13,9 @@ from ..images.loading import NormalImage
 class MemoryBank:
     """Patch and CLS tokens of the normal images, per layer; never changed, only joined."""
 
-    patches: tuple[Tensor, ...]
+    patches: tuple[Array, ...]
     """P^l for each layer, (K·N, D): image after image, in each its patches row by row."""
-    cls: Tensor
+    cls: Array
     """The tokens C^l of all layers, (K, layers, D)."""
     images: tuple[NormalImage, ...]
     """Of each entry: an image stands here once for each of its orientations."""
@@ -27,8 +25,12 @@ class MemoryBank:
     @classmethod
     def of(cls, tokens: Tokens, images: Sequence[NormalImage]) -> "MemoryBank":
         """The bank of a few encoded images; each layer can be let go on its own."""
-        layers = tokens.patches.unbind(dim=1)
-        patches = tuple(layer.flatten(0, 1).clone() for layer in layers)
+        xp = namespace(tokens.patches)
+        width = tokens.patches.shape[-1]
+        patches = tuple(
+            xp.reshape(tokens.patches[:, layer, :, :], (-1, width), copy=True)
+            for layer in range(tokens.patches.shape[1])
+        )
         return cls(patches, tokens.cls, tuple(images))
 
     @classmethod
@@ -40,12 +42,13 @@ class MemoryBank:
         """
         images = tuple(image for bank in banks for image in bank.images)
         extras = tuple(each for bank in banks for each in bank.extras)
-        tokens = torch.cat([bank.cls for bank in banks])
+        xp = namespace(banks[0].cls)
+        tokens = xp.concat([bank.cls for bank in banks])
         layers = [list(layer) for layer in zip(*(bank.patches for bank in banks), strict=True)]
         banks.clear()
         patches = []
         for layer in layers:
-            patches.append(torch.cat(layer))
+            patches.append(xp.concat(layer))
             layer.clear()
         return cls(tuple(patches), tokens, images, extras)
 
@@ -69,46 +72,50 @@ class MemoryBank:
     def without(self, *entries: int) -> "MemoryBank":
         """The bank as if these entries had never been in it."""
         kept = [index for index in range(len(self)) if index not in entries]
+        xp = namespace(self.cls)
         return MemoryBank(
-            tuple(torch.cat([self._rows(bank, index) for index in kept]) for bank in self.patches),
-            self.cls[kept],
+            tuple(xp.concat([self._rows(bank, index) for index in kept]) for bank in self.patches),
+            xp.take(self.cls, like(kept, self.cls), axis=0),
             tuple(self.images[index] for index in kept),
             tuple(self.extras[index] for index in kept if self.extras),
         )
 
-    def patches_of(self, entry: int) -> tuple[Tensor, ...]:
+    def patches_of(self, entry: int) -> tuple[Array, ...]:
         """The patch tokens of an entry, (N, D) for each layer."""
         return tuple(self._rows(bank, entry) for bank in self.patches)
 
     def tokens_of(self, entry: int) -> Tokens:
         """The tokens of an entry, as a batch of one image."""
-        patches, cls = torch.stack(self.patches_of(entry))[None], self.cls[entry : entry + 1]
-        return Tokens(patches.float(), cls)
+        xp = namespace(self.cls)
+        patches = xp.astype(xp.stack(self.patches_of(entry)), xp.float32)
+        return Tokens(patches[None, ...], self._cls(entry))
 
     def only(self, entry: int) -> "MemoryBank":
         """The bank of one entry alone."""
-        return MemoryBank(
-            self.patches_of(entry), self.cls[entry : entry + 1], (self.images[entry],)
-        )
+        return MemoryBank(self.patches_of(entry), self._cls(entry), (self.images[entry],))
 
     def first(self, count: int) -> "MemoryBank":
         """The bank of its first entries alone."""
         if count >= len(self):
             return self
         rows = count * (self.patches[0].shape[0] // len(self))
-        patches = tuple(bank[:rows] for bank in self.patches)
-        return MemoryBank(patches, self.cls[:count], self.images[:count], self.extras[:count])
+        patches = tuple(bank[:rows, :] for bank in self.patches)
+        return MemoryBank(patches, self.cls[:count, ...], self.images[:count], self.extras[:count])
 
     def half(self) -> "MemoryBank":
         """The bank in half the room, its patches in float16."""
-        patches = tuple(bank.half() for bank in self.patches)
+        xp = namespace(self.cls)
+        patches = tuple(xp.astype(bank, xp.float16) for bank in self.patches)
         return MemoryBank(patches, self.cls, self.images, self.extras)
 
-    def to(self, device: torch.device) -> "MemoryBank":
+    def to(self, device: str) -> "MemoryBank":
         """The bank on another device."""
-        patches = tuple(bank.to(device) for bank in self.patches)
-        return MemoryBank(patches, self.cls.to(device), self.images, self.extras)
+        patches = tuple(on_device(bank, device) for bank in self.patches)
+        return MemoryBank(patches, on_device(self.cls, device), self.images, self.extras)
 
-    def _rows(self, layer: Tensor, entry: int) -> Tensor:
+    def _cls(self, entry: int) -> Array:
+        return self.cls[entry : entry + 1, ...]
+
+    def _rows(self, layer: Array, entry: int) -> Array:
         size = layer.shape[0] // len(self)
-        return layer[entry * size : (entry + 1) * size]
+        return layer[entry * size : (entry + 1) * size, :]

@@ -14,12 +14,27 @@ is compared with the good parts that it resembles most; the one of which it lack
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import permutations
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import max_pool2d, pad
+from numpy.typing import NDArray
 
+from ..arrays import (
+    Array,
+    at_most,
+    clipped,
+    device,
+    gathered,
+    largest_at,
+    like,
+    middle,
+    namespace,
+    padded,
+    positive,
+    to_numpy,
+    top_k,
+)
+from ..threads import each
 from .scoring import Pooling
 
 MISSING_POOLING = Pooling.parse("top-2%")
@@ -57,141 +72,164 @@ class Missing:
     """The mean of the largest hundredths of the excess: 0 where nothing is missing, at most 1."""
     image: int
     """The good part, by its place in the memory bank."""
-    excess: Tensor
+    excess: Array
     """Of each of its patches, (N,)."""
-    similarity: Tensor
+    similarity: Array
     """Of each of its patches to the most similar one near the expected place, (N,)."""
-    places: Tensor
+    places: Array
     """Where the patches that are shown should be in the image, (n,)."""
-    sources: Tensor
+    sources: Array
     """Which patches of the good part they are, (n,)."""
 
-    def on_map(self, patches: int) -> Tensor:
+    def on_map(self, patches: int) -> Array:
         """The excess at the places of the image, (N,)."""
-        shown = self.excess.new_zeros(patches)
-        return shown.scatter_reduce(0, self.places, self.excess[self.sources], "amax")
+        values = namespace(self.excess).take(self.excess, self.sources)
+        return largest_at(self.places, values, patches)
 
     def source_at(self, patch: int) -> int | None:
         """The patch of the good part that is missed most at a place of the image."""
-        there = self.sources[self.places == patch]
-        return int(there[self.excess[there].argmax()]) if len(there) else None
+        xp, there = namespace(self.excess), self.sources[self.places == patch]
+        if not there.shape[0]:
+            return None
+        return int(there[xp.argmax(xp.take(self.excess, there))])
 
 
 class MissingPieces:
     """The patches of at least two good parts in one layer, ready to be looked for."""
 
     def __init__(
-        self, images: Sequence[Tensor], cls: Tensor, grid: int, masks: Sequence[Tensor | None]
+        self, images: Sequence[Array], cls: Array, grid: int, masks: Sequence[Array | None]
     ) -> None:
         """`images` are (N, D) each, `cls` their tokens (K, D); `masks` say what is searched for."""
         self.images, self.cls = images, cls
         self._grid, self._masks = grid, masks
-        self._variations: dict[int, Tensor] = {}
+        self._variations: dict[int, Array] = {}
 
-    def variation(self, number: int) -> Tensor:
+    def variation(self, number: int) -> Array:
         """b of each patch of a good part, (N,); found when it is first asked about, since of
         hundreds of good parts few are."""
         if number not in self._variations:
             own, grid = self.images[number], self._grid
             others = [image for place, image in enumerate(self.images) if place != number]
-            found = [searched(own @ other.T, grid)[0] for other in others[:VARIATION_PARTS]]
+            found = each(lambda other: self._residuals(own, other), others[:VARIATION_PARTS])
             found.append(SHIFT_SHARE * neighbour_distance(own, grid))
-            maps = torch.stack(found).amax(dim=0).reshape(1, 1, grid, grid)
-            reach = VARIATION_WINDOW // 2
-            wide = max_pool2d(maps, VARIATION_WINDOW, stride=1, padding=reach)
-            self._variations[number] = wide.flatten()
+            xp = namespace(own)
+            self._variations[number] = largest_around(xp.max(xp.stack(found), axis=0), grid)
         return self._variations[number]
 
     def difference(self) -> float:
         """How far the patches of the first few good parts are off in one another, over how unlike
         neighbouring patches are: near 0 for near-copies."""
-        few = range(min(len(self.images), COMPARED_PARTS))
-        off = [
-            float(searched(self.images[one] @ self.images[other].T, self._grid)[0].mean())
-            for one in few
-            for other in few
-            if one != other
-        ]
-        unlike = [float(neighbour_distance(self.images[one], self._grid).mean()) for one in few]
+        few = self.images[:COMPARED_PARTS]
+        pairs = list(permutations(few, 2))
+        off = each(lambda pair: _mean(self._residuals(*pair)), pairs)
+        unlike = [_mean(neighbour_distance(one, self._grid)) for one in few]
         return sum(off) / len(off) / max(sum(unlike) / len(unlike), 1e-6)
 
-    def find(self, patches: Tensor, cls: Tensor) -> Missing:
+    def _residuals(self, part: Array, image: Array) -> Array:
+        return searched(part @ image.T, self._grid)[0]
+
+    def find(self, patches: Array, cls: Array) -> Missing:
         """What an image lacks, given its patches (N, D) and its CLS token (D,)."""
-        nearest = (self.cls @ cls).topk(min(COMPARED_PARTS, len(self.images))).indices.tolist()
-        found = []
-        for number in sorted(nearest):
-            residuals, expected = searched(self.images[number] @ patches.T, self._grid)
-            excess, mask = excess_of(residuals, self.variation(number)), self._masks[number]
-            asked = excess if mask is None else excess[mask]
-            score = max(float(MISSING_POOLING(asked)), 0.0) if len(asked) else 0.0
-            shown = excess if mask is None else excess * mask
-            found.append((score, number, shown, 1 - residuals, expected))
-        score, number, excess, similarity, expected = min(found, key=lambda one: one[:2])
+        xp = namespace(patches)
+        _, nearest = top_k(self.cls @ cls, min(COMPARED_PARTS, len(self.images)))
+        numbers = sorted(to_numpy(nearest).tolist())
+        found = each(lambda number: self._compared(number, patches), numbers)
+        place = min(range(len(found)), key=lambda place: found[place][0])
+        score, excess, similarity, expected = found[place]
         # in a foreign picture many patches have the largest excess there is: the first ones count
-        sources = excess.sort(descending=True, stable=True).indices[:MAX_SHOWN]
-        sources = sources[excess[sources] > MIN_SHOWN]
-        return Missing(score, number, excess, similarity, expected[sources], sources)
+        sources = xp.argsort(excess, descending=True, stable=True)
+        sources = sources[: min(MAX_SHOWN, sources.shape[0])]
+        sources = sources[xp.take(excess, sources) > MIN_SHOWN]
+        places = xp.take(expected, sources)
+        return Missing(score, numbers[place], excess, similarity, places, sources)
+
+    def _compared(self, number: int, patches: Array) -> tuple[float, Array, Array, Array]:
+        """What an image lacks of one good part: the score, the excess of its patches, how similar
+        the most similar patches are, and where they are expected."""
+        residuals, expected = searched(self.images[number] @ patches.T, self._grid)
+        excess, mask = excess_of(residuals, self.variation(number)), self._masks[number]
+        asked = excess if mask is None else excess[mask]
+        score = max(float(MISSING_POOLING(asked)), 0.0) if asked.shape[0] else 0.0
+        shown = excess if mask is None else excess * namespace(mask).astype(mask, excess.dtype)
+        return score, shown, 1 - residuals, expected
 
 
-def neighbour_distance(patches: Tensor, grid: int) -> Tensor:
+def neighbour_distance(patches: Array, grid: int) -> Array:
     """The mean distance of each patch to the patches beside, above and below it, (N,)."""
-    cells = patches.reshape(grid, grid, -1)
-    down = 1 - (cells[1:] * cells[:-1]).sum(dim=-1)
-    across = 1 - (cells[:, 1:] * cells[:, :-1]).sum(dim=-1)
+    xp = namespace(patches)
+    cells = xp.reshape(patches, (grid, grid, -1))
+    down = 1 - xp.vecdot(cells[1:, :, :], cells[:-1, :, :])
+    across = 1 - xp.vecdot(cells[:, 1:, :], cells[:, :-1, :])
 
-    def to_all(down: Tensor, across: Tensor) -> Tensor:
-        above_below = pad(down, (0, 0, 1, 0)) + pad(down, (0, 0, 0, 1))
-        return above_below + pad(across, (1, 0)) + pad(across, (0, 1))
+    def to_all(down: Array, across: Array) -> Array:
+        above_below = padded(down, 1, 0, 0) + padded(down, 0, 1, 0)
+        return above_below + padded(across, 1, 0, 1) + padded(across, 0, 1, 1)
 
-    number = to_all(torch.ones_like(down), torch.ones_like(across))
-    return (to_all(down, across) / number.clamp(min=1)).clamp(min=0).flatten()
+    number = to_all(xp.ones_like(down), xp.ones_like(across))
+    number = xp.where(number == 0, xp.ones_like(number), number)
+    return xp.reshape(positive(to_all(down, across) / number), (-1,))
 
 
-def searched(similarities: Tensor, grid: int) -> tuple[Tensor, Tensor]:
+def largest_around(values: Array, grid: int) -> Array:
+    """The largest of values that are not negative over the neighbourhood of each patch, (N,)."""
+    xp, reach = namespace(values), VARIATION_WINDOW // 2
+    found = xp.reshape(values, (grid, grid))
+    for axis in (0, 1):
+        wide = xp.moveaxis(padded(found, reach, reach, axis), axis, 0)
+        found = wide[:grid, :]
+        for step in range(1, VARIATION_WINDOW):
+            found = xp.maximum(found, wide[step : step + grid, :])
+        found = xp.moveaxis(found, 0, axis)
+    return xp.reshape(found, (-1,))
+
+
+def _mean(values: Array) -> float:
+    return float(namespace(values).mean(values))
+
+
+def searched(similarities: Array, grid: int) -> tuple[Array, Array]:
     """The residual of each patch of a good part in an image, and where it is expected, (…, N).
 
     `similarities` are those of its patches to the patches of the image, (…, N, N). What should lie
     outside the picture is not missed: its residual is 0. Exported graphs trace this function.
     """
-    found = similarities.argmax(dim=-1)
-    own = torch.arange(grid * grid, device=found.device)
-    down, across = torch.div(found, grid, rounding_mode="trunc"), found % grid
-    own_row, own_column = torch.div(own, grid, rounding_mode="trunc"), own % grid
-    row = own_row + median_around(down - own_row, grid)
-    column = own_column + median_around(across - own_column, grid)
+    xp = namespace(similarities)
+    found = xp.argmax(similarities, axis=-1)
+    own = xp.arange(grid * grid, device=device(found))
+    own_row, own_column = own // grid, own % grid
+    row = own_row + median_around(found // grid - own_row, grid)
+    column = own_column + median_around(found % grid - own_column, grid)
     inside = (row >= 0) & (row < grid) & (column >= 0) & (column < grid)
-    row, column = row.clamp(0, grid - 1), column.clamp(0, grid - 1)
-    steps = torch.arange(-SEARCH_REACH, SEARCH_REACH + 1, device=found.device)
-    rows = (row[..., None, None] + steps[:, None]).clamp(0, grid - 1)
-    columns = (column[..., None, None] + steps).clamp(0, grid - 1)
-    near = (rows * grid + columns).flatten(-2)
-    best = similarities.gather(-1, near).amax(dim=-1)
-    return (1 - best).clamp(min=0) * inside.to(best.dtype), row * grid + column
+    row, column = clipped(row, 0, grid - 1), clipped(column, 0, grid - 1)
+    steps = xp.arange(-SEARCH_REACH, SEARCH_REACH + 1, device=device(found))
+    rows = clipped(row[..., None] + steps, 0, grid - 1)
+    columns = clipped(column[..., None] + steps, 0, grid - 1)
+    near = rows[..., None] * grid + columns[..., None, :]
+    best = xp.max(gathered(similarities, xp.reshape(near, (*found.shape, -1))), axis=-1)
+    return positive(1 - best) * xp.astype(inside, best.dtype), row * grid + column
 
 
-def excess_of(residuals: Tensor, variation: Tensor) -> Tensor:
+def excess_of(residuals: Array, variation: Array) -> Array:
     """By how much more than it ever varied each patch is off, at most 1."""
-    return ((residuals - variation) / (variation + RESIDUAL_FLOOR)).clamp(max=MAX_EXCESS)
+    return at_most((residuals - variation) / (variation + RESIDUAL_FLOOR), MAX_EXCESS)
 
 
-def median_around(moves: Tensor, grid: int) -> Tensor:
+def median_around(moves: Array, grid: int) -> Array:
     """The median of whole numbers over the neighbourhood of each patch, (…, N)."""
-    neighbours = _neighbours(grid).to(moves.device)
-    around, middle = moves[..., neighbours], neighbours.shape[1] // 2
-    if around.device.type != "cpu" or torch.onnx.is_in_onnx_export():
-        return around.float().topk(middle + 1, dim=-1).values[..., -1].long()
-    # whole numbers below 2^15, and an odd number of them: numpy is ten times as fast with these
-    found = np.partition(around.numpy().astype(np.int16), middle, axis=-1)[..., middle]
-    return torch.from_numpy(found.astype(np.int64))
+    xp, around = namespace(moves), _neighbours(grid)
+    picked = xp.take(moves, like(around.ravel(), moves), axis=-1)
+    return middle(xp.reshape(picked, (*moves.shape, around.shape[1])))
 
 
 @cache
-def _neighbours(grid: int) -> Tensor:
+def _neighbours(grid: int) -> NDArray[np.int64]:
     """The patches around each, mirrored at the border, (N, side²)."""
     reach = min(MOTION_WINDOW // 2, grid - 1)
-    line = (torch.arange(grid)[:, None] + torch.arange(-reach, reach + 1)).abs()
-    line = torch.where(line > grid - 1, 2 * (grid - 1) - line, line)
-    return (line[:, None, :, None] * grid + line[None, :, None, :]).reshape(grid * grid, -1)
+    line = np.abs(np.arange(grid)[:, None] + np.arange(-reach, reach + 1))
+    line = np.where(line > grid - 1, 2 * (grid - 1) - line, line)
+    both = line[:, None, :, None] * grid + line[None, :, None, :]
+    return np.asarray(both.reshape(grid * grid, -1), dtype=np.int64)
 
 
 def missing_weight(most: float, images: int, difference: float = MIN_DIFFERENCE) -> float:

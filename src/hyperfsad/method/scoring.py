@@ -3,7 +3,6 @@ S_image, the weighted sum of the branches (Equation 5).
 
 The image score is a sum over named branches. `BRANCHES` lists them, `ImageScoring` computes them,
 and everything else (results, tables, the report, the benchmark) reads them from `BranchScores`.
-torch is imported where tensors are computed: results of exported models are made without it.
 """
 
 from __future__ import annotations
@@ -12,15 +11,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import Array, namespace, positive, top_k
 from ..errors import NotFiniteError, UsageError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 BRANCHES = {"map": "map score", "cls": "whole-image score", "missing": "missing pieces"}
 """All branches of an image score by name, and their labels for people; a detector has those that
@@ -111,11 +107,13 @@ class Pooling:
             return cls(name, count=int(number))
         raise UsageError("pooling-unknown", given=name)
 
-    def __call__(self, anomaly_map: Tensor, patches: int | None = None) -> Tensor:
+    def __call__(self, anomaly_map: Array, patches: int | None = None) -> Array:
         """`patches` says what a share is a share of, where that is not the map itself."""
-        values = anomaly_map.flatten()
-        count = self.patches_of(len(values) if patches is None else patches)
-        return values.topk(min(count, len(values))).values.mean()
+        xp = namespace(anomaly_map)
+        values = xp.reshape(anomaly_map, (-1,))
+        whole = values.shape[0]
+        count = self.patches_of(whole if patches is None else patches)
+        return xp.mean(top_k(values, min(count, whole))[0])
 
     def patches_of(self, whole: int) -> int:
         """How many of `whole` values are averaged, at most."""
@@ -123,38 +121,43 @@ class Pooling:
         return max(count, 1)
 
 
-def patch_scores(queries: Sequence[Tensor], rebuilt: Sequence[Tensor]) -> Tensor:
-    """S_q: 1 − cos(Q, E), averaged over the layers (Equation 9). One (N, D) tensor a layer."""
-    import torch
+def cosines(queries: Array, rebuilt: Array) -> Array:
+    """cos(q, ε) of each row, (…, N) from (…, N, D); 0 where one of them has no length."""
+    xp = namespace(queries, rebuilt)
+    along = xp.vecdot(queries, rebuilt)
+    squares = xp.vecdot(queries, queries) * xp.vecdot(rebuilt, rebuilt)
+    return along / xp.sqrt(xp.where(squares == 0, xp.ones_like(squares), squares))
 
+
+def patch_scores(queries: Sequence[Array], rebuilt: Sequence[Array]) -> Array:
+    """S_q: 1 − cos(Q, E), averaged over the layers (Equation 9). One (N, D) array a layer."""
     return mean_of_layers(
-        1 - torch.cosine_similarity(query, normal, dim=-1)
-        for query, normal in zip(queries, rebuilt, strict=True)
+        1 - cosines(query, normal) for query, normal in zip(queries, rebuilt, strict=True)
     )
 
 
-def mean_of_layers(distances: Iterable[Tensor]) -> Tensor:
+def mean_of_layers(distances: Iterable[Array]) -> Array:
     """The map from the distances 1 − cos(Q, E) of each layer; rounding never makes it negative."""
-    import torch
+    each = list(distances)
+    xp = namespace(*each)
+    return positive(xp.mean(xp.stack(each), axis=0))
 
-    return torch.stack(list(distances)).mean(dim=0).clamp(min=0)
 
-
-def cls_similarities(query: Tensor, memory: Tensor) -> Tensor:
+def cls_similarities(query: Array, memory: Array) -> Array:
     """⟨c, c_k⟩ of each layer, (…, K, layers), from (…, layers, D) and (K, layers, D)."""
-    import torch
+    xp = namespace(query, memory)
+    of_layers = xp.permute_dims(memory, (1, 0, 2)) @ query[..., None]
+    return xp.matrix_transpose(of_layers[..., 0])
 
-    return torch.einsum("...ld,kld->...kl", query, memory)
 
-
-def cls_distances(query: Tensor, memory: Tensor) -> Tensor:
+def cls_distances(query: Array, memory: Array) -> Array:
     """1 − max_k⟨c, c_k⟩ of each layer (Equation 4), from (layers, D) and (K, layers, D)."""
-    return (1 - cls_similarities(query, memory).amax(dim=0)).clamp(min=0)
+    return positive(1 - namespace(query).max(cls_similarities(query, memory), axis=0))
 
 
-def cls_score(query: Tensor, memory: Tensor) -> Tensor:
+def cls_score(query: Array, memory: Array) -> Array:
     """S_cls: the mean of these distances over the layers (Equation 4)."""
-    return cls_distances(query, memory).mean()
+    return namespace(query).mean(cls_distances(query, memory))
 
 
 @dataclass(frozen=True)
@@ -165,11 +168,11 @@ class ImageScoring:
     weights: Mapping[str, float]
 
     def __call__(
-        self, patches: Tensor, cls: Tensor, normal_cls: Tensor, missing: float = 0.0
+        self, patches: Array, cls: Array, normal_cls: Array, missing: float = 0.0
     ) -> BranchScores:
         """From the distances of the patches that count, the CLS tokens c and c_k, and what the
         image lacks of good parts (`missing.py`)."""
-        scores: dict[str, Callable[[], Tensor | float]] = {
+        scores: dict[str, Callable[[], Array | float]] = {
             "map": lambda: self.pooling(patches),
             "cls": lambda: cls_score(cls, normal_cls),
             "missing": lambda: missing,

@@ -13,10 +13,9 @@ them stays as far as it was: m − 1 of them may be bad, all in the same way.
 import math
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
-
-from .matching import Comparison, distances, in_threads
+from ..arrays import Array, like, namespace, put, top_k
+from ..threads import each
+from .matching import Comparison, distances
 
 AGREEING_AT_FIRST, AGREEING = 1 / 4, 1 / 12
 """The share of the unlabelled parts that must have such a patch: at first, and once those that look
@@ -33,40 +32,34 @@ def agreeing(parts: int, share: float = AGREEING) -> int:
     return max(LEAST_AGREEING, math.ceil(share * parts))
 
 
-def mth_smallest(found: Tensor, m: int) -> Tensor:
+def mth_smallest(found: Array, m: int) -> Array:
     """d_(m) of each patch from its distances to n unlabelled parts, (N,) from (n, N); infinite
     where they are too few."""
-    if len(found) < m:
-        return found.new_full(found.shape[1:], torch.inf)
-    return found.kthvalue(m, dim=0).values
+    xp = namespace(found)
+    if found.shape[0] < m:
+        return xp.broadcast_to(like(math.inf, found, found.dtype), found.shape[1:])
+    return xp.sort(found, axis=0)[m - 1, :]
 
 
 class UnlabelledParts:
     """The patches of unlabelled parts, each part ready to be asked by itself."""
 
-    def __init__(self, parts: Sequence[Sequence[Tensor]], how: Comparison, m: int) -> None:
+    def __init__(self, parts: Sequence[Sequence[Array]], how: Comparison, m: int) -> None:
         """`parts` are the tokens of each part, (N, D) for each layer; `m` of them must agree."""
         self._parts = [how.memory_layers(part) for part in parts]
         self.m = m
 
-    def distances(self, patches: Sequence[Tensor], without: int | None = None) -> Tensor:
+    def distances(self, patches: Sequence[Array], without: int | None = None) -> Array:
         """1 − cos(q, ε_j) of patches, (N, D) a layer, from each part but one, (n, N)."""
         asked = [part for place, part in enumerate(self._parts) if place != without]
-        found = patches[0].new_empty(len(asked), len(patches[0]))
+        return namespace(*patches).stack(each(lambda part: distances(part, patches), asked))
 
-        def ask(parts: slice) -> None:
-            for place in range(*parts.indices(len(asked))):
-                found[place] = distances(asked[place], patches)
-
-        in_threads(ask, len(asked))
-        return found
-
-    def _told(self, patches: Sequence[Tensor], without: int | None) -> Tensor:
+    def _told(self, patches: Sequence[Array], without: int | None) -> Array:
         return mth_smallest(self.distances(patches, without), self.m)
 
     def lowered(
-        self, found: Tensor, patches: Sequence[Tensor], decisive: int, without: int | None = None
-    ) -> Tensor:
+        self, found: Array, patches: Sequence[Array], decisive: int, without: int | None = None
+    ) -> Array:
         """d(q) of each patch of an image from its distances to the support, (N,).
 
         Only the patches farthest from the support are looked up, until what the others keep is less
@@ -75,15 +68,16 @@ class UnlabelledParts:
         """
         if len(self._parts) - (without is not None) < self.m:
             return found
-        order = found.argsort(descending=True, stable=True)
-        result, done, more = found.clone(), 0, FIRST_PATCHES
-        while done < len(order):
-            rows = order[done : done + more]
-            told = self._told([layer[rows] for layer in patches], without)
-            result[rows] = torch.minimum(found[rows], told)
-            done += len(rows)
-            least = result[order[:done]].topk(min(decisive, done)).values[-1]
-            if done < len(order) and found[order[done]] <= least:
+        xp = namespace(found)
+        order = xp.argsort(found, descending=True, stable=True)
+        result, done, more = xp.asarray(found, copy=True), 0, FIRST_PATCHES
+        while done < order.shape[0]:
+            rows = order[done : min(done + more, order.shape[0])]
+            told = self._told([xp.take(layer, rows, axis=0) for layer in patches], without)
+            result = put(result, rows, xp.minimum(xp.take(found, rows), told))
+            done += rows.shape[0]
+            largest, _ = top_k(xp.take(result, order[:done]), min(decisive, done))
+            if done < order.shape[0] and found[order[done]] <= largest[-1]:
                 break
             more = done
         return result

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 
 from ..detector.detector import HyperFSAD
 from ..errors import UsageError
@@ -185,7 +184,7 @@ def map_level(bank: MemoryBank, lookup: str) -> float:
     for index in range(len(bank)):
         layers = zip(bank.patches_of(index), bank.without(index).patches, strict=True)
         distances = [MemoryLayer(memory, lookup).distances(query) for query, memory in layers]
-        peaks.append(numbers(torch.stack(distances)).mean(axis=0).max())
+        peaks.append(np.mean([numbers(each) for each in distances], axis=0).max())
     return float(np.median(peaks))
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
-from scipy import ndimage
 
 from ..decisions.roi import otsu
+from ..images.filters import blurred, opened
 
 DEFECT_KINDS = {"scratch": (0.35, 0.8), "stain": (0.3, 0.7), "missing patch": (0.7, 1.0)}
 """How much a faint and a clear one hide of what lies beneath."""
@@ -95,8 +95,8 @@ def find_part(image: Image.Image) -> tuple[NDArray[np.bool_], NDArray[np.float64
     small.thumbnail((REDUCED_SIDE, REDUCED_SIDE))
     pixels = np.asarray(small, np.float64)
     background = np.median(_border(pixels), axis=0)
-    away = ndimage.gaussian_filter(np.linalg.norm(pixels - background, axis=2), 1.0)
-    part: NDArray[np.bool_] = ndimage.binary_opening(away > otsu(away.ravel())[0], iterations=2)
+    away = blurred(np.linalg.norm(pixels - background, axis=2), 1.0)
+    part = opened(away > otsu(away.ravel())[0], 2, corners=False)
     share = float(part.mean())
     at_border = float(_border(part).mean())
     if PART_SHARE[0] <= share <= PART_SHARE[1] and at_border <= MAX_AT_BORDER * share:

@@ -24,7 +24,7 @@ from ..images.reading import Images
 from ..method.scoring import cls_score
 from ..report.records import RECORDS_FILE
 from .miss_rates import greedy_cover
-from .tokens import Array, encode_images, fitted_bank, plain
+from .tokens import Array, encode_images, fitted_bank, numbers, plain
 
 HIGH_RANKS = (0.75, 0.5, 0.25, 0.1)
 """Bets that the next score is among the highest three quarters, …, the highest tenth."""
@@ -212,14 +212,14 @@ def monitor_drift(
 
     false_alarms, defects and seed as in `DriftMonitor`.
     """
-    memory = fitted_bank(detector).cls.cpu().double()
+    memory = numbers(fitted_bank(detector).cls)
     good = encode_images(detector, calibration, distinct=True, known=detector.memory_.images)
-    before = [float(cls_score(image.cls.cpu().double(), memory)) for _, image in good]
-    after = [(name, image.cls.cpu().double()) for name, image in encode_images(detector, stream)]
+    before = [float(cls_score(numbers(image.cls), memory)) for _, image in good]
+    after = [(name, numbers(image.cls)) for name, image in encode_images(detector, stream)]
     return monitor_scores(
         before,
         [(name, float(cls_score(token, memory))) for name, token in after],
-        tokens=np.stack([token.numpy() for _, token in after]) if after else None,
+        tokens=np.stack([token for _, token in after]) if after else None,
         **settings,
     )
 

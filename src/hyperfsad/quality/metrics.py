@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from scipy import ndimage
 
 from ..errors import UsageError
+from ..images.filters import blurred, pieces
 
 IMAGE_METRICS = ("I-AUROC", "I-F1", "I-AP")
 
@@ -24,8 +24,6 @@ METRICS: tuple[str, ...] = IMAGE_METRICS + PIXEL_METRICS
 
 PRO_STEPS = 200
 """Thresholds of PRO-200."""
-
-EIGHT_CONNECTED = np.ones((3, 3), dtype=bool)
 
 Counts = NDArray[np.intp]
 Floats = NDArray[np.float64]
@@ -119,7 +117,7 @@ def _defects(
     """For each image with defects their scores, each one's share of its region, the regions."""
     for index in np.flatnonzero(masks.any(axis=(1, 2))):
         mask = masks[index]
-        labels, count = ndimage.label(mask, structure=EIGHT_CONNECTED)
+        labels, count = pieces(mask)
         region, scores = labels[mask], maps[index][mask]
         order = scores.argsort()  # to look up near scores in turn: a third of the time, measured
         yield scores[order], 1 / np.bincount(region)[region[order]], count
@@ -162,5 +160,5 @@ def upsampled(maps: NDArray[np.float32], size: int, smoothing: float = 0.0) -> N
     large = np.empty((len(maps), size, size), dtype=np.float32)
     for place, small in enumerate(maps):
         shown = Image.fromarray(small).resize((size, size), Image.Resampling.BILINEAR)
-        large[place] = ndimage.gaussian_filter(shown, smoothing)  # 0 leaves it as it is
+        large[place] = blurred(np.asarray(shown), smoothing)
     return large

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from .intervals import root
 from .tokens import Array
 
 Flags = NDArray[np.bool_]
@@ -157,16 +158,20 @@ def share_interval(share: float, independent: int, confidence: float = 0.95) -> 
     therefore holds for it too: outside of {p : m·KL(share, p) ≤ ln(2/(1 − confidence))} the truth
     lies with a chance of at most 1 − confidence.
     """
-    from scipy.optimize import brentq
-    from scipy.special import rel_entr
-
     allowed = math.log(2 / (1 - confidence)) / max(1, independent)
 
     def excess(chance: float) -> float:
-        return float(rel_entr(share, chance) + rel_entr(1 - share, 1 - chance) - allowed)
+        return _divergence(share, chance) + _divergence(1 - share, 1 - chance) - allowed
 
     low, high = share * 1e-12, 1 - (1 - share) * 1e-12  # at 0 and 1 it may be infinite
     return (
-        0.0 if excess(low) <= 0 else float(brentq(excess, low, share, xtol=1e-15)),
-        1.0 if excess(high) <= 0 else float(brentq(excess, share, high, xtol=1e-15)),
+        0.0 if excess(low) <= 0 else root(lambda chance: -excess(chance), low, share),
+        1.0 if excess(high) <= 0 else root(excess, share, high),
     )
+
+
+def _divergence(share: float, chance: float) -> float:
+    """What one outcome adds to KL(share, chance)."""
+    if not share:
+        return 0.0
+    return share * math.log(share / chance) if chance else math.inf

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .intervals import exact_interval
+
 RATE_CONFIDENCE = 0.95
 ACCEPTED_ALARMS = 0.05
 """The share of false alarms that the table of other thresholds asks for."""
@@ -42,13 +44,10 @@ class Rate:
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
-        """Between which shares the true one lies, exact (Clopper and Pearson, 1934)."""
+        """Between which shares the true one lies."""
         if not self.total:
             return None
-        from scipy.stats import binomtest
-
-        found = binomtest(self.count, self.total).proportion_ci(RATE_CONFIDENCE, method="exact")
-        return float(found.low), float(found.high)
+        return exact_interval(self.count, self.total, RATE_CONFIDENCE)
 
     def to_dict(self) -> dict[str, Any]:
         """Count, total, share and the ends of the interval."""

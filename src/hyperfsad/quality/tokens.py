@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
+from ..arrays import to_numpy
 from ..detector.detector import HyperFSAD
 from ..encoders.encoder import ImageTokens, prepare
 from ..images.loading import NormalImage
@@ -44,9 +44,9 @@ def encode_images(
         yield image.name, ImageTokens(tuple(tokens.patches[0]), tokens.cls[0])
 
 
-def numbers(values: Tensor) -> Array:
-    """A tensor as a float64 array."""
-    return values.detach().cpu().double().numpy()
+def numbers(values: Any) -> Array:
+    """An array of any library as one of numpy, in float64."""
+    return to_numpy(values).astype(np.float64)
 
 
 def plain(value: Any) -> Any:
@@ -63,9 +63,9 @@ def plain(value: Any) -> Any:
 
 
 def fitted_bank(detector: HyperFSAD) -> MemoryBank:
-    """The memory bank of a detector, on the device of its encoder."""
+    """The memory bank of a detector, where its encoder has its tokens."""
     detector.require_fitted()
-    return detector.memory_.to(detector.encoder_.device)
+    return detector.memory_.to(detector.encoder_.tokens_on)
 
 
 def refuse_departures(detector: HyperFSAD, *, patches: bool = True) -> None:

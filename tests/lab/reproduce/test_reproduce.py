@@ -108,7 +108,7 @@ def test_provenance_ends_the_page(done: Path, tiny: str) -> None:
     entries = json.loads((done / "main" / "provenance.json").read_text(encoding="utf-8"))
     (entry,) = entries.values()
     assert entry["weights"] in end
-    assert f"torch {entry['versions']['torch']}" in end
+    assert f"openvino {entry['versions']['openvino']}" in end
     assert "--shots 1,2 --runs 2 --seed 0" in end
     assert "Seed of the support images: 0." in end
     assert "56, 84" in end

@@ -1,8 +1,7 @@
 """Random unit tokens that satisfy the premises of the theorems by construction."""
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import DTypeLike
 
 from hyperfsad.encoders.encoder import ImageTokens
 from hyperfsad.images.loading import NormalImage
@@ -11,8 +10,8 @@ from hyperfsad.method.memory import MemoryBank
 from hyperfsad.quality.tokens import Array
 
 
-def unit(rows: Tensor) -> Tensor:
-    return torch.nn.functional.normalize(rows, dim=-1)
+def unit(rows: Array) -> Array:
+    return np.asarray(rows / np.linalg.norm(rows, axis=-1, keepdims=True))
 
 
 class World:
@@ -23,7 +22,7 @@ class World:
     """
 
     def __init__(self, seed: int, layers: int, width: int, images: int, spread: float) -> None:
-        self.random = torch.Generator().manual_seed(seed)
+        self.random = np.random.default_rng(seed)
         self.spread = spread
         self.patches = 4
         self.axis = unit(self.noise(layers, width))
@@ -33,31 +32,33 @@ class World:
         ]
         self.cls = unit(self.axis + spread * unit(self.noise(images, layers, width)))
 
-    def noise(self, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.random, dtype=torch.float64)
+    def noise(self, *shape: int) -> Array:
+        return self.random.standard_normal(shape)
 
-    def bank(self, dtype: torch.dtype = torch.float64) -> MemoryBank:
+    def bank(self, dtype: DTypeLike = np.float64) -> MemoryBank:
         names = tuple(NormalImage(str(index), str(index)) for index in range(len(self.cls)))
-        return MemoryBank(tuple(rows.to(dtype) for rows in self.rows), self.cls.to(dtype), names)
+        return MemoryBank(
+            tuple(rows.astype(dtype) for rows in self.rows), self.cls.astype(dtype), names
+        )
 
-    def good(self, dtype: torch.dtype = torch.float64) -> ImageTokens:
+    def good(self, dtype: DTypeLike = np.float64) -> ImageTokens:
         step = 0.3 * self.spread
-        chosen = [int(torch.randint(len(self.cls), (1,), generator=self.random))] * self.patches
+        chosen = [int(self.random.integers(len(self.cls)))] * self.patches
         patches = [
             unit(rows[chosen] + step * unit(self.noise(self.patches, rows.shape[1])))
             for rows in self.rows
         ]
         cls = unit(self.cls[chosen[0]] + step * unit(self.noise(*self.axis.shape)))
-        return ImageTokens(tuple(layer.to(dtype) for layer in patches), cls.to(dtype))
+        return ImageTokens(tuple(layer.astype(dtype) for layer in patches), cls.astype(dtype))
 
-    def bad(self, dtype: torch.dtype = torch.float64) -> ImageTokens:
+    def bad(self, dtype: DTypeLike = np.float64) -> ImageTokens:
         image = self.good()
         away = unit(self.noise(*self.axis.shape) - 0.5 * self.axis)
-        place = int(torch.randint(self.patches, (1,), generator=self.random))
+        place = int(self.random.integers(self.patches))
         for layer, token in zip(image.patches, away, strict=True):
             layer[place] = token
         cls = unit(self.axis + 3 * self.spread * unit(self.noise(*self.axis.shape)))
-        return ImageTokens(tuple(layer.to(dtype) for layer in image.patches), cls.to(dtype))
+        return ImageTokens(tuple(layer.astype(dtype) for layer in image.patches), cls.astype(dtype))
 
 
 def some_discrepancies(

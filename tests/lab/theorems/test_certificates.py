@@ -5,10 +5,8 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from hyperfsad.encoders.encoder import ImageTokens
 from hyperfsad.errors import UsageError
@@ -20,7 +18,7 @@ from hyperfsad.method.memory import MemoryBank
 from hyperfsad.method.scoring import BranchScores, branch_weights, cls_score, patch_scores
 from tests.codes import raises
 
-from .samples import World
+from .samples import World, unit
 
 
 def reference_score(bank: MemoryBank, image: ImageTokens, lam: float, lookup: str) -> float:
@@ -70,9 +68,9 @@ def test_the_margin_never_exceeds_the_real_gap(world: World, lam: float, lookup:
 @settings(max_examples=300, deadline=None)
 @given(worlds, st.floats(0, 1))
 def test_float32_scores_keep_the_margin_with_its_rounding(world: World, lam: float) -> None:
-    bank = world.bank(torch.float32)
-    good = [("good", world.good(torch.float32))]
-    bad = [("bad", world.bad(torch.float32))]
+    bank = world.bank(np.float32)
+    good = [("good", world.good(np.float32))]
+    bad = [("bad", world.bad(np.float32))]
     report = certify_tokens(bank, good, bad, lam)
     apart = reference_score(bank, bad[0][1], lam, "sparsemax")
     apart -= reference_score(bank, good[0][1], lam, "sparsemax")
@@ -80,14 +78,11 @@ def test_float32_scores_keep_the_margin_with_its_rounding(world: World, lam: flo
 
 
 def image(patches: list[list[float]], cls: list[float]) -> ImageTokens:
-    def unit(rows: list[list[float]]) -> Tensor:
-        return torch.nn.functional.normalize(torch.tensor(rows, dtype=torch.float64), dim=-1)
-
-    return ImageTokens((unit(patches),), unit([cls]))
+    return ImageTokens((unit(np.array(patches)),), unit(np.array([cls])))
 
 
 def one_row_bank() -> MemoryBank:
-    row = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
+    row = np.array([[1.0, 0.0, 0.0]])
     return MemoryBank((row,), row[None], (NormalImage("normal", ""),))
 
 
@@ -111,10 +106,10 @@ def test_with_one_normal_patch_the_margin_is_the_gap(lam: float) -> None:
 def test_the_margins_of_layers_are_equation_27(lam: float) -> None:
     """b_l from distances that are computed one by one; with one normal patch it is η itself."""
     bank, good, bad = tight()
-    two = MemoryBank(bank.patches * 2, bank.cls.expand(1, 2, 3), bank.images)
+    two = MemoryBank(bank.patches * 2, np.tile(bank.cls, (1, 2, 1)), bank.images)
     second = image([[1.0, 0.0, 0.4]], [1.0, 0.3, 0.0]), image([[0.1, 1.0, 0.0]], [0.2, 0.0, 1.0])
     pair = [
-        ImageTokens((a.patches[0], b.patches[0]), torch.cat([a.cls, b.cls]))
+        ImageTokens((a.patches[0], b.patches[0]), np.concatenate([a.cls, b.cls]))
         for a, b in zip((good, bad), second, strict=True)
     ]
     report = certify_tokens(two, [("good", pair[0])], [("bad", pair[1])], lam, rounding=1e-5)
@@ -122,8 +117,8 @@ def test_the_margins_of_layers_are_equation_27(lam: float) -> None:
     for layer in range(2):
         near, far = (each.patches[layer][0] for each in pair)
         c_near, c_far = (each.cls[layer] for each in pair)
-        gamma, epsilon = 1 - float(far @ row), float((near - row).norm())
-        delta, r = float((c_far - row).norm()), float((c_near - row).norm())
+        gamma, epsilon = 1 - float(far @ row), float(np.linalg.norm(near - row))
+        delta, r = (float(np.linalg.norm(c - row)) for c in (c_far, c_near))
         b = lam * (gamma - epsilon**2 / 2) + (1 - lam) / 2 * (delta**2 - r**2)
         assert report.layer_margin[0, 0, layer] == pytest.approx(b - 1e-5, abs=1e-9)
         eta = layer_margins(report.good, report.bad, lam)[0, 0, layer]

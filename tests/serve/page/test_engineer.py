@@ -26,7 +26,7 @@ def choose(page: Any, title: str, paths: list[Path]) -> None:
 def test_more_good_parts(
     page: Any, client: StationClient, product: str, pictures: list[Path]
 ) -> None:
-    choose(page, "Teach more good parts", pictures[2:4])
+    choose(page, "Teach more good parts", pictures[3:5])
     assert "2 photos were learnt." in page.locator(".toast").inner_text()
     assert client.product(product)["good_parts"] == 4
     page.wait_for_selector(".goods li:nth-child(4)")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...disk.files import write_file
-from ...errors import UsageError
+from ..packages import missing_package
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,8 +105,3 @@ def save_figure(figure: "Figure", folder: Path, stem: str) -> list[Path]:
         write_file(path, content.getbuffer(), parents=True)
         paths.append(path)
     return paths
-
-
-def missing_package(package: str) -> UsageError:
-    """The error for a package of the extra that is not installed."""
-    return UsageError("figures-need-package", package=package)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..packages import missing_package
 from .canvas import (
     BLUE,
     COLOURS,
@@ -16,7 +17,6 @@ from .canvas import (
     FONT_SIZE,
     INK,
     VERMILION,
-    missing_package,
     new_figure,
     style,
 )

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ...arrays import to_numpy
 from ...images.loading import load_image
 from ...quality.test_set import load_mask
 from ..datasets import Category
@@ -64,7 +65,7 @@ def draw_figures(
         for category in [each.category for each in evaluations[:TSNE_CATEGORIES]]:
             images = category.test[:: max(1, len(category.test) // TSNE_IMAGES)]
             if len(images) >= TSNE_LEAST:
-                tokens = np.stack([cache.tokens(image.path).cls.cpu().numpy() for image in images])
+                tokens = np.stack([to_numpy(cache.tokens(image.path).cls) for image in images])
                 groups[category.name] = (tokens, np.array([image.anomalous for image in images]))
         if groups:
             paths += save_figure(tsne_cls(groups, cache.settings.layers), out, TSNE)

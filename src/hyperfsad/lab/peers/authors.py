@@ -6,13 +6,15 @@ far as the encoder permits: on another one, the blocks at the same depth. The se
 their code (CLendering/SubspaceAD, FzJun26th/FastRecon); docs/benchmark.md says what still differs.
 """
 
+import math
 import random
 from typing import Any, ClassVar
 
-import torch
-from torch import Tensor
-from torch.nn.functional import conv2d, interpolate, pad
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
+from ...arrays import Array, to_numpy
 from ...encoders import EncoderSpec, find_spec
 from ...encoders.encoder import ImageTokens
 from ...encoders.specs import MeanSettings, RawSettings
@@ -56,7 +58,7 @@ class SubspaceADAuthors(OwnTokens, SubspaceAD):
         """The memory: 31 views of 48×48 patches are 100 MB for each support image."""
         self._memory.bank = None
 
-    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
+    def image_score(self, anomaly_map: Array, image: ImageTokens) -> float:
         """The mean of the largest hundredth of the map at the input's size, blurred."""
         return top_percent(blurred(anomaly_map, self.encoding_.resolution))
 
@@ -77,15 +79,19 @@ class FastReconAuthors(OwnTokens, FastRecon):
         """One row; their encoder is not a vision transformer, so it is always another."""
         return {"fastrecon, authors' settings on another encoder": {}}
 
-    def features(self, layers: tuple[Tensor, ...]) -> Tensor:
+    def features(self, layers: tuple[Array, ...]) -> Array:
         """Means of 3×3 places with zeros beyond the border, layers side by side."""
         return local_features(layers, self.encoding_.grid, zeros=True)
 
 
-def blurred(anomaly_map: Tensor, size: int) -> Tensor:
+def blurred(anomaly_map: Array, size: int) -> NDArray[np.float32]:
     """A map at `size` pixels a side, bilinear, under a Gaussian of σ = 4 cut off at 3×3 pixels."""
-    large = interpolate(anomaly_map[None, None], size=(size, size), mode="bilinear")
-    line = torch.exp(-torch.tensor([1.0, 0.0, 1.0], device=large.device) / (2 * 4.0**2))
-    line /= line.sum()
-    kernel = torch.outer(line, line)[None, None].to(large)
-    return conv2d(pad(large, (1, 1, 1, 1), mode="reflect"), kernel)[0, 0]
+    small = Image.fromarray(to_numpy(anomaly_map))
+    large = np.asarray(small.resize((size, size), Image.Resampling.BILINEAR))
+    beside = math.exp(-1 / (2 * 4.0**2))
+    for axis in (0, 1):
+        framed = np.pad(large, [(1, 1) if axis == each else (0, 0) for each in (0, 1)], "reflect")
+        line = np.moveaxis(framed, axis, 0)
+        mean = (beside * (line[:-2] + line[2:]) + line[1:-1]) / (1 + 2 * beside)
+        large = np.moveaxis(mean, 0, axis)
+    return large

@@ -18,11 +18,11 @@ all support images, not of the last batch; a fixed first pick and projection.
 
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from ...arrays import Array, like, namespace, to_numpy
 from ...encoders.encoder import ImageTokens
-from .features import greedy_coreset, local_features
+from .features import greedy_coreset, lengths, local_features
 from .peer import MethodOptions, Peer
 
 
@@ -38,12 +38,12 @@ class FastRecon(Peer):
     """The part of the normal patches that makes the coreset."""
     regularisation: float = 2.0
     """λ."""
-    mean_: Tensor
+    mean_: Array
     """μ, (N, layers·D)."""
-    basis_: Tensor
+    basis_: Array
     """Orthonormal rows that span the coreset S, (rank, layers·D)."""
 
-    def features(self, layers: tuple[Tensor, ...]) -> Tensor:
+    def features(self, layers: tuple[Array, ...]) -> Array:
         """Q or S before the coreset: means of 3×3 patches, layers side by side."""
         return local_features(layers, self.encoding_.grid)
 
@@ -51,29 +51,30 @@ class FastRecon(Peer):
         """Prepares μ and the span of S."""
         features = self.features(self.memory_.patches)
         count = max(1, int(self.fraction * len(features)))
-        self.mean_ = features.reshape(len(self.memory_), -1, features.shape[1]).mean(dim=0)
+        xp = namespace(features)
+        images = xp.reshape(features, (len(self.memory_), -1, features.shape[1]))
+        self.mean_ = xp.mean(images, axis=0)
         self.basis_ = span(features[greedy_coreset(features, count)])
 
-    def patch_scores(self, image: ImageTokens) -> Tensor:
+    def patch_scores(self, image: ImageTokens) -> Array:
         """‖Q − Q̂‖, row by row."""
         queries = self.features(image.patches)
         blend = (queries + self.regularisation * self.mean_) / (1 + self.regularisation)
         rebuilt = (blend @ self.basis_.T) @ self.basis_
-        distances: Tensor = torch.linalg.vector_norm(queries - rebuilt, dim=1)
-        return distances
+        return lengths(queries - rebuilt)
 
-    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
+    def image_score(self, anomaly_map: Array, image: ImageTokens) -> float:
         """The largest distance."""
-        return float(anomaly_map.max())
+        return float(namespace(anomaly_map).max(anomaly_map))
 
 
-def span(rows: Tensor) -> Tensor:
+def span(rows: Array) -> Array:
     """An orthonormal basis of the space that the rows span, one vector a row.
 
     In float64 and on the CPU, which every device has; directions that are only the rounding of
     float32 are left out.
     """
-    _, lengths, directions = torch.linalg.svd(rows.cpu().double(), full_matrices=False)
-    smallest = lengths[0] * max(rows.shape) * torch.finfo(torch.float32).eps
-    basis: Tensor = directions[lengths > smallest]
-    return basis.to(rows)
+    wide = to_numpy(rows).astype(np.float64)
+    _, spread, directions = np.linalg.svd(wide, full_matrices=False)
+    smallest = spread[0] * max(rows.shape) * np.finfo(np.float32).eps
+    return like(directions[spread > smallest], rows, rows.dtype)

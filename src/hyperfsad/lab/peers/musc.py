@@ -21,17 +21,16 @@ by other queries; scores are not stretched to 0…1, which would depend on the q
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
-import torch
-from torch import Tensor
-from torch.nn.functional import normalize
+import numpy as np
 
+from ...arrays import Array, namespace, to_numpy
 from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
 from ...method.scoring import BranchScores, TokenScore
-from .features import local_mean, nearest_distance
+from .features import local_mean, nearest_distance, unit
 from .peer import MethodOptions, Peer
 
-Features: TypeAlias = tuple[Tensor, ...]
+Features: TypeAlias = tuple[Array, ...]
 """Of an image: unit features (N, D) of each layer at each degree."""
 
 
@@ -57,25 +56,26 @@ class MuSc(Peer):
         """Aggregates the patches of the unlabelled images."""
         bank = self.memory_
         self.features_ = [self.features(bank.patches_of(entry)) for entry in range(len(bank))]
-        self._among: dict[int, list[Tensor]] = {}
+        self._among: dict[int, list[Array]] = {}
 
-    def features(self, layers: tuple[Tensor, ...]) -> Features:
+    def features(self, layers: tuple[Array, ...]) -> Features:
         """The patches of an image."""
         grid, sides = self.encoding_.grid, self.degrees
         means = (local_mean(layer, grid, side) for layer in layers for side in sides)
-        return tuple(normalize(mean, dim=1) for mean in means)
+        return tuple(unit(mean) for mean in means)
 
-    def patch_scores(self, image: ImageTokens) -> Tensor:
+    def patch_scores(self, image: ImageTokens) -> Array:
         """Scored by all unlabelled images."""
         mine = self.features(image.patches)
         return self.mutual([distances(mine, other) for other in self.features_])
 
-    def mutual(self, scores: list[Tensor]) -> Tensor:
+    def mutual(self, scores: list[Array]) -> Array:
         """The patch scores (N,) by those that each other image gives, (features, N) each."""
         count = max(1, int(self.share * len(scores)))
-        return torch.stack(scores).topk(count, dim=0, largest=False).values.mean(dim=(0, 1))
+        xp = namespace(*scores)
+        return xp.mean(xp.sort(xp.stack(scores), axis=0)[:count], axis=(0, 1))
 
-    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
+    def image_score(self, anomaly_map: Array, image: ImageTokens) -> float:
         """Its largest patch score and those of similar unlabelled images, which it scores too."""
         mine = self.features(image.patches)
         alike = self.memory_.cls[:, -1] @ image.cls[-1]
@@ -86,17 +86,18 @@ class MuSc(Peer):
         if len(self.features_) < 2:
             raise UsageError("musc-alone")
         grid, cls = self.encoding_.grid, self.memory_.cls[:, -1]
-        maps = [self.member(index).reshape(grid, grid) for index in range(len(cls))]
-        alike = (cls @ cls.T).fill_diagonal_(-torch.inf)
+        maps = [to_numpy(self.member(index)).reshape(grid, grid) for index in range(len(cls))]
+        alike = to_numpy(cls @ cls.T)
+        np.fill_diagonal(alike, -np.inf)
         return [
             TokenScore(
-                one.cpu().numpy(),
+                one,
                 BranchScores.of_map(self.rescored(one, row, maps.__getitem__)),
             )
             for one, row in zip(maps, alike, strict=True)
         ]
 
-    def member(self, index: int, *queries: Features) -> Tensor:
+    def member(self, index: int, *queries: Features) -> Array:
         """The patch scores of an unlabelled image by the others, and by queries beside them."""
         mine = self.features_[index]
         if index not in self._among:
@@ -104,18 +105,20 @@ class MuSc(Peer):
             self._among[index] = [distances(mine, other) for other in others]
         return self.mutual([*self._among[index], *(distances(mine, one) for one in queries)])
 
-    def rescored(self, own: Tensor, alike: Tensor, other: Callable[[int], Tensor]) -> float:
+    def rescored(self, own: Array, alike: Array, other: Callable[[int], Array]) -> float:
         """RsCIN: an image's score, by its patch scores, the similarities of the other images'
         CLS tokens (−∞: none) and what gives their patch scores."""
-        near = alike.topk(min(max(self.windows) - 1, int(alike.isfinite().sum())))
-        weights = torch.tensor([1.0, *near.values.tolist()])
-        largest = [own.max(), *(other(index).max() for index in near.indices.tolist())]
-        scores = torch.tensor([float(score) for score in largest])
-        means = [scores[:count] @ weights[:count] / weights[:count].sum() for count in self.windows]
-        return float(torch.stack(means).mean())
+        known = to_numpy(alike)
+        count = min(max(self.windows) - 1, int(np.isfinite(known).sum()))
+        near = np.argsort(-known, kind="stable")[:count]
+        weights = np.array([1.0, *known[near]])
+        scores = np.array([to_numpy(one).max() for one in (own, *map(other, near.tolist()))])
+        means = [np.average(scores[:size], weights=weights[:size]) for size in self.windows]
+        return float(np.mean(means))
 
 
-def distances(features: Features, others: Features) -> Tensor:
+def distances(features: Features, others: Features) -> Array:
     """a_j of each feature of an image, (features, N)."""
     pairs = zip(features, others, strict=True)
-    return torch.stack([nearest_distance(mine, theirs) for mine, theirs in pairs])
+    found = [nearest_distance(mine, theirs) for mine, theirs in pairs]
+    return namespace(*found).stack(found)

@@ -8,9 +8,7 @@ instead of the last one; no foreground mask; square input; rotations are chosen 
 
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
+from ...arrays import Array, namespace, positive
 from ...encoders.encoder import ImageTokens
 from .features import best_similarity
 from .peer import ROTATIONS_OPTION, MethodOptions, Peer
@@ -22,10 +20,11 @@ class NearestNeighbour(Peer):
     OPTIONS: ClassVar[MethodOptions] = {"rotations": ROTATIONS_OPTION}
     smoothing = 4.0
 
-    def patch_scores(self, image: ImageTokens) -> Tensor:
+    def patch_scores(self, image: ImageTokens) -> Array:
         """1 − max_m⟨q, m⟩, mean over the layers."""
         similarities = [
             best_similarity(query, normal)
             for query, normal in zip(image.patches, self.memory_.patches, strict=True)
         ]
-        return (1 - torch.stack(similarities).mean(dim=0)).clamp(min=0)
+        xp = namespace(*similarities)
+        return positive(1 - xp.mean(xp.stack(similarities), axis=0))

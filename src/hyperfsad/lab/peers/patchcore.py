@@ -17,11 +17,9 @@ on one grid; at the border only patches that exist are averaged; a fixed first p
 
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
+from ...arrays import Array, namespace
 from ...encoders.encoder import ImageTokens
-from .features import greedy_coreset, local_features, nearest_distance
+from .features import greedy_coreset, lengths, local_features, nearest_distance
 from .peer import MethodOptions, Peer
 
 
@@ -37,7 +35,7 @@ class PatchCore(Peer):
     """The part of the patches that makes the coreset."""
     neighbours: int = 9
     """b of Equation 7."""
-    coreset_: Tensor
+    coreset_: Array
     """M_C, (members, layers·D)."""
 
     def learn(self) -> None:
@@ -46,18 +44,18 @@ class PatchCore(Peer):
         count = max(int(self.fraction * len(features)), self.neighbours)
         self.coreset_ = features[greedy_coreset(features, count)]
 
-    def patch_scores(self, image: ImageTokens) -> Tensor:
+    def patch_scores(self, image: ImageTokens) -> Array:
         """min_m‖q − m‖ over the coreset."""
         return nearest_distance(local_features(image.patches, self.encoding_.grid), self.coreset_)
 
-    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
+    def image_score(self, anomaly_map: Array, image: ImageTokens) -> float:
         """The largest distance, lower where its nearest member has close neighbours."""
         features = local_features(image.patches, self.encoding_.grid)
-        query = features[anomaly_map.flatten().argmax()]
-        distances = torch.linalg.vector_norm(self.coreset_ - query, dim=1)
-        closest = distances.argmin()
-        around = torch.linalg.vector_norm(self.coreset_ - self.coreset_[closest], dim=1)
-        count = min(self.neighbours, len(around))
-        crowd = distances[around.topk(count, largest=False).indices]
-        weight = 1 - torch.exp(distances[closest] - crowd.logsumexp(dim=0))
-        return float(weight * distances[closest])
+        xp = namespace(features)
+        query = features[int(xp.argmax(anomaly_map))]
+        distances = lengths(self.coreset_ - query)
+        closest = int(xp.argmin(distances))
+        around = lengths(self.coreset_ - self.coreset_[closest])
+        crowd = distances[xp.argsort(around)[: self.neighbours]]
+        least = distances[closest]
+        return float(least * (1 - 1 / xp.sum(xp.exp(crowd - least))))

@@ -4,8 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
-from torch import Tensor
-
+from ...arrays import Array, namespace, to_numpy
 from ...detector import pipeline
 from ...detector.encoding import EncodedMemory
 from ...detector.fit import SupportReader
@@ -177,16 +176,17 @@ class Peer(ABC):
         """The map and the score of each image; all of the score is the map's."""
         grid, scores = self.encoding_.grid, []
         for image in tokens.images():
-            anomaly_map = self.patch_scores(image).reshape(grid, grid)
+            patches = self.patch_scores(image)
+            anomaly_map = namespace(patches).reshape(patches, (grid, grid))
             branches = BranchScores.of_map(self.image_score(anomaly_map, image))
-            scores.append(TokenScore(anomaly_map.cpu().numpy(), branches))
+            scores.append(TokenScore(to_numpy(anomaly_map), branches))
         return scores
 
     @abstractmethod
-    def patch_scores(self, image: ImageTokens) -> Tensor:
+    def patch_scores(self, image: ImageTokens) -> Array:
         """The score of each patch, (N,), higher is more anomalous."""
 
-    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
+    def image_score(self, anomaly_map: Array, image: ImageTokens) -> float:
         """The mean of the largest hundredth of the map, unless a method says otherwise."""
         return top_percent(anomaly_map)
 

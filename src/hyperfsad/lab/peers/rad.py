@@ -11,10 +11,11 @@ without a centre crop, the hundredth on the patch grid.
 
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-from torch.nn.functional import pad
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
+from ...arrays import Array, like, namespace, positive, top_k
 from ...encoders.encoder import ImageTokens
 from .peer import MethodOptions, Peer
 
@@ -32,26 +33,27 @@ class RAD(Peer):
     radius: int = 1
     """How many places away a patch may be compared with."""
 
-    def patch_scores(self, image: ImageTokens) -> Tensor:
+    def patch_scores(self, image: ImageTokens) -> Array:
         """1 − the best similarity, mean over the layers."""
+        xp = namespace(image.cls)
         alike = self.memory_.cls[:, -1] @ image.cls[-1]
-        chosen = alike.topk(min(self.retrieved, len(alike))).indices.tolist()
-        places = nearby(self.encoding_.grid, self.radius).to(alike.device)
+        chosen = top_k(alike, min(self.retrieved, len(alike)))[1].tolist()
+        places = like(nearby(self.encoding_.grid, self.radius), alike)
         layers = []
         for query, layer in zip(image.patches, self.memory_.patches, strict=True):
-            normal = layer.reshape(len(alike), *query.shape)
-            best = torch.full_like(query[:, 0], -torch.inf)
+            normal = xp.reshape(layer, (len(alike), *query.shape))
+            best = xp.full_like(query[:, 0], -xp.inf)
             for place in places.T:
                 for index in chosen:
-                    similar = (query * normal[index, place]).sum(dim=-1)
-                    best = torch.maximum(best, similar.where(place >= 0, -torch.inf))
+                    similar = xp.sum(query * normal[index, place], axis=-1)
+                    best = xp.maximum(best, xp.where(place >= 0, similar, -xp.inf))
             layers.append(best)
-        return (1 - torch.stack(layers).mean(dim=0)).clamp(min=0)
+        return positive(1 - xp.mean(xp.stack(layers), axis=0))
 
 
-def nearby(grid: int, radius: int) -> Tensor:
+def nearby(grid: int, radius: int) -> NDArray[np.int64]:
     """The places at most `radius` away from each place, a row each; −1 beyond the border."""
     reach = min(radius, grid - 1)
-    framed = pad(torch.arange(grid * grid).reshape(grid, grid), (reach,) * 4, value=-1)
+    framed = np.pad(np.arange(grid * grid).reshape(grid, grid), reach, constant_values=-1)
     side = 2 * reach + 1
-    return framed.unfold(0, side, 1).unfold(1, side, 1).reshape(grid * grid, -1)
+    return sliding_window_view(framed, (side, side)).reshape(grid * grid, -1)

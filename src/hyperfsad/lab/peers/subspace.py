@@ -15,9 +15,9 @@ image's score is taken on the patch grid; no random rotations (`authors.py` has 
 
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from ...arrays import Array, like, namespace, to_numpy
 from ...encoders.encoder import ImageTokens
 from ...method.lookups import SIMILARITIES_AT_ONCE
 from .peer import ROTATIONS_OPTION, MethodOptions, Peer
@@ -33,36 +33,42 @@ class SubspaceAD(Peer):
     smoothing = 4.0
     variance: float = 0.99
     """τ."""
-    mean_: Tensor
+    mean_: Array
     """μ, (D,)."""
-    components_: Tensor
+    components_: Array
     """C, (D, r), orthonormal columns."""
 
     def learn(self) -> None:
         """Fits the subspace."""
-        features = torch.stack(self.memory_.patches).mean(dim=0)
+        features = layer_mean(self.memory_.patches)
         self.mean_, self.components_ = principal_subspace(features, self.variance)
 
-    def patch_scores(self, image: ImageTokens) -> Tensor:
+    def patch_scores(self, image: ImageTokens) -> Array:
         """The squared norm of the residual."""
-        centred = torch.stack(image.patches).mean(dim=0) - self.mean_
+        centred = layer_mean(image.patches) - self.mean_
         residual = centred - (centred @ self.components_) @ self.components_.T
-        return residual.square().sum(dim=1)
+        return namespace(residual).sum(residual * residual, axis=1)
 
 
-def principal_subspace(features: Tensor, share: float) -> tuple[Tensor, Tensor]:
+def layer_mean(layers: tuple[Array, ...]) -> Array:
+    """The mean of the tokens of each patch over the layers."""
+    xp = namespace(*layers)
+    return xp.mean(xp.stack(layers), axis=0)
+
+
+def principal_subspace(features: Array, share: float) -> tuple[Array, Array]:
     """The mean of the rows, and the fewest principal axes that hold that share of their variance.
 
     In float64 and on the CPU, which every device has, some rows at a time.
     """
-    parts = torch.split(features, max(1, SIMILARITIES_AT_ONCE // features.shape[1]))
-    mean = torch.stack([part.cpu().double().sum(dim=0) for part in parts]).sum(dim=0)
-    mean /= len(features)
-    scatter = torch.zeros(len(mean), len(mean), dtype=torch.float64)
-    for part in parts:
-        centred = part.cpu().double() - mean
+    rows, step = to_numpy(features), max(1, SIMILARITIES_AT_ONCE // features.shape[1])
+    mean = rows.mean(axis=0, dtype=np.float64)
+    scatter = np.zeros((len(mean), len(mean)))
+    for start in range(0, len(rows), step):
+        centred = rows[start : start + step] - mean
         scatter += centred.T @ centred
-    variances, axes = torch.linalg.eigh(scatter)
-    held = variances.clamp(min=0).flip(0).cumsum(dim=0)
+    variances, axes = np.linalg.eigh(scatter)
+    held = np.cumsum(np.maximum(variances, 0)[::-1])
     count = int((held < share * held[-1]).sum()) + 1
-    return mean.to(features), axes.flip(1)[:, :count].to(features)
+    kept = np.ascontiguousarray(axes[:, ::-1][:, :count])
+    return like(mean, features, features.dtype), like(kept, features, features.dtype)

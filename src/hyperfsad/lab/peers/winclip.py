@@ -26,10 +26,9 @@ of ViT-B/16+ of LAION-400M at 240 px; square input; a category is called by its 
 from functools import cached_property
 from typing import Any, ClassVar
 
-import torch
-from torch import Tensor
-from torch.nn.functional import normalize
+import numpy as np
 
+from ...arrays import Array, like, namespace, positive
 from ...detector import pipeline
 from ...encoders import EncoderSpec, find_spec
 from ...encoders.encoder import ImageTokens
@@ -41,7 +40,7 @@ from .clip_windows import (
     require_text,
     window_patches,
 )
-from .features import best_similarity
+from .features import best_similarity, unit
 from .peer import Layers, MethodOptions, OwnTokens
 
 NORMAL = (
@@ -112,62 +111,70 @@ class WinCLIP(OwnTokens):
         return pipeline.predict(self, images, keep_pictures)
 
     @cached_property
-    def text_(self) -> tuple[Tensor, float]:
+    def text_(self) -> tuple[Array, float]:
         """The normal and the anomalous embedding, (2, D), and 1/τ."""
         assert isinstance(self.encoder_, WindowEncoder)
         reader, name = self.encoder_.reader, class_words(self.class_name)
-        means = [reader.text(prompts(states, name)).mean(dim=0) for states in (NORMAL, ANOMALOUS)]
-        return normalize(torch.stack(means), dim=-1), reader.sharpness
+        found = [reader.text(prompts(states, name)) for states in (NORMAL, ANOMALOUS)]
+        xp = namespace(*found)
+        means = [xp.mean(embeddings, axis=0) for embeddings in found]
+        return unit(xp.stack(means)), reader.sharpness
 
-    def patch_scores(self, image: ImageTokens) -> Tensor:
+    def patch_scores(self, image: ImageTokens) -> Array:
         """The zero-shot map, or its mean with the reference association."""
         grid, scales = self.encoding_.grid, self.encoding_.scales
-        maps = [self.text_scores(image.cls[:1]).expand(grid * grid)]
+        xp = namespace(image.cls)
+        maps = [xp.broadcast_to(self.text_scores(image.cls[:1]), (grid * grid,))]
         for scale, plane in zip(scales, image.patches[1:], strict=True):
             maps.append(covering_mean(self.text_scores(plane), grid, scale))
-        zero_shot = len(maps) / (1 / torch.stack(maps)).sum(dim=0)  # 0 where one of them is
+        with np.errstate(divide="ignore"):
+            zero_shot = len(maps) / xp.sum(1 / xp.stack(maps), axis=0)  # 0 where one of them is
         return (zero_shot + self.association(image)) / 2 if self._knows else zero_shot
 
-    def image_score(self, anomaly_map: Tensor, image: ImageTokens) -> float:
+    def image_score(self, anomaly_map: Array, image: ImageTokens) -> float:
         """The text score of the image, or half of it and of the largest association."""
-        text = float(self.text_scores(image.cls[:1]))
-        return (text + float(self.association(image).max())) / 2 if self._knows else text
+        xp = namespace(image.cls)
+        text = float(self.text_scores(image.cls[:1])[0])
+        return (text + float(xp.max(self.association(image)))) / 2 if self._knows else text
 
-    def text_scores(self, embeddings: Tensor) -> Tensor:
+    def text_scores(self, embeddings: Array) -> Array:
         """t of each row."""
         text, sharpness = self.text_
         logits = sharpness * (embeddings[:, : text.shape[1]] @ text.T)
-        return logits.softmax(dim=-1)[:, 1]
+        xp = namespace(logits)
+        with np.errstate(over="ignore"):
+            return 1 / (1 + xp.exp(logits[:, 0] - logits[:, 1]))
 
-    def association(self, image: ImageTokens) -> Tensor:
+    def association(self, image: ImageTokens) -> Array:
         """M: the distance of each patch to the normal images, (N,), mean over the scales."""
-        grid = self.encoding_.grid
+        xp, grid = namespace(image.cls), self.encoding_.grid
         planes = zip((1, *self.encoding_.scales), image.patches, self.memory_.patches, strict=True)
         maps = []
         for scale, query, known in planes:
             fits = window_patches(grid, scale)[:, 0]  # the others are zeros, not references
-            windows = known.reshape(-1, *query.shape)[:, fits].flatten(0, 1)
-            distances = ((1 - best_similarity(query, windows)) / 2).clamp(min=0)
-            maps.append(covering_mean(distances, grid, scale))
-        return torch.stack(maps).mean(dim=0)
+            windows = xp.reshape(known, (-1, *query.shape))[:, fits]
+            best = best_similarity(query, xp.reshape(windows, (-1, query.shape[1])))
+            maps.append(covering_mean(positive((1 - best) / 2), grid, scale))
+        return xp.mean(xp.stack(maps), axis=0)
 
     @property
     def _knows(self) -> bool:
         return self.references and self._memory.bank is not None
 
 
-def covering_mean(scores: Tensor, grid: int, scale: int) -> Tensor:
+def covering_mean(scores: Array, grid: int, scale: int) -> Array:
     """For each patch the harmonic mean of the scores of all windows that cover it, (N,).
 
     `scores` (N,) stand at the upper left patch of each window. A window without any distance leaves
     none to what it covers.
     """
-    index = window_patches(grid, scale).to(scores.device)
-    inverse = (1 / scores[index[:, 0]])[:, None].expand(index.shape).flatten()
-    total, count = torch.zeros_like(scores), torch.zeros_like(scores)
-    total.index_add_(0, index.flatten(), inverse)
-    count.index_add_(0, index.flatten(), torch.ones_like(inverse))
-    return torch.where(count > 0, count / total, 0)
+    xp, index = namespace(scores), like(window_patches(grid, scale), scores)
+    total, count = xp.zeros_like(scores), xp.zeros_like(scores)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for place in index.T:  # the windows have different patches there
+            total[place] += 1 / scores[index[:, 0]]
+            count[place] += 1
+        return xp.where(count > 0, count / total, 0.0)
 
 
 def prompts(states: tuple[str, ...], name: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...quality.tokens import Array
+from ..packages import missing_package
 
 FIRST_ROWS = 128
 """The most similar rows that the projection starts from; what is missing is added in rounds."""
@@ -83,8 +84,10 @@ class Cone:
         Least squares over a few rows, then over those with weight and the ones that the residual
         still leans to: the distance falls in every round, so it ends at the exact active set.
         """
-        from scipy.optimize import nnls
-
+        try:
+            from scipy.optimize import nnls
+        except ImportError as error:
+            raise missing_package("scipy") from error
         nearest: Array = similar[best] * self._rows[best]
         working = _largest(similar, FIRST_ROWS)
         for _ in range(ROUNDS):

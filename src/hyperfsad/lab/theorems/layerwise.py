@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
+from ...arrays import namespace
 from ...encoders.encoder import ImageTokens
 from ...method.lookups import LOOKUPS, in_chunks
 from ...method.matching import MemoryLayer
@@ -55,15 +55,15 @@ class LayerwiseMatcher:
     def discrepancies(self, name: str, image: ImageTokens) -> Discrepancies:
         """d of every patch and g of the image, in every layer."""
         layers = zip(image.patches, self._layers, strict=True)
-        distances = torch.stack([layer.distances(query) for query, layer in layers])
+        distances = [numbers(layer.distances(query)) for query, layer in layers]
         cls = cls_distances(image.cls, self.bank.cls)
-        return Discrepancies(name, numbers(distances), numbers(cls))
+        return Discrepancies(name, np.stack(distances), numbers(cls))
 
     def reach(self, image: ImageTokens) -> Array:
         """ε of Theorem 1 in every layer: the farthest normal patch that any patch draws on."""
-        farthest = []
+        xp, farthest = namespace(image.cls), []
         for query, memory in zip(image.patches, self.bank.patches, strict=True):
             similar = (part @ memory.T for part in in_chunks(query, memory))
-            least = min(float(z[LOOKUPS[self.lookup](z) > 0].min()) for z in similar)
+            least = min(float(xp.min(z[LOOKUPS[self.lookup](z) > 0])) for z in similar)
             farthest.append(math.sqrt(max(0.0, 2 - 2 * least)))
         return np.array(farthest)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from ...arrays import Array as AnyArray
+from ...arrays import gathered, namespace, to_numpy
 from ...detector.detector import HyperFSAD
 from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
@@ -45,39 +45,42 @@ class ActiveSets(NamedTuple):
     """log Σ e^z over the memory: what dense softmax divides by."""
 
 
-def active_sets(queries: Tensor, memory: Tensor, gains: bool = True) -> ActiveSets:
+def active_sets(queries: AnyArray, memory: AnyArray, gains: bool = True) -> ActiveSets:
     """The active set of each query patch, and what Appendix A derives from it."""
     found = ActiveSets(*(np.zeros(len(queries)) for _ in range(4)))
-    start = 0
+    xp, rows_of_memory, start = namespace(queries), to_numpy(memory), 0
     for part in in_chunks(queries, memory):
         z = part @ memory.T
-        found.log_mass[start : start + len(part)] = numbers(torch.logsumexp(z, dim=1))
+        most = xp.max(z, axis=1, keepdims=True)
+        mass = xp.log(xp.sum(xp.exp(z - most), axis=1))
+        found.log_mass[start : start + len(part)] = numbers(most[:, 0] + mass)
         for rows, index, weights in sparsemax_candidates(z):
             if not len(rows):
                 continue
-            values = z[rows].gather(1, index).double()
-            active = weights > 0
-            count = active.sum(dim=1)
-            total = values.where(active, values.new_zeros(())).sum(dim=1)
-            places = (rows + start).cpu().numpy()
-            found.size[places], found.tau[places] = numbers(count), numbers((total - 1) / count)
+            values = numbers(gathered(z[rows], index))
+            active = to_numpy(weights) > 0
+            places, count = to_numpy(rows) + start, active.sum(axis=1)
+            found.size[places] = count
+            found.tau[places] = (values.sum(axis=1, where=active) - 1) / count
             if gains:
-                found.gain[places] = numbers(_gains(memory, index, active))
+                found.gain[places] = _gains(rows_of_memory, to_numpy(index), active)
         start += len(part)
     return found
 
 
-def _gains(memory: Tensor, index: Tensor, active: Tensor) -> Tensor:
+def _gains(
+    memory: NDArray[np.float32], index: NDArray[np.intp], active: NDArray[np.bool_]
+) -> Array:
     """‖G_R‖ of Equation 18 for each active set, from the smaller product of rows with rows."""
     found = []
-    for some, mask in zip(
-        torch.split(index, PATCHES_AT_ONCE), torch.split(active, PATCHES_AT_ONCE), strict=True
-    ):
-        rows = memory[some].double() * mask[:, :, None]
-        mean = rows.sum(dim=1, keepdim=True) / mask.sum(dim=1)[:, None, None]
-        spread = (rows - mean) * mask[:, :, None]
-        found.append(torch.linalg.eigvalsh(spread @ spread.mT)[:, -1].clamp(min=0))
-    return torch.cat(found)
+    for start in range(0, len(index), PATCHES_AT_ONCE):
+        some = slice(start, start + PATCHES_AT_ONCE)
+        mask = active[some, :, None]
+        rows = memory[index[some]] * mask.astype(np.float64)
+        mean = rows.sum(axis=1, keepdims=True) / mask.sum(axis=1, keepdims=True)
+        spread = (rows - mean) * mask
+        found.append(np.linalg.eigvalsh(spread @ spread.swapaxes(1, 2))[:, -1])
+    return np.asarray(np.maximum(np.concatenate(found), 0))
 
 
 def softmax_mass(log_mass: Array, similarity: Array, count: int) -> Array:
@@ -89,19 +92,21 @@ def softmax_mass(log_mass: Array, similarity: Array, count: int) -> Array:
         return np.asarray(1 / (1 + np.exp(log_mass - similarity - np.log(float(count)))))
 
 
-def spectral_gain(memory: Tensor) -> float:
+def spectral_gain(memory: AnyArray) -> float:
     """‖P‖² of Equation 14: the largest eigenvalue of PᵀP."""
-    square = torch.zeros(memory.shape[1], memory.shape[1], dtype=torch.float64)
-    for part in torch.split(memory.cpu(), 1 << 14):
-        square += part.double().T @ part.double()
-    return float(torch.linalg.eigvalsh(square)[-1])
+    square = np.zeros((memory.shape[1], memory.shape[1]))
+    for start in range(0, len(memory), 1 << 14):
+        part = numbers(memory[start : start + (1 << 14)])
+        square += part.T @ part
+    return float(np.linalg.eigvalsh(square)[-1])
 
 
-def unaffected_patches(queries: Tensor, memory: Tensor, new: Tensor) -> NDArray[np.bool_]:
+def unaffected_patches(queries: AnyArray, memory: AnyArray, new: AnyArray) -> NDArray[np.bool_]:
     """Which query patches of a layer no new row can reach: all its similarities at most τ."""
     tau = active_sets(queries, memory, gains=False).tau
-    highest = [(part @ new.T).amax(dim=1) for part in in_chunks(queries, new)]
-    return np.asarray(numbers(torch.cat(highest)) <= tau - PROVEN_MARGIN)
+    xp = namespace(queries)
+    highest = [xp.max(part @ new.T, axis=1) for part in in_chunks(queries, new)]
+    return np.asarray(numbers(xp.concat(highest)) <= tau - PROVEN_MARGIN)
 
 
 class NoiseRatios(NamedTuple):
@@ -116,44 +121,54 @@ class NoiseRatios(NamedTuple):
 
 
 def perturb(
-    queries: Tensor, memory: Tensor, token: Tensor, normal: Tensor, noise: float, seed: int = 0
+    queries: AnyArray,
+    memory: AnyArray,
+    token: AnyArray,
+    normal: AnyArray,
+    noise: float,
+    seed: int = 0,
 ) -> NoiseRatios:
     """Moves unit tokens by about `noise` and compares what follows; one layer, in float64."""
-    random = torch.Generator().manual_seed(seed)
-    queries, memory, token, normal = (t.cpu().double() for t in (queries, memory, token, normal))
+    random = np.random.default_rng(seed)
+    queries, memory, token, normal = map(numbers, (queries, memory, token, normal))
     moved = moved_by(queries, noise, random)
     weights = rebuilt = 0.0
     for before, after in zip(in_chunks(queries, memory), in_chunks(moved, memory), strict=True):
         z, changed = before @ memory.T, after @ memory.T
         w, other = sparsemax(z), sparsemax(changed)
-        apart = (before - after).norm(dim=1)
-        weights = max(weights, _ratio((w - other).norm(dim=1), (z - changed).norm(dim=1)))
-        rebuilt = max(rebuilt, _ratio(((w - other) @ memory).norm(dim=1), apart))
-    tokens = torch.cat([token[None], moved_by(token.expand(64, -1), noise, random)])
+        apart = _lengths(before - after)
+        weights = max(weights, _ratio(_lengths(w - other), _lengths(z - changed)))
+        rebuilt = max(rebuilt, _ratio(_lengths((w - other) @ memory), apart))
+    tokens = np.concatenate([token[None], moved_by(np.tile(token, (64, 1)), noise, random)])
     scores = _cls_scores(tokens, normal)
-    cls = _ratio((scores[1:] - scores[0]).abs(), (tokens[1:] - token).norm(dim=1))
+    cls = _ratio(np.abs(scores[1:] - scores[0]), _lengths(tokens[1:] - token))
     return NoiseRatios(weights, rebuilt, cls)
 
 
-def moved_by(tokens: Tensor, noise: float, random: torch.Generator) -> Tensor:
+def moved_by(tokens: Array, noise: float, random: np.random.Generator) -> Array:
     """Unit tokens near unit tokens: a random step of length `noise`, then length 1 again."""
-    step = torch.randn(tokens.shape, generator=random, dtype=tokens.dtype)
-    step *= noise / step.norm(dim=-1, keepdim=True)
-    return torch.nn.functional.normalize(tokens + step, dim=-1)
+    step = random.standard_normal(tokens.shape)
+    moved = tokens + noise * step / _lengths(step)[..., None]
+    return np.asarray(moved / _lengths(moved)[..., None])
 
 
-def cls_distance(tokens: Tensor, normal: Tensor) -> Array:
+def cls_distance(tokens: AnyArray, normal: AnyArray) -> Array:
     """√(2s): the distance of unit tokens from the nearest normal one."""
-    return numbers((2 * _cls_scores(tokens.cpu().double(), normal.cpu().double())).sqrt())
+    return np.sqrt(2 * _cls_scores(numbers(tokens), numbers(normal)))
 
 
-def _cls_scores(tokens: Tensor, normal: Tensor) -> Tensor:
+def _cls_scores(tokens: Array, normal: Array) -> Array:
     """s of some tokens (n, D) of one layer, beside its normal ones (K, D)."""
-    return cls_distances(tokens, normal[:, None].expand(-1, len(tokens), -1))
+    scores: Array = cls_distances(tokens, np.repeat(normal[:, None], len(tokens), axis=1))
+    return scores
 
 
-def _ratio(above: Tensor, below: Tensor) -> float:
-    return float((above / below.clamp(min=1e-300)).max())
+def _lengths(rows: Array) -> Array:
+    return np.asarray(np.linalg.norm(rows, axis=-1))
+
+
+def _ratio(above: Array, below: Array) -> float:
+    return float((above / np.maximum(below, 1e-300)).max())
 
 
 @dataclass(frozen=True)
@@ -237,12 +252,12 @@ def check_tokens(
     queries = list(images)
     if not queries:
         raise UsageError("theorem-no-images", kind="query")
-    size = bank.patches[0].shape[0] // len(bank)
+    xp, size = namespace(bank.cls), bank.patches[0].shape[0] // len(bank)
     distractors = (size, 10 * size, 100 * size)
     layers = []
     for place, (block, memory) in enumerate(zip(blocks, bank.patches, strict=True)):
         normal = bank.cls[:, place]
-        sets = active_sets(torch.cat([image.patches[place] for _, image in queries]), memory)
+        sets = active_sets(xp.concat([image.patches[place] for _, image in queries]), memory)
         ratios = [
             perturb(image.patches[place], memory, image.cls[place], normal, noise, seed)
             for _, image in queries
@@ -252,7 +267,7 @@ def check_tokens(
                 block,
                 spectral_gain(memory),
                 NoiseRatios(*np.max(ratios, axis=0).tolist()),
-                cls_distance(torch.stack([image.cls[place] for _, image in queries]), normal),
+                cls_distance(xp.stack([image.cls[place] for _, image in queries]), normal),
                 tuple(
                     float(softmax_mass(sets.log_mass, sets.tau, count).mean())
                     for count in distractors
