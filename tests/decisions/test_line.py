@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from hyperfsad.decisions.line import from_line, together_notice
+from hyperfsad.decisions.line import PEAK_ALLOWANCE, from_line, together_notice
 from hyperfsad.decisions.thresholds import Calibration
 
 SUPPORT = Calibration("support", 0.4, 0.3, 0.05, 4)
@@ -44,7 +44,7 @@ def test_few_parts_count_less_than_the_support() -> None:
 
 def test_score_and_map_share_one_level() -> None:
     found = from_line(line(24, 0), 0.05, Calibration("support", 0.4, 0.3, 0.05, 4))
-    assert found.threshold / found.map_threshold == pytest.approx(0.2 / 0.15)
+    assert found.threshold / found.map_threshold == pytest.approx(0.2 / (0.15 * PEAK_ALLOWANCE))
 
 
 def test_a_lower_rate_gives_a_higher_threshold() -> None:

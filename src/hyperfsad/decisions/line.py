@@ -21,9 +21,11 @@ from .thresholds import (
 
 BULK_SPREADS = 2.5
 """Spreads above the centre of the bulk at which parts no longer belong to it."""
-LINE_MARGIN = 2.4
-"""Spreads above the centre at which the threshold lies for the usual rate: both from twelve
-products (docs/measurements/line.md)."""
+LINE_MARGIN = 2.3
+"""Spreads above the centre at which the threshold lies for the usual rate."""
+PEAK_ALLOWANCE = 1.15
+"""How much farther a single place of the map may reach than the score, which rests on many: all
+three from twelve products (docs/measurements/line.md)."""
 SUPPORT_WEIGHT = 4
 """How many unlabelled parts outweigh what the normal images suggest."""
 PLENTY = 12
@@ -37,12 +39,15 @@ def from_line(parts: Sequence[ScoredImage], rate: float, support: Calibration) -
     the normal images suggest count as well."""
     check_rate(rate)
     score, peak = (median(one.score for one in parts), median(one.peak for one in parts))
-    score, peak = max(score, 1e-6), max(peak, 1e-6)
+    score, peak = max(score, 1e-6), max(PEAK_ALLOWANCE * peak, 1e-6)
     level = bulk_level([max(one.score / score, one.peak / peak) for one in parts], rate)
     weight = len(parts) / (len(parts) + SUPPORT_WEIGHT)
     threshold, map_threshold = (
         math.exp(weight * log_of(level * centre) + (1 - weight) * log_of(usual))
-        for centre, usual in ((score, support.threshold), (peak, support.map_threshold))
+        for centre, usual in (
+            (score, support.threshold),
+            (peak, PEAK_ALLOWANCE * support.map_threshold),
+        )
     )
     return Calibration("line", threshold, map_threshold, rate, len(parts))
 
