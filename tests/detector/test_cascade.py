@@ -178,6 +178,7 @@ def test_in_8_bits_the_full_detector_decides_for_both(tiny: str) -> None:
 def test_the_engine_of_a_file_is_that_of_its_full_detector(
     fitted: CascadeDetector, tmp_path: Path
 ) -> None:
+    pytest.importorskip("torch", reason="loads another engine: hyperfsad[torch]")
     fitted.save(tmp_path / "part.hfsad")
     loaded = CascadeDetector.load(tmp_path / "part.hfsad", engine="torch")
     assert loaded.full_.encoder_.engine == "torch"

@@ -129,6 +129,7 @@ def in_a_fork(detector: Any) -> Any:
 )
 @pytest.mark.parametrize("kind", ["plain", "saved tiles"])
 def test_in_a_forked_process(kind: str, tiny: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="only torch survives a fork: hyperfsad[torch]")
     detector = used(kind, tiny, tmp_path)
     large = np.random.default_rng(0).standard_normal((1500, 1500))
     (large @ large).sum()  # by now numpy has threads, which the fork will lack
@@ -151,6 +152,7 @@ def test_openvino_in_a_forked_process(
     expected = score(detector)
     answer = str(in_a_fork(detector))
     assert answer.startswith("ConversionError: OpenVINO does not survive a fork: start processes")
+    pytest.importorskip("torch", reason="only torch survives a fork: hyperfsad[torch]")
     monkeypatch.delenv("HYPERFSAD_ENGINE", raising=False)
     detector._memory.engine = "auto"
     assert in_a_fork(detector) == pytest.approx(expected, abs=1e-4)

@@ -65,7 +65,7 @@ def test_engines_and_precisions_name_each_other() -> None:
 def test_8_bits_are_near_float32_and_have_thresholds_of_their_own(
     tiny: str, eight: HyperFSAD
 ) -> None:
-    exact = fresh(tiny, "torch").fit(PARTS)
+    exact = fresh(tiny, "openvino").fit(PARTS)
     ours, theirs = eight.predict(OTHER), exact.predict(OTHER)
     assert 0 < abs(ours.score - theirs.score) < 0.05
     assert eight.threshold_ != exact.threshold_
@@ -140,7 +140,7 @@ def test_another_precision_is_refused_in_a_sentence(tiny: str, saved: Path, tmp_
     for engine in ("torch", "openvino", "openvino-bf16"):
         with raises(UsageError, "precision-of-detector", fitted_in="int8"):
             HyperFSAD.load(saved, engine=engine)
-    fresh(tiny, "torch").fit(PARTS).save(tmp_path / "exact.hfsad")
+    fresh(tiny, "openvino").fit(PARTS).save(tmp_path / "exact.hfsad")
     with raises(UsageError, "precision-of-detector", engine="openvino-int8"):
         HyperFSAD.load(tmp_path / "exact.hfsad", engine="openvino-int8")
 
@@ -149,7 +149,7 @@ def test_an_encoder_of_another_detector_is_refused(tiny: str, eight: HyperFSAD) 
     another = fresh(tiny, "openvino-int8").fit([make_picture(7)])
     with raises(DetectorFileError, "encoder-of-another-detector"):
         another.use_encoder(eight.encoder_)
-    exact = fresh(tiny, "torch").fit(PARTS)
+    exact = fresh(tiny, "openvino").fit(PARTS)
     with raises(DetectorFileError, "encoder-precision", precision="f32", given="int8"):
         exact.use_encoder(eight.encoder_)
 
