@@ -505,7 +505,9 @@ class HyperFSAD:
     @property
     def batch(self) -> int:
         """Images that are encoded at once."""
-        return batch_of(self.view_, self.encoder_, self.settings.batch_size)
+        view = self.view_
+        view.prepare()  # perhaps the encoder is still being compiled
+        return batch_of(view, self.encoder_, self.settings.batch_size)
 
     @property
     def read_ahead(self) -> int:

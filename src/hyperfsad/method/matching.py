@@ -92,6 +92,11 @@ class Matcher:
         self._layers = how.memory_layers(masked(memory, kept))
         self._kept = kept
 
+    def prepare(self) -> None:
+        """Makes at once what the first question would wait for."""
+        for layer in self._layers:
+            layer.prepare()
+
     def distances(
         self,
         patches: Sequence[Array],
@@ -195,6 +200,11 @@ class MemoryLayer:
         bounding = self._bounding[to_numpy(rows)]
         return MemoryLayer(memory, self.lookup, self.sharpness, self._bound, bounding)
 
+    def prepare(self) -> None:
+        """Makes the bounds, where they are used."""
+        if self.memory.shape[0] >= MIN_PRUNED_ROWS and can_prune(self.memory, self.lookup):
+            self._bounding  # noqa: B018 (it is kept)
+
     def distances(self, queries: Array) -> Array:
         """1 − cos(q, ε) of each query patch, (N,) from (N, D)."""
         queries = single(queries)
@@ -202,8 +212,7 @@ class MemoryLayer:
             return self._by_the_formula(queries)
         plain = np.ascontiguousarray(to_numpy(queries), dtype=np.float32)
         found = np.empty(len(plain), dtype=np.float32)
-        if self.memory.shape[0] >= MIN_PRUNED_ROWS:
-            self._bounding  # noqa: B018 (made once, before threads ask for it)
+        self.prepare()  # once, before threads ask for it
         shared(lambda rows: self._ask(plain[rows], found[rows]), len(plain), QUERY_BLOCK)
         return like(found, queries)
 

@@ -83,6 +83,9 @@ class PlainView:
     needs_pictures = False
     """Whether it cuts up pictures itself: then one at a time is held."""
 
+    def prepare(self) -> None:  # noqa: B027 (most have nothing to make)
+        """Makes at once what the first image would wait for."""
+
     def visible(self, image: LoadedImage) -> LoadedImage:
         """What the encoder may see of an image."""
         return image

@@ -167,6 +167,9 @@ class WholeView(View):
                 chosen[np.array(entries)[own.argsort(stable=True)[:count]]] = True
         return chosen
 
+    def prepare(self) -> None:
+        self._matcher.prepare()
+
     def visible(self, image: LoadedImage) -> LoadedImage:
         return self.region.visible(image, self.rules.settings.mean)
 
