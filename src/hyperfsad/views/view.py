@@ -83,7 +83,7 @@ class PlainView:
     needs_pictures = False
     """Whether it cuts up pictures itself: then one at a time is held."""
 
-    def prepare(self) -> None:  # noqa: B027 (most have nothing to make)
+    def prepare(self) -> None:
         """Makes at once what the first image would wait for."""
 
     def visible(self, image: LoadedImage) -> LoadedImage:
