@@ -21,8 +21,18 @@ GATHERED_AT_ONCE = 1 << 18
 """Values of rows that are gathered at a time: 1 MB in float32, which stays in the cache."""
 
 
+_STANDARD = hasattr(np, "cumulative_sum")
+"""Whether this numpy, from 2.1 on, has the names of the standard itself; loading others takes
+time."""
+
+
 def namespace(*arrays: Array) -> Any:
-    """The functions of the library that made these arrays, by the names of the standard."""
+    """The functions of the library that made these arrays, by the names of the standard.
+
+    Sorting with `descending` is left to `descending` here.
+    """
+    if _STANDARD and all(map(is_numpy, arrays)):
+        return np
     return array_namespace(*arrays)
 
 
@@ -153,6 +163,11 @@ def middle(whole: Array) -> Array:
     return np.partition(narrow, half, axis=-1)[..., half].astype(np.int64)
 
 
+def descending(values: Array) -> Array:
+    """The places of the values of each row as they fall; of equals the first comes first."""
+    return namespace(values).argsort(-values, axis=-1, stable=True)
+
+
 def top_k(values: Array, count: int) -> tuple[Array, Array]:
     """The largest of each row, falling from left to right, and their places (of the last axis)."""
     if is_torch_array(values):
@@ -168,7 +183,7 @@ def top_k(values: Array, count: int) -> tuple[Array, Array]:
         order = np.argsort(-np.take_along_axis(values, some, -1), axis=-1, stable=True)
         index = np.take_along_axis(some, order, -1)
     else:
-        index = xp.argsort(values, axis=-1, descending=True, stable=True)[..., :count]
+        index = descending(values)[..., :count]
     return xp.take_along_axis(values, index, axis=-1), index
 
 

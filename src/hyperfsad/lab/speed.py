@@ -197,7 +197,7 @@ def textbook_scores(bank: MemoryBank, tokens: Tokens) -> list[Array]:
 def textbook_distances(queries: Array, memory: Array) -> Array:
     """Equation 1 as it is written: every similarity sorted, dense weights times the memory."""
     z, xp = queries @ memory.T, namespace(queries)
-    ordered = xp.sort(z, axis=-1, descending=True)
+    ordered = -xp.sort(-z, axis=-1)
     sums = xp.cumulative_sum(ordered, axis=-1)
     sizes = like(range(1, z.shape[1] + 1), z, z.dtype)
     size = xp.sum(1 + sizes * ordered > sums, axis=-1, keepdims=True)

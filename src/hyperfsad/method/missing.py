@@ -23,6 +23,7 @@ from ..arrays import (
     Array,
     at_most,
     clipped,
+    descending,
     device,
     gathered,
     largest_at,
@@ -138,7 +139,7 @@ class MissingPieces:
         place = min(range(len(found)), key=lambda place: found[place][0])
         score, excess, similarity, expected = found[place]
         # in a foreign picture many patches have the largest excess there is: the first ones count
-        sources = xp.argsort(excess, descending=True, stable=True)
+        sources = descending(excess)
         sources = sources[: min(MAX_SHOWN, sources.shape[0])]
         sources = sources[xp.take(excess, sources) > MIN_SHOWN]
         places = xp.take(expected, sources)

@@ -13,7 +13,7 @@ them stays as far as it was: m − 1 of them may be bad, all in the same way.
 import math
 from collections.abc import Sequence
 
-from ..arrays import Array, like, namespace, put, top_k
+from ..arrays import Array, descending, like, namespace, put, top_k
 from ..threads import each
 from .matching import Comparison, distances
 
@@ -69,7 +69,7 @@ class UnlabelledParts:
         if len(self._parts) - (without is not None) < self.m:
             return found
         xp = namespace(found)
-        order = xp.argsort(found, descending=True, stable=True)
+        order = descending(found)
         result, done, more = xp.asarray(found, copy=True), 0, FIRST_PATCHES
         while done < order.shape[0]:
             rows = order[done : min(done + more, order.shape[0])]
