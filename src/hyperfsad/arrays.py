@@ -180,7 +180,7 @@ def top_k(values: Array, count: int) -> tuple[Array, Array]:
     if is_numpy(values) and count < values.shape[-1]:
         some = np.argpartition(values, values.shape[-1] - count, axis=-1)[..., -count:]
         some.sort(axis=-1)  # so that of equals the first comes first
-        order = np.argsort(-np.take_along_axis(values, some, -1), axis=-1, stable=True)
+        order = np.argsort(-np.take_along_axis(values, some, -1), axis=-1, kind="stable")
         index = np.take_along_axis(some, order, -1)
     else:
         index = descending(values)[..., :count]
