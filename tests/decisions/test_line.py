@@ -66,3 +66,9 @@ def test_the_images_of_a_run_say_what_a_limit_from_them_would_change() -> None:
     assert notice.facts["changed"] >= 1
     assert together_notice(levels[:20]) is None
     assert together_notice([0.5 + 0.001 * place for place in range(30)]) is None
+
+
+def test_a_run_of_mostly_bad_parts_gets_no_advice() -> None:
+    good, bad = np.linspace(0.75, 0.95, 20), np.linspace(1.05, 1.45, 40)
+    assert together_notice([*good, *bad]) is None
+    assert together_notice([*good, *bad[:4]]) is not None

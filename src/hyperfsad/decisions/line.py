@@ -54,12 +54,15 @@ def from_line(parts: Sequence[ScoredImage], rate: float, support: Calibration) -
 
 def together_notice(levels: Sequence[float]) -> Notice | None:
     """How many verdicts a limit from these images themselves would change; None where it would
-    change none, or they are too few to tell."""
+    change none, where they are too few to tell, or so many are called bad that they may be."""
     if len(levels) < 2 * PLENTY:
         return None
     limit = bulk_level(levels, FALSE_ALARM_RATE)
     changed = sum((level > 1) != (level > limit) for level in levels)
-    return Notice("together-changes", changed=changed, count=len(levels)) if changed else None
+    called_bad = sum(level > min(limit, 1) for level in levels)
+    if not changed or called_bad > MANY_BAD * len(levels):
+        return None
+    return Notice("together-changes", changed=changed, count=len(levels))
 
 
 def bulk_level(levels: Sequence[float], rate: float) -> float:

@@ -506,7 +506,8 @@ class HyperFSAD:
     def batch(self) -> int:
         """Images that are encoded at once."""
         view = self.view_
-        view.prepare()  # perhaps the encoder is still being compiled
+        if self._memory.bank is not None:
+            view.prepare()  # perhaps the encoder is still being compiled
         return batch_of(view, self.encoder_, self.settings.batch_size)
 
     @property
