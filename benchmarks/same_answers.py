@@ -37,20 +37,6 @@ AREA = 0.02
 PATIENCE = 120.0
 """Seconds until a station must answer."""
 
-SPELLINGS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "benchmark": (("lab", "benchmark"), ("benchmark",)),
-}
-"""Commands and options that commits spell differently; the first that the commit knows counts."""
-
-RENAMED: dict[str, str] = {"looked": "judged_by"}
-"""Fields of records and answers: the old name, and the new one."""
-
-REWORDED: dict[str, str] = {", cut": ", subset"}
-"""Words in texts: the old one, and the new one."""
-
-GONE: frozenset[str] = frozenset(("scale", "threshold_from", "roc", "images", "words"))
-"""Fields that only one of two commits has, on purpose."""
-
 VOLATILE = frozenset(
     ("id", "product_id", "time", "created", "changed", "seconds", "sha256", "version")
 )
@@ -77,42 +63,26 @@ class Recording:
 
     def __init__(self, folder: Path, python: str) -> None:
         self.folder, self.python = folder, python
-        self._known: dict[str, tuple[str, ...]] = {}
         self.environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
 
     def run(self, *words: str, keep: str | None = None) -> str:
         """Runs a command; `keep` names the file that takes its standard output."""
-        command = [*self.spelled(words[0]), *words[1:]]
         began = time.monotonic()
         done = subprocess.run(
-            [self.python, "-m", "hyperfsad", *command],
+            [self.python, "-m", "hyperfsad", *words],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
             text=True,
             check=False,
         )
-        print(f"{time.monotonic() - began:6.1f} s  {' '.join(command)}", flush=True)
+        print(f"{time.monotonic() - began:6.1f} s  {' '.join(words)}", flush=True)
         if done.returncode:
-            raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
+            raise SystemExit(f"{' '.join(words)} ended with {done.returncode}: {done.stderr}")
         if keep:
             (self.folder / keep).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / keep).write_text(done.stdout, encoding="utf-8")
         return done.stdout
-
-    def spelled(self, command: str) -> tuple[str, ...]:
-        """A command as this commit spells it."""
-        for words in SPELLINGS.get(command, ()):
-            if command not in self._known and self._knows(words):
-                self._known[command] = words
-        return self._known.get(command, (command,))
-
-    def _knows(self, words: Sequence[str]) -> bool:
-        command = [self.python, "-m", "hyperfsad", *words, "--help"]
-        asked = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, check=False
-        )
-        return asked.returncode == 0
 
     def inspect(self, name: str, detector: str, product: str, *more: str) -> None:
         """Detects with a saved detector, into a folder of the given name."""
@@ -203,7 +173,7 @@ def figures(run: Recording) -> None:
     place = ["--detector", "default-4.hfsad", "-o", "evaluation"]
     run.run("evaluate", "data/bottle", *place)
     for preset in ("main", "lookup"):
-        words = ["benchmark", "--dataset", "mvtec", "--root", "data", "--preset", preset]
+        words = ["lab", "benchmark", "--dataset", "mvtec", "--root", "data", "--preset", preset]
         words += ["--categories", "bottle,transistor", "--shots", "1,2", "--runs", "2"]
         run.run(*words, "--resolution", "224", "-o", f"benchmark/{preset}")
 
@@ -368,8 +338,7 @@ def _values(place: str, old: Any, new: Any) -> Iterator[Difference]:
     if name == "regions":
         yield from _regions(place, old, new)
     elif isinstance(old, dict) and isinstance(new, dict):
-        old = {RENAMED.get(key, key): value for key, value in old.items()}
-        fields = [key for key in {**old, **new} if key not in VOLATILE | GONE]
+        fields = [key for key in {**old, **new} if key not in VOLATILE]
         for key in fields:
             if key in old and key in new:
                 yield from _values(f"{place}/{key}", old[key], new[key])
@@ -386,14 +355,8 @@ def _values(place: str, old: Any, new: Any) -> Iterator[Difference]:
     elif isinstance(old, float) and isinstance(new, (float, int)):
         if not abs(old - new) <= CLOSE * max(1.0, abs(old)) and not (old != old and new != new):
             yield place, f"{old!r} became {new!r}"
-    elif _reworded(old) != new:
+    elif old != new:
         yield place, f"{old!r} became {new!r}"
-
-
-def _reworded(value: Any) -> Any:
-    for old, new in REWORDED.items() if isinstance(value, str) else ():
-        value = value.replace(old, new)
-    return value
 
 
 def _regions(place: str, old: Any, new: Any) -> Iterator[Difference]:
