@@ -12,7 +12,6 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .decisions.regions import Region
-    from .detector.cascade import CascadeDetector
     from .detector.detector import HyperFSAD
     from .detector.pipeline import inspect
     from .detector.products import ProductDetector, load_detector
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from .results.result import AnomalyResult
 
 _HOMES = {
-    "CascadeDetector": "detector.cascade",
     "HyperFSAD": "detector.detector",
     "AnomalyResult": "results.result",
     "Evidence": "evidence.evidence",
@@ -42,7 +40,6 @@ _HOMES = {
 
 __all__ = [
     "AnomalyResult",
-    "CascadeDetector",
     "DetectorFileError",
     "EncoderError",
     "Evidence",

@@ -97,21 +97,14 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
     ("products", "products-with-max-cost", {"max_cost": 3}),
     ("products", "products-with-compact", {"memory": "compact"}),
     ("products", "products-with-int8", {"engine": "openvino-int8"}),
-    ("products", "products-with-fast", {"fast": True}),
     ("adapt", "adapt-with-tiles", {"tiles": True}),
-    ("adapt", "adapt-with-fast", {"fast": True}),
     ("export", "export-with-line", {"adapted": True}),
-    ("cascade", "cascade-with-tiles", {"max_cost": 3}),
-    ("cascade", "cascade-with-compact", {"memory": "compact"}),
-    ("cascade", "cascade-with-roi", {"roi": "auto"}),
-    ("cascade", "cascade-with-int8", {"engine": "openvino-int8"}),
     ("station", "station-with-int8", {"engine": "openvino-int8"}),
     ("saved", "precision-of-detector", {"engine": "openvino-bf16", "fitted_in": "f32"}),
     ("product", "one-product-only", {}),
     ("hypergraph", "hypergraph-with-tiles", {"tiles": True}),
     ("exported", "exported-with-machine", {"engine": "torch"}),
     ("exported", "exported-with-machine", {"device": "mps"}),
-    ("export", "export-with-fast", {"fast": True}),
     ("export", "export-with-products", {"several": True}),
     ("export", "export-with-tiles", {"tiles": True}),
     ("export", "export-with-roi", {"roi": "auto"}),
@@ -128,7 +121,7 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("use", "code", "choices"), CLASHES)
 def test_one_table_says_what_goes_together(use: str, code: str, choices: dict[str, Any]) -> None:
-    learnt = ("fast", "several", "fitted_in", "adapted")
+    learnt = ("several", "fitted_in", "adapted")
     kind = {name: choices[name] for name in learnt if name in choices}
     with raises(UsageError, code):
         Settings(**{k: v for k, v in choices.items() if k not in kind}).check(use, **kind)

@@ -194,11 +194,6 @@ CLUSTER = """
     --gpus NUMBER  GPUs of each worker, or a fraction of one such as 0.25 [0]
     --part-size N  images in a file of results, about [256]
 """
-FAST = """
-    --fast  8-bit pre-screening: also learn the good parts in 8 bits; images that are clearly good
-        or clearly bad get their verdict from that alone, in 0.6 to 0.7 of the time on a CPU (needs
-        hyperfsad[int8])
-"""
 THRESHOLD_OPTIONS = f"""
     threshold: images above it are anomalous
     --calibrate GOOD...  set the threshold from these other good parts; 19 or more bound a
@@ -226,7 +221,6 @@ def add_fitting(command: Parser) -> None:
     for name, setting in SETTINGS.items():
         if setting.group == "memory":
             add_setting(memory, name)
-    add_options(memory, FAST)
     add_options(command, THRESHOLD_OPTIONS)
     add_recipe(command)
     add_machine(command)

@@ -106,10 +106,6 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[Detector, bool]":
         found = {"": found_images(options.normal)}
         good = {"": found_images(options.calibrate)} if options.calibrate else {}
         detector = new_detector(options)
-        if options.fast:
-            from ..detector.cascade import CascadeDetector
-
-            detector = CascadeDetector(settings=detector.settings, notify=say)
     detector.progress = progress
     line = found_images(options.line) if options.line else None
     if line is not None:
@@ -140,7 +136,7 @@ def _new_products(
         raise UsageError("categories-calibrate-one-folder")
     found = product_folders(options.categories)
     settings = Settings(**given_settings(options))
-    settings.check("products", fast=options.fast)
+    settings.check("products")
     _prepare(options)
     from ..detector.products import ProductDetector
 
@@ -189,7 +185,7 @@ def _machine(options: argparse.Namespace) -> dict[str, Any]:
 def _refuse_fixed(options: argparse.Namespace, *more: str) -> None:
     """All settings are fixed in a saved detector, apart from where it runs."""
     fixed = [name for name, one in SETTINGS.items() if one.group != MACHINE and name != "backbone"]
-    for name in (*fixed, "fast", *more):
+    for name in (*fixed, *more):
         if getattr(options, name, None) not in (None, False):
             raise UsageError("setting-fixed", name=COMMAND_LINE[name])
 
@@ -324,7 +320,6 @@ def _summarise(totals: "Totals", where: str, complete: bool) -> int:
     text = f"{totals.scored:,} image{'s' * (totals.scored != 1)} scored"
     text += f" ({totals.done_before:,} done before)" if totals.done_before else ""
     text += f", {totals.anomalous:,} anomalous" if totals.decided else ""
-    text += f", {totals.fast:,} by 8-bit pre-screening alone" if totals.fast else ""
     print(printable(f"{text}, {totals.failed:,} failed; see {where}"))
     return exit_code(complete and not totals.failed, totals.scored)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..decisions.thresholds import Calibration
 from ..encoders import REGISTRY, EncoderSpec
-from ..encoders.runtime import precision_in
 from ..encoders.specs import Hub, Source
 from ..errors import UsageError
 from ..wording import as_rows, count
@@ -163,7 +162,7 @@ def info(options: argparse.Namespace) -> int:
         text = json.dumps(found, indent=2) if options.json else machine_text(found)
         print(printable_rows(text))
         return DONE
-    from ..detector.file import CASCADE, PRODUCTS, open_file
+    from ..detector.file import open_file
 
     opened = open_file(options.detector)
     opened.parts()  # refuses a damaged file
@@ -181,15 +180,7 @@ def info(options: argparse.Namespace) -> int:
         ("missing", f"weighs {given['missing']:g}" if given["missing"] else ""),
         ("tiles", f"{tiles['side']} px" if tiles else ""),
     ]
-    if opened.holds == CASCADE:
-        fast, (low, high) = header["fast"], header["fast"]["limits"]
-        precision = precision_in(fast["encoder"]["fingerprint"])
-        levels = f"threshold {_score(fast['threshold'])} (map {_score(fast['map_threshold'])})"
-        rows += [
-            ("pre-screen", f"{fast['encoder']['resolution']} px, {precision}, {levels}"),
-            ("limits", f"clearly good below {low:g}, clearly bad above {high:g} × threshold"),
-        ]
-    for product in header["products"] if opened.holds == PRODUCTS else [header]:
+    for product in opened.headers:
         if "name" in product:
             least = f"least similarity {product['least_similarity']:.3f}"
             rows += [("product", f"{product['name']} ({least})")]

@@ -590,7 +590,7 @@ class HyperFSAD:
         """Writes everything but the encoder's weights into one file."""
         target, view = file.file_path(path), self.view_
         reads_from_it = view.reads_from(target)
-        file.write_file(target, file.ONE, [self.part()], lambda: view.release(target))
+        file.write_file(target, [self.part()], lambda: view.release(target))
         if reads_from_it:  # from here on it reads from the new file
             (stored,) = file.open_file(target).parts()
             self.remember(replace(self.memory_, extras=stored.bank.extras), self.core_)
@@ -608,7 +608,7 @@ class HyperFSAD:
         as in `HyperFSAD`.
         """
         opened = file.open_file(path)
-        if opened.holds == file.PRODUCTS:
+        if opened.several:
             raise DetectorFileError("file-holds-products", path=opened.path)
         return cls.restored(opened.parts()[0], opened.path, **machine)
 

@@ -7,8 +7,7 @@ one of 8 bits its encoder (`quantised.…`), one with unlabelled parts their tok
 in float16 (`unlabelled.…`, as those of the bank); one that cuts images into tiles has theirs (see
 `views.tile_files`). The header keeps one JSON string under one key, since safetensors does not keep
 the order of several. A file of several products has the tensors of each under `products.<number>.`,
-and their headers. One with 8-bit pre-screening has its tensors under `fast.` and its header under
-`fast`; all else in it is the full detector, and reads as one.
+and their headers.
 
 Every byte has a checksum: tensors theirs in the header, and the header its seal (`disk.tensors`).
 Beyond that nothing is believed: the header is checked by `header`, shapes before tensors are read,
@@ -62,8 +61,6 @@ if TYPE_CHECKING:
 DETECTOR_FORMAT = 1
 KEY = "hyperfsad"
 """Of the header in the file's metadata."""
-ONE, PRODUCTS, CASCADE = "one product", "several products", "8-bit pre-screening"
-"""What a file may hold."""
 QUANTISED = ("quantised.graph", "quantised.constants")
 UNLABELLED = "unlabelled."
 """Before the names of the tensors of unlabelled parts."""
@@ -156,11 +153,9 @@ class DetectorFile:
     stamp: tuple[int, ...] | None
 
     @property
-    def holds(self) -> str:
-        """One product, several, or one with 8-bit pre-screening."""
-        if "products" in self.header:
-            return PRODUCTS
-        return CASCADE if "fast" in self.header else ONE
+    def several(self) -> bool:
+        """Whether it holds a detector of several products."""
+        return "products" in self.header
 
     @property
     def first(self) -> dict[str, Any]:
@@ -169,10 +164,8 @@ class DetectorFile:
 
     @property
     def headers(self) -> list[dict[str, Any]]:
-        """Of the products, or of the detector and of the fast one, where there is one."""
-        if self.holds == PRODUCTS:
-            return list(self.header["products"])
-        return [self.header, self.header["fast"]] if self.holds == CASCADE else [self.header]
+        """Of the products, or of the one detector."""
+        return list(self.header["products"]) if self.several else [self.header]
 
     def parts(self) -> list[StoredPart]:
         """The detectors of the file in the order of `headers`, every part of them checked.
@@ -261,15 +254,19 @@ def file_path(path: Any) -> Path:
 
 
 def write_file(
-    path: Path, holds: str, parts: Sequence[StoredPart], release: Callable[[], None] = lambda: None
+    path: Path,
+    parts: Sequence[StoredPart],
+    release: Callable[[], None] = lambda: None,
+    *,
+    several: bool = False,
 ) -> None:
     """Writes the file at once or not at all; the same detectors always give the same bytes.
 
-    `release` lets the file at the path be replaced.
+    `release` lets the file at the path be replaced; `several` says that each part is a product.
     """
     tensors: dict[str, StreamedTensor] = {}
     headers = []
-    for prefix, part in zip(_prefixes(holds, len(parts)), parts, strict=True):
+    for prefix, part in zip(_prefixes(several, len(parts)), parts, strict=True):
         layers = part.header["encoder"]["layers"]
         own = {**part.tensors, **_tokens(part.bank, layers)}
         if part.unlabelled is not None:
@@ -280,9 +277,7 @@ def write_file(
         images = {"normal_images": _described(part.bank)}
         images["unlabelled_images"] = _described(part.unlabelled)
         headers.append({**part.header, **images, "crc32": crc32})
-    header: dict[str, Any] = {"products": headers} if holds == PRODUCTS else headers[0]
-    if holds == CASCADE:
-        header["fast"] = headers[1]
+    header: dict[str, Any] = {"products": headers} if several else headers[0]
     try:
         text = json.dumps({"format": DETECTOR_FORMAT, **header}, allow_nan=False)
         check_header(json.loads(text))
@@ -300,11 +295,9 @@ def _described(bank: "MemoryBank | None") -> list[dict[str, Any]]:
     return [{**asdict(bank.images[own[0]]), "entries": len(own)} for own in bank.entries]
 
 
-def _prefixes(holds: str, count: int) -> list[str]:
+def _prefixes(several: bool, count: int) -> list[str]:
     """Of the tensors of each detector; by number, since a product's name may be any text."""
-    if holds == PRODUCTS:
-        return [f"products.{number}." for number in range(count)]
-    return ["", "fast."][:count]
+    return [f"products.{number}." for number in range(count)] if several else [""]
 
 
 def _encoding(header: Mapping[str, Any]) -> EncoderSettings:
@@ -325,33 +318,27 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 
 def _read_parts(opened: DetectorFile) -> list[StoredPart]:
-    prefixes = _prefixes(opened.holds, len(opened.headers))
+    prefixes = _prefixes(opened.several, len(opened.headers))
     try:
         with opened.path.open("rb") as file:
             found = [
                 _read_part(file, opened, own, prefix)
                 for prefix, own in zip(prefixes, opened.headers, strict=True)
             ]
-        _check_together(opened.holds, found)
+        if opened.several:
+            _check_together(found)
     except (OSError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise DetectorFileError("file-damaged", path=opened.path) from error
     return found
 
 
-def _check_together(holds: str, parts: list[StoredPart]) -> None:
-    """Refuses detectors in one file that were not fitted together."""
-    if holds == ONE:
-        return
+def _check_together(parts: list[StoredPart]) -> None:
+    """Refuses products in one file that were not fitted together."""
     headers = [part.header for part in parts]
     widths = {part.bank.cls.shape[2] for part in parts}
     alike = len(widths) == 1 and all(own["tiles"] is None for own in headers)
-    if holds == PRODUCTS:
-        alike &= all(own["encoder"] == headers[0]["encoder"] for own in headers)
-        alike &= len({own["name"] for own in headers}) == len(parts)
-    else:
-        full, fast = ([image.sha256 for image in part.bank.normal_images] for part in parts)
-        alike &= full == fast and all(own["roi"] is None for own in headers)
-        alike &= len({own["encoder"]["name"] for own in headers}) == 1
+    alike &= all(own["encoder"] == headers[0]["encoder"] for own in headers)
+    alike &= len({own["name"] for own in headers}) == len(parts)
     if not alike:
         raise ValueError("detectors differ")
 

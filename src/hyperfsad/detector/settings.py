@@ -273,10 +273,8 @@ class Settings:
         within=(1, None),
     )
 
-    fast: ClassVar[bool] = False
-    """Whether the detector has 8-bit pre-screening; what kind it is says `check`, not a choice."""
     several: ClassVar[bool] = False
-    """Whether the detector knows several products."""
+    """Whether the detector knows several products; what kind it is says `check`, not a choice."""
     adapted: ClassVar[bool] = False
     """Whether the detector has learnt from unlabelled parts."""
     fitted_in: ClassVar[str] = ""
@@ -385,19 +383,12 @@ CONFLICTS = (
     Conflict("products-with-compact", "products", lambda s: s.is_compact),
     Conflict("station-with-int8", "station", lambda s: s.precision == INT8),
     Conflict("products-with-int8", "products", lambda s: s.precision == INT8),
-    Conflict("products-with-fast", "products", lambda s: s.fast),
-    Conflict("cascade-with-tiles", "cascade", lambda s: s.may_tile),
-    Conflict("cascade-with-compact", "cascade", lambda s: s.is_compact),
-    Conflict("cascade-with-roi", "cascade", lambda s: s.roi is not None),
-    Conflict("cascade-with-int8", "cascade", lambda s: s.precision == INT8),
     Conflict("adapt-with-tiles", "adapt", lambda s: bool(s.tiles)),
-    Conflict("adapt-with-fast", "adapt", lambda s: s.fast),
     Conflict("export-with-line", "export", lambda s: s.adapted),
     Conflict("precision-of-detector", "saved", lambda s: s.precision != s.fitted_in),
     Conflict("one-product-only", "product", lambda s: not s.several),
     Conflict("hypergraph-with-tiles", "hypergraph", lambda s: bool(s.tiles)),
     Conflict("exported-with-machine", "exported", lambda s: s.engine != "auto" or not s.on_cpu),
-    Conflict("export-with-fast", "export", lambda s: s.fast),
     Conflict("export-with-products", "export", lambda s: s.several),
     Conflict("export-with-tiles", "export", lambda s: bool(s.tiles)),
     Conflict("export-with-roi", "export", lambda s: s.roi is not None),
