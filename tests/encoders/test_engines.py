@@ -193,7 +193,7 @@ def test_each_device_has_its_engines() -> None:
         "torch",
     ]
     assert choose_engine("openvino", "gpu") == "openvino"
-    for engine, device in (("openvino", "cuda"), ("openvino-int8", "mps"), ("torch", "gpu")):
+    for engine, device in (("openvino", "cuda"), ("openvino-bf16", "mps"), ("torch", "gpu")):
         assert not runs_on(engine, device)
         with raises(UsageError, "engine-with-device", engine=engine, device=device):
             choose_engine(engine, device)

@@ -29,7 +29,6 @@ from ..decisions.thresholds import (
 )
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, PreparedImage, Tokens, prepared
-from ..encoders.quantisation import Quantised
 from ..errors import DetectorFileError, ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
@@ -149,11 +148,6 @@ class HyperFSAD:
     def encoder_(self) -> Encoder:
         """The encoder, loaded when it is first needed, and again where a fork has broken it."""
         return self._memory.encoder
-
-    @property
-    def quantised_(self) -> Quantised | None:
-        """Its own 8-bit encoder, where it has one."""
-        return self._memory.quantised
 
     def use_encoder(self, encoder: Encoder) -> bool:
         """Takes an encoder that was loaded elsewhere, with the same settings; says if it is new."""
@@ -580,7 +574,7 @@ class HyperFSAD:
             "calibration": calibration and calibration.to_dict(),
             **{name: getattr(self, f"{name}_") for name in LEARNT},
         }
-        tensors = view.region.tensors() | file.quantised_tensors(self.quantised_)
+        tensors = view.region.tensors()
         if core is not None:
             tensors["core"] = to_numpy(core.kept).astype(np.uint8)
         streams = {} if self.tile_side_ is None else view.tensors()
@@ -601,8 +595,6 @@ class HyperFSAD:
     ) -> "HyperFSAD":
         """Reads a detector file; safe with files from strangers. Weights load at the first image.
 
-        One of 8 bits holds a graph that OpenVINO reads then: as safe as its reader.
-
         `backbone` names the encoder's folder where it lies elsewhere than on the machine that
         wrote the file; its weights must be the same. `device`, `engine`, `batch_size` and `notify`
         as in `HyperFSAD`.
@@ -622,7 +614,6 @@ class HyperFSAD:
         detector = cls(settings=settings, notify=notify)
         detector._memory.see(encoding)
         detector._memory.stored_fingerprint = part.fingerprint
-        detector._memory.quantised = part.quantised
         detector._region = part.region or detector._region
         for name in LEARNT:
             setattr(detector, f"{name}_", header[name])

@@ -3,7 +3,7 @@
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
 in several orientations counts as often in K and stands once in the header. A detector with a region
 of interest also has `roi`, one with a compact memory `core` (the rows that it is compared with),
-one of 8 bits its encoder (`quantised.…`), one with unlabelled parts their tokens, patches
+one with unlabelled parts their tokens, patches
 in float16 (`unlabelled.…`, as those of the bank); one that cuts images into tiles has theirs (see
 `views.tile_files`). The header keeps one JSON string under one key, since safetensors does not keep
 the order of several. A file of several products has the tensors of each under `products.<number>.`,
@@ -39,12 +39,10 @@ from ..disk.tensors import (
 from ..encoders import REGISTRY, EncoderSettings
 from ..encoders.runtime import (
     FULL,
-    INT8,
     CompileOptions,
     engine_for,
     named_engine,
     precision_in,
-    weights_in,
 )
 from ..errors import DetectorFileError, UsageError, brief, first_line
 from ..images.loading import NormalImage
@@ -54,14 +52,12 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from ..decisions.roi import RegionOfInterest
-    from ..encoders.quantisation import Quantised
     from ..method.coreset import Coreset
     from ..method.memory import MemoryBank
 
 DETECTOR_FORMAT = 1
 KEY = "hyperfsad"
 """Of the header in the file's metadata."""
-QUANTISED = ("quantised.graph", "quantised.constants")
 UNLABELLED = "unlabelled."
 """Before the names of the tensors of unlabelled parts."""
 TOKEN_TOLERANCE = 0.01
@@ -102,19 +98,6 @@ class StoredPart:
 
         roi = self.header["roi"]
         return Roi.stored(self.tensors["roi"], roi["aspect"]) if isinstance(roi, dict) else None
-
-    @property
-    def quantised(self) -> "Quantised | None":
-        """The 8-bit encoder; one that is not of its fingerprint is a ValueError."""
-        from ..encoders.quantisation import Quantised
-
-        if precision_in(self.fingerprint) != INT8:
-            return None
-        graph, constants = (self.tensors[name].tobytes() for name in QUANTISED)
-        found = Quantised(weights_in(self.fingerprint), graph, constants)
-        if found.fingerprint != self.fingerprint:
-            raise ValueError("quantised")
-        return found
 
     def settings(
         self, path: Path, *, backbone: str | None = None, engine: str = "auto", **machine: Any
@@ -355,7 +338,6 @@ def _read_part(
             raise ValueError("unlabelled")
     names = ["roi"] if isinstance(header["roi"], dict) else []
     names += ["core"] if header["compact"] else []
-    names += QUANTISED if precision_in(header["encoder"]["fingerprint"]) == INT8 else []
     tensors = {name: opened.head.tensors[f"{prefix}{name}"].read(file) for name in names}
     for name, tensor in tensors.items():
         if _crc32(tensor) != header["crc32"][name]:
@@ -369,7 +351,7 @@ def _read_part(
 
         bank = replace(bank, extras=stored_tiles(opened.path, file, bank, header))
     part = StoredPart(header, bank, tensors, unlabelled=unlabelled)
-    part.region, part.quantised  # noqa: B018 (which are checked)
+    part.region  # noqa: B018 (which is checked)
     return part
 
 
@@ -414,11 +396,3 @@ def _tokens(bank: "MemoryBank", layers: list[int], prefix: str = "") -> dict[str
 
 def _crc32(tensor: NDArray[Any]) -> int:
     return zlib.crc32(tensor.data)
-
-
-def quantised_tensors(quantised: "Quantised | None") -> dict[str, NDArray[Any]]:
-    """What a detector file keeps of an 8-bit encoder."""
-    if quantised is None:
-        return {}
-    content = zip(QUANTISED, (quantised.graph, quantised.constants), strict=True)
-    return {name: np.frombuffer(part, np.uint8) for name, part in content}

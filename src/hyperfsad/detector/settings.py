@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 from ..decisions.thresholds import Lone
 from ..encoders import ENGINES, SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
 from ..encoders.devices import precision_on, runs_on
-from ..encoders.runtime import INT8, named_engine
+from ..encoders.runtime import named_engine
 from ..errors import UsageError, brief
 
 DEFAULT_RECIPE, PAPER, PAPER_OFFLINE = "default", "paper", "paper-offline"
@@ -373,7 +373,6 @@ class Conflict(NamedTuple):
 CONFLICTS = (
     Conflict("tiles-with-rotations", "", lambda s: bool(s.tiles) and s.rotations != 1),
     Conflict("tiles-with-roi", "", lambda s: bool(s.tiles) and s.roi is not None),
-    Conflict("tiles-with-int8", "", lambda s: bool(s.tiles) and s.precision == INT8),
     Conflict("compact-with-tiles", "", lambda s: s.is_compact and s.may_tile),
     Conflict("engine-with-device", "", lambda s: not runs_on(s.engine, s.device)),
     Conflict("compact-with-lookup", "", lambda s: s.is_compact and s.lookup != "sparsemax"),
@@ -381,8 +380,6 @@ CONFLICTS = (
     Conflict("products-with-tiles", "products", lambda s: bool(s.tiles)),
     Conflict("products-with-max-cost", "products", lambda s: s.max_cost is not None),
     Conflict("products-with-compact", "products", lambda s: s.is_compact),
-    Conflict("station-with-int8", "station", lambda s: s.precision == INT8),
-    Conflict("products-with-int8", "products", lambda s: s.precision == INT8),
     Conflict("adapt-with-tiles", "adapt", lambda s: bool(s.tiles)),
     Conflict("export-with-line", "export", lambda s: s.adapted),
     Conflict("precision-of-detector", "saved", lambda s: s.precision != s.fitted_in),

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,8 @@ from ..images.loading import PreparedImage as PreparedImage
 from ..messages import Notice, Notify, silent
 from .devices import WITH_TORCH, choose_device, choose_engine, has_torch, kind_of
 from .engines import TokenEngine
-from .runtime import INT8, named_engine, precision_of
+from .runtime import named_engine, precision_of
 from .specs import EncoderSettings
-
-if TYPE_CHECKING:
-    from .quantisation import Quantised
 
 EMPTY = (255, 128, 0)
 """Grey values of pictures that show nothing."""
@@ -139,12 +135,10 @@ def load_encoder(
     *,
     engine: str = "auto",
     parallel: bool = False,
-    quantised: "Quantised | None" = None,
 ) -> Encoder:
     """Loads the weights that the settings name, fetching them first where that is needed.
 
-    `parallel` says that several threads will encode at once, each on one core. The engine
-    openvino-int8 needs the graph that was quantised for a detector.
+    `parallel` says that several threads will encode at once, each on one core.
     """
     engine = named_engine(engine)
     if engine.startswith("openvino") and device == "auto":
@@ -154,19 +148,12 @@ def load_encoder(
     if own is not None:
         return own
     choice = choose_engine(engine, target)
-    if precision_of(choice) == INT8:
-        if quantised is None:
-            raise UsageError("int8-without-detector")
-        from .quantisation import load_quantised
-
-        found: TokenEngine = load_quantised(quantised, settings.resolution, parallel)
-        return Encoder(settings, found, target)
     if choice != "torch":
         from .openvino import load_engine
 
         precision = precision_of(choice)
         try:
-            found = load_engine(
+            found: TokenEngine = load_engine(
                 settings, notify, device=target, parallel=parallel, precision=precision
             )
             return Encoder(settings, found, target)

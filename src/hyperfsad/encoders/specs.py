@@ -10,8 +10,8 @@ from . import checkpoints
 
 SUBSTITUTE = "dinov2-vits14"
 """Stands in for the paper's encoder where no model hub can be reached; of the recipe `default`."""
-ENGINES = ("auto", "torch", "openvino", "openvino-bf16", "openvino-int8", "openvino-f16")
-"""What computes an encoder's tokens; auto chooses. The last three are less exact."""
+ENGINES = ("auto", "torch", "openvino", "openvino-bf16", "openvino-f16")
+"""What computes an encoder's tokens; auto chooses. The last two are less exact."""
 
 Channels: TypeAlias = tuple[float, float, float]
 

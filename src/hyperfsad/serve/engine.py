@@ -77,7 +77,7 @@ class Detectors:
         encoder = opened.first["encoder"]
         name, own = encoder["name"], self.unfitted.encoding_.name
         made, here = precision_in(encoder["fingerprint"]), self._settings.precision
-        if made != here:  # one encoder serves all, and a graph of 8 bits is a stranger's
+        if made != here:  # one encoder serves all
             engine = engine_in(here)
             raise UsageError("detector-precision", made=made, station=here, engine=engine)
         machine: dict[str, Any] = {

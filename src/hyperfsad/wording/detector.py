@@ -198,9 +198,6 @@ DETECTOR_SENTENCES: Sentences = {
     " must always lie at the same angle; leave {option[tiles]} or {option[rotations]} out.",
     "tiles-with-roi": "Tiles do not support a region of interest; leave {option[tiles]} or"
     " {option[roi]} out.",
-    "tiles-with-int8": "The engine openvino-int8 is calibrated on whole pictures, and tiles are"
-    " parts of them; leave {option[tiles]} and {option[max_cost]} out, or choose another"
-    " {option[engine]}.",
     "engine-with-device": "The engine {engine} does not run on {device}; leave"
     " {option[engine]} out, or set {option[device]} to cpu.",
     "precision-of-detector": "The detector was fitted in {fitted_in}, and its memory and"
@@ -224,8 +221,6 @@ DETECTOR_SENTENCES: Sentences = {
     " products, give {option[resolution]}.",
     "products-with-compact": "A compact memory works for one product; with several products, leave"
     " {option[memory]} out.",
-    "products-with-int8": "The engine openvino-int8 is calibrated on one product; with several"
-    " products, choose another {option[engine]}, or fit one detector for each.",
     "export-with-products": "A graph holds one product, and this detector knows several; fit a"
     " detector of one.",
     "export-with-tiles": "A graph takes whole pictures of a fixed size, and this detector cuts"
