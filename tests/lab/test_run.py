@@ -340,7 +340,8 @@ def test_every_record_can_be_traced(root: Path, tiny: str, tmp_path: Path) -> No
         assert record.counts == {"normal": 4, "good": 4, "bad": 4, "masks": 4}
     (entry,) = entries.values()
     assert (entry["preset"], entry["recipe"], entry["seed"]) == ("lookup", "paper-offline", 5)
-    assert (entry["engine"], entry["eval_size"], len(entry["weights"])) == ("openvino", 256, 64)
+    assert (entry["engine"], entry["precision"]) == ("openvino", "float32")
+    assert (entry["eval_size"], len(entry["weights"])) == (256, 64)
     assert entry["layers"] == [1, 2, 3, 4]
     assert {"hyperfsad", "openvino", "numpy", "python"} <= set(entry["versions"])
     assert entry["versions"]["numpy"] == np.__version__

@@ -244,16 +244,21 @@ def add_encoder(command: Parser, group: Group, default: str = DEFAULT_RECIPE) ->
     add_setting(group, "backbone")
 
 
-def add_machine(command: Parser) -> None:
+def add_machine(command: Parser, precision: str = "auto") -> None:
     """Where and how the encoder runs."""
     machine = command.add_argument_group("machine")
-    add_device(machine, "auto", "which is openvino, and torch on cuda and mps")
+    add_device(machine, precision)
     add_setting(machine, "batch_size")
 
 
-def add_device(group: Group, engine: str, reason: str) -> None:
-    """Device, engine and threads; `reason` explains the default engine."""
+def add_device(group: Group, precision: str = "auto") -> None:
+    """Device, engine, precision and threads."""
     add_setting(group, "device", f"{SETTINGS['device'].help} (default: auto)", "auto")
-    text = f"{SETTINGS['engine'].help} (default: {engine}, {reason})"
-    add_setting(group, "engine", text, engine)
+    usual = "auto, which is openvino, and torch on cuda and mps"
+    add_setting(group, "engine", f"{SETTINGS['engine'].help} (default: {usual})", "auto")
+    usual = precision
+    if precision == "auto":
+        usual = "auto: that of a saved detector, otherwise float32, and float16 on an NPU"
+    text = f"{SETTINGS['precision'].help} (default: {usual})"
+    add_setting(group, "precision", text, precision)
     add_options(group, "--threads N  CPU cores to use (default: all)")

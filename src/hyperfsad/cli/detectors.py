@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from ..report.records import Record, Totals
 
 
+MACHINE_OPTIONS = ("backbone", "device", "engine", "precision", "batch_size")
+"""Where a saved detector runs."""
+
+
 def given_settings(options: argparse.Namespace) -> dict[str, Any]:
     """The settings that the options name; refused before anything heavy is imported."""
     given: dict[str, Any] = {name: getattr(options, name, None) for name in SETTINGS}
@@ -57,7 +61,7 @@ def saved_detector(options: argparse.Namespace) -> "Detector":
 
     _refuse_fixed(options)
     opened = open_file(options.detector)
-    opened.begin_encoder(**chosen(options, "device", "engine", "threads"))
+    opened.begin_encoder(**chosen(options, "device", "engine", "precision", "threads"))
     _prepare(options)
     from ..detector.products import load_detector
 
@@ -71,7 +75,7 @@ def inspecting_detector(options: argparse.Namespace) -> "Inspecting":
     if not os.path.isdir(options.detector):
         return saved_detector(options)
     _refuse_fixed(options, "backbone")
-    Settings(**chosen(options, "device", "engine")).check("exported")
+    Settings(**chosen(options, "device", "engine", "precision")).check("exported")
     from ..export.exported import ExportedDetector
 
     return ExportedDetector(options.detector, **chosen(options, "threads", "batch_size"))
@@ -179,7 +183,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _machine(options: argparse.Namespace) -> dict[str, Any]:
-    return {"notify": say, **chosen(options, "backbone", "device", "engine", "batch_size")}
+    return {"notify": say, **chosen(options, *MACHINE_OPTIONS)}
 
 
 def _refuse_fixed(options: argparse.Namespace, *more: str) -> None:
@@ -279,7 +283,7 @@ def _detect_on_cluster(options: argparse.Namespace) -> int:
         heatmaps=not options.no_heatmaps,
         maps=options.save_maps,
         min_area=options.min_area,
-        machine=chosen(options, "backbone", "device", "engine", "batch_size"),
+        machine=chosen(options, *MACHINE_OPTIONS),
     )
     try:
         with later_bar() as bar:

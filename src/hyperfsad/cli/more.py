@@ -8,6 +8,7 @@ from typing import Any
 
 from ..decisions.thresholds import Calibration
 from ..encoders import REGISTRY, EncoderSpec
+from ..encoders.runtime import precision_in
 from ..encoders.specs import Hub, Source
 from ..errors import UsageError
 from ..wording import as_rows, count
@@ -173,6 +174,7 @@ def info(options: argparse.Namespace) -> int:
     encoder, tiles, given = (opened.first[name] for name in ("encoder", "tiles", "settings"))
     rows = [
         ("encoder", f"{encoder['name']}, {encoder['resolution']} px"),
+        ("precision", precision_in(encoder["fingerprint"])),
         ("layers", ", ".join(map(str, encoder["layers"]))),
         ("recipe", given["recipe"]),
         ("lookup", given["lookup"]),

@@ -128,9 +128,8 @@ class HyperFSAD:
         """How long work on images shows how far it is; commands have a bar."""
         self.skipped_: list[ImageError] = []
         """Images of the last `fit`, `extend` or `calibrate` that could not be read."""
-        self._memory = EncodedMemory(
-            self.settings.encoding, self.settings.device, self.settings.engine, notify
-        )
+        machine = {name: getattr(self.settings, name) for name in ("device", "engine", "precision")}
+        self._memory = EncodedMemory(self.settings.encoding, **machine, notify=notify)
         self.tile_side_, self.rotations_ = self.settings.tile_side, self.settings.first_rotations
         self._region = make_region(self.settings.roi, None, self.encoding_.grid)
 
@@ -596,8 +595,8 @@ class HyperFSAD:
         """Reads a detector file; safe with files from strangers. Weights load at the first image.
 
         `backbone` names the encoder's folder where it lies elsewhere than on the machine that
-        wrote the file; its weights must be the same. `device`, `engine`, `batch_size` and `notify`
-        as in `HyperFSAD`.
+        wrote the file; its weights must be the same. `device`, `engine`, `precision`, `batch_size`
+        and `notify` as in `HyperFSAD`; auto is the precision of the file.
         """
         opened = file.open_file(path)
         if opened.several:

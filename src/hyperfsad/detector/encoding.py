@@ -38,6 +38,7 @@ class EncodedMemory:
     settings: EncoderSettings
     device: str
     engine: str
+    precision: str
     notify: Notify = silent
     bank: MemoryBank | None = None
     stored_fingerprint: str | None = None
@@ -55,7 +56,8 @@ class EncodedMemory:
     def encoder(self) -> Encoder:
         """The encoder, loaded when it is first needed, and again where a fork has broken it."""
         if self._encoder is None or self._encoder.is_broken:
-            self.use(load_encoder(self.settings, self.device, self.notify, engine=self.engine))
+            how = self.settings, self.device, self.notify
+            self.use(load_encoder(*how, engine=self.engine, precision=self.precision))
             assert self._encoder is not None
         return self._encoder
 

@@ -37,13 +37,8 @@ from ..disk.tensors import (
     write_tensors,
 )
 from ..encoders import REGISTRY, EncoderSettings
-from ..encoders.runtime import (
-    FULL,
-    CompileOptions,
-    engine_for,
-    named_engine,
-    precision_in,
-)
+from ..encoders.runtime import CompileOptions, named_engine, precision_for, precision_in
+from ..encoders.specs import FULL
 from ..errors import DetectorFileError, UsageError, brief, first_line
 from ..images.loading import NormalImage
 from ..threads import cores
@@ -100,7 +95,7 @@ class StoredPart:
         return Roi.stored(self.tensors["roi"], roi["aspect"]) if isinstance(roi, dict) else None
 
     def settings(
-        self, path: Path, *, backbone: str | None = None, engine: str = "auto", **machine: Any
+        self, path: Path, *, backbone: str | None = None, precision: str = "auto", **machine: Any
     ) -> tuple[Settings, EncoderSettings]:
         """The choices of the detector, on this machine, and how its tokens were computed."""
         from PIL import Image
@@ -112,7 +107,7 @@ class StoredPart:
             encoding = replace(encoding, name=backbone)
         if encoding.name not in REGISTRY and not os.path.isdir(encoding.name):
             raise UsageError("encoder-folder-missing", path=path, folder=encoding.name)
-        machine["engine"] = engine_for(engine, self.fingerprint, os.fspath(path))
+        machine["precision"] = precision_for(precision, self.fingerprint, os.fspath(path))
         chosen = {**self.header["settings"], "backbone": encoding.name, **machine}
         if "roi" in self.tensors:
             chosen["roi"] = Image.fromarray(self.tensors["roi"] * 255)
@@ -168,7 +163,9 @@ class DetectorFile:
             opened = open_file(opened.path)
         return _read_parts(opened)
 
-    def begin_encoder(self, *, device: str, engine: str, threads: int | None) -> None:
+    def begin_encoder(
+        self, *, device: str, engine: str, precision: str, threads: int | None
+    ) -> None:
         """Begins to load the encoder while everything else is still being imported, where it can.
 
         Nothing of the file is believed but the name of an encoder of ours: at worst a model of our
@@ -180,6 +177,7 @@ class DetectorFile:
             and named_engine(engine) in ("auto", "openvino")
             and (threads is None or 1 <= threads <= cores())
             and settings.name in REGISTRY
+            and precision in ("auto", FULL)
             and precision_in(self.first["encoder"]["fingerprint"]) == FULL
         ):
             from ..encoders.openvino import start_compiling

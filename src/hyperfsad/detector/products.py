@@ -239,7 +239,7 @@ class ProductDetector:
     ) -> "ProductDetector":
         """Reads a file of several products; safe with files from strangers.
 
-        `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
+        `machine` as in `HyperFSAD.load`.
         """
         opened = file.open_file(path)
         if not opened.several:

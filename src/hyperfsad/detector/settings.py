@@ -20,9 +20,17 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 from ..decisions.thresholds import Lone
-from ..encoders import ENGINES, SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
-from ..encoders.devices import precision_on, runs_on
+from ..encoders import (
+    ENGINES,
+    PRECISIONS,
+    SUBSTITUTE,
+    EncoderSettings,
+    EncoderSpec,
+    find_spec,
+)
+from ..encoders.devices import choose_precision, has_precision, runs_on
 from ..encoders.runtime import named_engine
+from ..encoders.specs import FULL
 from ..errors import UsageError, brief
 
 DEFAULT_RECIPE, PAPER, PAPER_OFFLINE = "default", "paper", "paper-offline"
@@ -267,6 +275,12 @@ class Settings:
         examples=("auto", "cpu", "gpu", "npu", "cuda", "mps"),
     )
     engine: str = _choice("machine text", "library that runs the encoder", choices=ENGINES)
+    precision: str = _choice(
+        "machine text",
+        "what the encoder computes in; every CPU and graphics card has float32, and a detector"
+        " works in the one that it was fitted in",
+        choices=PRECISIONS,
+    )
     batch_size: int | None = _choice(
         "machine whole N",
         "images to encode at once (default: 1 on a CPU, otherwise 8)",
@@ -283,7 +297,7 @@ class Settings:
     def __post_init__(self) -> None:
         """Checks each choice, fills in the recipe's, and refuses what does not go together."""
         usual: dict[str, Any] = {"recipe": DEFAULT_RECIPE, "memory": EXACT}
-        usual |= {"device": "auto", "engine": "auto"}
+        usual |= {"device": "auto", "engine": "auto", "precision": "auto"}
         chosen = {name: one.checked(getattr(self, name)) for name, one in SETTINGS.items()}
         recipe = find_recipe(chosen["recipe"] or DEFAULT_RECIPE)
         usual |= {name: value for name, value in vars(recipe).items() if name in SETTINGS}
@@ -318,15 +332,24 @@ class Settings:
             )
         return side
 
-    precision = property(lambda self: precision_on(self.device, self.engine))
-    """What the engine computes in."""
+    chosen_precision = property(
+        lambda self: choose_precision(self.precision, self.engine, self.device)
+    )
+    """What the encoder computes in, also where that is auto."""
     finds_part = property(lambda self: isinstance(self.roi, str) and self.roi == "auto")
     """Whether the region of interest is the part itself, found in each image."""
     first_rotations = property(lambda self: 1 if self.rotations == "auto" else self.rotations)
     """In how many orientations parts are remembered until `fit` chooses."""
     has_mask = property(lambda self: self.roi is not None and not self.finds_part)
     """Whether the region of interest is a mask or a polygon."""
-    on_cpu = property(lambda self: self.device.startswith(("auto", "cpu")))
+    as_exported = property(
+        lambda self: (
+            self.engine == "auto"
+            and self.precision in ("auto", FULL)
+            and self.device.startswith(("auto", "cpu"))
+        )
+    )
+    """Whether an exported model, which runs its own encoder, does what is asked of the machine."""
     is_compact = property(lambda self: self.memory == COMPACT)
     may_tile = property(lambda self: bool(self.tiles) or self.max_cost is not None)
     departs = property(lambda self: self.sharpness != 1 or self.smooth or bool(self.missing))
@@ -342,6 +365,7 @@ class Settings:
             if conflict.use == use and conflict.holds(seen):
                 names = ("lookup", "recipe", "device", "fitted_in")
                 facts = {name: getattr(seen, name) for name in names}
+                facts["precision"] = seen.chosen_precision
                 raise UsageError(conflict.code, engine=named_engine(seen.engine), **facts)
 
     def changed(self, **choices: Any) -> "Settings":
@@ -375,6 +399,9 @@ CONFLICTS = (
     Conflict("tiles-with-roi", "", lambda s: bool(s.tiles) and s.roi is not None),
     Conflict("compact-with-tiles", "", lambda s: s.is_compact and s.may_tile),
     Conflict("engine-with-device", "", lambda s: not runs_on(s.engine, s.device)),
+    Conflict(
+        "precision-unsupported", "", lambda s: not has_precision(s.precision, s.engine, s.device)
+    ),
     Conflict("compact-with-lookup", "", lambda s: s.is_compact and s.lookup != "sparsemax"),
     Conflict("products-with-roi", "products", lambda s: s.has_mask),
     Conflict("products-with-tiles", "products", lambda s: bool(s.tiles)),
@@ -382,10 +409,10 @@ CONFLICTS = (
     Conflict("products-with-compact", "products", lambda s: s.is_compact),
     Conflict("adapt-with-tiles", "adapt", lambda s: bool(s.tiles)),
     Conflict("export-with-line", "export", lambda s: s.adapted),
-    Conflict("precision-of-detector", "saved", lambda s: s.precision != s.fitted_in),
+    Conflict("precision-of-detector", "saved", lambda s: s.chosen_precision != s.fitted_in),
     Conflict("one-product-only", "product", lambda s: not s.several),
     Conflict("hypergraph-with-tiles", "hypergraph", lambda s: bool(s.tiles)),
-    Conflict("exported-with-machine", "exported", lambda s: s.engine != "auto" or not s.on_cpu),
+    Conflict("exported-with-machine", "exported", lambda s: not s.as_exported),
     Conflict("export-with-products", "export", lambda s: s.several),
     Conflict("export-with-tiles", "export", lambda s: bool(s.tiles)),
     Conflict("export-with-roi", "export", lambda s: s.roi is not None),

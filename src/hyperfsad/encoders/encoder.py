@@ -15,10 +15,18 @@ from ..errors import ConversionError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory
 from ..images.loading import PreparedImage as PreparedImage
 from ..messages import Notice, Notify, silent
-from .devices import WITH_TORCH, choose_device, choose_engine, has_torch, kind_of
+from .devices import (
+    WITH_TORCH,
+    choose_device,
+    choose_engine,
+    choose_precision,
+    has_precision,
+    has_torch,
+    kind_of,
+)
 from .engines import TokenEngine
-from .runtime import named_engine, precision_of
-from .specs import EncoderSettings
+from .runtime import named_engine, precision_in
+from .specs import FULL, EncoderSettings
 
 EMPTY = (255, 128, 0)
 """Grey values of pictures that show nothing."""
@@ -104,8 +112,13 @@ class Encoder:
 
     @property
     def engine(self) -> str:
-        """The name of what runs it: torch, openvino, or openvino with a precision."""
+        """The name of what runs it: openvino or torch."""
         return self._engine.name
+
+    @property
+    def precision(self) -> str:
+        """What its tokens are computed in."""
+        return precision_in(self.fingerprint)
 
     @property
     def fingerprint(self) -> str:
@@ -134,6 +147,7 @@ def load_encoder(
     notify: Notify = silent,
     *,
     engine: str = "auto",
+    precision: str = "auto",
     parallel: bool = False,
 ) -> Encoder:
     """Loads the weights that the settings name, fetching them first where that is needed.
@@ -141,24 +155,26 @@ def load_encoder(
     `parallel` says that several threads will encode at once, each on one core.
     """
     engine = named_engine(engine)
-    if engine.startswith("openvino") and device == "auto":
+    if device == "auto" and (engine == "openvino" or precision not in ("auto", FULL)):
         device = "cpu"
     target = choose_device(device)
     own: Encoder | None = settings.own_encoder(target, notify)
     if own is not None:
         return own
     choice = choose_engine(engine, target)
+    precision = choose_precision(precision, choice, target)
+    if not has_precision(precision, choice, target):
+        raise UsageError("precision-unsupported", precision=precision)
     if choice != "torch":
         from .openvino import load_engine
 
-        precision = precision_of(choice)
         try:
             found: TokenEngine = load_engine(
                 settings, notify, device=target, parallel=parallel, precision=precision
             )
             return Encoder(settings, found, target)
         except ConversionError as error:
-            if engine != "auto" or target != "cpu" or not has_torch():
+            if (engine, target, precision) != ("auto", "cpu", FULL) or not has_torch():
                 raise
             notify(Notice("torch-instead", error=error))
     from .torch_engine import load_engine as load_torch

@@ -2,7 +2,7 @@
 
 Nothing here imports numpy, which a command's help does without; and nothing is fetched.
 
-An engine of less than float32 gives other tokens, and they are compared with tokens of the same
+An encoder of less than float32 gives other tokens, and they are compared with tokens of the same
 precision only: a memory of float32 tokens would take the rounding of another for defects. So the
 fingerprint of what made a memory names the precision too, behind that of the weights: `…+bf16`.
 """
@@ -19,10 +19,7 @@ from typing import Any
 import platformdirs
 
 from ..errors import ConversionError, DetectorFileError, UsageError
-from .specs import ENGINES, REGISTRY, EncoderSpec, Hub, Source, Wheel
-
-FULL, HALF, F16, INT8 = "f32", "bf16", "f16", "int8"
-_PREFIX = "openvino-"
+from .specs import ENGINES, F16, FULL, HALF, PRECISIONS, REGISTRY, EncoderSpec, Hub, Source, Wheel
 
 
 def named_engine(name: str) -> str:
@@ -32,16 +29,6 @@ def named_engine(name: str) -> str:
     if name not in ENGINES:
         raise UsageError("engine-unknown", given=name, known=list(ENGINES))
     return name
-
-
-def precision_of(engine: str) -> str:
-    """What an engine computes in."""
-    return engine.removeprefix(_PREFIX) if engine.startswith(_PREFIX) else FULL
-
-
-def engine_in(precision: str) -> str:
-    """The engine that computes in a precision."""
-    return "openvino" if precision == FULL else _PREFIX + precision
 
 
 def fingerprint_in(fingerprint: str, precision: str) -> str:
@@ -54,13 +41,12 @@ def precision_in(fingerprint: str) -> str:
     return fingerprint.partition("+")[2] or FULL
 
 
-def engine_for(engine: str, fingerprint: str, path: str) -> str:
-    """The engine for a saved detector: of its own precision, whatever auto means, unless another is
-    asked for."""
+def precision_for(asked: str, fingerprint: str, path: str) -> str:
+    """The precision for a saved detector: its own, unless another is asked for."""
     own = precision_in(fingerprint)
-    if own not in (FULL, HALF, F16, INT8):
+    if own not in PRECISIONS[1:]:
         raise UsageError("precision-unknown", path=path, precision=own)
-    return engine_in(own) if engine == "auto" and own != FULL else engine
+    return own if asked == "auto" else asked
 
 
 def require_same_encoder(name: str, expected: str, found: str) -> None:
@@ -69,8 +55,7 @@ def require_same_encoder(name: str, expected: str, found: str) -> None:
         return
     own, other = precision_in(expected), precision_in(found)
     if own != other:
-        facts = {"precision": own, "given": other, "engine": engine_in(other)}
-        raise DetectorFileError("encoder-precision", **facts)
+        raise DetectorFileError("encoder-precision", precision=own, given=other)
     raise DetectorFileError("encoder-weights", encoder=name)
 
 
@@ -128,7 +113,8 @@ def capabilities(core: Any, device: str = "CPU") -> list[str]:
 
 
 _CAPABILITY = {FULL: "FP32", HALF: "BF16", F16: "FP16"}
-"""No graph of ours has 8 bits, so no device computes in them."""
+_HINT = {FULL: "f32", HALF: "bf16", F16: "f16"}
+"""What OpenVINO calls a precision. No graph of ours has 8 bits."""
 
 
 def computes_in(core: Any, device: str, precision: str) -> bool:
@@ -151,7 +137,7 @@ class CompileOptions:
         """OpenVINO's own object, ready to run."""
         options: dict[str, Any] = {
             # a CPU with fast half precision would take it by default
-            "INFERENCE_PRECISION_HINT": self.precision,
+            "INFERENCE_PRECISION_HINT": _HINT[self.precision],
             "EXECUTION_MODE_HINT": "ACCURACY" if self.precision == FULL else "PERFORMANCE",
             "PERFORMANCE_HINT": "THROUGHPUT" if self.parallel else "LATENCY",
         }

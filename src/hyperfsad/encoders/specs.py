@@ -10,8 +10,11 @@ from . import checkpoints
 
 SUBSTITUTE = "dinov2-vits14"
 """Stands in for the paper's encoder where no model hub can be reached; of the recipe `default`."""
-ENGINES = ("auto", "torch", "openvino", "openvino-bf16", "openvino-f16")
-"""What computes an encoder's tokens; auto chooses. The last two are less exact."""
+ENGINES = ("auto", "openvino", "torch")
+"""What computes an encoder's tokens; auto chooses."""
+FULL, HALF, F16, INT8 = "float32", "bf16", "float16", "int8"
+PRECISIONS = ("auto", FULL, HALF, F16, INT8)
+"""What tokens are computed in; auto chooses."""
 
 Channels: TypeAlias = tuple[float, float, float]
 

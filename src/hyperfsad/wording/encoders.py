@@ -95,10 +95,11 @@ ENCODERS_SENTENCES: Sentences = {
     " device are damaged; see `hyperfsad encoders verify`, or set {option[device]} to cpu.",
     "torch-instead": "{error} Working with torch instead.",
     "precision-unknown": "{path} was fitted in {precision}, which hyperfsad does not know.",
-    "precision-unsupported": "This device does not compute in {precision}; set {option[device]} to"
-    " cpu and {option[engine]} to openvino, which is float32.",
+    "precision-unsupported": "The encoder cannot compute in {precision} with this device and"
+    " engine; fit with {option[precision]} float32, which every CPU and graphics card has.",
     "encoder-precision": "This detector was fitted in {precision}, and the encoder computes in"
-    " {given}; its scores and thresholds would be wrong. Fit it again with the engine {engine}.",
+    " {given}; its scores and thresholds would be wrong. Fit it again with {option[precision]}"
+    " {given}.",
     "encoder-weights": "This detector was made with other weights of {encoder} than those on this"
     " machine; its scores would be wrong. Fit it again.",
     "openvino-broken": "OpenVINO cannot be loaded: {reason}.",
