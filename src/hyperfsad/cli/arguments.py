@@ -244,21 +244,22 @@ def add_encoder(command: Parser, group: Group, default: str = DEFAULT_RECIPE) ->
     add_setting(group, "backbone")
 
 
-def add_machine(command: Parser, precision: str = "auto") -> None:
+def add_machine(command: Parser, precision: str | None = None) -> None:
     """Where and how the encoder runs."""
     machine = command.add_argument_group("machine")
     add_device(machine, precision)
     add_setting(machine, "batch_size")
 
 
-def add_device(group: Group, precision: str = "auto") -> None:
+def add_device(group: Group, precision: str | None = None) -> None:
     """Device, engine, precision and threads."""
     add_setting(group, "device", f"{SETTINGS['device'].help} (default: auto)", "auto")
     usual = "auto, which is openvino, and torch on cuda and mps"
     add_setting(group, "engine", f"{SETTINGS['engine'].help} (default: {usual})", "auto")
-    usual = precision
-    if precision == "auto":
-        usual = "auto: that of a saved detector, otherwise float32, and float16 on an NPU"
+    usual = precision or (
+        "that of a saved detector; otherwise auto with the recipe default, which takes bf16 or int8"
+        " where the CPU has it, and float32 with the paper's"
+    )
     text = f"{SETTINGS['precision'].help} (default: {usual})"
     add_setting(group, "precision", text, precision)
     add_options(group, "--threads N  CPU cores to use (default: all)")

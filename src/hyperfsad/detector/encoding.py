@@ -15,12 +15,12 @@ from array_api_compat import device as device_of
 from ..decisions.roi import RegionOfInterest
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, load_encoder
-from ..encoders.runtime import require_same_encoder
+from ..encoders.runtime import precision_in, weights_in
 from ..errors import DetectorFileError, UsageError
 from ..images.geometry import rotated_copies
 from ..images.loading import LoadedImage
 from ..images.reading import READ_AHEAD
-from ..messages import Notify, silent
+from ..messages import Notice, Notify, silent
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling, branch_weights
@@ -56,8 +56,9 @@ class EncodedMemory:
     def encoder(self) -> Encoder:
         """The encoder, loaded when it is first needed, and again where a fork has broken it."""
         if self._encoder is None or self._encoder.is_broken:
-            how = self.settings, self.device, self.notify
-            self.use(load_encoder(*how, engine=self.engine, precision=self.precision))
+            made_in = self.stored_fingerprint and precision_in(self.stored_fingerprint)
+            how = {"engine": self.engine, "precision": self.precision, "made_in": made_in}
+            self.use(load_encoder(self.settings, self.device, self.notify, **how))
             assert self._encoder is not None
         return self._encoder
 
@@ -74,7 +75,7 @@ class EncodedMemory:
         if expected is None and self._encoder is not None and bank is not None:
             expected = self._encoder.fingerprint
         if expected is not None:
-            require_same_encoder(self.settings.name, expected, encoder.fingerprint)
+            self._compare(expected, encoder.fingerprint)
         if bank is not None and bank.cls.shape[-1] != encoder.width:
             width, name = bank.cls.shape[-1], self.settings.name
             raise DetectorFileError(
@@ -84,6 +85,14 @@ class EncodedMemory:
         if bank is not None and place_of(bank) not in (encoder.tokens_on, f"{encoder.tokens_on}:0"):
             self.bank = bank.to(encoder.tokens_on)
         return True
+
+    def _compare(self, expected: str, found: str) -> None:
+        """Refuses an encoder that did not make the memory; another precision is only told."""
+        if weights_in(expected) != weights_in(found):
+            raise DetectorFileError("encoder-weights", encoder=self.settings.name)
+        made_in, here = precision_in(expected), precision_in(found)
+        if made_in != here:
+            self.notify(Notice("precision-differs", made_in=made_in, here=here))
 
     def keep(self, bank: MemoryBank) -> None:
         """Takes a memory bank that was made elsewhere with the same encoder and settings."""

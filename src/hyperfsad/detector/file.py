@@ -36,9 +36,8 @@ from ..disk.tensors import (
     read_json,
     write_tensors,
 )
-from ..encoders import REGISTRY, EncoderSettings
-from ..encoders.runtime import CompileOptions, named_engine, precision_for, precision_in
-from ..encoders.specs import FULL
+from ..encoders import PRECISIONS, REGISTRY, EncoderSettings
+from ..encoders.runtime import CompileOptions, named_engine, precision_in
 from ..errors import DetectorFileError, UsageError, brief, first_line
 from ..images.loading import NormalImage
 from ..threads import cores
@@ -95,7 +94,7 @@ class StoredPart:
         return Roi.stored(self.tensors["roi"], roi["aspect"]) if isinstance(roi, dict) else None
 
     def settings(
-        self, path: Path, *, backbone: str | None = None, precision: str = "auto", **machine: Any
+        self, path: Path, *, backbone: str | None = None, **machine: Any
     ) -> tuple[Settings, EncoderSettings]:
         """The choices of the detector, on this machine, and how its tokens were computed."""
         from PIL import Image
@@ -107,12 +106,13 @@ class StoredPart:
             encoding = replace(encoding, name=backbone)
         if encoding.name not in REGISTRY and not os.path.isdir(encoding.name):
             raise UsageError("encoder-folder-missing", path=path, folder=encoding.name)
-        machine["precision"] = precision_for(precision, self.fingerprint, os.fspath(path))
+        if (made_in := precision_in(self.fingerprint)) not in PRECISIONS[1:]:
+            raise UsageError("precision-unknown", path=path, precision=made_in)
+        machine["precision"] = machine.get("precision") or "auto"  # whatever the recipe's is
         chosen = {**self.header["settings"], "backbone": encoding.name, **machine}
         if "roi" in self.tensors:
             chosen["roi"] = Image.fromarray(self.tensors["roi"] * 255)
         settings = Settings(**chosen)
-        settings.check("saved", fitted_in=precision_in(self.fingerprint))
         tiles, memory = self.header["tiles"], "compact" if self.header["compact"] else "exact"
         learnt = {"tiles": tiles and tiles["side"], "rotations": self.header["rotations"]}
         settings.check(**learnt, memory=memory)
@@ -177,12 +177,12 @@ class DetectorFile:
             and named_engine(engine) in ("auto", "openvino")
             and (threads is None or 1 <= threads <= cores())
             and settings.name in REGISTRY
-            and precision in ("auto", FULL)
-            and precision_in(self.first["encoder"]["fingerprint"]) == FULL
         ):
             from ..encoders.openvino import start_compiling
 
-            start_compiling(settings, CompileOptions(threads or cores()))
+            own = precision_in(self.first["encoder"]["fingerprint"])
+            chosen = own if precision == "auto" else precision
+            start_compiling(settings, CompileOptions(threads or cores(), precision=chosen))
 
 
 def open_file(path: "str | os.PathLike[str] | DetectorFile") -> DetectorFile:

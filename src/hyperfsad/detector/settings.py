@@ -28,7 +28,7 @@ from ..encoders import (
     EncoderSpec,
     find_spec,
 )
-from ..encoders.devices import choose_precision, has_precision, runs_on
+from ..encoders.devices import has_precision, runs_on
 from ..encoders.runtime import named_engine
 from ..encoders.specs import FULL
 from ..errors import UsageError, brief
@@ -53,6 +53,7 @@ class Recipe:
     last_norm: bool = False
     missing: float = 0.0
     rotations: int | str = 1
+    precision: str = FULL
     quarters: tuple[int, ...] = (1, 2, 3, 4)
     """Which of the encoder's four layers are used."""
     lone: Lone = (0.94, 1.78)
@@ -81,6 +82,7 @@ RECIPES: dict[str, Recipe] = {
         last_norm=True,
         missing=0.15,
         rotations="auto",
+        precision="auto",
         quarters=(1, 3, 4),
         lone=(1.58, 1.43),
         foreign=0.55,
@@ -277,8 +279,8 @@ class Settings:
     engine: str = _choice("machine text", "library that runs the encoder", choices=ENGINES)
     precision: str = _choice(
         "machine text",
-        "what the encoder computes in; every CPU and graphics card has float32, and a detector"
-        " works in the one that it was fitted in",
+        "what the encoder computes in: float32, bf16, int8 or float16; bf16 is the fastest where"
+        " the device has it, and finds as much (docs/speed.md)",
         choices=PRECISIONS,
     )
     batch_size: int | None = _choice(
@@ -291,13 +293,11 @@ class Settings:
     """Whether the detector knows several products; what kind it is says `check`, not a choice."""
     adapted: ClassVar[bool] = False
     """Whether the detector has learnt from unlabelled parts."""
-    fitted_in: ClassVar[str] = ""
-    """The precision of a saved detector."""
 
     def __post_init__(self) -> None:
         """Checks each choice, fills in the recipe's, and refuses what does not go together."""
         usual: dict[str, Any] = {"recipe": DEFAULT_RECIPE, "memory": EXACT}
-        usual |= {"device": "auto", "engine": "auto", "precision": "auto"}
+        usual |= {"device": "auto", "engine": "auto"}
         chosen = {name: one.checked(getattr(self, name)) for name, one in SETTINGS.items()}
         recipe = find_recipe(chosen["recipe"] or DEFAULT_RECIPE)
         usual |= {name: value for name, value in vars(recipe).items() if name in SETTINGS}
@@ -332,10 +332,6 @@ class Settings:
             )
         return side
 
-    chosen_precision = property(
-        lambda self: choose_precision(self.precision, self.engine, self.device)
-    )
-    """What the encoder computes in, also where that is auto."""
     finds_part = property(lambda self: isinstance(self.roi, str) and self.roi == "auto")
     """Whether the region of interest is the part itself, found in each image."""
     first_rotations = property(lambda self: 1 if self.rotations == "auto" else self.rotations)
@@ -363,9 +359,8 @@ class Settings:
             object.__setattr__(seen, name, value)
         for conflict in CONFLICTS:
             if conflict.use == use and conflict.holds(seen):
-                names = ("lookup", "recipe", "device", "fitted_in")
+                names = ("lookup", "recipe", "device", "precision")
                 facts = {name: getattr(seen, name) for name in names}
-                facts["precision"] = seen.chosen_precision
                 raise UsageError(conflict.code, engine=named_engine(seen.engine), **facts)
 
     def changed(self, **choices: Any) -> "Settings":
@@ -409,7 +404,6 @@ CONFLICTS = (
     Conflict("products-with-compact", "products", lambda s: s.is_compact),
     Conflict("adapt-with-tiles", "adapt", lambda s: bool(s.tiles)),
     Conflict("export-with-line", "export", lambda s: s.adapted),
-    Conflict("precision-of-detector", "saved", lambda s: s.chosen_precision != s.fitted_in),
     Conflict("one-product-only", "product", lambda s: not s.several),
     Conflict("hypergraph-with-tiles", "hypergraph", lambda s: bool(s.tiles)),
     Conflict("exported-with-machine", "exported", lambda s: not s.as_exported),

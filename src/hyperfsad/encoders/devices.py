@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import ConversionError, UsageError, first_line
 from .runtime import named_engine, openvino_core
-from .specs import F16, FULL, INT8
+from .specs import F16, FULL, HALF, INT8
 
 WITH_OPENVINO = ("cpu", "gpu", "npu")
 WITH_TORCH = ("cuda", "mps")
@@ -64,21 +64,44 @@ def runs_on(engine: str, device: str) -> bool:
     return "auto" in (asked, kind) or kind in possible
 
 
-def choose_precision(name: str, engine: str, device: str) -> str:
-    """auto is float32, and float16 on an NPU, which has nothing else; engine and device are as they
-    are asked for."""
+_FASTEST = {"cpu": (HALF, INT8), "cuda": (HALF,)}
+"""What is faster than float32 and neither ranks nor classifies worse, the best first
+(docs/measurements/precision.md)."""
+_CAPABILITY = {FULL: "FP32", HALF: "BF16", F16: "FP16"}
+
+
+def choose_precision(name: str, engine: str, device: str, made_in: str | None = None) -> str:
+    """What an engine computes in on a device. auto is the precision of the memory, if there is one,
+    otherwise the fastest; where the device has not got it, float32, and float16 on an NPU."""
     if name != "auto":
         return name
-    on_npu = named_engine(engine) != "torch" and kind_of(device) == "npu"
-    return F16 if on_npu else FULL
+    kind = kind_of(device)
+    wanted = (made_in,) if made_in else _FASTEST.get(kind, ())
+    possible = (each for each in wanted if computes_in(each, engine, device))
+    return next(possible, F16 if kind == "npu" else FULL)
+
+
+def computes_in(precision: str, engine: str, device: str) -> bool:
+    """Whether this machine computes in a precision, and not just under its name."""
+    kind = kind_of(device)
+    if engine == "torch":
+        has_half = kind == "cpu" or (kind == "cuda" and import_torch().cuda.is_bf16_supported())
+        return precision == FULL or (precision == HALF and has_half)
+    core = openvino_core()
+    if precision == INT8:
+        from .eight_bits import has_eight_bits
+
+        return kind == "cpu" and has_eight_bits(core)
+    return _CAPABILITY[precision] in core.get_property(
+        openvino_name(device), "OPTIMIZATION_CAPABILITIES"
+    )
 
 
 def has_precision(name: str, engine: str, device: str) -> bool:
-    """Whether a precision can be had with an engine and a device, all as they are asked for: torch
-    computes in float32 alone, and no graph of ours has 8 bits. What else a device has shows when it
-    is used."""
+    """Whether a precision may be had with an engine and a device, all as they are asked for: torch
+    has float32 and bf16 alone. What else a device has shows when it is used."""
     on_torch = named_engine(engine) == "torch" or kind_of(device) in WITH_TORCH
-    return name in ("auto", FULL) or not (on_torch or name == INT8)
+    return not on_torch or name in ("auto", FULL, HALF)
 
 
 def available() -> dict[str, str]:

@@ -20,7 +20,7 @@ from .devices import (
     choose_device,
     choose_engine,
     choose_precision,
-    has_precision,
+    computes_in,
     has_torch,
     kind_of,
 )
@@ -148,11 +148,13 @@ def load_encoder(
     *,
     engine: str = "auto",
     precision: str = "auto",
+    made_in: str | None = None,
     parallel: bool = False,
 ) -> Encoder:
     """Loads the weights that the settings name, fetching them first where that is needed.
 
-    `parallel` says that several threads will encode at once, each on one core.
+    `made_in` is the precision of the memory that images will be compared with. `parallel` says that
+    several threads will encode at once, each on one core.
     """
     engine = named_engine(engine)
     if device == "auto" and (engine == "openvino" or precision not in ("auto", FULL)):
@@ -162,24 +164,26 @@ def load_encoder(
     if own is not None:
         return own
     choice = choose_engine(engine, target)
-    precision = choose_precision(precision, choice, target)
-    if not has_precision(precision, choice, target):
-        raise UsageError("precision-unsupported", precision=precision)
-    if choice != "torch":
-        from .openvino import load_engine
+    asked = precision
+    try:
+        precision = choose_precision(asked, choice, target, made_in)
+        if not computes_in(precision, choice, target):
+            raise UsageError("precision-unsupported", precision=precision)
+        if choice != "torch":
+            from .openvino import load_engine
 
-        try:
-            found: TokenEngine = load_engine(
-                settings, notify, device=target, parallel=parallel, precision=precision
-            )
+            how = {"device": target, "parallel": parallel, "precision": precision}
+            found: TokenEngine = load_engine(settings, notify, **how)
             return Encoder(settings, found, target)
-        except ConversionError as error:
-            if (engine, target, precision) != ("auto", "cpu", FULL) or not has_torch():
-                raise
-            notify(Notice("torch-instead", error=error))
+    except ConversionError as error:
+        usual = (engine, target) == ("auto", "cpu") and asked in ("auto", FULL)
+        if not usual or not has_torch():
+            raise
+        notify(Notice("torch-instead", error=error))
+        precision = FULL
     from .torch_engine import load_engine as load_torch
 
-    return Encoder(settings, load_torch(settings, target, notify), target)
+    return Encoder(settings, load_torch(settings, target, notify, precision=precision), target)
 
 
 def use_threads(count: int | None) -> None:

@@ -18,21 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import threads
-from ..errors import ConversionError, HyperfsadError, UsageError
+from ..errors import ConversionError, HyperfsadError
 from ..messages import Notify, silent
 from . import folders
 from .devices import openvino_name
 from .runtime import (
     CompileOptions,
     cached_folder,
-    computes_in,
     find_spec,
     fingerprint_in,
     import_openvino,
     last_line,
     openvino_core,
 )
-from .specs import FULL, EncoderSettings
+from .specs import FULL, INT8, EncoderSettings
 from .tensors import TowerWeights
 from .towers import token_model
 from .verify import from_sound_folder
@@ -59,11 +58,7 @@ def load_engine(
 ) -> "OpenVINOEngine":
     """The engine, from the weights of the encoder."""
     _refuse_after_fork()
-    core = openvino_core()
     how = CompileOptions(threads.count(), parallel, precision, openvino_name(device))
-    if not computes_in(core, how.device, precision):
-        # it would compute in float32, under the name of another precision
-        raise UsageError("precision-unsupported", precision=precision)
     spec = find_spec(settings.name)
     found = from_sound_folder(spec, lambda folder: _started(folder, settings, how), notify)
     own = fingerprint_in(found.fingerprint, precision)
@@ -86,7 +81,7 @@ def _tower(folder: Path, settings: EncoderSettings) -> TowerWeights:
 def _compiled(folder: Path, settings: EncoderSettings, how: CompileOptions) -> CompiledGraph:
     weights = _tower(folder, settings)
     with folders.explained_weights(folder):
-        model = token_model(weights, settings)
+        model = token_model(weights, settings, eight_bits=how.precision == INT8)
         fingerprint = weights.fingerprint(settings.layers[-1])
     try:
         return CompiledGraph(how.compile(openvino_core(), model), fingerprint)

@@ -21,8 +21,8 @@ from ..arrays import Array
 from ..errors import EncoderError
 from ..messages import Notify, silent
 from .folders import explained_weights, is_timm_dinov3, read_config, read_tower
-from .runtime import find_spec
-from .specs import FAMILIES, EncoderSettings
+from .runtime import find_spec, fingerprint_in
+from .specs import FAMILIES, FULL, HALF, EncoderSettings
 from .verify import from_sound_folder
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class TokenModel(torch.nn.Module):
             layers = norm(layers)
         elif self.settings.last_norm:
             layers = torch.cat([layers[:, :-1], norm(layers[:, -1:])], dim=1)
-        tokens = TOKEN_FORMS[self.settings.form](layers)
+        tokens = TOKEN_FORMS[self.settings.form](layers.float())
         return tokens[:, :, self.prefix :], tokens[:, :, 0]
 
 
@@ -68,16 +68,19 @@ class TorchEngine:
     name = "torch"
     is_broken = False
 
-    def __init__(self, model: TokenModel, device: str, fingerprint: str) -> None:
-        self.model = model.to(device)
-        self.fingerprint = fingerprint
+    def __init__(
+        self, model: TokenModel, device: str, fingerprint: str, precision: str = FULL
+    ) -> None:
+        self._kind = torch.bfloat16 if precision == HALF else torch.float32
+        self.model = model.to(device, self._kind)
+        self.fingerprint = fingerprint_in(fingerprint, precision)
         self._device = device
 
     @torch.inference_mode()
     def tokens(self, pixels: NDArray[np.float32]) -> tuple[Array, Array]:
         """All images as one batch; on a CPU, arrays of numpy."""
         torch.set_num_threads(threads.count())
-        patches, cls = self.model(torch.from_numpy(pixels).to(self._device))
+        patches, cls = self.model(torch.from_numpy(pixels).to(self._device, self._kind))
         if self._device == "cpu":
             return patches.contiguous().numpy(), cls.contiguous().numpy()
         return patches, cls
@@ -89,7 +92,11 @@ class TorchEngine:
 
 
 def load_engine(
-    settings: EncoderSettings, device: str = "cpu", notify: Notify = silent
+    settings: EncoderSettings,
+    device: str = "cpu",
+    notify: Notify = silent,
+    *,
+    precision: str = FULL,
 ) -> TorchEngine:
     """The model of `transformers` with its weights, ready to run or to be exported."""
     spec, depth = find_spec(settings.name), settings.layers[-1]
@@ -97,7 +104,8 @@ def load_engine(
     def load(folder: Path) -> TorchEngine:
         model = load_model(folder, spec.family, depth)
         fingerprint = read_tower(folder, spec.family, depth).fingerprint(depth)
-        return TorchEngine(TokenModel(model, spec.family, settings), device, fingerprint)
+        tokens = TokenModel(model, spec.family, settings)
+        return TorchEngine(tokens, device, fingerprint, precision)
 
     return from_sound_folder(spec, load, notify)
 

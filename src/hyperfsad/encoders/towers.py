@@ -11,28 +11,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import positions
+from .eight_bits import rounded
 from .families import ATTENTION
-from .runtime import import_openvino
+from .runtime import import_openvino, openvino_operations
 from .specs import EncoderSettings
 from .tensors import TowerWeights
 
 _Scale: TypeAlias = NDArray[np.float32] | None
 
 
-def token_model(weights: TowerWeights, settings: EncoderSettings, images: int = 1) -> Any:
+def token_model(
+    weights: TowerWeights, settings: EncoderSettings, images: int = 1, *, eight_bits: bool = False
+) -> Any:
     """The graph from pixels (images, 3, side, side) to the patch and the CLS tokens of the selected
-    layers. -1 images: any number."""
-    openvino, ops = import_openvino(), _operations()
+    layers. -1 images: any number. `eight_bits`: the matrices are rounded to that."""
+    openvino, ops = import_openvino(), openvino_operations()
     side = settings.resolution
     pixels = ops.parameter([images, 3, side, side], np.float32, name="pixels")
-    outputs = tokens(weights, settings, pixels)
+    outputs = tokens(weights, settings, pixels, eight_bits=eight_bits)
     return openvino.Model(list(outputs), [pixels], "encoder")
 
 
-def tokens(weights: TowerWeights, settings: EncoderSettings, pixels: Any) -> tuple[Any, Any]:
+def tokens(
+    weights: TowerWeights, settings: EncoderSettings, pixels: Any, *, eight_bits: bool = False
+) -> tuple[Any, Any]:
     """From the node of the pixels to those of the patch tokens (images, planes, patches, D) and the
     CLS tokens (images, planes, D), in the form that the settings ask for."""
-    graph = _Graph(weights, settings)
+    graph = _Graph(weights, settings, eight_bits)
     ops, layers, found = graph.ops, settings.layers, []
     states = graph.embedded(pixels)
     for block in range(layers[-1]):
@@ -51,13 +56,6 @@ def tokens(weights: TowerWeights, settings: EncoderSettings, pixels: Any) -> tup
     return patches, ops.gather(planes, _ints(0), _ints(2))
 
 
-def _operations() -> Any:
-    import_openvino()
-    from openvino import opset13
-
-    return opset13
-
-
 def _ints(values: Any) -> NDArray[np.int64]:
     return np.array(values, np.int64)
 
@@ -65,8 +63,9 @@ def _ints(values: Any) -> NDArray[np.int64]:
 class _Graph:
     """The parts of a tower."""
 
-    def __init__(self, weights: TowerWeights, settings: EncoderSettings) -> None:
-        self.ops = _operations()
+    def __init__(self, weights: TowerWeights, settings: EncoderSettings, eight_bits: bool) -> None:
+        self.ops = openvino_operations()
+        self._matrix = rounded if eight_bits else self._constant
         self._weights, self._tower, self._grid = weights, weights.tower, settings.grid
         self._turns = None
         if self._tower.layout.positions is None:
@@ -167,9 +166,7 @@ class _Graph:
         matrix, *bias = (self._weights[name] for name in self._tower.linear(module))
         if scale is not None:
             matrix, bias = matrix * scale[:, None], [each * scale for each in bias]
-        found = self.ops.matmul(
-            states, self._constant(matrix), False, True, name=f"{module}/MatMul"
-        )
+        found = self.ops.matmul(states, self._matrix(matrix), False, True, name=f"{module}/MatMul")
         for each in bias:
             found = self.ops.add(found, self._constant(each))
         return found

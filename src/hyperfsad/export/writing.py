@@ -14,11 +14,11 @@ from ..detector.protocols import Detector
 from ..disk.files import atomic_folder, file_sha256, locked_file
 from ..encoders.encoder import Encoder, load_encoder
 from ..encoders.openvino import load_tower
-from ..encoders.runtime import last_line, precision_in
+from ..encoders.runtime import last_line, precision_in, weights_in
 from ..encoders.specs import FULL
 from ..errors import DetectorFileError, HyperfsadError, UsageError
 from ..images.loading import normalised
-from ..messages import Notify, silent
+from ..messages import Notice, Notify, silent
 from ..version import __version__
 from ..views.whole import WholeView
 from . import preprocess
@@ -44,9 +44,9 @@ def export(detector: Detector, target: Path, kind: str, notify: Notify = silent)
     single, view = require_exportable(detector)
     settings, fingerprint = single.encoding_, single.part().header["encoder"]["fingerprint"]
     if precision_in(fingerprint) != FULL:
-        raise UsageError("export-precision", own=precision_in(fingerprint))
+        notify(Notice("export-precision", made_in=precision_in(fingerprint)))
     encoder = load_encoder(settings, "cpu", notify, engine="openvino", precision=FULL)
-    if encoder.fingerprint != fingerprint:
+    if encoder.fingerprint != weights_in(fingerprint):
         raise DetectorFileError("export-other-weights", encoder=settings.name)
     graph = Graph(view, single.levels())
     if graph.size > MAX_GRAPH_BYTES:

@@ -22,7 +22,7 @@ from ..detector.file import open_file
 from ..detector.settings import Settings
 from ..encoders import REGISTRY, EncoderSettings, find_spec
 from ..encoders.encoder import Encoder
-from ..encoders.runtime import cached_folder, precision_in
+from ..encoders.runtime import cached_folder
 from ..errors import HyperfsadError, UsageError
 from ..results.result import AnomalyResult
 from .monitoring import LOG
@@ -76,9 +76,6 @@ class Detectors:
         opened = open_file(path)
         encoder = opened.first["encoder"]
         name, own = encoder["name"], self.unfitted.encoding_.name
-        made, here = precision_in(encoder["fingerprint"]), self._settings.chosen_precision
-        if made != here:  # one encoder serves all
-            raise UsageError("detector-precision", made=made, station=here)
         choices = ("device", "engine", "precision", "batch_size")
         machine = {choice: getattr(self._settings, choice) for choice in choices}
         if name not in REGISTRY:

@@ -200,9 +200,6 @@ DETECTOR_SENTENCES: Sentences = {
     " {option[roi]} out.",
     "engine-with-device": "The engine {engine} does not run on {device}; leave"
     " {option[engine]} out, or set {option[device]} to cpu.",
-    "precision-of-detector": "The detector was fitted in {fitted_in}, and its memory and"
-    " thresholds are valid only for that; leave {option[precision]} out, or fit a detector again"
-    " with it.",
     "exported-with-machine": "An exported model runs its own encoder on the CPU, in float32; leave"
     " {option[engine]}, {option[precision]} and {option[device]} out.",
     "hypergraph-with-tiles": "With tiles, each tile has normal patches of its own and tiles"

@@ -96,10 +96,9 @@ ENCODERS_SENTENCES: Sentences = {
     "torch-instead": "{error} Working with torch instead.",
     "precision-unknown": "{path} was fitted in {precision}, which hyperfsad does not know.",
     "precision-unsupported": "The encoder cannot compute in {precision} with this device and"
-    " engine; fit with {option[precision]} float32, which every CPU and graphics card has.",
-    "encoder-precision": "This detector was fitted in {precision}, and the encoder computes in"
-    " {given}; its scores and thresholds would be wrong. Fit it again with {option[precision]}"
-    " {given}.",
+    " engine; leave {option[precision]} out, or set it to float32.",
+    "precision-differs": "This detector was fitted in {made_in}, and the encoder computes in {here}"
+    " here; scores differ a little (docs/speed.md).",
     "encoder-weights": "This detector was made with other weights of {encoder} than those on this"
     " machine; its scores would be wrong. Fit it again.",
     "openvino-broken": "OpenVINO cannot be loaded: {reason}.",

@@ -8,8 +8,8 @@ EXPORT_SENTENCES: Sentences = {
     "export-exists": "{folder} exists already; remove it or give another name.",
     "export-other-weights": "This detector was made with other weights of {encoder} than those on"
     " this machine, so its scores would be wrong; fit it again.",
-    "export-precision": "A graph computes in float32, and this detector was fitted in {own}; fit it"
-    " with {option[precision]} float32, then export it.",
+    "export-precision": "The graph computes in float32, and this detector was fitted in {made_in};"
+    " scores differ a little. For equal ones, fit it with {option[precision]} float32.",
     "export-uneven-orientations": "This detector holds its good parts in different numbers of"
     " orientations; fit it again.",
     "export-with-line": "An exported model cannot hold unlabelled parts; export the detector as it"

@@ -135,8 +135,6 @@ SERVE_SENTENCES: Sentences = {
     "trend-reversed": "`since` must come before `until`; swap them.",
     "trend-too-long": _trend_too_long,
     "detector-replaced": "The detector file was replaced just now; try again.",
-    "detector-precision": "The detector computes in {made}, and this station in {station}; fit it"
-    " with {option[precision]} {station}.",
     "detector-encoder-missing": "The detector needs the encoder {encoder}, which this station does"
     " not have; fetch it with `hyperfsad encoders fetch {encoder}`.",
     "detector-encoder-folder": "The detector was made with an encoder from a folder of another"
