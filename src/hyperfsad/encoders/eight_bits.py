@@ -29,7 +29,7 @@ def rounded(matrix: NDArray[np.float32]) -> Any:
 def has_eight_bits(core: Any) -> bool:
     """Whether OpenVINO rounds tokens here. It does not say, so a small product is computed."""
     steps = np.linspace(-1, 1, GROUP, dtype=np.float32)
-    tokens, matrix = np.sin(37 * steps)[None], np.cos(np.outer(steps, 5 * steps))
+    tokens, matrix = np.sin(37 * steps + 1)[None], np.cos(np.outer(steps, 5 * steps))
     ops = openvino_operations()
     given = ops.parameter(list(tokens.shape), np.float32)
     product = ops.matmul(given, rounded(matrix), False, True)
