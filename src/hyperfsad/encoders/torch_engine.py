@@ -23,7 +23,7 @@ from ..messages import Notify, silent
 from .folders import explained_weights, is_timm_dinov3, read_config, read_tower
 from .runtime import find_spec
 from .specs import FAMILIES, EncoderSettings
-from .verify import from_sound_folder
+from .weights import from_sound_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
