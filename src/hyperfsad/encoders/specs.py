@@ -30,14 +30,10 @@ class Family:
     """Whether inner layers pass the final norm. DINOv2 and CLIP no: raw was better on real parts.
     DINOv3 yes, as its authors' `get_intermediate_layers` does by default; never measured here, its
     weights were not available."""
-    positions: str = "embeddings.interpolate_pos_encoding"
-    """The method of the model that gives the positions of its patches."""
     mean: Channels = (0.485, 0.456, 0.406)
     std: Channels = (0.229, 0.224, 0.225)
     forward: dict[str, Any] = field(default_factory=dict)
     """What the model's forward needs besides the pixels."""
-    unused: tuple[str, ...] = ()
-    """Tensors that no token depends on; not all sources have them, so no hash covers them."""
 
 
 _CLIP_FAMILY = Family(
@@ -48,20 +44,10 @@ _CLIP_FAMILY = Family(
     std=(0.26862954, 0.26130258, 0.27577711),
     forward={"interpolate_pos_encoding": True},
 )
-_MASK = ("embeddings.mask_token",)  # stands in for hidden patches in training
 FAMILIES = {
-    "dinov2": Family("Dinov2Model", "layernorm", "Apache-2.0", unused=_MASK),
-    "dinov2_with_registers": Family(
-        "Dinov2WithRegistersModel", "layernorm", "Apache-2.0", unused=_MASK
-    ),
-    "dinov3_vit": Family(
-        "DINOv3ViTModel",
-        "norm",
-        "DINOv3 licence",
-        True,
-        positions="rope_embeddings.forward",
-        unused=_MASK,
-    ),
+    "dinov2": Family("Dinov2Model", "layernorm", "Apache-2.0"),
+    "dinov2_with_registers": Family("Dinov2WithRegistersModel", "layernorm", "Apache-2.0"),
+    "dinov3_vit": Family("DINOv3ViTModel", "norm", "DINOv3 licence", final_norm=True),
     "clip_vision_model": _CLIP_FAMILY,
     "clip": _CLIP_FAMILY,
 }
