@@ -244,11 +244,11 @@ class _Client:
         user, at, host = parts.netloc.rpartition("@")
         home = f"{parts.scheme}://{host}/"
         name, _, password = map(unquote, user.partition(":"))
-        if not at and self._users.find_user_password(None, home)[0] is None:  # type: ignore[arg-type]
+        if not at and self._users.find_user_password(None, home)[0] is None:
             found = self._netrc.authenticators(parts.hostname or "") if self._netrc else None
-            name, _, password = found or ("", "", "")
+            name, password = (found[0], found[2] or "") if found else ("", "")
         if name or password:
-            self._users.add_password(None, home, name, password, is_authenticated=True)  # type: ignore[arg-type]
+            self._users.add_password(None, home, name, password, is_authenticated=True)
 
 
 def _netrc() -> netrc.netrc | None:

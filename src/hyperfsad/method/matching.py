@@ -268,11 +268,8 @@ class Bound:
         heads = [max(1, len(held) // share) for share in HEAD_SHARES]
         head = next((each for each in heads if held[each - 1] >= HEAD_ENERGY), heads[-1])
         self._axes = np.ascontiguousarray(vectors[:, ::-1][:, :head], dtype=np.float32)
-
-    @property
-    def width(self) -> int:
+        self.width = head + 1
         """The numbers of a head and one for the tail."""
-        return self._axes.shape[1] + 1
 
     def __call__(self, tokens: Array) -> NDArray[np.float32]:
         """Head and norm of the tail; what rounding may have taken from the tail is added."""
