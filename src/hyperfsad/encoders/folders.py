@@ -37,7 +37,7 @@ HUB_FILES = [*CONFIG_FILES, *TOKENIZER_FILES, "model*.safetensors"]
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 
-_KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_NUMBER_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class StoredArray:
 
     def read(self, rows: int | None = None) -> NDArray[np.float32]:
         """The array, or its first rows."""
-        if self.kind not in _KINDS:
+        if self.kind not in _NUMBER_TYPES:
             raise ValueError(f"numbers of the type {self.kind} are not known")
         shape = self.shape if rows is None else (min(rows, self.shape[0]), *self.shape[1:])
-        kind, count = np.dtype(_KINDS[self.kind]), math.prod(shape)
+        kind, count = np.dtype(_NUMBER_TYPES[self.kind]), math.prod(shape)
         with self.file.open("rb") as file:
             if self.start + count * kind.itemsize > os.fstat(file.fileno()).st_size:
                 raise ValueError(f"an array of {shape} ends after the file")
@@ -70,7 +70,7 @@ class StoredArray:
         if rest:
             raise ValueError(f"{self.shape} is not divided by {count}")
         shape = (rows, *self.shape[1:])
-        width = np.dtype(_KINDS.get(self.kind, "u1")).itemsize
+        width = np.dtype(_NUMBER_TYPES.get(self.kind, "u1")).itemsize
         return replace(self, shape=shape, start=self.start + place * math.prod(shape) * width)
 
 
