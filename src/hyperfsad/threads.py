@@ -46,27 +46,22 @@ def shared(work: Callable[[slice], None], rows: int, whole: int = 1) -> None:
     Slices begin at multiples of `whole`: a product of matrices rounds by the number of its rows, so
     that work in such blocks gives the same bits however many threads there are.
     """
-    workers = min(count(), -(-rows // whole))
-    if threading.current_thread().name.startswith(POOL_NAME) or workers < 2:
-        with one_library_thread():
-            work(slice(0, rows))
-        return
+    workers = 1 if _is_ours() else count()
     step = whole * -(-rows // (whole * workers))
-    slices = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-    with one_library_thread():
-        list(_pool(workers, os.getpid()).map(work, slices))
+    each(work, [slice(start, min(start + step, rows)) for start in range(0, rows, step or 1)])
 
 
 def each(work: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
     """What `work` makes of each item, shared among our threads, in their order."""
-    found: dict[int, Found] = {}
+    with one_library_thread():
+        if _is_ours() or min(count(), len(items)) < 2:
+            return list(map(work, items))
+        return list(_pool(count(), os.getpid()).map(work, items))
 
-    def some(places: slice) -> None:
-        for place in range(places.start, places.stop):
-            found[place] = work(items[place])
 
-    shared(some, len(items))
-    return [found[place] for place in range(len(items))]
+def _is_ours() -> bool:
+    """Whether this is one of the threads that share work."""
+    return threading.current_thread().name.startswith(POOL_NAME)
 
 
 @cache

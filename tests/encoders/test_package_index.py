@@ -1,9 +1,8 @@
-"""A file from an index on this machine: both formats, over http and from folders, and all that an
-index may do wrong."""
+"""A file from an index on this machine, over http and from folders, and all that an index may do
+wrong."""
 
 import base64
 import hashlib
-import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -74,12 +73,6 @@ def page(*addresses: str, digest: str | None = WANTED.sha256) -> bytes:
     return f"<!DOCTYPE html><html><body>{rows}</body></html>".encode()
 
 
-def json_page(address: str) -> bytes:
-    file = {"filename": NAME, "url": address, "hashes": {"sha256": WANTED.sha256}}
-    other = {"filename": "some_wheel-2.0.tar.gz", "url": "x", "hashes": {}}
-    return json.dumps({"meta": {"api-version": "1.0"}, "files": [other, file]}).encode()
-
-
 def fetch(folder: Path, *indexes: str, links: tuple[str, ...] = (), **more: Any) -> Path:
     folder.mkdir(exist_ok=True)
     settings = PackageSettings(indexes, links, timeout=10, **more)
@@ -93,18 +86,15 @@ def refusal(folder: Path, *indexes: str, links: tuple[str, ...] = ()) -> str:
     return str(caught.value.facts["reason"])
 
 
-@pytest.mark.parametrize("make", [page, json_page])
-def test_both_formats_over_http(index: str, tmp_path: Path, make: Any) -> None:
-    Index.answers[PAGE] = make(f"../../files/{NAME}")
+def test_over_http(index: str, tmp_path: Path) -> None:
     assert fetch(tmp_path / "got", index + "/").read_bytes() == CONTENT
     assert [path for path, _ in Index.asked] == [PAGE, f"/files/{NAME}"]
 
 
-@pytest.mark.parametrize(("name", "make"), [("index.html", page), ("index.json", json_page)])
-def test_both_formats_in_a_folder(tmp_path: Path, name: str, make: Any) -> None:
+def test_in_a_folder(tmp_path: Path) -> None:
     home = tmp_path / "ein Index"
     (home / "simple/some-wheel").mkdir(parents=True)
-    (home / "simple/some-wheel" / name).write_bytes(make(f"../../{NAME}"))
+    (home / "simple/some-wheel/index.html").write_bytes(page(f"../../{NAME}"))
     (home / NAME).write_bytes(CONTENT)
     got = tmp_path / "got"
     assert fetch(got, (home / "simple").as_uri()).read_bytes() == CONTENT
@@ -193,7 +183,7 @@ def test_a_page_of_another_machine_names_no_files_of_this_one(index: str, tmp_pa
     assert refusal(tmp_path, index).endswith("no 1.0.dev0")
 
 
-@pytest.mark.parametrize("answer", [b"<html>log in", b"{}", b"{", b'{"files": 5}', b"\xff\x00"])
+@pytest.mark.parametrize("answer", [b"<html>log in", b"{}", b"\xff\x00"])
 def test_pages_that_are_no_index(index: str, tmp_path: Path, answer: bytes) -> None:
     Index.answers[PAGE] = answer
     assert refusal(tmp_path, index)

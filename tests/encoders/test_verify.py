@@ -12,11 +12,12 @@ from safetensors.numpy import load_file, save_file
 from hyperfsad.cli import main
 from hyperfsad.disk.files import file_sha256
 from hyperfsad.encoders import REGISTRY, EncoderSpec, find_spec, runtime, weights
-from hyperfsad.encoders import verify as verifying
 from hyperfsad.encoders.encoder import load_encoder
+from hyperfsad.encoders.folders import weights_checksum
 from hyperfsad.encoders.runtime import weight_files
 from hyperfsad.encoders.specs import Wheel
-from hyperfsad.encoders.verify import require_intact, verify, weights_checksum
+from hyperfsad.encoders.verify import verify
+from hyperfsad.encoders.weights import require_intact
 from hyperfsad.errors import EncoderError, UnreachableError
 from hyperfsad.images.loading import load_image
 from hyperfsad.wording import COMMAND_LINE, worded
@@ -206,7 +207,7 @@ def test_files_are_hashed_once_for_each_change(
         hashed.append(path.name)
         return file_sha256(path)
 
-    monkeypatch.setattr(verifying, "file_sha256", noted)
+    monkeypatch.setattr(weights, "file_sha256", noted)
     require_intact(SUPPLIED, supplied)
     assert sorted(hashed) == ["config.json", "model.safetensors"]
     require_intact(SUPPLIED, supplied)

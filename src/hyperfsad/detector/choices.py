@@ -37,7 +37,7 @@ STEPS = 4
 LARGEST_GROWTH = 1.5
 """How much larger the encoder's input may become; beyond, tiles see more."""
 
-ATTENTION = 0.3
+ATTENTION_SHARE = 0.3
 """The part of the encoder's work that grows with the square of the patches, at the usual size."""
 
 WORTHWHILE = 1.5
@@ -136,4 +136,4 @@ def choose_view(
 def resolution_cost(larger: float) -> float:
     """The cost of an image whose sides are this many times larger, relative to the plain one."""
     patches = larger**2
-    return patches * (1 - ATTENTION + ATTENTION * patches)
+    return patches * (1 - ATTENTION_SHARE + ATTENTION_SHARE * patches)

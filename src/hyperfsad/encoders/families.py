@@ -2,7 +2,7 @@
 
 All three are the same transformer. A `Layout` says what a family calls its tensors and what of it
 varies; a `Tower` is one model of it, as its config.json describes it. The names are those that
-`transformers` has in memory; files may have older ones, or timm's (`tensors`).
+`transformers` has in memory; files may have older ones, or timm's (`folders`).
 """
 
 from collections.abc import Mapping

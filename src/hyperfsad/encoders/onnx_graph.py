@@ -31,7 +31,7 @@ _LISTED_SHORT = (5, 7)
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """One operation."""
 
     operation: str
@@ -44,7 +44,7 @@ class Node:
 class OnnxGraph:
     """What a file holds."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[OnnxNode, ...]
     tensors: dict[str, NDArray[np.generic]]
     """The initialisers by name; they share the memory of the file's content."""
 
@@ -125,8 +125,8 @@ def _text(message: Message, field: int) -> str:
     return str(_bytes(message, field), "utf-8")
 
 
-def _node(message: Message) -> Node:
-    return Node(
+def _node(message: Message) -> OnnxNode:
+    return OnnxNode(
         _text(message, _OPERATION),
         _text(message, _NODE_NAME),
         _texts(message, _INPUT),

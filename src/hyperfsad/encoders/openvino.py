@@ -22,6 +22,7 @@ from ..errors import ConversionError, HyperfsadError
 from ..messages import Notify, silent
 from . import folders
 from .devices import openvino_name
+from .folders import TowerWeights
 from .runtime import (
     CompileOptions,
     cached_folder,
@@ -32,9 +33,8 @@ from .runtime import (
     openvino_core,
 )
 from .specs import FULL, INT8, EncoderSettings
-from .tensors import TowerWeights
 from .towers import token_model
-from .verify import from_sound_folder
+from .weights import from_sound_folder
 
 MAX_DEVIATION = 3e-4
 """How far a token's entries may be from those of the CPU; half precision is worse than that."""

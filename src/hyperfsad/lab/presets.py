@@ -32,7 +32,7 @@ class Variant:
 
     @property
     def shared(self) -> bool:
-        """Whether it can share its similarities with others: the paper's algorithm can."""
+        """Whether it can share its distances with others: the paper's algorithm can."""
         return self.peer is None and self.recipe is None
 
     @property

@@ -14,17 +14,17 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, namespace, to_numpy
+from ..arrays import Array, like, namespace, to_numpy
 from ..disk.files import atomic_path
 from ..encoders.encoder import ImageTokens, Tokens
 from ..images.loading import NormalImage
+from ..method.matching import MemoryLayer
 from ..method.memory import MemoryBank
-from ..method.scoring import BranchScores, Pooling, branch_weights, mean_of_layers
+from ..method.scoring import BranchScores, Pooling, branch_weights, cls_distances, mean_of_layers
 from ..threads import count, limit, one_library_thread
 from ..version import __version__
 from .peers.peer import FewShotDetector, OwnTokens
 from .presets import Variant
-from .sharing import SharedMatcher
 from .tokens import TokenCache
 
 _Item = TypeVar("_Item")
@@ -32,6 +32,33 @@ _Result = TypeVar("_Result")
 
 ScoresAndMaps: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float32]]
 """Scores (variants, subsets, images) and maps (…, grid, grid)."""
+
+
+class SupportPool:
+    """The tokens of all support images; a support set is some of them, without a copy of its own.
+
+    What the search for similar rows makes of a row is made once for all sets that hold it.
+    """
+
+    def __init__(self, images: Sequence[ImageTokens], lookups: Sequence[str]) -> None:
+        xp = namespace(images[0].cls)
+        self._cls = xp.stack([image.cls for image in images])
+        self._patches = len(images[0].patches[0])
+        layers = [xp.concat(each) for each in zip(*(i.patches for i in images), strict=True)]
+        self._layers = {name: [MemoryLayer(rows, name) for rows in layers] for name in lookups}
+        for layer in (layer for layers in self._layers.values() for layer in layers):
+            layer.prepare()
+
+    def distances(self, image: ImageTokens, subset: Sequence[int], lookup: str) -> list[Array]:
+        """1 − cos(q, ε) of each patch, (N,), for each layer."""
+        places = np.add.outer(np.array(subset) * self._patches, np.arange(self._patches))
+        rows = like(places.ravel(), image.cls)
+        pairs = zip(image.patches, self._layers[lookup], strict=True)
+        return [layer.only(rows).distances(query) for query, layer in pairs]
+
+    def cls_distances(self, image: ImageTokens, subset: Sequence[int]) -> Array:
+        """1 − max_k⟨c, c_k⟩ of each layer."""
+        return cls_distances(image.cls, self._cls[list(subset)])
 
 
 class Scorer:
@@ -81,18 +108,16 @@ class Scorer:
         shape = (len(self._variants), len(self._subsets), len(paths))
         scores = np.zeros(shape)
         maps = np.zeros((*shape, grid, grid), dtype=np.float32)
-        matcher, others = self._prepared
+        pool, others = self._prepared
 
         def fill(column: int) -> None:
             image = self._cache.tokens(paths[column])
-            distances = (
-                matcher.distances(image, self._subsets, self._lookups) if self._lookups else {}
-            )
-            for row, variant in enumerate(self._variants):
-                for place, subset in enumerate(self._subsets):
+            for place, subset in enumerate(self._subsets):
+                distances = {name: pool.distances(image, subset, name) for name in self._lookups}
+                for row, variant in enumerate(self._variants):
                     if variant.shared:
-                        layers = distances[variant.lookup][place]
-                        found = self._scored(variant, layers, matcher.cls_distances(image, subset))
+                        layers = distances[variant.lookup]
+                        found = self._scored(variant, layers, pool.cls_distances(image, subset))
                     else:
                         scored = others[variant, place].score_tokens(_batch(image))[0]
                         found = scored.score, scored.anomaly_map
@@ -102,8 +127,8 @@ class Scorer:
         return scores, maps
 
     @cached_property
-    def _prepared(self) -> tuple[SharedMatcher, dict[tuple[Variant, int], FewShotDetector]]:
-        """The matcher that variants share, and each other variant fitted on each subset."""
+    def _prepared(self) -> tuple[SupportPool, dict[tuple[Variant, int], FewShotDetector]]:
+        """The support images, and each variant that scores in its own way fitted on each subset."""
         turns = {(0.0,), *(variant.angles for variant in self._variants)}
         banks = {angles: self._banks(angles) for angles in sorted(turns)}
         others = {}
@@ -120,7 +145,7 @@ class Scorer:
                 others[variant, place] = detector.remember(MemoryBank.joined(views))
                 if isinstance(detector, OwnTokens):
                     detector.forget()
-        return SharedMatcher([images[0] for images in banks[0.0,]]), others
+        return SupportPool([images[0] for images in banks[0.0,]], self._lookups), others
 
     def _banks(self, angles: tuple[float, ...]) -> list[list[ImageTokens]]:
         """The tokens of each image of the pool, turned by each of the angles."""
@@ -133,7 +158,7 @@ class Scorer:
         return [views[first : first + count] for first in range(0, len(views), count)]
 
     def _scored(
-        self, variant: Variant, distances: Array, cls_distances: Array
+        self, variant: Variant, distances: Sequence[Array], cls_distances: Array
     ) -> tuple[float, NDArray[np.float32]]:
         """The paper's score and map, from the distances of an image in all layers."""
         available = self._cache.settings.layers

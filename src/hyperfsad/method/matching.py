@@ -246,7 +246,14 @@ class MemoryLayer:
 
     @cached_property
     def _bounding(self) -> NDArray[np.float32]:
-        return self._bound(self.memory)
+        memory = to_numpy(self.memory)
+        found = np.empty((len(memory), self._bound.width), dtype=np.float32)
+
+        def fill(rows: slice) -> None:
+            found[rows] = self._bound(memory[rows])
+
+        shared(fill, len(memory), ROW_BLOCK)
+        return found
 
 
 class Bound:
@@ -261,21 +268,19 @@ class Bound:
         heads = [max(1, len(held) // share) for share in HEAD_SHARES]
         head = next((each for each in heads if held[each - 1] >= HEAD_ENERGY), heads[-1])
         self._axes = np.ascontiguousarray(vectors[:, ::-1][:, :head], dtype=np.float32)
+        self.width = head + 1
+        """The numbers of a head and one for the tail."""
 
     def __call__(self, tokens: Array) -> NDArray[np.float32]:
         """Head and norm of the tail; what rounding may have taken from the tail is added."""
-        plain, head = to_numpy(tokens), self._axes.shape[1]
-        found = np.empty((len(plain), head + 1), dtype=np.float32)
+        plain = to_numpy(tokens)
+        found = np.empty((len(plain), self.width), dtype=np.float32)
         vecdot = namespace(plain).vecdot
-
-        def fill(rows: slice) -> None:
-            for part in blocks(rows.start, rows.stop, ROW_BLOCK):
-                heads = plain[part] @ self._axes
-                tail = vecdot(plain[part], plain[part]) - vecdot(heads, heads)
-                found[part, :head] = heads
-                found[part, head] = np.sqrt(np.maximum(tail, 0) + np.float32(1e-6))
-
-        shared(fill, len(plain), ROW_BLOCK)
+        for part in blocks(0, len(plain), ROW_BLOCK):
+            heads = plain[part] @ self._axes
+            tail = vecdot(plain[part], plain[part]) - vecdot(heads, heads)
+            found[part, :-1] = heads
+            found[part, -1] = np.sqrt(np.maximum(tail, 0) + np.float32(1e-6))
         return found
 
 

@@ -35,13 +35,13 @@ def _setting_invalid(
     return f"{option[name]} must be {expected}, not {given}."
 
 
-_LISTED = 5
+_LISTED_NAMES = 5
 """Names that a sentence lists."""
 
 
 def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+    more = f" and {len(names) - _LISTED_NAMES} more" if len(names) > _LISTED_NAMES else ""
+    return ", ".join(names[:_LISTED_NAMES]) + more
 
 
 def _outliers(names: Sequence[str], times: float) -> str:

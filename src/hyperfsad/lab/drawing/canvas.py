@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...disk.files import write_file
-from ..packages import missing_package
+from ...errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def style() -> Iterator[None]:
     try:
         import matplotlib
     except ImportError as error:
-        raise missing_package("matplotlib") from error
+        raise UsageError("lab-needs-package", package="matplotlib") from error
     with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]
         yield
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..packages import missing_package
+from ...errors import UsageError
 from .canvas import (
     BLUE,
     COLOURS,
@@ -241,7 +241,7 @@ def _embed(tokens: NDArray[Any]) -> NDArray[np.float32]:
         from sklearn.manifold import TSNE
         from threadpoolctl import threadpool_limits
     except ImportError as error:
-        raise missing_package("scikit-learn") from error
+        raise UsageError("lab-needs-package", package="scikit-learn") from error
     perplexity = min(30.0, (len(tokens) - 1) / 3)
     # On several threads the order of its sums, and with them the picture, would vary.
     with threadpool_limits(limits=1):

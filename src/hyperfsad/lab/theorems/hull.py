@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import UsageError
 from ...quality.tokens import Array
-from ..packages import missing_package
 
 FIRST_ROWS = 128
 """The most similar rows that the projection starts from; what is missing is added in rounds."""
@@ -87,7 +87,7 @@ class Cone:
         try:
             from scipy.optimize import nnls
         except ImportError as error:
-            raise missing_package("scipy") from error
+            raise UsageError("lab-needs-package", package="scipy") from error
         nearest: Array = similar[best] * self._rows[best]
         working = _largest(similar, FIRST_ROWS)
         for _ in range(ROUNDS):

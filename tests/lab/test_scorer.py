@@ -1,19 +1,18 @@
-"""Shared similarities give what each support set gives alone, for every lookup."""
+"""A support set out of the pool of all support images gives what it gives alone."""
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from hyperfsad.encoders.encoder import ImageTokens
-from hyperfsad.lab import sharing
-from hyperfsad.lab.sharing import SharedMatcher
+from hyperfsad.lab.scorer import SupportPool
 from hyperfsad.method.lookups import LOOKUPS, reconstruct
 from hyperfsad.method.scoring import cls_score, cosines
 
 SUBSETS = [(0,), (0, 3), (2, 1), (3, 1, 0, 2), (2,)]
 
 
-def tokens(seed: int, spread: float, patches: int = 150) -> ImageTokens:
+def tokens(seed: int, spread: float, patches: int = 400) -> ImageTokens:
     """Patches around common directions: the smaller the spread, the larger the active sets."""
     common = np.random.default_rng(0).standard_normal((2, 1, 24), dtype=np.float32)
     noise = np.random.default_rng(seed + 1).standard_normal((2, patches, 24), dtype=np.float32)
@@ -38,22 +37,11 @@ def alone(
 def test_every_subset_is_as_if_it_were_alone(spread: float, lookup: str) -> None:
     pool = [tokens(seed, spread) for seed in range(4)]
     image = tokens(9, spread)
-    shared = SharedMatcher(pool).distances(image, SUBSETS, list(LOOKUPS))[lookup]
-    for place, subset in enumerate(SUBSETS):
-        expected = alone(image, pool, subset, lookup)
-        assert np.allclose(shared[place], expected, atol=2e-6), subset
-
-
-def test_few_candidates_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the kept candidates do not suffice, all similarities are used: still exact."""
-    monkeypatch.setattr(sharing, "SHARED_CANDIDATES", 3)
-    monkeypatch.setattr(sharing, "MERGED_CANDIDATES", 5)
-    pool = [tokens(seed, 0.3) for seed in range(4)]
-    image = tokens(9, 0.3)
-    shared = SharedMatcher(pool).distances(image, SUBSETS, ["sparsemax"])["sparsemax"]
-    for place, subset in enumerate(SUBSETS):
-        expected = alone(image, pool, subset, "sparsemax")
-        assert np.allclose(shared[place], expected, atol=2e-6)
+    together = SupportPool(pool, list(LOOKUPS))
+    for subset in SUBSETS:
+        found = np.stack(together.distances(image, subset, lookup))
+        # rounding may swap two rows at the edge of top-p
+        assert np.allclose(found, alone(image, pool, subset, lookup), atol=2e-5), subset
 
 
 def test_the_cls_branch_of_a_subset() -> None:
@@ -61,5 +49,5 @@ def test_the_cls_branch_of_a_subset() -> None:
     image = tokens(9, 1.0)
     for subset in SUBSETS:
         memory = np.stack([pool[i].cls for i in subset])
-        found = SharedMatcher(pool).cls_distances(image, subset)
+        found = SupportPool(pool, []).cls_distances(image, subset)
         assert float(found.mean()) == pytest.approx(float(cls_score(image.cls, memory)), abs=1e-6)

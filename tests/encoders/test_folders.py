@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from hyperfsad.encoders import find_spec
 from hyperfsad.encoders.encoder import load_encoder
-from hyperfsad.encoders.tensors import INDEX, stored_arrays
+from hyperfsad.encoders.folders import INDEX, stored_arrays
 from hyperfsad.errors import EncoderError
 from hyperfsad.images.loading import load_image
 from tests.codes import raises
