@@ -78,6 +78,7 @@ def test_detect_with_either_engine_and_one_thread(
     scores = []
     for engine in ("torch", "openvino"):
         options = ["-o", str(tmp_path / engine), "--engine", engine, "--threads", "1"]
+        options += ["--precision", "float32"]
         done = Forked(["detect", photos, "--detector", fitted, *options])
         assert done.returncode == DONE, done.stderr
         scores.append([record["score"] for record in read_results(tmp_path / engine)])

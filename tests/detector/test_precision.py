@@ -1,18 +1,22 @@
-"""Detectors in half precision: fitted with it, and never asked with another."""
+"""What tokens are computed in: a choice of the machine, which a detector's file remembers."""
 
 from pathlib import Path
 
 import pytest
 
 from hyperfsad import HyperFSAD
+from hyperfsad.encoders.devices import computes_in
 from hyperfsad.encoders.runtime import precision_in
-from hyperfsad.errors import DetectorFileError, UsageError
+from hyperfsad.errors import UsageError
+from hyperfsad.messages import Notice
 from tests.cli.running import command, refusal
 from tests.codes import raises
 from tests.conftest import as_fitted_in, make_picture
 
 PARTS = [make_picture(seed) for seed in range(2)]
 OTHER = make_picture(20)
+HERE = [each for each in ("bf16", "int8") if computes_in(each, "openvino", "cpu")]
+"""What this machine has beside float32."""
 
 
 def fresh(tiny: str, **options: object) -> HyperFSAD:
@@ -22,66 +26,74 @@ def fresh(tiny: str, **options: object) -> HyperFSAD:
 
 @pytest.fixture(scope="module")
 def files(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A detector in float32, and the same as if it had been fitted in bf16 and in 8 bits."""
+    """A detector in float32, and the same as if it had been fitted in other precisions."""
     folder = tmp_path_factory.mktemp("detectors")
     exact = fresh(tiny, engine="openvino").fit(PARTS)
     exact.save(folder / "float32.hfsad")
-    for precision in ("bf16", "int8", "int4"):
+    for precision in ("bf16", "int8", "float16", "int4"):
         as_fitted_in(exact, precision).save(folder / f"{precision}.hfsad")
     return folder
 
 
-def test_a_saved_detector_has_the_precision_of_its_file(files: Path) -> None:
-    for precision in ("float32", "bf16"):
-        for asked in ("auto", precision):
-            loaded = HyperFSAD.load(files / f"{precision}.hfsad", device="cpu", precision=asked)
-            assert loaded.settings.precision == precision
+def test_the_paper_s_recipes_compute_in_float32(tiny: str) -> None:
+    assert fresh(tiny).fit(PARTS).encoder_.precision == "float32"
 
 
-def test_another_precision_is_refused_in_a_sentence(files: Path) -> None:
-    for own, asked in (("bf16", "float32"), ("bf16", "float16"), ("float32", "bf16")):
-        with raises(UsageError, "precision-of-detector", fitted_in=own, precision=asked):
-            HyperFSAD.load(files / f"{own}.hfsad", precision=asked)
-    with raises(UsageError, "precision-unsupported", precision="bf16"):
-        HyperFSAD.load(files / "bf16.hfsad", engine="torch")
+def test_auto_is_the_fastest_that_the_machine_has(tiny: str) -> None:
+    found = fresh(tiny, precision="auto").fit(PARTS).encoder_.precision
+    assert found == next(iter(HERE), "float32")
+
+
+@pytest.mark.parametrize("precision", ["float32", *HERE])
+def test_a_saved_detector_has_the_precision_of_its_file(
+    tiny: str, tmp_path: Path, precision: str
+) -> None:
+    fitted = fresh(tiny, precision=precision).fit(PARTS)
+    fitted.save(tmp_path / "part.hfsad")
+    loaded = HyperFSAD.load(tmp_path / "part.hfsad")
+    assert loaded.encoder_.precision == precision
+    assert precision_in(loaded.encoder_.fingerprint) == precision
+    assert loaded.predict(OTHER).score == fitted.predict(OTHER).score
+
+
+@pytest.mark.parametrize("precision", HERE)
+def test_precisions_differ_a_little(tiny: str, precision: str) -> None:
+    other, exact = (fresh(tiny, precision=each).fit(PARTS) for each in (precision, "float32"))
+    assert 0 < abs(other.predict(OTHER).score - exact.predict(OTHER).score) < 0.02
+    assert other.identity() != exact.identity()
+
+
+def test_a_file_of_a_precision_that_is_not_here_is_read_in_float32(files: Path) -> None:
+    """Of the CPU, float16 is none."""
+    exact = HyperFSAD.load(files / "float32.hfsad").predict(OTHER).score
+    notices: list[Notice] = []
+    loaded = HyperFSAD.load(files / "float16.hfsad", notify=notices.append)
+    assert loaded.predict(OTHER).score == exact
+    assert [(each.code, each.facts) for each in notices] == [
+        ("precision-differs", {"made_in": "float16", "here": "float32"})
+    ]
+
+
+def test_another_precision_may_be_asked_for(files: Path) -> None:
+    exact = HyperFSAD.load(files / "float32.hfsad").predict(OTHER).score
+    for own in ("bf16", "int8"):
+        loaded = HyperFSAD.load(files / f"{own}.hfsad", precision="float32")
+        assert loaded.predict(OTHER).score == exact
+
+
+def test_what_the_machine_has_not_is_refused_where_it_is_asked_for(files: Path) -> None:
+    with raises(UsageError, "precision-unsupported", precision="float16"):
+        HyperFSAD.load(files / "float32.hfsad", precision="float16").predict(OTHER)
     with raises(UsageError, "precision-unsupported", precision="int8"):
-        HyperFSAD.load(files / "int8.hfsad")
+        HyperFSAD.load(files / "float32.hfsad", engine="torch", precision="int8")
     with raises(UsageError, "precision-unknown", precision="int4"):
         HyperFSAD.load(files / "int4.hfsad")
-
-
-def test_an_encoder_of_another_precision_is_refused(files: Path) -> None:
-    half, exact = (HyperFSAD.load(files / f"{one}.hfsad") for one in ("bf16", "float32"))
-    with raises(DetectorFileError, "encoder-precision", precision="bf16", given="float32"):
-        half.use_encoder(exact.encoder_)
 
 
 def test_the_option_asks_and_info_answers(
     files: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    half = files / "bf16.hfsad"
-    inspect = ("detect", photos, "-o", tmp_path / "out", "--detector", half)
-    assert refusal(*inspect, "--precision", "float32") == "precision-of-detector"
-    assert (
-        refusal("fit", photos, "-o", tmp_path / "x", "--precision", "int8")
-        == "precision-unsupported"
-    )
-    assert command("info", half) == 0
+    fit = ("fit", photos, "-o", tmp_path / "x", "--engine", "torch")
+    assert refusal(*fit, "--precision", "int8") == "precision-unsupported"
+    assert command("info", files / "bf16.hfsad") == 0
     assert "precision   bf16\n" in capsys.readouterr().out
-
-
-def test_half_precision_where_the_machine_has_it(tiny: str, tmp_path: Path) -> None:
-    try:
-        half = fresh(tiny, precision="bf16").fit(PARTS)
-    except UsageError as error:
-        assert error.code == "precision-unsupported"  # noqa: PT017
-        return
-    exact = fresh(tiny, precision="float32").fit(PARTS)
-    assert 0 < abs(half.predict(OTHER).score - exact.predict(OTHER).score) < 0.02
-    assert half.threshold_ != exact.threshold_
-    assert half.identity() != exact.identity()
-    half.save(tmp_path / "half.hfsad")
-    loaded = HyperFSAD.load(tmp_path / "half.hfsad")
-    assert (loaded.encoder_.engine, loaded.encoder_.precision) == ("openvino", "bf16")
-    assert precision_in(loaded.encoder_.fingerprint) == "bf16"
-    assert loaded.predict(OTHER).score == half.predict(OTHER).score

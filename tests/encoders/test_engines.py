@@ -214,16 +214,23 @@ def test_each_device_has_its_precision() -> None:
     assert has_precision("bf16", "auto", "auto")
     assert has_precision("float32", "torch", "mps")
     for precision, engine, device in (
-        ("int8", "openvino", "cpu"),
-        ("bf16", "torch", "cpu"),
+        ("int8", "torch", "cpu"),
         ("float16", "auto", "cuda"),
     ):
         assert not has_precision(precision, engine, device)
 
 
-def test_torch_is_never_asked_for_half_precision(tiny: str) -> None:
-    with raises(UsageError, "precision-unsupported", precision="bf16"):
-        load_encoder(find_spec(tiny).settings(), "cpu", engine="torch", precision="bf16")
+def test_torch_computes_in_half_precision_too(tiny: str) -> None:
+    pytest.importorskip("torch", reason="needs the extra [torch]")
+    settings = find_spec(tiny).settings(resolution=84)
+    exact, half = (
+        load_encoder(settings, "cpu", engine="torch", precision=each)
+        for each in ("float32", "bf16")
+    )
+    assert half.precision == "bf16"
+    image = [load_image(make_picture(1))]
+    one, other = (encoder.encode(image).patches for encoder in (exact, half))
+    assert 1e-7 < 1 - (one * other).sum(axis=-1).mean() < 1e-3
 
 
 def test_an_unknown_engine_lists_the_known_ones(tiny: str) -> None:

@@ -14,8 +14,9 @@ from safetensors.numpy import load_file, save_file
 
 from hyperfsad import HyperFSAD, threads
 from hyperfsad.demo.drawing import draw
-from hyperfsad.encoders import find_spec, runtime
+from hyperfsad.encoders import devices, find_spec
 from hyperfsad.encoders import openvino as engine_module
+from hyperfsad.encoders.devices import computes_in
 from hyperfsad.encoders.encoder import Encoder, Tokens, load_encoder
 from hyperfsad.encoders.runtime import CompileOptions
 from hyperfsad.errors import ConversionError, EncoderError, UsageError
@@ -33,7 +34,8 @@ def said() -> list[Any]:
 
 def loaded(folder: str | Path, engine: str = "openvino", **more: object) -> Encoder:
     settings = find_spec(str(folder)).settings(resolution=84)
-    return load_encoder(settings, "cpu", engine=engine, **more)  # type: ignore[arg-type]
+    how = {"engine": engine, "precision": "float32", **more}
+    return load_encoder(settings, "cpu", **how)  # type: ignore[arg-type]
 
 
 def tokens_of(encoder: Encoder, *seeds: int) -> Tokens:
@@ -57,14 +59,17 @@ def test_tokens_are_arrays_of_their_own(tiny: str) -> None:
     assert encoder.device == encoder.tokens_on == "cpu"
 
 
-def test_tokens_depend_neither_on_the_batch_nor_on_threads(tiny: str) -> None:
-    encoder = loaded(tiny)
+@pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
+def test_tokens_depend_neither_on_the_batch_nor_on_threads(tiny: str, precision: str) -> None:
+    if not computes_in(precision, "openvino", "cpu"):
+        pytest.skip(f"this CPU does not compute in {precision}")
+    encoder = loaded(tiny, precision=precision)
     alone = [tokens_of(encoder, seed) for seed in range(6)]
     together = tokens_of(encoder, *range(6))
     before = threads.count()
     threads.limit(2)
     try:
-        parallel = loaded(tiny, parallel=True)
+        parallel = loaded(tiny, parallel=True, precision=precision)
         with ThreadPoolExecutor(4) as pool:
             many = list(pool.map(lambda seed: tokens_of(parallel, seed), [*range(6)] * 4))
     finally:
@@ -165,7 +170,8 @@ def test_other_weights_are_another_encoder(tmp_path: Path) -> None:
 def test_a_precision_that_the_device_has_not_is_refused(
     tiny: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "capabilities", lambda *_: ["FP32", "INT8"])
+    core = Mock(**{"get_property.return_value": ["FP32", "INT8"]})
+    monkeypatch.setattr(devices, "openvino_core", lambda: core)
     with raises(UsageError, "precision-unsupported", precision="bf16"):
         loaded(tiny, precision="bf16")
 
@@ -198,7 +204,6 @@ def test_a_card_must_give_the_tokens_of_the_cpu(
         return tuple(each + by for each in tokens(engine, pixels))
 
     monkeypatch.setattr(engine_module.OpenVINOEngine, "tokens", played)
-    monkeypatch.setattr(engine_module, "computes_in", lambda *_: True)
     settings = find_spec(tiny).settings(resolution=84)
     if off:
         with raises(ConversionError, "openvino-inexact"):
@@ -245,7 +250,7 @@ def test_a_detector_works_with_either_engine(tiny: str, photos: Path, tmp_path: 
     pytest.importorskip("torch", reason="compares with torch: hyperfsad[torch]")
     for engine, other in (("torch", "openvino"), ("openvino", "torch")):
         path = tmp_path / f"{engine}.hfsad"
-        detector = HyperFSAD(tiny, resolution=84, device="cpu", engine=engine)
+        detector = HyperFSAD(tiny, resolution=84, device="cpu", engine=engine, precision="float32")
         detector.fit(photos / "0.png").save(path)
         found = HyperFSAD.load(path, device="cpu", engine=other)
         assert found.encoder_.engine == other
@@ -263,7 +268,9 @@ def test_scores_and_maps_of_the_default_encoder_are_those_of_torch(
     bad = draw("plate", seed=3, defect="scratch").image
     results = {}
     for engine in ("torch", "openvino"):
-        detector = HyperFSAD(recipe="paper-offline", device="cpu", engine=engine)
+        detector = HyperFSAD(
+            recipe="paper-offline", device="cpu", engine=engine, precision="float32"
+        )
         if engine == default_encoder.engine:
             detector.use_encoder(default_encoder)  # loaded once for all tests
         detector.fit(good, threshold=False)

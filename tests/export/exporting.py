@@ -31,7 +31,7 @@ def fitted(tiny: str, recipe: str, shots: int, **options: object) -> HyperFSAD:
         recipe=recipe,
         resolution=SIDE,
         device="cpu",
-        **options,  # type: ignore[arg-type]
+        **{"precision": "float32", **options},  # type: ignore[arg-type]
     )
     return detector.fit(pictures)  # type: ignore[arg-type]
 

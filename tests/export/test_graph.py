@@ -82,7 +82,9 @@ def test_tentative_copies_count_where_they_fit_clearly_better(tiny: str, tmp_pat
     asked = [part(0, 5), part(90, 6), part(180, 7), *queries()]
     off = differences(detector, model(pixels_of(asked)), asked)
     assert max(off.values()) <= TOLERANCE, off
-    upright = HyperFSAD(tiny, resolution=84, device="cpu", rotations=1).fit(good)
+    upright = HyperFSAD(tiny, resolution=84, device="cpu", rotations=1, precision="float32").fit(
+        good
+    )
     changed = [abs(upright.predict(one).score - detector.predict(one).score) for one in asked]
     assert min(changed) < 1e-6 < 1e-3 < max(changed)
 

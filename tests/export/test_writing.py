@@ -185,7 +185,7 @@ def test_pixels_of_another_shape_are_refused(model: Path) -> None:
 
 
 def test_another_precision_than_float32_is_refused(tiny: str, tmp_path: Path) -> None:
-    detector = HyperFSAD(tiny, resolution=84, device="cpu", engine="openvino")
+    detector = HyperFSAD(tiny, resolution=84, device="cpu", engine="openvino", precision="float32")
     detector.fit([make_picture(0), make_picture(1)])
     with raises(UsageError, "export-precision", own="bf16"):
         export(as_fitted_in(detector, "bf16"), tmp_path / "model", "openvino")

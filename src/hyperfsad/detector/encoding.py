@@ -57,8 +57,15 @@ class EncodedMemory:
         """The encoder, loaded when it is first needed, and again where a fork has broken it."""
         if self._encoder is None or self._encoder.is_broken:
             made_in = self.stored_fingerprint and precision_in(self.stored_fingerprint)
-            how = {"engine": self.engine, "precision": self.precision, "made_in": made_in}
-            self.use(load_encoder(self.settings, self.device, self.notify, **how))
+            found = load_encoder(
+                self.settings,
+                self.device,
+                self.notify,
+                engine=self.engine,
+                precision=self.precision,
+                made_in=made_in,
+            )
+            self.use(found)
             assert self._encoder is not None
         return self._encoder
 

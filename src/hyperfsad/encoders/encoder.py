@@ -172,8 +172,9 @@ def load_encoder(
         if choice != "torch":
             from .openvino import load_engine
 
-            how = {"device": target, "parallel": parallel, "precision": precision}
-            found: TokenEngine = load_engine(settings, notify, **how)
+            found: TokenEngine = load_engine(
+                settings, notify, device=target, parallel=parallel, precision=precision
+            )
             return Encoder(settings, found, target)
     except ConversionError as error:
         usual = (engine, target) == ("auto", "cpu") and asked in ("auto", FULL)
