@@ -20,7 +20,9 @@ from hyperfsad.encoders.devices import (
 from hyperfsad.encoders.encoder import load_encoder, use_threads
 from hyperfsad.encoders.runtime import named_engine
 from hyperfsad.errors import ConversionError, UsageError
+from hyperfsad.images.loading import load_image
 from tests.codes import raises
+from tests.conftest import make_picture
 
 
 class Torch(ModuleType):

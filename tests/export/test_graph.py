@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from hyperfsad import HyperFSAD
 from hyperfsad.arrays import like
 from hyperfsad.export.matching import MissingGraph
 from hyperfsad.method.missing import MAX_SHOWN, MIN_SHOWN
@@ -82,9 +81,7 @@ def test_tentative_copies_count_where_they_fit_clearly_better(tiny: str, tmp_pat
     asked = [part(0, 5), part(90, 6), part(180, 7), *queries()]
     off = differences(detector, model(pixels_of(asked)), asked)
     assert max(off.values()) <= TOLERANCE, off
-    upright = HyperFSAD(tiny, resolution=84, device="cpu", rotations=1, precision="float32").fit(
-        good
-    )
+    upright = fitted(tiny, "default", 1, pictures=good, rotations=1)
     changed = [abs(upright.predict(one).score - detector.predict(one).score) for one in asked]
     assert min(changed) < 1e-6 < 1e-3 < max(changed)
 
