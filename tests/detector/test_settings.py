@@ -100,7 +100,9 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
     ("products", "products-with-fast", {"fast": True}),
     ("adapt", "adapt-with-tiles", {"tiles": True}),
     ("adapt", "adapt-with-fast", {"fast": True}),
+    ("teach", "teach-with-tiles", {"tiles": True}),
     ("export", "export-with-line", {"adapted": True}),
+    ("export", "export-with-defects", {"taught": True}),
     ("cascade", "cascade-with-tiles", {"max_cost": 3}),
     ("cascade", "cascade-with-compact", {"memory": "compact"}),
     ("cascade", "cascade-with-roi", {"roi": "auto"}),
@@ -128,7 +130,7 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("use", "code", "choices"), CLASHES)
 def test_one_table_says_what_goes_together(use: str, code: str, choices: dict[str, Any]) -> None:
-    learnt = ("fast", "several", "fitted_in", "adapted")
+    learnt = ("fast", "several", "fitted_in", "adapted", "taught")
     kind = {name: choices[name] for name in learnt if name in choices}
     with raises(UsageError, code):
         Settings(**{k: v for k, v in choices.items() if k not in kind}).check(use, **kind)

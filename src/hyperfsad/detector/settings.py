@@ -279,6 +279,8 @@ class Settings:
     """Whether the detector knows several products."""
     adapted: ClassVar[bool] = False
     """Whether the detector has learnt from unlabelled parts."""
+    taught: ClassVar[bool] = False
+    """Whether the detector can name defects."""
     fitted_in: ClassVar[str] = ""
     """The precision of a saved detector."""
 
@@ -392,7 +394,9 @@ CONFLICTS = (
     Conflict("cascade-with-int8", "cascade", lambda s: s.precision == INT8),
     Conflict("adapt-with-tiles", "adapt", lambda s: bool(s.tiles)),
     Conflict("adapt-with-fast", "adapt", lambda s: s.fast),
+    Conflict("teach-with-tiles", "teach", lambda s: bool(s.tiles)),
     Conflict("export-with-line", "export", lambda s: s.adapted),
+    Conflict("export-with-defects", "export", lambda s: s.taught),
     Conflict("precision-of-detector", "saved", lambda s: s.precision != s.fitted_in),
     Conflict("one-product-only", "product", lambda s: not s.several),
     Conflict("hypergraph-with-tiles", "hypergraph", lambda s: bool(s.tiles)),
