@@ -20,7 +20,8 @@ from tests.codes import raises
 def at(angle: float) -> Signature:
     """A signature whose likeness to others is the cosine of the angle between them."""
     turned = np.deg2rad(angle)
-    return Signature(np.float32([[np.cos(turned), np.sin(turned)]]), np.float32([1]))
+    tokens = np.array([[np.cos(turned), np.sin(turned)]], np.float32)
+    return Signature(tokens, np.ones(1, np.float32))
 
 
 def taught(*examples: tuple[str, float]) -> TaughtDefects:

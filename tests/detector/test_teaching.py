@@ -68,6 +68,7 @@ def test_what_nobody_taught_is_unknown(folder: Path, fitted: HyperFSAD) -> None:
     detector = fitted.__copy__().teach(folder / "hole-20.png", "hole")
     found = detector.predict(make_picture(3, (256, 256)))
     assert found.defect == UNKNOWN
+    assert found.defect_score is not None
     assert found.defect_score < detector.defects_.least_likeness
 
 
@@ -146,7 +147,7 @@ def test_what_cannot_be_taught_is_refused(folder: Path, fitted: HyperFSAD) -> No
         detector.teach(folder / "good-0.png", "hole")
     with raises(UsageError, "no-example"), pytest.warns(HyperfsadWarning):
         detector.teach(folder / "none.png", "hole")
-    with raises(UsageError, "detector-not-fitted"):
+    with raises(UsageError, "detector-not-fitted"):  # before any encoder is loaded
         HyperFSAD().teach(hole, "hole")
     assert not detector.defects_.examples
 
@@ -166,6 +167,12 @@ def test_tiles_cannot_name_defects(tiny: str, picture: Callable[..., Any]) -> No
     detector.fit(picture(1))
     with raises(UsageError, "teach-with-tiles"):
         detector.teach(picture(2), "dent")
+
+
+def test_an_exported_model_cannot_name_defects(fitted: HyperFSAD, taught: HyperFSAD) -> None:
+    fitted.check("export")
+    with raises(UsageError, "export-with-defects"):
+        taught.check("export")
 
 
 def test_each_product_has_defects_of_its_own(tiny: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hyperfsad.method.signature import (
     PATCHES,
@@ -16,7 +17,7 @@ from tests.tokens import unit
 GRID = 12
 
 
-def anomaly_map(seed: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def anomaly_map(seed: int = 0) -> NDArray[np.float32]:
     return np.random.default_rng(seed).uniform(0.1, 1, (GRID, GRID)).astype(np.float32)
 
 
@@ -52,14 +53,14 @@ def test_the_later_half_of_the_layers_counts() -> None:
     assert [list(signature_layers(count)) for count in (1, 2, 3, 4)] == [[0], [1], [1, 2], [2, 3]]
 
 
-def tokens(seed: int, count: int = 3) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def tokens(seed: int, count: int = 3) -> NDArray[np.float32]:
     return unit(np.random.default_rng(seed).normal(size=(count, 16)))
 
 
 def test_likeness_is_the_mean_of_the_best_cosines_both_ways() -> None:
     residuals, own = [tokens(1), tokens(2)], tokens(3)
     others, other = [tokens(4, 2), tokens(5, 2)], tokens(6, 2)
-    weights, more = np.float32([0.5, 0.3, 0.2]), np.float32([0.9, 0.1])
+    weights, more = np.array([0.5, 0.3, 0.2], np.float32), np.array([0.9, 0.1], np.float32)
     one, two = make_signature(residuals, own, weights), make_signature(others, other, more)
     assert one is not None
     assert two is not None
@@ -72,7 +73,7 @@ def test_likeness_is_the_mean_of_the_best_cosines_both_ways() -> None:
 
 
 def test_how_far_a_patch_is_from_normal_does_not_matter() -> None:
-    weights = np.float32([0.5, 0.3, 0.2])
+    weights = np.array([0.5, 0.3, 0.2], np.float32)
     near = make_signature([0.01 * tokens(1)], tokens(2), weights)
     far = make_signature([tokens(1)], tokens(2), weights)
     assert near is not None
@@ -82,9 +83,9 @@ def test_how_far_a_patch_is_from_normal_does_not_matter() -> None:
 
 def test_what_the_memory_holds_itself_has_no_signature() -> None:
     nothing = np.zeros((2, 16), np.float32)
-    assert make_signature([nothing], tokens(1, 2), np.float32([0.5, 0.5])) is None
+    assert make_signature([nothing], tokens(1, 2), np.array([0.5, 0.5], np.float32)) is None
     half = nothing.copy()
     half[1] = tokens(2, 1)
-    found = make_signature([half], tokens(1, 2), np.float32([0.9, 0.1]))
+    found = make_signature([half], tokens(1, 2), np.array([0.9, 0.1], np.float32))
     assert found is not None
     assert found.weights.tolist() == [1]
