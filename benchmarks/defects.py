@@ -7,7 +7,7 @@ Products with two or more kinds of defects, the recipe `default`, the first four
 kind one, two or four examples are drawn, ten times; all other bad parts are asked for their kind.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from measuring import arguments, products, read_json, write_json
 from numpy.typing import NDArray
 
 from hyperfsad import HyperFSAD
-from hyperfsad.decisions.defects import least_likeness
+from hyperfsad.decisions.defects import least_likeness, nearness
 from hyperfsad.encoders.encoder import Encoder, load_encoder, use_threads
 from hyperfsad.lab.datasets import Category
 from hyperfsad.method.signature import Signature
@@ -65,6 +65,8 @@ def _strongest(signature: Signature) -> NDArray[np.float32]:
     return found
 
 
+Near = Callable[[list[float]], float]
+"""How near a kind is, from the likenesses of its examples."""
 Examples = dict[str, NDArray[Any]]
 """The places of the images that are taught, for each kind."""
 
@@ -90,7 +92,7 @@ def rows(product: dict[str, Any]) -> Iterator[dict[str, float]]:
         known = named(examples, likeness, rest)
         row = {
             "shots": shots,
-            "single": balanced(kinds, asked, named(examples, single, asked)),
+            "single": balanced(kinds, asked, named(examples, single, asked, max)),
             "accuracy": balanced(kinds, asked, named(examples, likeness, asked)),
             "unknown": np.mean(told),
             "lost": np.mean([far for far, at in zip(_far(known), rest, strict=True) if bad[at]]),
@@ -108,10 +110,10 @@ def _far(known: list[tuple[str, bool, float]]) -> list[bool]:
 
 
 def named(
-    examples: Examples, alike: NDArray[Any], asked: Iterable[int]
+    examples: Examples, alike: NDArray[Any], asked: Iterable[int], near: Near = nearness
 ) -> list[tuple[str, bool, float]]:
-    """The kind of the nearest example of each image, whether it is too far to be known, and how
-    much nearer than that it is."""
+    """The kind that each image is nearest to, whether it is too far to be known, and how much
+    nearer than that it is."""
     others = [
         float(max(alike[at][rest].max() for other, rest in examples.items() if other != name))
         for name, own in examples.items()
@@ -120,7 +122,8 @@ def named(
     ]
     limit, found = least_likeness(others), []
     for at in asked:
-        value, name = max((float(alike[at][own].max()), name) for name, own in examples.items())
+        name = max(examples, key=lambda name: near(alike[at][examples[name]].tolist()))
+        value = float(alike[at][examples[name]].max())
         found.append((name, value < limit, value - limit))
     return found
 
@@ -128,7 +131,7 @@ def named(
 def balanced(
     kinds: NDArray[Any], asked: NDArray[Any], found: list[tuple[str, bool, float]]
 ) -> float:
-    """The mean over the kinds of the share whose nearest example is of that kind."""
+    """The mean over the kinds of the share that is named so."""
     right = np.array([name for name, _, _ in found]) == kinds[asked]
     return float(np.mean([right[kinds[asked] == name].mean() for name in set(kinds[asked])]))
 

@@ -32,11 +32,17 @@ def taught(*examples: tuple[str, float]) -> TaughtDefects:
 
 
 def test_the_nearest_example_names_the_defect() -> None:
-    known = taught(("dent", 0), ("dent", 100), ("rust", 60))
+    known = taught(("dent", 0), ("rust", 60))
     assert known.name(at(10)).defect == "dent"
     assert known.name(at(50)).defect == "rust"
-    assert known.name(at(95)).defect == "dent"
     assert known.name(at(50)).likeness == pytest.approx(np.cos(np.deg2rad(10)), abs=1e-6)
+
+
+def test_all_examples_of_a_defect_count() -> None:
+    known = taught(("dent", 0), ("dent", 10), ("rust", 40), ("rust", -140))
+    assert known.name(at(25)).defect == "dent"
+    assert known.name(at(25)).likeness == pytest.approx(np.cos(np.deg2rad(15)), abs=1e-6)
+    assert known.name(at(38)).defect == "dent"  # one of rust is nearer, its mean is far
 
 
 def test_nearer_than_examples_of_different_defects_are_to_one_another() -> None:

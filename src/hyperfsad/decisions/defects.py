@@ -1,5 +1,8 @@
 """Which defect an image shows: that of the nearest of a few examples which somebody has named.
 
+How near a defect is says its nearest example, and all of them in the mean: so one that has more
+examples is not named more often for that alone.
+
 Examples of different defects are somewhat alike, too: all show places that good parts do not have.
 So an image is `unknown` unless it is nearer to an example than these are to one another. How near
 that is differs between products, and a few examples say little, so it is taken half way towards
@@ -44,7 +47,8 @@ class NamedDefect:
 
     defect: str
     likeness: float
-    """To the nearest example of any defect, 1 means the same; also where the name is `unknown`."""
+    """To the nearest example of it, 1 means the same; of an `unknown` one, of the defect that it
+    is nearest to."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +95,18 @@ class TaughtDefects:
         """The defect of a signature, or `unknown` where no example is near."""
         if signature is None:
             return NamedDefect(UNKNOWN, 0.0)
-        likenesses = [signature.likeness(one.signature) for one in self.examples]
-        likeness = max(likenesses)
-        nearest = self.examples[likenesses.index(likeness)]
-        near = likeness >= self.least_likeness
-        return NamedDefect(nearest.defect if near else UNKNOWN, likeness)
+        likenesses: dict[str, list[float]] = {}
+        for one in self.examples:
+            own = likenesses.setdefault(one.defect, [])
+            own.append(signature.likeness(one.signature))
+        defect = max(likenesses, key=lambda name: nearness(likenesses[name]))
+        likeness = max(likenesses[defect])
+        return NamedDefect(defect if likeness >= self.least_likeness else UNKNOWN, likeness)
+
+
+def nearness(likenesses: Sequence[float]) -> float:
+    """How near a defect is, from the likenesses of its examples."""
+    return (max(likenesses) + fmean(likenesses)) / 2
 
 
 def least_likeness(others: Sequence[float]) -> float:
