@@ -59,7 +59,7 @@ def strongest_place(anomaly_map: NDArray[np.float32], near: tuple[int, int] | No
         apart = np.maximum(abs(rows - near[0]), abs(columns - near[1]))
         own = np.where(apart <= REACH, own, 0)
     values = own.ravel()
-    patches = (-values).argsort(stable=True)[:PATCHES]
+    patches = (-values).argsort(kind="stable")[:PATCHES]
     patches = patches[values[patches] > 0]
     if not len(patches):  # nothing stands out there
         patches = np.array([0 if near is None else np.ravel_multi_index(near, own.shape)])
