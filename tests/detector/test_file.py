@@ -29,11 +29,16 @@ GONE: Any = object()
 
 @pytest.fixture(scope="module")
 def original(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A detector with all that the default recipe writes."""
+    """A detector with all that the default recipe writes, and with names of defects."""
     path = tmp_path_factory.mktemp("detector") / "part.hfsad"
     detector = HyperFSAD(tiny, resolution=84, missing=0.2, rotations=1, device="cpu")
-    detector.fit([make_picture(1), make_picture(2)]).save(path)
+    taught(detector.fit([make_picture(1), make_picture(2)])).save(path)
     return path
+
+
+def taught(detector: HyperFSAD) -> HyperFSAD:
+    """With three examples of two defects."""
+    return detector.teach([make_picture(7), make_picture(8)], "dent").teach(make_picture(9), "rust")
 
 
 @pytest.fixture
@@ -55,7 +60,8 @@ def rewritten(path: Path, **changes: object) -> None:
 
 def test_a_saved_detector_comes_back_bit_for_bit(saved: Path, tmp_path: Path) -> None:
     detector = HyperFSAD.load(saved, device="cpu")
-    again = detector.unfitted().fit([make_picture(1), make_picture(2)])
+    again = taught(detector.unfitted().fit([make_picture(1), make_picture(2)]))
+    assert again.identity() == detector.identity()
     assert all(map(np.array_equal, again.memory_.patches, detector.memory_.patches))
     assert np.array_equal(again.memory_.cls, detector.memory_.cls)
     assert again.memory_.images == detector.memory_.images
@@ -211,6 +217,15 @@ def test_another_format_asks_for_an_upgrade(saved: Path) -> None:
         ("settings.layers", GONE, "settings"),
         ("settings.backbone", None, "settings"),
         ("settings.device", "cpu", "settings"),
+        ("defects", None, "defects"),
+        ("defects.0.defect", "", "defect"),
+        ("defects.0.defect", "unknown", "defect"),
+        ("defects.0.defect", "dent\n", "defect"),
+        ("defects.0.defect", 3, "defect"),
+        ("defects.0.sha256", "abc", "sha256"),
+        ("defects.0.patches", 0, "patches"),
+        ("defects.0.patches", 1, None),
+        ("defects.0.patches", 10**9, "patches"),
         ("products", 3, "products"),
         ("products", [], "products"),
     ],

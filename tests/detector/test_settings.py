@@ -97,10 +97,10 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
     ("products", "products-with-max-cost", {"max_cost": 3}),
     ("products", "products-with-compact", {"memory": "compact"}),
     ("adapt", "adapt-with-tiles", {"tiles": True}),
+    ("teach", "teach-with-tiles", {"tiles": True}),
     ("export", "export-with-line", {"adapted": True}),
-    ("saved", "precision-of-detector", {"precision": "bf16", "fitted_in": "float32"}),
-    ("", "precision-unsupported", {"precision": "int8"}),
-    ("", "precision-unsupported", {"precision": "bf16", "engine": "torch"}),
+    ("export", "export-with-defects", {"taught": True}),
+    ("", "precision-unsupported", {"precision": "int8", "engine": "torch"}),
     ("", "precision-unsupported", {"precision": "float16", "device": "cuda"}),
     ("product", "one-product-only", {}),
     ("hypergraph", "hypergraph-with-tiles", {"tiles": True}),
@@ -122,7 +122,7 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("use", "code", "choices"), CLASHES)
 def test_one_table_says_what_goes_together(use: str, code: str, choices: dict[str, Any]) -> None:
-    learnt = ("several", "fitted_in", "adapted")
+    learnt = ("several", "adapted", "taught")
     kind = {name: choices[name] for name in learnt if name in choices}
     with raises(UsageError, code):
         Settings(**{k: v for k, v in choices.items() if k not in kind}).check(use, **kind)

@@ -204,6 +204,24 @@ def test_filters_sorting_and_search(write: Write, opened: Callable[..., Any]) ->
     assert page.get_by_text("No image matches.").is_visible()
 
 
+def test_a_named_defect_is_shown_counted_and_found(
+    tmp_path: Path, opened: Callable[..., Any]
+) -> None:
+    hostile = "<b>rust</b>"
+    found = [
+        replace(result(str(tmp_path / f"{index}.png"), index, 0.5), defect=name, defect_score=0.6)
+        for index, name in ((0, hostile), (4, "unknown"), (8, hostile))
+    ]
+    page = opened(
+        written_report(tmp_path / "out", [*found, result(str(tmp_path / "2.png"), 2, 0.5)])
+    )
+    assert page.locator(".card .defect").all_inner_texts() == [hostile, "unknown", hostile]
+    assert f"{hostile} (2), unknown (1)" in page.locator("body").inner_text()
+    page.get_by_role("searchbox").fill("UNKNOWN")
+    page.locator(".card").click()
+    assert page.locator("#verdict .defect").inner_text() == "unknown"
+
+
 def test_the_slider_fades_the_map(write: Write, opened: Callable[..., Any]) -> None:
     page = opened(write(3))
     glow = "getComputedStyle(document.querySelector('.glow')).opacity"

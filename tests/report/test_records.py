@@ -40,7 +40,8 @@ def test_columns_keep_their_order() -> None:
     assert header == (
         "image,score,score_map,score_cls,threshold,anomalous,map_threshold,regions,heatmap,map,"
         "error,product,unknown_product,nearest_product,product_similarity,product_margin,p_value,"
-        "threshold_from,score_missing,foreign,level,map_peak,map_peak_x,map_peak_y"
+        "threshold_from,score_missing,foreign,level,map_peak,map_peak_x,map_peak_y,"
+        "defect,defect_score"
     )
     (header,) = "".join(regions_csv([])).splitlines()
     assert header == (
@@ -96,7 +97,7 @@ def test_coco_holds_all_that_its_readers_need() -> None:
         FAILED,
         record("<ä>.png", regions=[REGION]),
         record("b.png"),
-        record("c.png", regions=[REGION]),
+        record("c.png", regions=[REGION], defect="scratch"),
     ]
     coco = json.loads("".join(coco_json(lambda: records)))
     assert {"info", "licenses", "categories", "images", "annotations"} == set(coco)
@@ -113,6 +114,7 @@ def test_coco_holds_all_that_its_readers_need() -> None:
     assert first["segmentation"] == [[1.0, 2.0, 31.0, 2.0, 31.0, 42.0]]
     assert (first["area"], first["score"], first["iscrowd"]) == (500.5, 0.7, 0)
     assert first["kind"] == "unexpected"
+    assert [first["defect"], second["defect"]] == [None, "scratch"]
     empty = json.loads("".join(coco_json(list)))
     assert (empty["images"], empty["annotations"]) == ([], [])
 

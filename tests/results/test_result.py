@@ -149,7 +149,7 @@ def test_json_has_the_fields_of_the_contract() -> None:
         *("map_threshold", "threshold_from", "p_value", "regions"),
         *("product", "unknown_product", "nearest_product"),
         *("product_similarity", "product_margin", "foreign"),
-        *("level", "map_peak", "map_peak_x", "map_peak_y", "error"),
+        *("level", "map_peak", "map_peak_x", "map_peak_y", "defect", "defect_score", "error"),
     ]
     assert fields["regions"] == []
     failed = json.loads(AnomalyResult.failed("ä.png", "No.").to_json())

@@ -108,6 +108,7 @@ def test_each_image_gets_one_record(fitted: HyperFSAD, folder: Path, out: Path) 
     fields += ["map_threshold", "threshold_from", "p_value", "regions", "product"]
     fields += ["unknown_product", "nearest_product", "product_similarity", "product_margin"]
     fields += ["foreign", "level", "map_peak", "map_peak_x", "map_peak_y"]
+    fields += ["defect", "defect_score"]
     fields += ["heatmap", "map", "time", "stamp", "detector", "error"]
     assert list(records[0]) == fields
     for record in records:

@@ -41,6 +41,7 @@ GROUPS = {
         "extend": ("fit", "add good parts to a saved detector"),
         "calibrate": ("fit", "set a new threshold for a saved detector"),
         "adapt": ("fit", "learn from unlabelled parts of the line: for a right verdict"),
+        "teach": ("fit", "name defects, from one to four examples of each"),
     },
     "decide": {
         "advise": ("quality", "find out which settings suit your parts"),

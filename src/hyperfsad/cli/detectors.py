@@ -329,9 +329,10 @@ def _summarise(totals: "Totals", where: str, complete: bool) -> int:
 
 
 def _remark(record: dict[str, Any]) -> str:
-    """The product of an image."""
+    """The defect of an image, and its product."""
     text = "  (looks like another product)" if record.get("foreign") else ""
+    text += "" if record.get("defect") is None else f"  [{record['defect']}]"
     if (nearest := record.get("nearest_product")) is not None:
         unknown = record["unknown_product"]
-        return f"  (fits no product, nearest {nearest})" if unknown else f"  ({nearest})"
+        text += f"  (fits no product, nearest {nearest})" if unknown else f"  ({nearest})"
     return text

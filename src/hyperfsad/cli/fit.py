@@ -1,4 +1,4 @@
-"""Commands that make and change detectors: fit, extend, calibrate and adapt."""
+"""Commands that make and change detectors: fit, extend, calibrate, adapt and teach."""
 
 import argparse
 import os
@@ -18,6 +18,7 @@ from .detectors import false_alarm_rate, fitted_detector, found_images, saved_de
 
 if TYPE_CHECKING:
     from ..detector.protocols import Detector
+    from ..images.reading import Images
 
 
 def add_fit(command: argparse.ArgumentParser) -> None:
@@ -149,6 +150,45 @@ def adapt(options: argparse.Namespace) -> int:
     return exit_code(not one.skipped_ and not found.failed)
 
 
+def add_teach(command: argparse.ArgumentParser) -> None:
+    command.description = (
+        "Name defects, from one to four examples of each: results then say which defect an"
+        " anomalous part has, or unknown where none is near. Verdicts stay as they are."
+    )
+    command.add_argument("detector", metavar="DETECTOR", help="detector file to change")
+    arguments.add_files(command, "bad", "BAD", "images of bad parts that have the defect")
+    table = """
+    --defect NAME   what the defect is called
+    --at X,Y        where it is, in pixels of a single image (default: its strongest place)
+    --forget NAME   forget the examples of this defect instead
+    --product NAME  product that the parts show, if the detector knows several
+    """
+    add_options(command, table + arguments.CHANGED_FILE)
+    arguments.add_machine(command)
+
+
+def teach(options: argparse.Namespace) -> int:
+    """Learns examples of a defect, or forgets them."""
+    examples = {"--defect": options.defect, "BAD": options.bad}
+    one_of(examples, {"--forget": options.forget})
+    target, complete = options.output or options.detector, True
+    with _locked(target, options):
+        detector = saved_detector(options)
+        one = detector.products_[known_product(options, detector)]
+        if options.forget is not None:
+            one.forget_defect(options.forget)
+        else:
+            if not (options.defect and options.bad):
+                raise UsageError("teach-incomplete")
+            found = found_images(options.bad)
+            several: Images = found.paths if len(found.paths) > 1 else found.paths[0]
+            one.teach(several, options.defect, at=options.at)
+            complete = not one.skipped_ and not found.failed
+        detector.save(target)
+        _say_held(detector, target)
+    return exit_code(complete)
+
+
 def known_product(options: argparse.Namespace, detector: "Detector") -> str:
     """The product that the options name, which the detector knows; its encoder is loaded."""
     product = _chosen_product(options, detector)
@@ -169,11 +209,16 @@ def _chosen_product(options: argparse.Namespace, detector: "Detector") -> str:
     return product or ""
 
 
+def _say_held(detector: "Detector", path: str) -> None:
+    """Prints what a saved detector holds."""
+    held = [count(len(detector.support_), "normal image"), *detector.described]
+    print(printable(f"{path}: {', '.join(held)}, {os.path.getsize(path) / 1e6:.1f} MB"))
+
+
 def _save(detector: "Detector", path: str, before: float | None = None) -> None:
     """Saves a detector and prints what it holds, and each threshold with its origin."""
     detector.save(path)
-    held = [count(len(detector.support_), "normal image"), *detector.described]
-    print(printable(f"{path}: {', '.join(held)}, {os.path.getsize(path) / 1e6:.1f} MB"))
+    _say_held(detector, path)
     for name, one in detector.products_.items():
         lead = f"{name}: " if name else ""
         if one.threshold_ is None:

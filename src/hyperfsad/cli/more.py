@@ -214,6 +214,15 @@ def _learnt(header: dict[str, Any]) -> list[tuple[str, str]]:
         *_named(images),
         ("line", count(len(line), "unlabelled part") if line else ""),
         *_named(line),
+        *_taught(header["defects"]),
+    ]
+
+
+def _taught(examples: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The examples of defects."""
+    return [
+        ("" if place else "defects", f"{one['sha256'][:12]}  {one['defect']}  {one['image']}")
+        for place, one in enumerate(examples)
     ]
 
 

@@ -35,9 +35,9 @@ def part_schema() -> Any:
         "polygon": pa.list_(pa.list_(number)),
         "kind": text,
     }
-    texts = ("image", "threshold_from", "product", "nearest_product", "heatmap", "map")
+    texts = ("image", "threshold_from", "product", "nearest_product", "defect")
     types = {
-        **dict.fromkeys((*texts, "error", STAMP), text),
+        **dict.fromkeys((*texts, "heatmap", "map", "error", STAMP), text),
         **dict.fromkeys(("anomalous", "unknown_product", "foreign"), truth),
         "size": pa.list_(pa.int64()),
         "regions": pa.list_(pa.struct(list(region.items()))),

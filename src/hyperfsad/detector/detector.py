@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ..arrays import to_numpy
+from ..decisions.defects import TaughtDefects, defect_name
 from ..decisions.line import from_line
 from ..decisions.roi import RegionOfInterest, make_region
 from ..decisions.routing import foreign_distance, strangers
@@ -40,7 +41,7 @@ from ..images.loading import (
     fitting_memory,
     load_image,
 )
-from ..images.reading import Images, check_images, distinct_images
+from ..images.reading import Images, check_images, distinct_images, is_one_image
 from ..messages import Notice, Notify, Progress, no_progress, silent
 from ..method.coreset import Coreset, compact_count, cover
 from ..method.memory import MemoryBank
@@ -68,6 +69,7 @@ from .encoding import (
 from .fit import Learner, SupportReader
 from .pipeline import Levels
 from .settings import COMPACT, Settings, find_recipe
+from .teaching import taught
 
 SCORING = ("lookup", "pooling", "lam", "sharpness", "smooth", "missing")
 """Choices on which scores depend, beside what `fit` has learnt."""
@@ -97,6 +99,8 @@ class HyperFSAD:
     """Above it a place of the map counts as a defect; without it results have no regions."""
     unlabelled_: MemoryBank | None = None
     """Unlabelled parts of the line, their patches in float16; None: it has learnt from none."""
+    defects_ = TaughtDefects()
+    """Defects that it can name, and examples of each."""
     foreign_: float | None = None
     """Beyond this distance of CLS tokens an image looks like another product."""
     min_area = 0.0
@@ -165,6 +169,8 @@ class HyperFSAD:
                 view = view.compacted(self.core_.kept)
             if bank is not None and self.unlabelled_ is not None:
                 view = view.adapted(self.unlabelled_.to(place_of(bank)))
+            if self.defects_.examples:
+                view = view.signing()
             self._view, self._seen = view, bank
         return self._view
 
@@ -192,11 +198,15 @@ class HyperFSAD:
             found.append(f"compared with {int(kept.sum()):,} of {len(kept):,} patches")
         if self.unlabelled_ is not None:
             found.append(f"{len(self.unlabelled_)} unlabelled parts")
+        if self.defects_.examples:
+            named = ", ".join(f"{name} ({n})" for name, n in self.defects_.counts.items())
+            found.append(f"examples of defects: {named}")
         return found
 
     def check(self, use: str) -> None:
         """Refuses a use that does not go with its settings, or with what `fit` chose."""
-        self.settings.check(use, tiles=self.tile_side_, adapted=self.unlabelled_ is not None)
+        learnt = {"adapted": self.unlabelled_ is not None, "taught": bool(self.defects_.examples)}
+        self.settings.check(use, tiles=self.tile_side_, **learnt)
 
     def require_fitted(self) -> None:
         """Refuses to answer before it has learnt a good part."""
@@ -213,6 +223,7 @@ class HyperFSAD:
         check_rate(false_alarm_rate)
         check_images(images)
         self._memory.bank, self.unlabelled_, self._view = None, None, None
+        self.defects_ = TaughtDefects()
         learner = Learner(self.settings, self._memory, self.notify)
         try:
             bank = learner.learn(images)
@@ -391,6 +402,49 @@ class HyperFSAD:
         self._set_thresholds(replace(found, images=len(levels), odd=len(bad)))
         return self
 
+    def teach(
+        self,
+        images: Images,
+        defect: str,
+        *,
+        at: tuple[float, float] | None = None,
+        product: str | None = None,
+    ) -> "HyperFSAD":
+        """Learns what a defect is called, from bad parts that have it: results name the next ones.
+
+        One to four examples are enough. Each is remembered by its strongest place; `at` says where
+        the defect of a single image is, as x and y. Verdicts stay as they are. A picture that was
+        taught before gets the new name.
+        """
+        if product is not None:
+            self.check("product")
+        self.require_fitted()
+        self.check("teach")
+        check_images(images)
+        name, encoder, view = defect_name(defect), self.encoder_, self.view_
+        if at is not None and not is_one_image(images):
+            raise UsageError("place-of-several")
+        known = {image.sha256: image.name for image in self.memory_.images}
+        self.skipped_ = []
+        found = distinct_images(images, self.prepare, self.skipped_, known, count=self.read_ahead)
+        self.defects_ = taught(
+            self.defects_,
+            name,
+            found,
+            lambda image: view.signed(image, at, encoder),
+            lambda score: self._level(score.score, score.peak) if self.threshold_ else None,
+            self.notify,
+        )
+        self._view = None
+        return self
+
+    def forget_defect(self, defect: str, *, product: str | None = None) -> "HyperFSAD":
+        """Forgets the examples of a defect."""
+        if product is not None:
+            self.check("product")
+        self.defects_, self._view = self.defects_.without(defect), None
+        return self
+
     @property
     def _rate(self) -> float:
         """The false-alarm rate that its thresholds aim at."""
@@ -475,6 +529,7 @@ class HyperFSAD:
             self.foreign_,
             self.scale_,
             self.min_area,
+            self.defects_,
         )
 
     @overload  # an array could be iterated too, but is always one image
@@ -572,8 +627,9 @@ class HyperFSAD:
             "compact": core and {"kept": int(core.kept.sum()), "radius": core.radius},
             "calibration": calibration and calibration.to_dict(),
             **{name: getattr(self, f"{name}_") for name in LEARNT},
+            **file.described_defects(self.defects_),
         }
-        tensors = view.region.tensors()
+        tensors = view.region.tensors() | file.defect_tensors(self.defects_)
         if core is not None:
             tensors["core"] = to_numpy(core.kept).astype(np.uint8)
         streams = {} if self.tile_side_ is None else view.tensors()
@@ -617,7 +673,7 @@ class HyperFSAD:
         for name in LEARNT:
             setattr(detector, f"{name}_", header[name])
         detector.tile_side_ = header["tiles"] and header["tiles"]["side"]
-        detector.unlabelled_ = part.unlabelled
+        detector.unlabelled_, detector.defects_ = part.unlabelled, part.defects
         if header["calibration"] is not None:
             detector.calibration_ = Calibration.from_dict(header["calibration"])
         return detector.remember(part.bank, part.core)
@@ -633,7 +689,9 @@ class HyperFSAD:
         header = {**self.part().header, "settings": method, "foreign": None}
         line = () if self.unlabelled_ is None else self.unlabelled_.images
         images = [image.sha256 for image in (*self.support_, *line)]
-        return hashlib.sha256(json.dumps([header, images], sort_keys=True).encode()).hexdigest()
+        signatures = [each.tolist() for each in file.defect_tensors(self.defects_).values()]
+        found = json.dumps([header, images, signatures], sort_keys=True)
+        return hashlib.sha256(found.encode()).hexdigest()
 
     def leaving_out(self, entries: Sequence[int]) -> "HyperFSAD":
         """A copy that has never seen a normal image, given by its entries in the memory bank."""

@@ -3,11 +3,11 @@
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
 in several orientations counts as often in K and stands once in the header. A detector with a region
 of interest also has `roi`, one with a compact memory `core` (the rows that it is compared with),
-one with unlabelled parts their tokens, patches
-in float16 (`unlabelled.…`, as those of the bank); one that cuts images into tiles has theirs (see
-`views.tile_files`). The header keeps one JSON string under one key, since safetensors does not keep
-the order of several. A file of several products has the tensors of each under `products.<number>.`,
-and their headers.
+one with unlabelled parts their tokens, patches in float16 (`unlabelled.…`, as those of the bank), one
+that names defects the signatures of their examples (`defects.…`); one that cuts images into tiles
+has theirs (see `views.tile_files`). The header keeps one JSON string under one key, since
+safetensors does not keep the order of several. A file of several products has the tensors of each
+under `products.<number>.`, and their headers.
 
 Every byte has a checksum: tensors theirs in the header, and the header its seal (`disk.tensors`).
 Beyond that nothing is believed: the header is checked by `header`, shapes before tensors are read,
@@ -45,6 +45,7 @@ from .header import HeaderError, check_header
 from .settings import Settings
 
 if TYPE_CHECKING:
+    from ..decisions.defects import TaughtDefects
     from ..decisions.roi import RegionOfInterest
     from ..method.coreset import Coreset
     from ..method.memory import MemoryBank
@@ -54,6 +55,8 @@ KEY = "hyperfsad"
 """Of the header in the file's metadata."""
 UNLABELLED = "unlabelled."
 """Before the names of the tensors of unlabelled parts."""
+SIGNATURES = "defects.tokens", "defects.weights"
+"""The tensors of the examples of defects, one after the other."""
 TOKEN_TOLERANCE = 0.01
 """How far the length of a token may be from 1."""
 
@@ -92,6 +95,23 @@ class StoredPart:
 
         roi = self.header["roi"]
         return Roi.stored(self.tensors["roi"], roi["aspect"]) if isinstance(roi, dict) else None
+
+    @property
+    def defects(self) -> "TaughtDefects":
+        """The defects that it can name."""
+        from ..decisions.defects import DefectExample, TaughtDefects
+        from ..method.signature import Signature
+
+        found: list[DefectExample] = []
+        tokens, weights = (self.tensors.get(name) for name in SIGNATURES)
+        if tokens is not None and weights is not None:
+            end = 0
+            for one in self.header["defects"]:
+                start, end = end, end + one["patches"]
+                own = tokens[start:end].astype(np.float32)
+                signature = Signature(own, weights[start:end])
+                found.append(DefectExample(one["defect"], one["image"], one["sha256"], signature))
+        return TaughtDefects(tuple(found))
 
     def settings(
         self, path: Path, *, backbone: str | None = None, **machine: Any
@@ -336,6 +356,9 @@ def _read_part(
             raise ValueError("unlabelled")
     names = ["roi"] if isinstance(header["roi"], dict) else []
     names += ["core"] if header["compact"] else []
+    if header["defects"]:
+        _check_signatures(opened.head, header, prefix, bank.cls.shape[-1])
+        names += SIGNATURES
     tensors = {name: opened.head.tensors[f"{prefix}{name}"].read(file) for name in names}
     for name, tensor in tensors.items():
         if _crc32(tensor) != header["crc32"][name]:
@@ -344,6 +367,11 @@ def _read_part(
         fits = core.itemsize == 1 and core.shape == bank.patches[0].shape[:1]
         if not fits or int(core.max()) != 1 or int(core.sum()) != header["compact"]["kept"]:
             raise ValueError("core")
+    if header["defects"]:
+        signatures, weights = (tensors[name] for name in SIGNATURES)
+        fits = np.isfinite(weights).all() and weights.min() >= 0 and weights.max() <= 1
+        if not fits or not are_unit(signatures, TOKEN_TOLERANCE):
+            raise ValueError("defects")
     if header["tiles"] is not None:
         from ..views import stored_tiles
 
@@ -351,6 +379,19 @@ def _read_part(
     part = StoredPart(header, bank, tensors, unlabelled=unlabelled)
     part.region  # noqa: B018 (which is checked)
     return part
+
+
+def _check_signatures(head: Head, header: dict[str, Any], prefix: str, width: int) -> None:
+    """Refuses signatures of another shape than the header says, before they are read."""
+    from ..method.signature import signature_layers
+
+    rows = sum(one["patches"] for one in header["defects"])
+    parts = len(signature_layers(len(header["encoder"]["layers"]))) + 1
+    shapes = {"F16": (rows, parts * width), "F32": (rows,)}
+    for name, (kind, shape) in zip(SIGNATURES, shapes.items(), strict=True):
+        place = head.tensors[f"{prefix}{name}"]
+        if place != StoredTensor(kind, shape, place.start):
+            raise ValueError(name)
 
 
 def _read_bank(
@@ -394,3 +435,28 @@ def _tokens(bank: "MemoryBank", layers: list[int], prefix: str = "") -> dict[str
 
 def _crc32(tensor: NDArray[Any]) -> int:
     return zlib.crc32(tensor.data)
+
+
+def described_defects(defects: "TaughtDefects") -> dict[str, Any]:
+    """What the header says of the examples of defects."""
+    return {
+        "defects": [
+            {
+                "defect": one.defect,
+                "image": one.image,
+                "sha256": one.sha256,
+                "patches": len(one.signature.weights),
+            }
+            for one in defects.examples
+        ]
+    }
+
+
+def defect_tensors(defects: "TaughtDefects") -> dict[str, NDArray[Any]]:
+    """What a detector file keeps of the examples of defects."""
+    if not defects.examples:
+        return {}
+    signatures = [one.signature for one in defects.examples]
+    tokens = np.concatenate([one.tokens for one in signatures]).astype(np.float16)
+    weights = np.concatenate([one.weights for one in signatures])
+    return dict(zip(SIGNATURES, (tokens, weights), strict=True))

@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
+from ..decisions.defects import MOST_EXAMPLES, defect_name
 from ..decisions.thresholds import THRESHOLD_METHODS
 from ..errors import UsageError, brief
+from ..method.signature import PATCHES
 from .settings import MACHINE, MAX_ROTATIONS, SETTINGS, Settings
 
 Check: TypeAlias = Callable[[Any], bool]
@@ -118,6 +120,14 @@ def _region(value: Any) -> bool:
     return value == "auto" or record({"aspect": number(1e-4, 1e4), "share": number(0, 1)})(value)
 
 
+def _defect(value: Any) -> bool:
+    """A name that `teach` would take, as it would write it."""
+    try:
+        return bool(defect_name(value) == value)
+    except UsageError:
+        return False
+
+
 def _checksums(value: Any) -> bool:
     whole = number(0, 0xFFFFFFFF, whole=True)
     return isinstance(value, dict) and all(map(whole, value.values()))
@@ -144,6 +154,14 @@ _IMAGE = record(
         "sha256": text(r"[0-9a-f]{64}"),
         "size": optional(_SIZE),
         "entries": number(1, MAX_ENTRIES, whole=True),
+    }
+)
+_EXAMPLE = record(
+    {
+        "defect": _defect,
+        "image": text(),
+        "sha256": text(r"[0-9a-f]{64}"),
+        "patches": number(1, PATCHES, whole=True),
     }
 )
 _CALIBRATION = record(
@@ -176,6 +194,7 @@ _FIELDS: dict[str, Check] = {
     "calibration": optional(_CALIBRATION),
     "normal_images": listed(_IMAGE, 1, MAX_IMAGES),
     "unlabelled_images": listed(_IMAGE, 0, MAX_IMAGES),
+    "defects": listed(_EXAMPLE, 0, MOST_EXAMPLES),
     "crc32": _checksums,
 }
 _ONE = record(_FIELDS)

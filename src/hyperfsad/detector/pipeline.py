@@ -13,10 +13,11 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from ..decisions.defects import TaughtDefects
 from ..decisions.regions import Region, find_regions
 from ..decisions.thresholds import Calibration
 from ..errors import HyperfsadError, ImageError, NotFiniteError, UsageError
@@ -201,6 +202,8 @@ class Levels:
     """The colour scale of pictures of maps."""
     min_area: float = 0.0
     """Regions of fewer pixels of the image are left out."""
+    defects: TaughtDefects | None = None
+    """By which the defect of an anomalous image is named."""
 
     def __post_init__(self) -> None:
         """Refuses thresholds that were set to what nothing lies above."""
@@ -224,7 +227,7 @@ class Levels:
                 scored.anomaly_map, size, self.map_threshold, self.min_area, scored.missing
             )
         calibration, foreign = self.calibration, self.foreign
-        return AnomalyResult(
+        found = AnomalyResult(
             name,
             scored.branches,
             scored.anomaly_map,
@@ -241,6 +244,10 @@ class Levels:
             inside=scored.inside,
             detector=detector,
         )
+        if not found.anomalous or self.defects is None or not self.defects.examples:
+            return found
+        named = self.defects.name(scored.signature)
+        return replace(found, defect=named.defect, defect_score=named.likeness)
 
 
 class BackgroundWriter(Generic[Item]):

@@ -162,6 +162,35 @@ class ProductDetector:
         """Unlabelled parts belong to one product: its own detector learns them (`products_`)."""
         raise UsageError("product-unnamed", products=list(self.products_))
 
+    def teach(
+        self,
+        images: Images,
+        defect: str,
+        *,
+        at: tuple[float, float] | None = None,
+        product: str | None = None,
+    ) -> "ProductDetector":
+        """Learns what a defect of a product is called, from bad parts that have it."""
+        known = self._known(product)
+        self.encoder_  # noqa: B018 (which it shares)
+        known.teach(images, defect, at=at)
+        self.skipped_ = known.skipped_
+        return self
+
+    def forget_defect(self, defect: str, *, product: str | None = None) -> "ProductDetector":
+        """Forgets the examples of a defect of a product."""
+        self._known(product).forget_defect(defect)
+        return self
+
+    def _known(self, product: str | None) -> HyperFSAD:
+        """The detector of a product that it has learnt."""
+        self.require_fitted()
+        if product is None:
+            raise UsageError("product-unnamed", products=list(self.products_))
+        if product not in self.products_:
+            raise UsageError("product-unknown", product=product, products=list(self.products_))
+        return self.products_[product]
+
     def move_threshold(self, threshold: float) -> None:
         """Each product has a threshold of its own (`products_`)."""
         raise UsageError("product-unnamed", products=list(self.products_))

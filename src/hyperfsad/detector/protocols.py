@@ -105,6 +105,19 @@ class Detector(Inspecting, Protocol):
     def adapt(self, images: "Images") -> "Detector":
         """Learns from unlabelled parts of the line, of which nearly all are good."""
 
+    def teach(
+        self,
+        images: "Images",
+        defect: str,
+        *,
+        at: tuple[float, float] | None = None,
+        product: str | None = None,
+    ) -> "Detector":
+        """Learns what a defect is called, from bad parts that have it."""
+
+    def forget_defect(self, defect: str, *, product: str | None = None) -> "Detector":
+        """Forgets the examples of a defect."""
+
     def move_threshold(self, threshold: float) -> None:
         """Sets the threshold by hand."""
 

@@ -293,6 +293,8 @@ class Settings:
     """Whether the detector knows several products; what kind it is says `check`, not a choice."""
     adapted: ClassVar[bool] = False
     """Whether the detector has learnt from unlabelled parts."""
+    taught: ClassVar[bool] = False
+    """Whether the detector can name defects."""
 
     def __post_init__(self) -> None:
         """Checks each choice, fills in the recipe's, and refuses what does not go together."""
@@ -403,7 +405,9 @@ CONFLICTS = (
     Conflict("products-with-max-cost", "products", lambda s: s.max_cost is not None),
     Conflict("products-with-compact", "products", lambda s: s.is_compact),
     Conflict("adapt-with-tiles", "adapt", lambda s: bool(s.tiles)),
+    Conflict("teach-with-tiles", "teach", lambda s: bool(s.tiles)),
     Conflict("export-with-line", "export", lambda s: s.adapted),
+    Conflict("export-with-defects", "export", lambda s: s.taught),
     Conflict("one-product-only", "product", lambda s: not s.several),
     Conflict("hypergraph-with-tiles", "hypergraph", lambda s: bool(s.tiles)),
     Conflict("exported-with-machine", "exported", lambda s: not s.as_exported),

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..arrays import Array, namespace, positive, top_k
 from ..errors import NotFiniteError, UsageError
+from .signature import Signature
 
 BRANCHES = {"map": "map score", "cls": "whole-image score", "missing": "missing pieces"}
 """All branches of an image score by name, and their labels for people; a detector has those that
@@ -69,6 +70,8 @@ class TokenScore:
     """The patches that were compared; None means all. The map is 0 at others."""
     missing: NDArray[np.float32] | None = None
     """What missing pieces add to the map, at the places where they should be; None: nothing."""
+    signature: Signature | None = None
+    """Of its strongest place; None where nobody asked for it."""
 
     def __post_init__(self) -> None:
         """No comparison with what is not a number is true, so it would be called good."""

@@ -5,6 +5,7 @@ them as JSON in blocks that browsers never run, and sets them as text.
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +30,8 @@ MAX_OUTLINE_POINTS = 300
 """Points of the outlines drawn over one image."""
 LISTED_FIELDS = {
     "product": "product",
+    "defect": "defect",
+    "defect_score": "likeness to an example",
     "p_value": "good parts this high",
     "score": "score",
     "threshold": "threshold",
@@ -199,6 +202,8 @@ def _sentences(scored: list[Record], unknown: int) -> Iterator[str]:
         yield f"There is no threshold, so no verdict: compare the scores. {scale}"
     else:
         yield "No image was scored."
+    if named := Counter(record["defect"] for record in scored if record["defect"] is not None):
+        yield f"Defects: {', '.join(f'{name} ({n})' for name, n in named.most_common())}."
     yield from map(str, notices_of(scored))
     if unknown:
         yield (

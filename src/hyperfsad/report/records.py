@@ -174,7 +174,7 @@ def coco_json(read_records: Callable[[], Iterable[Record]]) -> Iterator[str]:
         if record["error"] is None
     )
     regions = (
-        (number, region)
+        (number, record["defect"], region)
         for number, record in enumerate(read_records(), start=1)
         for region in record["regions"]
     )
@@ -189,8 +189,9 @@ def coco_json(read_records: Callable[[], Iterable[Record]]) -> Iterator[str]:
             "iscrowd": 0,
             "score": region["score"],
             "kind": region["kind"],
+            "defect": defect,
         }
-        for number, (image, region) in enumerate(regions, start=1)
+        for number, (image, defect, region) in enumerate(regions, start=1)
     )
     yield json.dumps(head)[:-1]
     for name, objects in (("images", images), ("annotations", annotations)):

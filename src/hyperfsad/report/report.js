@@ -80,6 +80,7 @@
     const words = [brief(image.name)];
     if (verdict(image)) words.push(verdict(image));
     if (reach(image)) words.push(reach(image));
+    if (image.defect !== undefined) words.push(image.defect);
     if (image.regions) words.push(plural(image.regions, "region"));
     if (product(image) !== undefined) words.push(product(image));
     return words.join(", ");
@@ -96,6 +97,7 @@
     const kind = verdict(image);
     if (kind) meta.append(make("span", `badge ${kind}`, kind));
     if (reach(image)) meta.append(make("span", "reach", reach(image)));
+    if (image.defect !== undefined) meta.append(make("span", "defect", image.defect));
     if (image.unknown) meta.append(make("span", "badge unknown", product(image)));
     if (image.regions) meta.append(make("span", "regions", plural(image.regions, "region")));
     if (image.product !== undefined && !image.unknown) meta.append(make("span", "product", image.product));
@@ -147,7 +149,7 @@
     const kind = document.querySelector("input[name=show]:checked").value;
     const part = find("find").value.trim().toLowerCase();
     shown = images.filter((image) =>
-      fits(image, find("product").value) && is(image, kind) && image.name.toLowerCase().includes(part));
+      fits(image, find("product").value) && is(image, kind) && `${image.name} ${image.defect ?? ""}`.toLowerCase().includes(part));
     shown.sort(orders[find("sort").value]);
     made = current = 0;
     near.disconnect();
@@ -250,6 +252,7 @@
     find("detail-name").textContent = image.name;
     find("verdict").replaceChildren(
       ...(kind ? [make("span", `badge ${kind}`, kind)] : []), make("span", "reach", reach(image)),
+      ...(image.defect !== undefined ? [make("span", "defect", image.defect)] : []),
       ...(image.unknown ? [make("span", "badge unknown", product(image))] : []));
     find("numbers").replaceChildren(...fields.filter(([field]) => field in image).flatMap(([field, label]) =>
       [make("dt", "", label), make("dd", "", field in formats ? formats[field](image) : number(image[field]))]));

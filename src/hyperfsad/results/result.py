@@ -79,6 +79,12 @@ class AnomalyResult:
     route: Route | None = None
     """Which product the image shows, where the detector knows several."""
 
+    defect: str | None = None
+    """What the defect of an anomalous image is called, `unknown` where it resembles no example;
+    None where nothing was taught, or the image is good."""
+    defect_score: float | None = None
+    """How like the nearest example of a defect it is; 1 means the same."""
+
     @classmethod
     def failed(cls, image: str, error: str) -> "AnomalyResult":
         """The result of an image that could not be read."""
@@ -153,7 +159,8 @@ class AnomalyResult:
             return f"failed: {self.error}"
         if self.level is None:
             return f"score {self.score:.3f}"
-        return f"{'anomalous' if self.anomalous else 'good'}: {of_limit(self.level)}"
+        defect = "" if self.defect is None else f" ({self.defect})"
+        return f"{'anomalous' if self.anomalous else 'good'}{defect}: {of_limit(self.level)}"
 
     @property
     def reading(self) -> str:
@@ -265,6 +272,8 @@ class AnomalyResult:
             "map_peak": None if self.peak is None else self.peak.value,
             "map_peak_x": None if self.peak is None else self.peak.x,
             "map_peak_y": None if self.peak is None else self.peak.y,
+            "defect": self.defect,
+            "defect_score": self.defect_score,
             "error": self.error,
         }
 

@@ -108,6 +108,8 @@ class View(PlainView, ABC):
     """The rows of the bank that a compact memory keeps, as a mask; None means all."""
     unlabelled: MemoryBank | None = None
     """Parts of the line that nobody has called good; None: there are none."""
+    signs = False
+    """Whether scores have signatures."""
 
     @abstractmethod
     def fitted(self, bank: MemoryBank) -> "View":
@@ -120,6 +122,17 @@ class View(PlainView, ABC):
     def adapted(self, unlabelled: MemoryBank | None, *, at_first: bool = False) -> "View":
         """The same view, which also knows unlabelled parts; of whole images only. `at_first` there
         may be bad ones among them."""
+        raise NotImplementedError
+
+    def signing(self) -> "View":
+        """The same view, whose scores have signatures; of whole images only."""
+        raise NotImplementedError
+
+    def signed(
+        self, image: PreparedImage, at: tuple[float, float] | None, encoder: Encoder
+    ) -> TokenScore:
+        """The score of an image with the signature of its strongest place, or of the strongest
+        around a pixel; of whole images only."""
         raise NotImplementedError
 
     @abstractmethod
@@ -152,14 +165,10 @@ class View(PlainView, ABC):
         self, picture: LoadedImage, x: float | None, y: float | None, encoder: Encoder
     ) -> Evidence:
         """Which normal patches rebuilt the patch at x, y; without a place, at the map's peak."""
-        width, height = picture.size
         if (x is None) != (y is None):
             raise UsageError("place-incomplete")
-        if x is not None and y is not None and not (0 <= x < width and 0 <= y < height):
-            raise UsageError(
-                "place-outside", x=x, y=y, image=picture.name, width=width, height=height
-            )
         at = None if x is None or y is None else (x, y)
+        check_place(at, picture.size, picture.name)
         found, grid = self.explained(picture, at, encoder), self.grid_over(picture.size)
         x, y = grid.centre(found.row, found.column) if at is None else at
         return Evidence(
@@ -199,6 +208,14 @@ class View(PlainView, ABC):
 
     def release(self, path: Path) -> None:
         """Lets a file be replaced that tokens are read from."""
+
+
+def check_place(at: tuple[float, float] | None, size: tuple[int, int], image: str) -> None:
+    """Refuses a place that does not lie in an image."""
+    width, height = size
+    if at is not None and not (0 <= at[0] < width and 0 <= at[1] < height):
+        x, y = at
+        raise UsageError("place-outside", x=x, y=y, image=image, width=width, height=height)
 
 
 def cells(grid: int) -> Cells:

@@ -1,6 +1,7 @@
 """The image as a whole: squashed to the encoder's square, compared with all normal patches."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,12 +25,22 @@ from ..images.geometry import PatchGrid, rotation_angle
 from ..images.loading import LoadedImage
 from ..messages import Progress, no_progress
 from ..method.incidence import incidence, placed
+from ..method.lookups import reconstruct
 from ..method.matching import Matcher, distances_apart, masked
 from ..method.memory import MemoryBank
 from ..method.missing import Missing, MissingPieces, missing_weight
 from ..method.scoring import ImageScoring, TokenScore, cls_similarities
+from ..method.signature import Signature, make_signature, signature_layers, strongest_place
 from ..method.unlabelled import AGREEING, AGREEING_AT_FIRST, UnlabelledParts, agreeing
-from .view import SELF_DISTANCE, ExplainedPatch, View, ViewSettings, cells, grid_distance
+from .view import (
+    SELF_DISTANCE,
+    ExplainedPatch,
+    View,
+    ViewSettings,
+    cells,
+    check_place,
+    grid_distance,
+)
 
 COMPARED_ORIENTATIONS = 2
 """Orientations of a normal image that an image is compared with, by their CLS tokens. On screws at
@@ -183,7 +194,24 @@ class WholeView(View):
         (found,) = self.score_tokens(bank.tokens_of(entry))
         return found
 
-    def _score(self, image: ImageTokens) -> TokenScore:
+    def signing(self) -> "WholeView":
+        view = copy(self)
+        view.signs = True
+        return view
+
+    def signed(
+        self, image: PreparedImage, at: tuple[float, float] | None, encoder: Encoder
+    ) -> TokenScore:
+        check_place(at, image.size, image.name)
+        cell = None if at is None else self.grid_over(image.size).cell(*at)
+        (tokens,) = encoder.encode_prepared([image.pixels]).images()
+        found = self.signing()._score(tokens, cell)
+        if at is not None and found.inside is not None and not found.inside[cell]:
+            raise UsageError("place-outside-roi", x=at[0], y=at[1], image=image.name)
+        return found
+
+    def _score(self, image: ImageTokens, near: tuple[int, int] | None = None) -> TokenScore:
+        """`near` is the row and the column around which the signature is taken."""
         found = self._compare(image)
         # of a part that lies at any angle all CLS tokens count: each costs a product of two vectors
         few = self.rules.tentative and found.entries is not None
@@ -195,7 +223,24 @@ class WholeView(View):
             None if each is None else to_numpy(each).reshape(self._grid, self._grid)
             for each in (found.anomaly_map, found.inside, found.added)
         )
-        return TokenScore(shown, branches, inside, added)  # type: ignore[arg-type]
+        signature = self._signature(image, found, near) if self.signs else None
+        return TokenScore(shown, branches, inside, added, signature)  # type: ignore[arg-type]
+
+    def _signature(
+        self, image: ImageTokens, found: Compared, near: tuple[int, int] | None
+    ) -> Signature | None:
+        """What the strongest place of an image has that good parts do not."""
+        anomaly_map = to_numpy(found.anomaly_map).reshape(self._grid, self._grid)
+        place, how = strongest_place(anomaly_map, near), self.rules.comparison
+        rows, residuals = _both(self._rows_of(found.entries), self._rows), []
+        queries = image.patches[-1]
+        for layer in signature_layers(len(image.patches)):
+            tokens = single(image.patches[layer])
+            queries = namespace(tokens).take(tokens, like(place.patches, tokens), axis=0)
+            (memory,) = masked([self.bank.patches[layer]], rows)
+            rebuilt = reconstruct(how.sharpness * queries, single(memory), how.lookup)
+            residuals.append(to_numpy(queries - rebuilt))
+        return make_signature(residuals, to_numpy(queries), place.weights)
 
     def _compare(self, image: ImageTokens) -> Compared:
         """The distances of an image's patches, what it lacks, and its map."""

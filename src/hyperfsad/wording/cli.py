@@ -16,6 +16,7 @@ CLI_SENTENCES: Sentences = {
     " need folders of the same names.",
     "nothing-new-learnt": "The detector has already learnt all of these images, so nothing was"
     " changed.",
+    "teach-incomplete": "To teach a defect, give its name with {option[defect]} and images of it.",
     "product-unknown": "The detector does not know the product {product}; it knows {products}.",
     "output-other-file": "{path} already exists and is not a detector file; choose another name.",
     "good-before-bad": "No good part was given; put good parts before {option[bad]}.",

@@ -5,6 +5,13 @@ from . import Sentences
 _POLYGON = "a polygon such as '10,20 300,20 300,240'"
 
 DECISIONS_SENTENCES: Sentences = {
+    "defect-name": "A defect needs a name of at most {longest} characters other than “unknown”, not"
+    " {given}.",
+    "defect-not-taught": lambda defect, known, **_: (
+        f"No defect “{defect}” was taught; "
+        + (f"the detector knows {', '.join(known)}." if known else "the detector knows none.")
+    ),
+    "examples-many": "A product has at most {most} examples of defects; four of each are enough.",
     "part-not-found": "No part stands out from its background in these pictures; the region of"
     " interest is the whole picture.",
     "roi-shape": "{image} is {width}×{height} pixels; the region of interest was made for pictures"

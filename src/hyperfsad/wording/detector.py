@@ -103,6 +103,14 @@ def _line_copies(names: Sequence[str], **_: object) -> str:
     return f"Counted once, since an earlier picture shows the same part: {_names(names)}."
 
 
+def _examples_look_good(parts: Sequence[tuple[str, float]], defect: str, **_: object) -> str:
+    listed = _names([f"{name} ({of_limit(level)})" for name, level in parts])
+    return (
+        f"Taught as {defect}, but good by its verdict: {listed}. The strongest place may be no"
+        " defect; say where it is."
+    )
+
+
 def _no_unlabelled_part(unreadable: int, **_: object) -> str:
     reason = "none could be read" if unreadable else "no picture was new"
     return f"There is no unlabelled part to learn from: {reason}."
@@ -119,6 +127,13 @@ DETECTOR_SENTENCES: Sentences = {
     " where it is now with {option[backbone]}.",
     "no-good-part": _no_good_part,
     "no-unlabelled-part": _no_unlabelled_part,
+    "examples-look-good": _examples_look_good,
+    "no-example": "There is no example of {defect} to learn: no picture could be read, or all show"
+    " good parts that were learnt.",
+    "example-without-defect": "{image} shows nothing that the good parts do not have, so it is an"
+    " example of no defect.",
+    "place-of-several": "A place belongs to one image; teach one at a time with {option[at]}.",
+    "teach-with-tiles": "A detector with tiles cannot learn names of defects.",
     "line-bad": _line_bad,
     "line-foreign": _line_foreign,
     "line-copies": _line_copies,

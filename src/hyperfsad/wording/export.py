@@ -14,6 +14,8 @@ EXPORT_SENTENCES: Sentences = {
     " orientations; fit it again.",
     "export-with-line": "An exported model cannot hold unlabelled parts; export the detector as it"
     " was before it was adapted.",
+    "export-with-defects": "An exported model cannot name defects; forget them first, or export the"
+    " detector as it was before it was taught.",
     "export-too-large": "The model would have {gigabytes:.1f} GB, and a graph holds {most:.1f};"
     " fit a detector on fewer good parts or orientations.",
     "export-failed": "The detector cannot be exported: {reason}.",
