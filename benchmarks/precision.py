@@ -10,7 +10,7 @@ the supports of a product; their limit is the upper 95 % one of the mean over pr
 10,000 times. Rotated copies are left to screws and grids, to save time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class Asked:
         }
 
     def figures(
-        self, detector: HyperFSAD, precision: str, test: list[TestImage], masks: Any
+        self, detector: HyperFSAD, precision: str, test: Sequence[TestImage], masks: Any
     ) -> dict[str, Any]:
         """All figures of a detector whose images are encoded in a precision."""
         encoder, levels, results = self.encoders[precision], detector.levels(), []

@@ -21,7 +21,7 @@ ON_CPU = CompileOptions(1)
 
 def test_each_row_of_a_matrix_is_rounded_on_its_own_scale() -> None:
     matrix = np.random.default_rng(0).standard_normal((5, 64), dtype=np.float32)
-    matrix *= np.float32([[1e-3], [1], [50], [0], [1e-20]])
+    matrix *= np.array([[1e-3], [1], [50], [0], [1e-20]], np.float32)
     ops = openvino_operations()
     given = ops.parameter([64, 64], np.float32)
     product = ops.matmul(given, rounded(matrix), False, True)

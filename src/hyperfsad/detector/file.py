@@ -3,9 +3,9 @@
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
 in several orientations counts as often in K and stands once in the header. A detector with a region
 of interest also has `roi`, one with a compact memory `core` (the rows that it is compared with),
-one with unlabelled parts their tokens, patches in float16 (`unlabelled.…`, as those of the bank), one
-that names defects the signatures of their examples (`defects.…`); one that cuts images into tiles
-has theirs (see `views.tile_files`). The header keeps one JSON string under one key, since
+one with unlabelled parts their tokens, patches in float16 (`unlabelled.…`, as those of the bank),
+one that names defects the signatures of their examples (`defects.…`); one that cuts images into
+tiles has theirs (see `views.tile_files`). The header keeps one JSON string under one key, since
 safetensors does not keep the order of several. A file of several products has the tensors of each
 under `products.<number>.`, and their headers.
 
