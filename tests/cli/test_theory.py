@@ -71,7 +71,7 @@ def test_certify(
     assert isinstance(first, dict)
     assert (np.array(first["margin"], dtype=float) <= np.array(first["gap"])).all()
     detector = HyperFSAD.load(fitted, device="cpu")
-    scores = {result.image: result.score for result in detector.predict([good, bad])}
+    scores = {result.image: result.score for result in detector.predict_many([good, bad])}
     gap = [[scores[a] - scores[n] for a in first["bad"]] for n in first["good"]]
     patches = report["theorem_2_patches"]
     assert isinstance(patches, dict)

@@ -185,7 +185,7 @@ def test_pictures_of_another_shape_are_left_out_and_told(tiny: str, photos: Path
     ):
         detector = small(tiny, roi=MASK).fit(photos)
     assert len(detector.memory_) == 5
-    results = list(detector.predict([photos / "wrong.png", photos / "0.png"]))
+    results = list(detector.predict_many([photos / "wrong.png", photos / "0.png"]))
     assert results[1].error is None
     with raises(ImageError, "roi-shape") as caught:
         detector.predict(photos / "wrong.png")

@@ -103,23 +103,24 @@ def test_beyond_them_the_fast_one_does_in_the_units_of_the_full(
     assert found.foreign == own.foreign
     assert found.anomaly_map.shape == own.anomaly_map.shape
     assert own.threshold is not None
+    assert fitted.threshold_ is not None
     assert found.score / fitted.threshold_ == pytest.approx(own.score / own.threshold)
     assert len(found.regions) == len(own.regions)
 
 
 def test_each_image_of_several_is_judged_by_who_should(fitted: CascadeDetector) -> None:
     images = [picture(5), picture(6, spot=True), picture(7)]
-    levels = [result.level for result in fitted.fast_.predict(images)]
+    levels = [result.level for result in fitted.fast_.predict_many(images)]
     assert all(level is not None for level in levels)
     *_, second, first = sorted(filter(None, levels))
     fitted.limits_ = PrescreenLimits(0.0, (first + second) / 2)
-    assert [result.judged_by for result in fitted.predict(images)] == ["full", "fast", "full"]
+    assert [result.judged_by for result in fitted.predict_many(images)] == ["full", "fast", "full"]
 
 
 def test_one_unreadable_image_is_its_own_error(fitted: CascadeDetector, tmp_path: Path) -> None:
     (tmp_path / "torn.png").write_bytes(b"no picture")
     picture(5).save(tmp_path / "fine.png")
-    first, second = fitted.predict([str(tmp_path / "torn.png"), str(tmp_path / "fine.png")])
+    first, second = fitted.predict_many([str(tmp_path / "torn.png"), str(tmp_path / "fine.png")])
     assert first.error is not None
     assert first.judged_by is None
     assert second.error is None
@@ -200,7 +201,7 @@ def test_a_file_holds_both(fitted: CascadeDetector, tmp_path: Path) -> None:
     assert loaded.limits_ == fitted.limits_
     assert loaded.identity() == fitted.identity()
     images = [picture(5), picture(6, spot=True)]
-    for one, other in zip(fitted.predict(images), loaded.predict(images), strict=True):
+    for one, other in zip(fitted.predict_many(images), loaded.predict_many(images), strict=True):
         assert (one.score, one.judged_by, one.regions) == (
             other.score,
             other.judged_by,

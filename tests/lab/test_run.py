@@ -161,7 +161,7 @@ def assert_same(record: Record, detector: Peer, root: Path) -> None:
     place = root / record.category
     detector.fit([place / "train" / "good" / name for name in record.support])
     images = sorted(place.glob("test/*/*.png"))
-    results = list(detector.predict(images))
+    results = list(detector.predict_many(images))
     anomalous = np.array([image.parent.name != "good" for image in images])
     expected = image_metrics(anomalous, np.array([result.score for result in results]))
     masks = np.zeros((len(images), 256, 256), dtype=bool)

@@ -153,7 +153,7 @@ def test_images_of_a_run_are_judged_as_alone(tiled: Callable[[], HyperFSAD]) -> 
     detector = tiled().fit(wide(1))
     small = Image.new("RGB", (3, 3))
     images = [wide(2), small, wide(3, (90, 200)), wide(4)]
-    results = list(detector.predict(images, keep_pictures=True))
+    results = list(detector.predict_many(images, keep_pictures=True))
     assert [result.error is None for result in results] == [True, False, True, True]
     for place in (0, 2, 3):
         assert results[place].score == detector.predict(images[place]).score

@@ -116,8 +116,8 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[Detector, bool]":
         detector.check("adapt")
     limit = false_alarm_rate(options)
     parts = {name: progress(each.paths, name or "learning") for name, each in found.items()}
-    first = {"threshold": not good} if "" in parts else {}
-    detector.fit(parts.get("", parts), false_alarm_rate=limit, **first)
+    waits = "" in parts and bool(good)
+    detector.fit(parts.get("", parts), false_alarm_rate=limit, threshold=not waits)
     complete = not detector.skipped_
     for name, each in good.items():
         product = detector.products_[name]

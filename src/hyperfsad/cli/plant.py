@@ -94,11 +94,11 @@ def watch(options: argparse.Namespace) -> int:
                 say(f"hyperfsad: {result.error}")
             if not options.quiet:
                 time = datetime.now().strftime("%Y-%m-%d %H:%M:%S")
-                far, verdict = reach(result.level, result.score), VERDICTS[result.anomalous]
+                far, verdict = "–", "unreadable"
+                if result.error is None:
+                    far, verdict = reach(result.level, result.score), VERDICTS[result.anomalous]
                 if result.anomalous:
                     verdict = verdict.upper()
-                elif result.error is not None:
-                    far, verdict = "–", "unreadable"
                 name = os.path.relpath(result.image, watcher.folder)
                 print(printable(f"{time}  {far:>7}  {verdict:10}  {name}"), flush=True)
     adapted = f", adapted to {watcher.adapted_to} parts" if watcher.adapted_to else ""

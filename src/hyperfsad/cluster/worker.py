@@ -129,7 +129,7 @@ class Inspector:
 
         with BackgroundWriter(add) as writer:
             images = _images(names, failed)
-            for result in self._detector.predict(images, keep_pictures=self.job.heatmaps):
+            for result in self._detector.predict_many(images, keep_pictures=self.job.heatmaps):
                 writer.put(result)
         for result in failed:
             add(result)

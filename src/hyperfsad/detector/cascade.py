@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,8 +22,8 @@ from ..encoders.runtime import INT8, engine_in, precision_in
 from ..errors import DetectorFileError, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
-from ..images.loading import NormalImage
-from ..images.reading import Images, check_images, single_images
+from ..images.loading import Channels, ImageSource, LoadedImage, NormalImage
+from ..images.reading import Images, single_images
 from ..messages import Progress, silent
 from ..results.result import FAST, FULL, AnomalyResult, Explainer
 from . import file, pipeline
@@ -90,12 +90,16 @@ class CascadeDetector:
         return self.full_, self.fast_
 
     def fit(
-        self, images: Images, *, threshold: bool = True, false_alarm_rate: float = FALSE_ALARM_RATE
+        self,
+        images: Images,
+        *,
+        channels: Channels = "rgb",
+        threshold: bool = True,
+        false_alarm_rate: float = FALSE_ALARM_RATE,
     ) -> "CascadeDetector":
         """Remembers good parts twice; `threshold=False` waits for `calibrate`, without which the
         full detector judges all images."""
-        check_images(images)
-        first, second = itertools.tee(single_images(images))
+        first, second = itertools.tee(single_images(images, channels))
         self.full_.fit(first, threshold=threshold, false_alarm_rate=false_alarm_rate)
         rotations = self.full_.rotations_
         self.fast_.settings = self.fast_.settings.changed(rotations=rotations)
@@ -103,11 +107,12 @@ class CascadeDetector:
         self._follow()
         return self
 
-    def extend(self, images: Images, *, product: str | None = None) -> "CascadeDetector":
+    def extend(
+        self, images: Images, *, channels: Channels = "rgb", product: str | None = None
+    ) -> "CascadeDetector":
         """Remembers more good parts in both detectors."""
         self.require_fitted()
-        check_images(images)
-        first, second = itertools.tee(single_images(images))
+        first, second = itertools.tee(single_images(images, channels))
         self.full_.extend(first, product=product)
         fast = self.fast_
         fast.tentative_, fast.calibration_ = False, None  # the full one decides
@@ -129,16 +134,22 @@ class CascadeDetector:
         self,
         images: "Images | None" = None,
         *,
+        channels: Channels = "rgb",
         false_alarm_rate: float = FALSE_ALARM_RATE,
         keep_outliers: bool = False,
     ) -> "CascadeDetector":
         """Sets the thresholds."""
         self.require_fitted()
-        self.full_.calibrate(images, false_alarm_rate=false_alarm_rate, keep_outliers=keep_outliers)
+        self.full_.calibrate(
+            images,
+            channels=channels,
+            false_alarm_rate=false_alarm_rate,
+            keep_outliers=keep_outliers,
+        )
         self._follow()
         return self
 
-    def adapt(self, images: Images) -> "CascadeDetector":
+    def adapt(self, images: Images, *, channels: Channels = "rgb") -> "CascadeDetector":
         """Two encoders cannot share unlabelled parts: refused."""
         self.check("adapt")
         raise NotImplementedError
@@ -148,10 +159,23 @@ class CascadeDetector:
         self.full_.move_threshold(threshold)
         self._follow()
 
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
-        """Scores one image, or lazily each of several, as `HyperFSAD.predict` does."""
+    def predict(
+        self,
+        image: ImageSource | LoadedImage,
+        *,
+        channels: Channels = "rgb",
+        keep_pictures: bool = False,
+    ) -> AnomalyResult:
+        """Scores one image, as `HyperFSAD.predict` does."""
         self.require_fitted()
-        return pipeline.predict(self, images, keep_pictures)
+        return pipeline.predict(self, image, channels, keep_pictures)
+
+    def predict_many(
+        self, images: Images, *, channels: Channels = "rgb", keep_pictures: bool = False
+    ) -> Iterator[AnomalyResult]:
+        """Scores each image, as `HyperFSAD.predict_many` does."""
+        self.require_fitted()
+        return pipeline.predict_many(self, images, channels, keep_pictures)
 
     def judge(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
         """The results of a few images: of the fast detector where it is sure."""

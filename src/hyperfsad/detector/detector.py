@@ -5,15 +5,13 @@ import json
 import math
 import os
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
 
 from ..arrays import to_numpy
 from ..decisions.line import from_line
@@ -34,14 +32,14 @@ from ..errors import DetectorFileError, ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
 from ..images.loading import (
+    Channels,
     ImageSource,
     LoadedImage,
     NormalImage,
-    Tensor,
     fitting_memory,
     load_image,
 )
-from ..images.reading import Images, check_images, distinct_images
+from ..images.reading import Images, distinct_images, single_images
 from ..messages import Notice, Notify, Progress, no_progress, silent
 from ..method.coreset import Coreset, compact_count, cover
 from ..method.memory import MemoryBank
@@ -210,15 +208,20 @@ class HyperFSAD:
         self.memory_  # noqa: B018 (which raises)
 
     def fit(
-        self, images: Images, *, threshold: bool = True, false_alarm_rate: float = FALSE_ALARM_RATE
+        self,
+        images: Images,
+        *,
+        channels: Channels = "rgb",
+        threshold: bool = True,
+        false_alarm_rate: float = FALSE_ALARM_RATE,
     ) -> "HyperFSAD":
-        """Remembers good parts: a folder, a glob, paths, PIL images or arrays.
+        """Remembers good parts: a folder, a glob, or any iterable of what `predict` takes.
 
         Then it estimates the thresholds from them alone, by leaving each out in turn;
-        `threshold=False` leaves that out.
+        `threshold=False` leaves that out. Arrays of OpenCV need `channels="bgr"`, as in `predict`.
         """
         check_rate(false_alarm_rate)
-        check_images(images)
+        images = single_images(images, channels)
         self._memory.bank, self.unlabelled_, self._view = None, None, None
         learner = Learner(self.settings, self._memory, self.notify)
         try:
@@ -236,7 +239,9 @@ class HyperFSAD:
             self.calibrate(false_alarm_rate=false_alarm_rate)
         return self._compacted()
 
-    def extend(self, images: Images, *, product: str | None = None) -> "HyperFSAD":
+    def extend(
+        self, images: Images, *, channels: Channels = "rgb", product: str | None = None
+    ) -> "HyperFSAD":
         """Remembers more good parts; the same as fitting on all of them at once.
 
         What `auto` chose for `rotations` stays, unless it had one good part alone to choose from.
@@ -246,7 +251,7 @@ class HyperFSAD:
         if product is not None:
             self.check("product")
         self.require_fitted()
-        check_images(images)
+        images = single_images(images, channels)
         encoder = self.encoder_  # first: the memory follows it to its device
         memory, view, calibration = self.memory_, self.view_, self.calibration_
         reader = SupportReader(view, encoder, self.settings.batch_size)
@@ -319,6 +324,7 @@ class HyperFSAD:
         self,
         images: "Images | None" = None,
         *,
+        channels: Channels = "rgb",
         false_alarm_rate: float = FALSE_ALARM_RATE,
         keep_outliers: bool = False,
     ) -> "HyperFSAD":
@@ -333,7 +339,7 @@ class HyperFSAD:
         self.require_fitted()
         check_rate(false_alarm_rate)
         if images is not None:
-            check_images(images)
+            images = single_images(images, channels)
         found = self.view_.leave_one_out(self.progress)
         support = self._estimate(found, false_alarm_rate)
         notify_about_learnt(found, [image.name for image in self.support_], self.notify)
@@ -355,7 +361,7 @@ class HyperFSAD:
         )
         return self
 
-    def adapt(self, images: Images) -> "HyperFSAD":
+    def adapt(self, images: Images, *, channels: Channels = "rgb") -> "HyperFSAD":
         """Learns from unlabelled parts of the line, of which nearly all are good.
 
         What several of them have is normal from here on, and the thresholds come from how far they
@@ -365,7 +371,7 @@ class HyperFSAD:
         """
         self.require_fitted()
         self.check("adapt")
-        check_images(images)
+        images = single_images(images, channels)
         encoder, memory, before = self.encoder_, self.memory_, self.unlabelled_
         reader = SupportReader(self.view_, encoder, self.settings.batch_size)
         self.skipped_ = reader.skipped
@@ -484,23 +490,34 @@ class HyperFSAD:
             self.min_area,
         )
 
-    @overload  # an array could be iterated too, but is always one image
     def predict(
-        self, images: "Image.Image | NDArray[Any] | Tensor", *, keep_pictures: bool = ...
-    ) -> AnomalyResult: ...
-    @overload
-    def predict(self, images: Any, *, keep_pictures: bool = ...) -> Any: ...
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
-        """Scores one image, or lazily each of several.
+        self,
+        image: ImageSource | LoadedImage,
+        *,
+        channels: Channels = "rgb",
+        keep_pictures: bool = False,
+    ) -> AnomalyResult:
+        """Scores one image: a path, an open file or its bytes, a PIL image, an array or a tensor.
 
-        One image gives an `AnomalyResult` or raises `ImageError`. An iterable, a folder or a glob
-        gives an iterator, in their order; there an image that cannot be read gives a result with
-        `error` set, and the others go on. A thread of its own reads a few images ahead of the
-        encoder; it ends with the iterator. `keep_pictures` leaves the decoded image in each
-        result, so that `plot` need not read it again; large ones are never kept.
+        Raises `ImageError` if it cannot be read. Arrays of OpenCV need `channels="bgr"`: an array
+        does not say which order it has, and the wrong one gives wrong scores without an error.
+        Files and PIL images know theirs. `keep_pictures` leaves the decoded image in the result,
+        so that `plot` need not read it again; a large one is never kept.
         """
         self.require_fitted()
-        return pipeline.predict(self, images, keep_pictures)
+        return pipeline.predict(self, image, channels, keep_pictures)
+
+    def predict_many(
+        self, images: Images, *, channels: Channels = "rgb", keep_pictures: bool = False
+    ) -> Iterator[AnomalyResult]:
+        """Scores each image of a folder, a glob or any iterable, lazily and in their order.
+
+        An image that cannot be read gives a result with `error` set, and the others go on. A thread
+        of its own reads a few images ahead of the encoder; it ends with the iterator. `channels`
+        and `keep_pictures` as in `predict`.
+        """
+        self.require_fitted()
+        return pipeline.predict_many(self, images, channels, keep_pictures)
 
     @property
     def batch(self) -> int:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -14,8 +14,8 @@ from ..encoders.encoder import Encoder, PreparedImage, Tokens
 from ..errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
-from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
-from ..images.reading import Images, product_folders
+from ..images.loading import Channels, ImageSource, LoadedImage, NormalImage, load_image
+from ..images.reading import Images, product_folders, single_images
 from ..messages import Notice, Progress
 from ..results.result import AnomalyResult
 from . import file, pipeline
@@ -99,6 +99,7 @@ class ProductDetector:
         self,
         images: "str | os.PathLike[str] | Mapping[str, Images]",
         *,
+        channels: Channels = "rgb",
         threshold: bool = True,
         false_alarm_rate: float = FALSE_ALARM_RATE,
     ) -> "ProductDetector":
@@ -109,18 +110,21 @@ class ProductDetector:
             raise UsageError("no-product")
         self.skipped_ = []
         fitted = {
-            name: self._learnt(name, parts, threshold, false_alarm_rate)
+            name: self._learnt(name, single_images(parts, channels), threshold, false_alarm_rate)
             for name, parts in images.items()
         }
         self.products_ = fitted
         self._settle(*fitted)
         return self
 
-    def extend(self, images: Images, *, product: str | None = None) -> "ProductDetector":
+    def extend(
+        self, images: Images, *, channels: Channels = "rgb", product: str | None = None
+    ) -> "ProductDetector":
         """Remembers more good parts of a product, or those of a new one."""
         self.require_fitted()
         if product is None:
             raise UsageError("product-unnamed", products=list(self.products_))
+        images = single_images(images, channels)
         self.skipped_ = []
         self.encoder_  # noqa: B018 (a new product shares it)
         if product in self.products_:
@@ -136,6 +140,7 @@ class ProductDetector:
         self,
         images: "Images | None" = None,
         *,
+        channels: Channels = "rgb",
         false_alarm_rate: float = FALSE_ALARM_RATE,
         keep_outliers: bool = False,
     ) -> "ProductDetector":
@@ -148,7 +153,7 @@ class ProductDetector:
             detector.calibrate(false_alarm_rate=false_alarm_rate, keep_outliers=keep_outliers)
         return self
 
-    def adapt(self, images: Images) -> "ProductDetector":
+    def adapt(self, images: Images, *, channels: Channels = "rgb") -> "ProductDetector":
         """Unlabelled parts belong to one product: its own detector learns them (`products_`)."""
         raise UsageError("product-unnamed", products=list(self.products_))
 
@@ -174,10 +179,23 @@ class ProductDetector:
         route = self._route(picture)
         return replace(self.products_[route.nearest].hypergraph(picture, layer), route=route)
 
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
-        """Scores one image, or lazily each of several, as `HyperFSAD.predict` does."""
+    def predict(
+        self,
+        image: ImageSource | LoadedImage,
+        *,
+        channels: Channels = "rgb",
+        keep_pictures: bool = False,
+    ) -> AnomalyResult:
+        """Scores one image, as `HyperFSAD.predict` does."""
         self.require_fitted()
-        return pipeline.predict(self, images, keep_pictures)
+        return pipeline.predict(self, image, channels, keep_pictures)
+
+    def predict_many(
+        self, images: Images, *, channels: Channels = "rgb", keep_pictures: bool = False
+    ) -> Iterator[AnomalyResult]:
+        """Scores each image, as `HyperFSAD.predict_many` does."""
+        self.require_fitted()
+        return pipeline.predict_many(self, images, channels, keep_pictures)
 
     @property
     def batch(self) -> int:

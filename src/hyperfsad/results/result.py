@@ -15,7 +15,7 @@ from PIL import Image
 from ..decisions.regions import Peak, Region
 from ..decisions.routing import NO_ROUTE, Route
 from ..decisions.thresholds import level_of
-from ..errors import UsageError
+from ..errors import ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.geometry import PatchGrid
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image, save_picture
@@ -88,24 +88,30 @@ class AnomalyResult:
     @classmethod
     def failed(cls, image: str, error: str) -> "AnomalyResult":
         """The result of an image that could not be read."""
-        unknown = BranchScores(dict.fromkeys(BRANCHES, math.nan), dict.fromkeys(BRANCHES, 1.0))
         empty = np.empty((0, 0), dtype=np.float32)
-        return cls(image, unknown, empty, (0, 0), (0.0, 1.0), error=error)
+        return cls(image, BranchScores({}, {}), empty, (0, 0), (0.0, 1.0), error=error)
+
+    @property
+    def scored(self) -> BranchScores:
+        """The scores of the branches; `ImageError` where the image could not be read."""
+        if self.error is not None:
+            raise ImageError("result-without-score", image=self.image, cause=self.error)
+        return self.branches
 
     @property
     def score(self) -> float:
-        """The image's score; NaN where the image could not be read."""
-        return self.branches.total
+        """The image's score; `ImageError` where the image could not be read."""
+        return self.scored.total
 
     @property
     def score_map(self) -> float:
         """The spatial evidence branch: the pooled map."""
-        return self.branches.values["map"]
+        return self.scored.values["map"]
 
     @property
     def score_cls(self) -> float:
         """The global semantic branch."""
-        return self.branches.values["cls"]
+        return self.scored.values["cls"]
 
     @property
     def score_missing(self) -> float | None:
@@ -119,7 +125,9 @@ class AnomalyResult:
 
         None without a threshold or a score, and where one is not finite: all would be good.
         """
-        if self.threshold is None or not math.isfinite(self.score + self.threshold):
+        if self.threshold is None or self.error is not None:
+            return None
+        if not math.isfinite(self.score + self.threshold):
             return None
         return level_of(self.score, self.threshold, self._counted_peak, self.map_threshold)
 
@@ -252,12 +260,11 @@ class AnomalyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of a record in results.jsonl, but for the paths of written files."""
-        found: dict[str, Any] = {"score": self.score}
-        found |= {field: self.branches.values.get(name) for name, field in BRANCH_FIELDS.items()}
         failed = self.error is not None
         return {
             "image": self.image,
-            **(dict.fromkeys(found) if failed else found),
+            "score": None if failed else self.score,
+            **{field: self.branches.values.get(name) for name, field in BRANCH_FIELDS.items()},
             "threshold": self.threshold,
             "anomalous": self.anomalous,
             "size": None if failed else list(self.size),

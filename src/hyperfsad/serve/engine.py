@@ -233,7 +233,7 @@ class StationEngine:
             assert jobs[0].detector is not None
             detector = self._detectors.get(jobs[0].detector)
             sources = (job.image.load() for job in jobs if job.image is not None)
-            for result in detector.predict(sources, keep_pictures=True):
+            for result in detector.predict_many(sources, keep_pictures=True):
                 left.pop(0).future.set_result(result)
         except BaseException as error:
             if len(jobs) > 1:

@@ -75,7 +75,7 @@ class LineLearner:
             return None
         found.save(path)
         used, self._used, self.parts = self._used, found, reached
-        again = zip(found.predict(images), there, strict=True)
+        again = zip(found.predict_many(images), there, strict=True)
         changed = sum(new.anomalous is not old["anomalous"] for new, old in again)
         before, after = ((one.threshold_, one.map_threshold_) for one in (used, found))
         facts = {"parts": len(there), "before": before, "after": after, "changed": changed}

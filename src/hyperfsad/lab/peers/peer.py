@@ -1,7 +1,7 @@
 """What the peers share: fitting and predicting on frozen tokens."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from ...arrays import Array, namespace, to_numpy
@@ -9,12 +9,13 @@ from ...detector import pipeline
 from ...detector.encoding import EncodedMemory
 from ...detector.fit import SupportReader
 from ...detector.pipeline import Levels
+from ...detector.protocols import Predictor
 from ...detector.settings import Settings
 from ...encoders import SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
 from ...encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens, prepared
 from ...errors import ImageError, UsageError
 from ...images.geometry import rotate, rotated_copies
-from ...images.loading import ImageSource, LoadedImage, load_image
+from ...images.loading import Channels, ImageSource, LoadedImage, load_image
 from ...images.reading import READ_AHEAD, Images, check_images
 from ...messages import Notify, silent
 from ...method.memory import MemoryBank
@@ -35,7 +36,7 @@ Layers: TypeAlias = tuple[int, ...] | None
 Self = TypeVar("Self", bound="Peer")
 
 
-class FewShotDetector(Protocol):
+class FewShotDetector(Predictor, Protocol):
     """What the tables ask of every method, ours and the peers."""
 
     @property
@@ -53,8 +54,6 @@ class FewShotDetector(Protocol):
 
     def use_encoder(self, encoder: Encoder) -> bool: ...
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]: ...
-
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any: ...
 
 
 class Peer(ABC):
@@ -142,11 +141,27 @@ class Peer(ABC):
         """The image in each orientation."""
         return rotated_copies(image, self.rotations)
 
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
-        """Scores one image, or lazily each of several, as `HyperFSAD.predict` does; there is no
-        threshold, so no verdict."""
-        self.memory_  # noqa: B018 (which refuses where there is none)
-        return pipeline.predict(self, images, keep_pictures)
+    def require_fitted(self) -> None:
+        """Refuses to answer before it has seen a normal image."""
+        self.memory_  # noqa: B018 (which raises)
+
+    def predict(
+        self,
+        image: ImageSource | LoadedImage,
+        *,
+        channels: Channels = "rgb",
+        keep_pictures: bool = False,
+    ) -> AnomalyResult:
+        """Scores one image, as `HyperFSAD.predict` does, but without a verdict."""
+        self.require_fitted()
+        return pipeline.predict(self, image, channels, keep_pictures)
+
+    def predict_many(
+        self, images: Images, *, channels: Channels = "rgb", keep_pictures: bool = False
+    ) -> Iterator[AnomalyResult]:
+        """Scores each image, as `HyperFSAD.predict_many` does, but without verdicts."""
+        self.require_fitted()
+        return pipeline.predict_many(self, images, channels, keep_pictures)
 
     @property
     def batch(self) -> int:
