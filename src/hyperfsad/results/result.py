@@ -6,7 +6,7 @@ import os
 import weakref
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,11 @@ from ..images.geometry import PatchGrid
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image, save_picture
 from ..method.scoring import BRANCHES, BranchScores
 from ..wording import of_limit, percent
+from . import showing
 from .heatmap import HeatMap
+
+if TYPE_CHECKING:
+    import supervision
 
 BRANCH_FIELDS = {name: f"score_{name}" for name in BRANCHES}
 """What records call the scores of the branches."""
@@ -282,6 +286,11 @@ class AnomalyResult:
             "error": self.error,
         }
 
+    def to_supervision(self) -> "supervision.Detections":
+        """The regions for the library supervision: class 0 is unexpected, 1 is missing."""
+        found: supervision.Detections = showing.detections(self.regions)
+        return found
+
     def to_json(self) -> str:
         """`to_dict()` as one line of JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
@@ -294,6 +303,14 @@ class AnomalyResult:
         if self.route is not None:
             words.append("fits no product" if self.route.unknown else self.route.nearest)
         return f"AnomalyResult({', '.join(words)})"
+
+    def _repr_png_(self) -> bytes | None:
+        """The heat map in a notebook."""
+        return showing.png(self.plot)
+
+    def _repr_html_(self) -> str:
+        """Verdict, heat map and regions in a notebook."""
+        return showing.as_html(self.image, self.reading, self.regions, self._repr_png_())
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled or copied: all but the link to the detector."""
