@@ -99,7 +99,7 @@ def test_records_are_what_the_detector_gives(
         elif variant.recipe:
             detector = HyperFSAD(
                 tiny,
-                recipe=variant.recipe,
+                recipe=variant.recipe,  # type: ignore[arg-type]
                 layers=cache.settings.layers,
                 last_norm=cache.settings.last_norm,
                 rotations=1,
@@ -109,8 +109,8 @@ def test_records_are_what_the_detector_gives(
             detector = HyperFSAD(
                 tiny,
                 recipe="paper-offline",
-                layers=variant.layers,
-                lookup=variant.lookup,
+                layers=variant.layers,  # type: ignore[arg-type]
+                lookup=variant.lookup,  # type: ignore[arg-type]
                 pooling=variant.pooling,
                 lam=variant.lam,
                 device="cpu",

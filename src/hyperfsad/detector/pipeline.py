@@ -22,7 +22,7 @@ from ..decisions.thresholds import Calibration
 from ..errors import HyperfsadError, ImageError, NotFiniteError, UsageError
 from ..images import reading
 from ..images.loading import (
-    Channels,
+    ChannelOrder,
     FileContent,
     ImageSource,
     LoadedImage,
@@ -31,7 +31,7 @@ from ..images.loading import (
     kept,
 )
 from ..images.reading import Images, check_one_image, find_images, lies_in, single_images
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, debug, log
 from ..method.scoring import TokenScore
 from ..report.folder import OutputFolder
 from ..report.page import ProductSummary
@@ -80,16 +80,17 @@ def inspect(
     *,
     heatmaps: bool = True,
     maps: bool = False,
+    parquet: bool = False,
     resume: bool = False,
     wait: bool = False,
-    notify: Notify = silent,
+    notify: Notify = log,
     progress: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda items, *_: items,
 ) -> list[Record]:
     """Inspects images and writes the folder of results; returns their records.
 
-    `images` is a folder, a glob or paths. `heatmaps` and `maps` say which pictures and arrays are
-    written. `resume` keeps what an interrupted run has finished, `wait` waits for another process
-    that writes to the same folder.
+    `images` is a folder, a glob or paths. `heatmaps`, `maps` and `parquet` say which pictures,
+    arrays and tables for other programs are written. `resume` keeps what an interrupted run has
+    finished, `wait` waits for another process that writes to the same folder.
     """
     folder = Path(out)
     paths = _paths(images, folder)
@@ -98,6 +99,7 @@ def inspect(
         run=f"{detector.identity()} {detector.min_area:g}",
         heatmaps=heatmaps,
         maps=maps,
+        parquet=parquet,
         products=[
             ProductSummary(one.support_, name, one.threshold_, one.threshold_from_)
             for name, one in detector.products_.items()
@@ -140,19 +142,21 @@ def outside(paths: Iterable[str], out: Path) -> list[str]:
 
 
 def predict(
-    steps: Steps[Any], source: ImageSource | LoadedImage, channels: Channels, keep_picture: bool
+    steps: Steps[Any], source: ImageSource | LoadedImage, channels: ChannelOrder, keep_picture: bool
 ) -> AnomalyResult:
     """The result of one image; see `HyperFSAD.predict`."""
     check_one_image(source)
     image = steps.prepare(kept(source, channels), keep_picture)
     try:
-        return steps.judge([image])[0]
+        found = steps.judge([image])[0]
+        debug(f"{found.image}: {found.verdict}")
+        return found
     except NotFiniteError as error:
         raise not_judged(image.name, error) from error
 
 
 def predict_many(
-    steps: Steps[Any], images: Images, channels: Channels, keep_pictures: bool
+    steps: Steps[Any], images: Images, channels: ChannelOrder, keep_pictures: bool
 ) -> Iterator[AnomalyResult]:
     """Lazily the results of many images; see `HyperFSAD.predict_many`."""
     return predict_each(steps, single_images(images, channels), keep_pictures)
@@ -181,7 +185,9 @@ def predict_each(
             found = [each if isinstance(each, AnomalyResult) else next(results) for each in several]
             several.clear()  # pictures go before others are read
             readable.clear()
-            yield from found
+            for result in found:
+                debug(f"{result.image}: {result.verdict}")
+                yield result
 
 
 def _judged(steps: Steps[Prepared], images: Sequence[Prepared]) -> list[AnomalyResult]:

@@ -22,7 +22,7 @@ from ..encoders.runtime import CompileOptions, last_line, openvino_core
 from ..errors import DetectorFileError, UsageError, first_line, reason
 from ..images.loading import (
     LARGEST_DRAWN,
-    Channels,
+    ChannelOrder,
     ImageSource,
     LoadedImage,
     NormalImage,
@@ -236,14 +236,14 @@ class ExportedDetector:
         self,
         image: ImageSource | LoadedImage,
         *,
-        channels: Channels = "rgb",
+        channels: ChannelOrder = "rgb",
         keep_pictures: bool = False,
     ) -> AnomalyResult:
         """Scores one image, as `HyperFSAD.predict` does."""
         return pipeline.predict(self, image, channels, keep_pictures)
 
     def predict_many(
-        self, images: Images, *, channels: Channels = "rgb", keep_pictures: bool = False
+        self, images: Images, *, channels: ChannelOrder = "rgb", keep_pictures: bool = False
     ) -> Iterator[AnomalyResult]:
         """Scores each image, as `HyperFSAD.predict_many` does."""
         return pipeline.predict_many(self, images, channels, keep_pictures)

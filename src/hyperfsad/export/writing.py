@@ -17,7 +17,7 @@ from ..encoders.openvino import load_tower
 from ..encoders.runtime import FULL, last_line, precision_in
 from ..errors import DetectorFileError, HyperfsadError, UsageError
 from ..images.loading import normalised
-from ..messages import Notify, silent
+from ..messages import Notify, log
 from ..version import __version__
 from ..views.whole import WholeView
 from . import preprocess
@@ -32,7 +32,7 @@ MAX_GRAPH_BYTES = 1_900_000_000
 """Bytes of constants: a file of ONNX holds 2 GB."""
 
 
-def export(detector: Detector, target: Path, kind: str, notify: Notify = silent) -> dict[str, Any]:
+def export(detector: Detector, target: Path, kind: str, notify: Notify = log) -> dict[str, Any]:
     """Writes the folder of an exported model and returns its card."""
     if kind not in GRAPHS:
         raise UsageError("export-kind", given=kind, known=" or ".join(GRAPHS))

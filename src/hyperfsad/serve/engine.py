@@ -53,7 +53,7 @@ class Detectors:
     @cached_property
     def unfitted(self) -> HyperFSAD:
         """What new products are made of; its encoder is loaded."""
-        return self._with_encoder(HyperFSAD(settings=self._settings))
+        return self._with_encoder(HyperFSAD.of(self._settings))
 
     def get(self, path: Path) -> HyperFSAD:
         """The detector of a file; the one that was used longest ago makes room for it."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..detector.detector import HyperFSAD
 from ..disk.files import stamp_of
 from ..errors import HyperfsadError, UsageError
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from ..report.records import Record
 
 MILESTONES = (12, 24, 48)
@@ -22,7 +22,7 @@ MILESTONES = (12, 24, 48)
 class LineLearner:
     """Counts inspected parts, and adapts the detector to the newest at each milestone."""
 
-    def __init__(self, detector: object, folder: Path, notify: Notify = silent) -> None:
+    def __init__(self, detector: object, folder: Path, notify: Notify = log) -> None:
         """`folder` keeps the adapted detectors."""
         if not isinstance(detector, HyperFSAD):
             raise UsageError("watch-adapt-one")

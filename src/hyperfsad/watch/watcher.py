@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..disk.files import FileStamp, stamp_of
 from ..errors import ImageError, UsageError, reason
 from ..images.loading import NamedFile
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from ..report.folder import file_name, into_folder, write_files
 from ..report.records import make_record
 from ..results.result import AnomalyResult
@@ -69,7 +69,7 @@ class Watcher:
         adapt: bool = False,
         persist: Callable[[AnomalyResult, FileStamp], None] | None = None,
         wait: bool = False,
-        notify: Notify = silent,
+        notify: Notify = log,
     ) -> None:
         """A picture is complete when it has not changed for `settle` seconds and decodes; one that
         never decodes gets a record with its error after `patience` seconds.
