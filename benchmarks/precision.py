@@ -84,7 +84,7 @@ def fitted(
     engine: str, category: Category, shots: int, recipe: str, known: dict[str, Remembering]
 ) -> tuple[HyperFSAD, Remembering]:
     """A detector of an engine, and what encodes for it."""
-    detector = HyperFSAD(recipe=recipe, device="cpu", engine=engine)
+    detector = HyperFSAD(recipe=recipe, device="cpu", engine=engine)  # type: ignore[arg-type]
     good = list(category.normal[:shots])
     if precision_of(engine) == INT8:
         detector.fit(good)

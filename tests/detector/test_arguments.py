@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from hyperfsad import AnomalyResult, HyperFSAD
+from hyperfsad.detector.settings import Settings
 from hyperfsad.errors import HyperfsadError, ImageError, UsageError
 from hyperfsad.images.loading import ImageSource
 from tests.codes import raises
@@ -21,14 +22,14 @@ NAN = float("nan")
 
 def test_messages_go_to_a_function(tiny: str) -> None:
     with raises(UsageError, "notify-not-callable"):
-        HyperFSAD(tiny, notify=3)  # type: ignore[arg-type]
+        HyperFSAD.of(Settings(tiny), notify=3)  # type: ignore[arg-type]
 
 
 def test_numbers_of_numpy_are_numbers(tiny: str) -> None:
     detector = HyperFSAD(
         tiny,
         recipe="paper-offline",
-        layers=np.array([2, 4]),
+        layers=np.array([2, 4]),  # type: ignore[arg-type]
         resolution=np.int64(84),
         lam=np.float32(0.5),
         device="cpu",

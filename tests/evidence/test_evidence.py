@@ -11,6 +11,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from hyperfsad import HyperFSAD, UsageError
+from hyperfsad.detector.settings import LookupName
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.evidence import evidence as evidence_plot
 from hyperfsad.evidence.evidence import Evidence
@@ -63,7 +64,7 @@ def rebuilt_distance(detector: HyperFSAD, image: object, evidence: Evidence) -> 
     ],
 )
 def test_the_neighbours_rebuild_what_the_map_shows(
-    tiny: str, photos: Path, lookup: str, rotations: int, roi: str | None
+    tiny: str, photos: Path, lookup: LookupName, rotations: int, roi: str | None
 ) -> None:
     detector = HyperFSAD(
         tiny,

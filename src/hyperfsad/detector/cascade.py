@@ -22,14 +22,15 @@ from ..encoders.runtime import INT8, engine_in, precision_in
 from ..errors import DetectorFileError, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
-from ..images.loading import Channels, ImageSource, LoadedImage, NormalImage
+from ..images.loading import ChannelOrder, ImageSource, LoadedImage, NormalImage
 from ..images.reading import Images, single_images
-from ..messages import Progress, silent
+from ..messages import Progress, log
 from ..results.result import FAST, FULL, AnomalyResult, Explainer
 from . import file, pipeline
 from .choices import upright
 from .detector import HyperFSAD
 from .protocols import Shared
+from .settings import Settings, takes
 
 
 class PrescreenLimits(NamedTuple):
@@ -70,17 +71,17 @@ class CascadeDetector:
     explain = Shared[Callable[..., Evidence]]()
     hypergraph = Shared[Callable[..., Hypergraph]]()
 
-    def __init__(self, *given: Any, **choices: Any) -> None:
+    @takes(Settings)
+    def __init__(self, settings: Settings) -> None:
         """All that `HyperFSAD` takes but tiles, a maximum cost and a region of interest. It needs
         the extra `hyperfsad[int8]` and a CPU."""
-        asked = HyperFSAD(*given, **choices)
-        self.settings = asked.settings
+        self.settings = settings
         self.settings.check("cascade")
         if importlib.util.find_spec("nncf") is None:  # rather than after the full detector's fit
             raise UsageError("nncf-missing")
         plain = self.settings.changed(tiles=False)
-        self.full_ = HyperFSAD(settings=plain, notify=asked.notify)
-        self.fast_ = HyperFSAD(settings=plain.changed(engine=engine_in(INT8), device="cpu"))
+        self.full_ = HyperFSAD.of(plain)
+        self.fast_ = HyperFSAD.of(plain.changed(engine=engine_in(INT8), device="cpu"))
         self.limits_ = EIGHT_BITS_LIMITS
         """Between them the full detector is asked."""
 
@@ -93,7 +94,7 @@ class CascadeDetector:
         self,
         images: Images,
         *,
-        channels: Channels = "rgb",
+        channels: ChannelOrder = "rgb",
         threshold: bool = True,
         false_alarm_rate: float = FALSE_ALARM_RATE,
     ) -> "CascadeDetector":
@@ -108,7 +109,7 @@ class CascadeDetector:
         return self
 
     def extend(
-        self, images: Images, *, channels: Channels = "rgb", product: str | None = None
+        self, images: Images, *, channels: ChannelOrder = "rgb", product: str | None = None
     ) -> "CascadeDetector":
         """Remembers more good parts in both detectors."""
         self.require_fitted()
@@ -134,7 +135,7 @@ class CascadeDetector:
         self,
         images: "Images | None" = None,
         *,
-        channels: Channels = "rgb",
+        channels: ChannelOrder = "rgb",
         false_alarm_rate: float = FALSE_ALARM_RATE,
         keep_outliers: bool = False,
     ) -> "CascadeDetector":
@@ -149,7 +150,7 @@ class CascadeDetector:
         self._follow()
         return self
 
-    def adapt(self, images: Images, *, channels: Channels = "rgb") -> "CascadeDetector":
+    def adapt(self, images: Images, *, channels: ChannelOrder = "rgb") -> "CascadeDetector":
         """Two encoders cannot share unlabelled parts: refused."""
         self.check("adapt")
         raise NotImplementedError
@@ -163,7 +164,7 @@ class CascadeDetector:
         self,
         image: ImageSource | LoadedImage,
         *,
-        channels: Channels = "rgb",
+        channels: ChannelOrder = "rgb",
         keep_pictures: bool = False,
     ) -> AnomalyResult:
         """Scores one image, as `HyperFSAD.predict` does."""
@@ -171,7 +172,7 @@ class CascadeDetector:
         return pipeline.predict(self, image, channels, keep_pictures)
 
     def predict_many(
-        self, images: Images, *, channels: Channels = "rgb", keep_pictures: bool = False
+        self, images: Images, *, channels: ChannelOrder = "rgb", keep_pictures: bool = False
     ) -> Iterator[AnomalyResult]:
         """Scores each image, as `HyperFSAD.predict_many` does."""
         self.require_fitted()
@@ -251,7 +252,7 @@ class CascadeDetector:
         full, fast = opened.parts()
         detector = cls.__new__(cls)
         detector.full_ = HyperFSAD.restored(full, opened.path, **machine)
-        own = {**machine, "engine": "auto", "device": "cpu", "notify": silent}
+        own = {**machine, "engine": "auto", "device": "cpu", "notify": log}
         detector.fast_ = HyperFSAD.restored(fast, opened.path, **own)
         detector.settings = detector.full_.settings
         detector.limits_ = PrescreenLimits(*fast.header["limits"])

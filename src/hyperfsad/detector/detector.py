@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arrays import to_numpy
 from ..decisions.line import from_line
@@ -32,7 +33,7 @@ from ..errors import DetectorFileError, ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
 from ..images.loading import (
-    Channels,
+    ChannelOrder,
     ImageSource,
     LoadedImage,
     NormalImage,
@@ -40,13 +41,13 @@ from ..images.loading import (
     load_image,
 )
 from ..images.reading import Images, distinct_images, single_images
-from ..messages import Notice, Notify, Progress, no_progress, silent
+from ..messages import Notice, Notify, Progress, log, no_progress
 from ..method.coreset import Coreset, compact_count, cover
 from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore
 from ..results.result import AnomalyResult
 from ..views import View
-from . import adapting, file, pipeline
+from . import adapting, file, habits, pipeline
 from .calibration import (
     anomalous_before,
     calibrate_from,
@@ -66,7 +67,10 @@ from .encoding import (
 )
 from .fit import Learner, SupportReader
 from .pipeline import Levels
-from .settings import COMPACT, Settings, find_recipe
+from .settings import COMPACT, Machine, Settings, find_recipe, takes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # type checkers know it without the package
 
 SCORING = ("lookup", "pooling", "lam", "sharpness", "smooth", "missing")
 """Choices on which scores depend, beside what `fit` has learnt."""
@@ -107,21 +111,22 @@ class HyperFSAD:
     _usual_peak: float | None = None
     """The threshold of the map that the normal images alone suggest."""
 
-    def __init__(
-        self,
-        backbone: str | None = None,
-        *,
-        settings: Settings | None = None,
-        notify: Notify = silent,
-        **choices: Any,
-    ) -> None:
-        """Takes the choices of `Settings` by name, or `settings` itself; `notify` takes messages.
+    @takes(Settings)
+    def __init__(self, settings: Settings) -> None:
+        """Takes the choices of `Settings` by name; `recipe` sets every choice that is not given."""
+        self._begin(settings)
 
-        `recipe` (default, paper, paper-offline) sets every choice that is not given.
-        """
+    @classmethod
+    def of(cls, settings: Settings, notify: Notify = log) -> "HyperFSAD":
+        """One with choices that were made already; `notify` takes messages."""
+        detector = cls.__new__(cls)
+        detector._begin(settings, notify)
+        return detector
+
+    def _begin(self, settings: Settings, notify: Notify = log) -> None:
         if not callable(notify):
             raise UsageError("notify-not-callable", given=type(notify).__name__)
-        self.settings = settings or Settings(backbone=backbone, **choices)  # type: ignore[arg-type]
+        self.settings = settings
         self.notify = notify
         self.progress: Progress = no_progress
         """How long work on images shows how far it is; commands have a bar."""
@@ -211,7 +216,7 @@ class HyperFSAD:
         self,
         images: Images,
         *,
-        channels: Channels = "rgb",
+        channels: ChannelOrder = "rgb",
         threshold: bool = True,
         false_alarm_rate: float = FALSE_ALARM_RATE,
     ) -> "HyperFSAD":
@@ -240,7 +245,7 @@ class HyperFSAD:
         return self._compacted()
 
     def extend(
-        self, images: Images, *, channels: Channels = "rgb", product: str | None = None
+        self, images: Images, *, channels: ChannelOrder = "rgb", product: str | None = None
     ) -> "HyperFSAD":
         """Remembers more good parts; the same as fitting on all of them at once.
 
@@ -324,7 +329,7 @@ class HyperFSAD:
         self,
         images: "Images | None" = None,
         *,
-        channels: Channels = "rgb",
+        channels: ChannelOrder = "rgb",
         false_alarm_rate: float = FALSE_ALARM_RATE,
         keep_outliers: bool = False,
     ) -> "HyperFSAD":
@@ -361,7 +366,7 @@ class HyperFSAD:
         )
         return self
 
-    def adapt(self, images: Images, *, channels: Channels = "rgb") -> "HyperFSAD":
+    def adapt(self, images: Images, *, channels: ChannelOrder = "rgb") -> "HyperFSAD":
         """Learns from unlabelled parts of the line, of which nearly all are good.
 
         What several of them have is normal from here on, and the thresholds come from how far they
@@ -494,7 +499,7 @@ class HyperFSAD:
         self,
         image: ImageSource | LoadedImage,
         *,
-        channels: Channels = "rgb",
+        channels: ChannelOrder = "rgb",
         keep_pictures: bool = False,
     ) -> AnomalyResult:
         """Scores one image: a path, an open file or its bytes, a PIL image, an array or a tensor.
@@ -508,7 +513,7 @@ class HyperFSAD:
         return pipeline.predict(self, image, channels, keep_pictures)
 
     def predict_many(
-        self, images: Images, *, channels: Channels = "rgb", keep_pictures: bool = False
+        self, images: Images, *, channels: ChannelOrder = "rgb", keep_pictures: bool = False
     ) -> Iterator[AnomalyResult]:
         """Scores each image of a folder, a glob or any iterable, lazily and in their order.
 
@@ -518,6 +523,30 @@ class HyperFSAD:
         """
         self.require_fitted()
         return pipeline.predict_many(self, images, channels, keep_pictures)
+
+    def score_samples(
+        self, images: Images, *, channels: ChannelOrder = "rgb"
+    ) -> NDArray[np.float64]:
+        """The opposite of each image's score, as in scikit-learn: the higher, the more normal."""
+        return habits.score_samples(self, images, channels)
+
+    def decision_function(
+        self, images: Images, *, channels: ChannelOrder = "rgb"
+    ) -> NDArray[np.float64]:
+        """1 − level of each image, as in scikit-learn: negative where it is anomalous."""
+        return habits.decision_function(self, images, channels)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The choices as they were given, for scikit-learn (`clone`); `deep` changes nothing."""
+        return dict(self.settings.given)
+
+    def set_params(self, **choices: Any) -> "HyperFSAD":
+        """Changes choices; it forgets what it has learnt, since it learnt that with the others."""
+        fresh = HyperFSAD(**{**self.settings.given, **choices})
+        fresh.notify, fresh.progress, fresh.min_area = self.notify, self.progress, self.min_area
+        vars(self).clear()
+        vars(self).update(vars(fresh))
+        return self
 
     @property
     def batch(self) -> int:
@@ -614,7 +643,7 @@ class HyperFSAD:
 
     @classmethod
     def load(
-        cls, path: "str | os.PathLike[str] | file.DetectorFile", **machine: Any
+        cls, path: "str | os.PathLike[str] | file.DetectorFile", **machine: "Unpack[Machine]"
     ) -> "HyperFSAD":
         """Reads a detector file; safe with files from strangers. Weights load at the first image.
 
@@ -631,12 +660,12 @@ class HyperFSAD:
 
     @classmethod
     def restored(
-        cls, part: file.StoredPart, path: Path, *, notify: Notify = silent, **machine: Any
+        cls, part: file.StoredPart, path: Path, *, notify: Notify = log, **machine: Any
     ) -> "HyperFSAD":
         """A detector from its part of a file; `path` is what errors call it."""
         header = part.header
         settings, encoding = part.settings(path, **machine)
-        detector = cls(settings=settings, notify=notify)
+        detector = cls.of(settings, notify)
         detector._memory.see(encoding)
         detector._memory.stored_fingerprint = part.fingerprint
         detector._memory.quantised = part.quantised
@@ -668,7 +697,7 @@ class HyperFSAD:
 
     def unfitted(self) -> "HyperFSAD":
         """A copy with the same settings and encoder that has seen no normal image."""
-        fresh = HyperFSAD(settings=self.settings, notify=self.notify)
+        fresh = HyperFSAD.of(self.settings, self.notify)
         fresh.progress, fresh.min_area = self.progress, self.min_area
         fresh._memory = replace(self._memory, bank=None)
         return fresh
@@ -689,7 +718,7 @@ class HyperFSAD:
         """What is pickled: tokens and settings. Messages go nowhere until `notify` is set."""
         return {
             **vars(self),
-            "notify": silent,
+            "notify": log,
             "progress": no_progress,
             "_view": None,
             "_seen": None,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from ..images.loading import Channels, ImageSource, LoadedImage, NormalImage
+from ..images.loading import ChannelOrder, ImageSource, LoadedImage, NormalImage
 
 if TYPE_CHECKING:
     from ..decisions.thresholds import Calibration
@@ -25,13 +25,13 @@ class Predictor(Protocol):
         self,
         image: ImageSource | LoadedImage,
         *,
-        channels: Channels = "rgb",
+        channels: ChannelOrder = "rgb",
         keep_pictures: bool = False,
     ) -> "AnomalyResult":
         """What is said of one image."""
 
     def predict_many(
-        self, images: "Images", *, channels: Channels = "rgb", keep_pictures: bool = False
+        self, images: "Images", *, channels: ChannelOrder = "rgb", keep_pictures: bool = False
     ) -> "Iterator[AnomalyResult]":
         """What is said of each image of a folder, a glob or an iterable, lazily."""
 
@@ -101,14 +101,14 @@ class Detector(Inspecting, Protocol):
         self,
         images: Any,
         *,
-        channels: Channels = "rgb",
+        channels: ChannelOrder = "rgb",
         threshold: bool = True,
         false_alarm_rate: float = 0.05,
     ) -> "Detector":
         """Learns good parts; of several products, by their names."""
 
     def extend(
-        self, images: "Images", *, channels: Channels = "rgb", product: str | None = None
+        self, images: "Images", *, channels: ChannelOrder = "rgb", product: str | None = None
     ) -> "Detector":
         """Learns more good parts, of one of several products."""
 
@@ -116,13 +116,13 @@ class Detector(Inspecting, Protocol):
         self,
         images: "Images | None" = None,
         *,
-        channels: Channels = "rgb",
+        channels: ChannelOrder = "rgb",
         false_alarm_rate: float = 0.05,
         keep_outliers: bool = False,
     ) -> "Detector":
         """Sets the thresholds, from further good parts or from the normal images."""
 
-    def adapt(self, images: "Images", *, channels: Channels = "rgb") -> "Detector":
+    def adapt(self, images: "Images", *, channels: ChannelOrder = "rgb") -> "Detector":
         """Learns from unlabelled parts of the line, of which nearly all are good."""
 
     def move_threshold(self, threshold: float) -> None:

@@ -15,7 +15,7 @@ from ..arrays import Array, namespace
 from ..errors import ConversionError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory
 from ..images.loading import PreparedImage as PreparedImage
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from .devices import WITH_TORCH, choose_device, choose_engine, has_torch, kind_of
 from .engines import TokenEngine
 from .runtime import INT8, named_engine, precision_of
@@ -135,7 +135,7 @@ def prepare(image: LoadedImage, settings: EncoderSettings) -> NDArray[np.float32
 def load_encoder(
     settings: EncoderSettings,
     device: str = "auto",
-    notify: Notify = silent,
+    notify: Notify = log,
     *,
     engine: str = "auto",
     parallel: bool = False,

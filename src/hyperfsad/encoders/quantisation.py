@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from .. import threads
 from ..errors import ConversionError, DetectorFileError, UsageError
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from .openvino import OpenVINOEngine, load_tower
 from .runtime import (
     INT8,
@@ -74,7 +74,7 @@ def load_quantised(quantised: Quantised, side: int, parallel: bool) -> OpenVINOE
 
 
 def quantise(
-    settings: EncoderSettings, pictures: Sequence[NDArray[np.float32]], notify: Notify = silent
+    settings: EncoderSettings, pictures: Sequence[NDArray[np.float32]], notify: Notify = log
 ) -> Quantised:
     """Quantises an encoder by what it sees of good parts, each (3, side, side)."""
     import_openvino()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 from ..errors import UsageError
 from ..messages import Notify
@@ -10,7 +10,10 @@ from . import checkpoints
 
 SUBSTITUTE = "dinov2-vits14"
 """Stands in for the paper's encoder where no model hub can be reached; of the recipe `default`."""
-ENGINES = ("auto", "torch", "openvino", "openvino-bf16", "openvino-int8", "openvino-f16")
+EngineName: TypeAlias = Literal[
+    "auto", "torch", "openvino", "openvino-bf16", "openvino-int8", "openvino-f16"
+]
+ENGINES: tuple[str, ...] = get_args(EngineName)
 """What computes an encoder's tokens; auto chooses. The last three are less exact."""
 
 Channels: TypeAlias = tuple[float, float, float]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .. import threads
 from ..arrays import Array
 from ..errors import EncoderError
-from ..messages import Notify, silent
+from ..messages import Notify, log
 from .folders import explained_weights, is_timm_dinov3, read_config, read_tower
 from .runtime import find_spec
 from .specs import FAMILIES, EncoderSettings
@@ -89,7 +89,7 @@ class TorchEngine:
 
 
 def load_engine(
-    settings: EncoderSettings, device: str = "cpu", notify: Notify = silent
+    settings: EncoderSettings, device: str = "cpu", notify: Notify = log
 ) -> TorchEngine:
     """The model of `transformers` with its weights, ready to run or to be exported."""
     spec, depth = find_spec(settings.name), settings.layers[-1]

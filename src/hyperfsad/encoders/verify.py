@@ -22,7 +22,7 @@ from typing import TypeAlias, TypeVar
 
 from ..disk.files import atomic_path, file_sha256
 from ..errors import EncoderError, HyperfsadError, UnreachableError, reason
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from . import folders, runtime, weights
 from .specs import EncoderSpec, Hub
 
@@ -31,7 +31,7 @@ _Noted: TypeAlias = dict[str, list[int | str | None]]
 """Of each file by name: size, time of change in nanoseconds, sha256."""
 
 
-def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> None:
+def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = log) -> None:
     """Refuses weights that were changed since they were fetched, or are not those we know.
 
     Weights of the hub whose revision or hash we do not know are used with a notice.
@@ -117,7 +117,7 @@ def _has_hub_name(path: Path, sha256: str) -> bool:
 
 
 def from_sound_folder(
-    spec: EncoderSpec, load: Callable[[Path], Loaded], notify: Notify = silent
+    spec: EncoderSpec, load: Callable[[Path], Loaded], notify: Notify = log
 ) -> Loaded:
     """What `load` makes of an encoder's folder, whose weights are fetched first where that is
     needed; a damaged copy of ours is fetched again, once."""
@@ -180,7 +180,7 @@ class Verification:
         return bool(self.verdict.facts["copies"]) and not self.suspects
 
 
-def verify(spec: EncoderSpec, notify: Notify = silent) -> Verification:
+def verify(spec: EncoderSpec, notify: Notify = log) -> Verification:
     """Compares the copies of all sources, fetching those that this machine can reach."""
     copies, folders_found = [], {}
     for source in spec.sources:

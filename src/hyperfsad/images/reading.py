@@ -20,7 +20,7 @@ from PIL import Image
 from ..errors import HyperfsadWarning, ImageError, UsageError, brief, reason
 from ..messages import Notice
 from .loading import (
-    Channels,
+    ChannelOrder,
     FileContent,
     ImageSource,
     LoadedImage,
@@ -218,14 +218,14 @@ def _check_item(item: object) -> None:
 
 
 def single_images(
-    images: Images, channels: Channels = "rgb"
+    images: Images, channels: ChannelOrder = "rgb"
 ) -> Iterator[ImageSource | LoadedImage]:
     """The single images of a folder, a glob or an iterable of any of these, lazily."""
     check_images(images)
     return _single_images(images, channels)
 
 
-def _single_images(images: Any, channels: Channels) -> Iterator[ImageSource | LoadedImage]:
+def _single_images(images: Any, channels: ChannelOrder) -> Iterator[ImageSource | LoadedImage]:
     if is_one_image(images):
         yield kept(images, channels)
     elif isinstance(images, str | os.PathLike):

@@ -16,9 +16,10 @@ from typing import TypeAlias
 from ..detector.settings import PAPER_OFFLINE, Settings, find_recipe
 from ..disk.files import encoded, write_file
 from ..encoders.encoder import Encoder, load_encoder
+from ..encoders.specs import EngineName
 from ..errors import UsageError
 from ..images.loading import LoadedImage, load_image
-from ..messages import Notify, silent
+from ..messages import Notify, log
 from ..version import __version__
 from .datasets import Category
 from .peers import SAME_TOKENS
@@ -236,9 +237,9 @@ def efficiency_table(
     resolution: int | None = None,
     recipe: str = PAPER_OFFLINE,
     device: str = "auto",
-    engine: str = "auto",
+    engine: EngineName = "auto",
     work: Path | None = None,
-    notify: Notify = silent,
+    notify: Notify = log,
 ) -> Table:
     """Times images of the first category; the peers score the same tokens on the same machine.
 

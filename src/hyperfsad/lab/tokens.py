@@ -24,7 +24,7 @@ from ..encoders.runtime import cache_root
 from ..errors import HyperfsadError
 from ..images.geometry import rotate
 from ..images.loading import load_image
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 
 CACHE_LIMIT = 20 << 30
 """Bytes on disk."""
@@ -50,7 +50,7 @@ class TokenCache:
         device: str = "auto",
         engine: str = "auto",
         limit: int = CACHE_LIMIT,
-        notify: Notify = silent,
+        notify: Notify = log,
         content_hash: ContentHash | None = None,
     ) -> None:
         self.encoder: Encoder = load_encoder(settings, device, notify, engine=engine, parallel=True)

@@ -13,11 +13,12 @@ from ...detector.protocols import Predictor
 from ...detector.settings import Settings
 from ...encoders import SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
 from ...encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens, prepared
+from ...encoders.specs import EngineName
 from ...errors import ImageError, UsageError
 from ...images.geometry import rotate, rotated_copies
-from ...images.loading import Channels, ImageSource, LoadedImage, load_image
+from ...images.loading import ChannelOrder, ImageSource, LoadedImage, load_image
 from ...images.reading import READ_AHEAD, Images, check_images
-from ...messages import Notify, silent
+from ...messages import Notify, log
 from ...method.memory import MemoryBank
 from ...method.scoring import BranchScores, TokenScore
 from ...results.result import AnomalyResult
@@ -78,9 +79,9 @@ class Peer(ABC):
         resolution: int | None = None,
         last_norm: bool = False,
         device: str = "auto",
-        engine: str = "auto",
+        engine: EngineName = "auto",
         batch_size: int | None = None,
-        notify: Notify = silent,
+        notify: Notify = log,
         **options: Any,
     ) -> None:
         """`last_norm` lets the last block of the model, if it is used, pass the final norm.
@@ -149,7 +150,7 @@ class Peer(ABC):
         self,
         image: ImageSource | LoadedImage,
         *,
-        channels: Channels = "rgb",
+        channels: ChannelOrder = "rgb",
         keep_pictures: bool = False,
     ) -> AnomalyResult:
         """Scores one image, as `HyperFSAD.predict` does, but without a verdict."""
@@ -157,7 +158,7 @@ class Peer(ABC):
         return pipeline.predict(self, image, channels, keep_pictures)
 
     def predict_many(
-        self, images: Images, *, channels: Channels = "rgb", keep_pictures: bool = False
+        self, images: Images, *, channels: ChannelOrder = "rgb", keep_pictures: bool = False
     ) -> Iterator[AnomalyResult]:
         """Scores each image, as `HyperFSAD.predict_many` does, but without verdicts."""
         self.require_fitted()
