@@ -132,7 +132,6 @@ def detectors(run: Recording) -> None:
         "rotations": ("screw", 1, ("--rotations", "8")),
         "compact": ("wood", 20, ("--memory", "compact", *small)),
         "lookup": ("wood", 2, ("--lookup", "softmax", "--pooling", "top-1%", *small)),
-        "cascade": ("bottle", 4, ("--fast", *offline)),
     }
     for name, (product, shots, options) in kinds.items():
         run.run("fit", *run.good(product, shots), "-o", f"{name}.hfsad", *options)
@@ -151,8 +150,6 @@ def changes(run: Recording) -> None:
     run.inspect("detect/calibrated", "calibrated.hfsad", "bottle")
     run.run("calibrate", "default-4.hfsad", "--threshold", "0.2", "-o", "moved.hfsad")
     run.inspect("detect/moved", "moved.hfsad", "bottle")
-    run.run("calibrate", "cascade.hfsad", *good, "-o", "cascade-calibrated.hfsad")
-    run.inspect("detect/cascade-calibrated", "cascade-calibrated.hfsad", "bottle")
     bad = sorted((run.folder / "data/transistor/test/misplaced").iterdir())[0]
     image = str(bad.relative_to(run.folder))
     for name, detector in (("peak", "offline-4"), ("turned", "roi-auto"), ("tiles", "tiles")):

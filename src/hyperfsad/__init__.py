@@ -12,7 +12,6 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .decisions.regions import Region
-    from .detector.cascade import CascadeDetector
     from .detector.detector import HyperFSAD
     from .detector.pipeline import inspect
     from .detector.products import ProductDetector, load_detector
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from .results.result import AnomalyResult
 
 _HOMES = {
-    "CascadeDetector": "detector.cascade",
     "HyperFSAD": "detector.detector",
     "AnomalyResult": "results.result",
     "Evidence": "evidence.evidence",
@@ -44,7 +42,6 @@ _HOMES = {
 
 __all__ = [
     "AnomalyResult",
-    "CascadeDetector",
     "DetectorFileError",
     "EncoderError",
     "Evidence",

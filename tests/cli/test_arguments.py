@@ -7,7 +7,9 @@ import pytest
 
 from hyperfsad.cli import main
 from hyperfsad.cli.arguments import KINDS, add_options
+from hyperfsad.cli.console import parse
 from hyperfsad.cli.parser import USAGE
+from hyperfsad.lab.run import Request
 from hyperfsad.method.lookups import LOOKUPS
 from tests.cli.running import refusal
 
@@ -104,3 +106,15 @@ def test_files_of_pictures_make_no_folders(
     assert stopped.value.code == USAGE
     assert "is not a file in an existing folder" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_the_lab_computes_in_float32_whatever_auto_means() -> None:
+    for words in (
+        "benchmark --dataset mvtec",
+        "reproduce --suite suite.json",
+        "speed",
+        "certify --normal good --good a.png --bad b.png",
+        "stability a.png --normal good",
+    ):
+        assert parse(["lab", *words.split()]).precision == "float32"
+    assert (Request().precision, parse(["demo"]).precision) == ("float32", "auto")

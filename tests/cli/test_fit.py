@@ -98,7 +98,6 @@ def test_one_bad_picture_is_named_and_one_bad_product_is_refused(
     twice = ["--calibrate", str(product_folder), str(product_folder)]
     assert refusal(*fit, *twice) == "categories-calibrate-one-folder"
     assert refusal(*fit, "--calibrate", str(product_folder.parent)) == "categories-differ"
-    assert refusal(*fit, "--fast") == "products-with-fast"
     (product_folder / "bolt" / "2.png").write_bytes(b"nothing")
     assert command(*fit) == SOME_FAILED
     assert target.exists()

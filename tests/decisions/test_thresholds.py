@@ -357,7 +357,7 @@ def test_a_damaged_calibration_is_not_written(detector: HyperFSAD, tmp_path: Pat
     part = detector.part()
     spoiled = replace(part, header={**part.header, "calibration": {"method": "support"}})
     with raises(UsageError, "file-not-written"):
-        file.write_file(tmp_path / "a.hfsad", file.ONE, [spoiled])
+        file.write_file(tmp_path / "a.hfsad", [spoiled])
     assert not list(tmp_path.iterdir())
 
 

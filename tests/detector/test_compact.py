@@ -9,7 +9,7 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from hyperfsad import CascadeDetector, DetectorFileError, HyperFSAD, ProductDetector, UsageError
+from hyperfsad import DetectorFileError, HyperFSAD, ProductDetector, UsageError
 from hyperfsad.cli import main
 from hyperfsad.detector.file import KEY
 from hyperfsad.export.writing import require_exportable
@@ -105,11 +105,9 @@ def test_what_is_added_is_covered_too(tiny: str) -> None:
             assert any(kept[place, one.row, one.column] for place in places)
 
 
-def test_several_products_pre_screening_and_graphs_are_refused(tiny: str) -> None:
+def test_several_products_and_graphs_are_refused(tiny: str) -> None:
     common: dict[str, Any] = {"recipe": "paper-offline", "resolution": 84, "memory": "compact"}
     with raises(UsageError, "products-with-compact"):
         ProductDetector(tiny, **common)
-    with raises(UsageError, "cascade-with-compact"):
-        CascadeDetector(tiny, **common)
     with raises(UsageError, "export-with-compact"):
         require_exportable(fresh(tiny).fit([picture(seed) for seed in range(4)]))

@@ -14,7 +14,7 @@ from hyperfsad.encoders.runtime import CompileOptions
 from hyperfsad.encoders.specs import EncoderSettings
 from tests.conftest import make_picture
 
-AUTO = {"device": "auto", "engine": "auto", "threads": 1}
+AUTO = {"device": "auto", "engine": "auto", "precision": "auto", "threads": 1}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_the_encoder_of_the_file_is_begun(
     [
         {"device": "cuda"},
         {"engine": "torch"},
-        {"engine": "openvino-bf16"},
+        {"precision": "bf16"},
         {"threads": 0},
         {"threads": 999},
     ],
@@ -66,7 +66,7 @@ def test_it_is_begun_without_torch(saved: Path, default_encoder: Encoder) -> Non
         "import sys; from hyperfsad.detector.file import open_file;"
         "from hyperfsad.encoders import openvino;"
         f"opened = open_file({str(saved)!r});"
-        "opened.begin_encoder(device='cpu', engine='openvino', threads=1);"
+        "opened.begin_encoder(device='cpu', engine='openvino', precision='auto', threads=1);"
         "assert 'torch' not in sys.modules; assert len(openvino._compiling) == 1"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -213,7 +213,6 @@ def test_another_format_asks_for_an_upgrade(saved: Path) -> None:
         ("settings.device", "cpu", "settings"),
         ("products", 3, "products"),
         ("products", [], "products"),
-        ("fast", {}, "settings"),
     ],
 )
 def test_what_does_not_fit_is_named(

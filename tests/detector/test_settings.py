@@ -34,6 +34,7 @@ WRONG: dict[str, list[Any]] = {
     "memory": ["small", 1],
     "device": ["tpu", 1],
     "engine": ["fast", None.__class__],
+    "precision": ["f32", 32],
     "batch_size": [0, 1.5],
 }
 
@@ -88,7 +89,6 @@ def test_tiles_are_of_parts_that_lie_still() -> None:
 CLASHES: list[tuple[str, str, dict[str, Any]]] = [
     ("", "tiles-with-rotations", {"tiles": True, "rotations": 4}),
     ("", "tiles-with-roi", {"tiles": True, "roi": "auto"}),
-    ("", "tiles-with-int8", {"tiles": 500, "engine": "openvino-int8"}),
     ("", "compact-with-tiles", {"memory": "compact", "max_cost": 4}),
     ("", "engine-with-device", {"engine": "openvino", "device": "cuda:1"}),
     ("", "compact-with-lookup", {"memory": "compact", "lookup": "softmax"}),
@@ -96,28 +96,22 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
     ("products", "products-with-tiles", {"tiles": True}),
     ("products", "products-with-max-cost", {"max_cost": 3}),
     ("products", "products-with-compact", {"memory": "compact"}),
-    ("products", "products-with-int8", {"engine": "openvino-int8"}),
-    ("products", "products-with-fast", {"fast": True}),
     ("adapt", "adapt-with-tiles", {"tiles": True}),
-    ("adapt", "adapt-with-fast", {"fast": True}),
     ("export", "export-with-line", {"adapted": True}),
-    ("cascade", "cascade-with-tiles", {"max_cost": 3}),
-    ("cascade", "cascade-with-compact", {"memory": "compact"}),
-    ("cascade", "cascade-with-roi", {"roi": "auto"}),
-    ("cascade", "cascade-with-int8", {"engine": "openvino-int8"}),
-    ("station", "station-with-int8", {"engine": "openvino-int8"}),
-    ("saved", "precision-of-detector", {"engine": "openvino-bf16", "fitted_in": "f32"}),
+    ("saved", "precision-of-detector", {"precision": "bf16", "fitted_in": "float32"}),
+    ("", "precision-unsupported", {"precision": "int8"}),
+    ("", "precision-unsupported", {"precision": "bf16", "engine": "torch"}),
+    ("", "precision-unsupported", {"precision": "float16", "device": "cuda"}),
     ("product", "one-product-only", {}),
     ("hypergraph", "hypergraph-with-tiles", {"tiles": True}),
     ("exported", "exported-with-machine", {"engine": "torch"}),
     ("exported", "exported-with-machine", {"device": "mps"}),
-    ("export", "export-with-fast", {"fast": True}),
+    ("exported", "exported-with-machine", {"precision": "bf16"}),
     ("export", "export-with-products", {"several": True}),
     ("export", "export-with-tiles", {"tiles": True}),
     ("export", "export-with-roi", {"roi": "auto"}),
     ("export", "export-with-compact", {"memory": "compact"}),
     ("export", "export-with-lookup", {"lookup": "top-1"}),
-    ("station", "station-with-int8", {"engine": "openvino-int8"}),
     ("theory", "theory-with-recipe", {}),
     ("theory", "theory-with-tiles", {"recipe": "paper-offline", "tiles": True}),
     ("theory", "theory-with-compact", {"recipe": "paper-offline", "memory": "compact"}),
@@ -128,7 +122,7 @@ CLASHES: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("use", "code", "choices"), CLASHES)
 def test_one_table_says_what_goes_together(use: str, code: str, choices: dict[str, Any]) -> None:
-    learnt = ("fast", "several", "fitted_in", "adapted")
+    learnt = ("several", "fitted_in", "adapted")
     kind = {name: choices[name] for name in learnt if name in choices}
     with raises(UsageError, code):
         Settings(**{k: v for k, v in choices.items() if k not in kind}).check(use, **kind)

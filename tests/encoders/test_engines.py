@@ -10,7 +10,13 @@ import pytest
 
 from hyperfsad import threads
 from hyperfsad.encoders import devices, find_spec
-from hyperfsad.encoders.devices import choose_device, choose_engine, precision_on, runs_on
+from hyperfsad.encoders.devices import (
+    choose_device,
+    choose_engine,
+    choose_precision,
+    has_precision,
+    runs_on,
+)
 from hyperfsad.encoders.encoder import load_encoder, use_threads
 from hyperfsad.encoders.runtime import named_engine
 from hyperfsad.errors import ConversionError, UsageError
@@ -188,22 +194,36 @@ def test_each_device_has_its_engines() -> None:
     assert [choose_engine("auto", device) for device in ("cpu", "gpu:1", "npu", "cuda", "mps")] == [
         "openvino",
         "openvino",
-        "openvino-f16",
+        "openvino",
         "torch",
         "torch",
     ]
     assert choose_engine("openvino", "gpu") == "openvino"
-    for engine, device in (("openvino", "cuda"), ("openvino-int8", "mps"), ("torch", "gpu")):
+    for engine, device in (("openvino", "cuda"), ("openvino", "mps"), ("torch", "gpu")):
         assert not runs_on(engine, device)
         with raises(UsageError, "engine-with-device", engine=engine, device=device):
             choose_engine(engine, device)
     assert runs_on("auto", "gpu")
     assert runs_on("openvino", "auto")
-    assert [precision_on(device, "auto") for device in ("auto", "gpu", "npu")] == [
-        "f32",
-        "f32",
-        "f16",
-    ]
+
+
+def test_each_device_has_its_precision() -> None:
+    devices = {"auto": "float32", "gpu": "float32", "npu": "float16", "cuda": "float32"}
+    assert {one: choose_precision("auto", "auto", one) for one in devices} == devices
+    assert choose_precision("bf16", "auto", "cpu") == "bf16"
+    assert has_precision("bf16", "auto", "auto")
+    assert has_precision("float32", "torch", "mps")
+    for precision, engine, device in (
+        ("int8", "openvino", "cpu"),
+        ("bf16", "torch", "cpu"),
+        ("float16", "auto", "cuda"),
+    ):
+        assert not has_precision(precision, engine, device)
+
+
+def test_torch_is_never_asked_for_half_precision(tiny: str) -> None:
+    with raises(UsageError, "precision-unsupported", precision="bf16"):
+        load_encoder(find_spec(tiny).settings(), "cpu", engine="torch", precision="bf16")
 
 
 def test_an_unknown_engine_lists_the_known_ones(tiny: str) -> None:

@@ -168,7 +168,7 @@ def test_a_precision_that_the_device_has_not_is_refused(
 ) -> None:
     monkeypatch.setattr(runtime, "capabilities", lambda *_: ["FP32", "INT8"])
     with raises(UsageError, "precision-unsupported", precision="bf16"):
-        loaded(tiny, "openvino-bf16")
+        loaded(tiny, precision="bf16")
 
 
 def test_what_holds_for_a_cpu_alone_is_not_asked_of_a_card() -> None:

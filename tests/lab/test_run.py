@@ -139,7 +139,7 @@ def test_resolutions_are_rows_of_one_table_and_one_curve(
         for side in (56, 84):
             assert times[f"{shots}-shot, subset", f"{side} ({tiny})"] > 0
     notes = file.with_suffix(".md").read_text(encoding="utf-8")
-    assert "CPU with openvino, batches of 1" in notes
+    assert "CPU with openvino in float32, batches of 1" in notes
     assert benchmark(root, tiny, out, "--preset", "resolution") == 0  # times are kept
     assert file.read_bytes() == written
     damaged = next((out / "work").glob("*-84/times.json"))
@@ -231,7 +231,7 @@ def test_efficiency_times_every_stage_of_every_method(
     here = [row for row in rows if row["published"] == "false"]
     groups = dict.fromkeys(row["group"] for row in here)
     assert list(groups) == [
-        f"CPU with openvino, {shots}-shot, batch {batch}, here"
+        f"CPU with openvino in float32, {shots}-shot, batch {batch}, here"
         for shots in (1, 2)
         for batch in (1, 8)
     ]
@@ -276,7 +276,7 @@ def test_figure_1_shows_what_was_measured_beside_it(
     assert [point.name for point in here] == ["Hyper-FSAD", *SAME_TOKENS]
     assert [point.ours for point in here] == [True, *[False] * len(SAME_TOKENS)]
     assert all(point.milliseconds > 0 for point in here)
-    assert note == "1-shot, 2 runs, on mvtec (bolt, nut); tiny, 56 px; CPU with openvino"
+    assert note == "1-shot, 2 runs, on mvtec (bolt, nut); tiny, 56 px; CPU with openvino in float32"
     records = read_records(tmp_path / "out" / "records.jsonl")
     mine = [r for r in records if r.method == "nearest" and r.shots == 1]
     mean = 100 * sum(r.metrics["I-AUROC"] or 0 for r in mine) / len(mine)
@@ -286,7 +286,7 @@ def test_figure_1_shows_what_was_measured_beside_it(
 def test_a_method_without_masks_has_no_place_in_figure_1() -> None:
     record = Record("a", "x", "e", 56, "nearest", 1, 0, ("0.png",), {"I-AUROC": 0.9})
     timing = Timing("nearest", 1, 1, 1.0, 2.0, 3.0, 6.0, 0)
-    times = RunTimes("e", 56, "CPU with openvino", (timing,))
+    times = RunTimes("e", 56, "CPU with openvino in float32", (timing,))
     assert measured_points([record], times) == []
     whole = replace(record, metrics={"I-AUROC": 0.9, "P-AUROC": 0.8})
     other = replace(whole, dataset="b", metrics={"I-AUROC": 0.7, "P-AUROC": None})
@@ -340,7 +340,8 @@ def test_every_record_can_be_traced(root: Path, tiny: str, tmp_path: Path) -> No
         assert record.counts == {"normal": 4, "good": 4, "bad": 4, "masks": 4}
     (entry,) = entries.values()
     assert (entry["preset"], entry["recipe"], entry["seed"]) == ("lookup", "paper-offline", 5)
-    assert (entry["engine"], entry["eval_size"], len(entry["weights"])) == ("openvino", 256, 64)
+    assert (entry["engine"], entry["precision"]) == ("openvino", "float32")
+    assert (entry["eval_size"], len(entry["weights"])) == (256, 64)
     assert entry["layers"] == [1, 2, 3, 4]
     assert {"hyperfsad", "openvino", "numpy", "python"} <= set(entry["versions"])
     assert entry["versions"]["numpy"] == np.__version__

@@ -35,7 +35,7 @@ def test_the_report_holds_every_stage_and_ratio(
     small, large = report["costs"]
     assert large["bank_bytes"] == 3 * small["bank_bytes"]
     assert large["peak_bytes"] >= small["peak_bytes"] > 10_000_000
-    assert report["engine"] == "openvino"
+    assert (report["engine"], report["precision"]) == ("openvino", "float32")
     assert min(report["decode"], report["prepare"]) > 0
     assert main(command) == 0
     printed = capsys.readouterr().out

@@ -26,7 +26,6 @@ ROOMS = {
     "scipy": ("lab/",),
     "sklearn": ("lab/",),
     "matplotlib": ("lab/",),
-    "nncf": ("encoders/quantisation.py",),
     "onnx": ("export/",),
     "onnxruntime": ("export/",),
     "ray": ("cluster/",),

@@ -50,7 +50,7 @@ def test_the_records_of_the_contract(detector: HyperFSAD, photos: Path, tmp_path
         *("anomalous", "size"),
         *("map_threshold", "threshold_from", "p_value", "regions"),
         *("product", "unknown_product", "nearest_product", "product_similarity"),
-        *("product_margin", "foreign", "judged_by", "level"),
+        *("product_margin", "foreign", "level"),
         *("map_peak", "map_peak_x", "map_peak_y", "heatmap", "map", "error"),
     ]
     assert records[0]["threshold"] is None

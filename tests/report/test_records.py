@@ -40,7 +40,7 @@ def test_columns_keep_their_order() -> None:
     assert header == (
         "image,score,score_map,score_cls,threshold,anomalous,map_threshold,regions,heatmap,map,"
         "error,product,unknown_product,nearest_product,product_similarity,product_margin,p_value,"
-        "threshold_from,score_missing,foreign,judged_by,level,map_peak,map_peak_x,map_peak_y"
+        "threshold_from,score_missing,foreign,level,map_peak,map_peak_x,map_peak_y"
     )
     (header,) = "".join(regions_csv([])).splitlines()
     assert header == (

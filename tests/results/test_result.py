@@ -148,7 +148,7 @@ def test_json_has_the_fields_of_the_contract() -> None:
         *("anomalous", "size"),
         *("map_threshold", "threshold_from", "p_value", "regions"),
         *("product", "unknown_product", "nearest_product"),
-        *("product_similarity", "product_margin", "foreign", "judged_by"),
+        *("product_similarity", "product_margin", "foreign"),
         *("level", "map_peak", "map_peak_x", "map_peak_y", "error"),
     ]
     assert fields["regions"] == []

@@ -11,13 +11,8 @@ import pytest
 from PIL import Image
 
 from hyperfsad import HyperFSAD
-from hyperfsad.detector.settings import Settings
-from hyperfsad.errors import UsageError
 from hyperfsad.serve.client import StationClient
-from hyperfsad.serve.settings import StationSettings
-from hyperfsad.serve.station import Station
-from tests.codes import raises
-from tests.conftest import make_picture, save_tiny
+from tests.conftest import as_fitted_in, make_picture, save_tiny
 from tests.serve.conftest import png
 from tests.serve.stations import Running, refused, until
 
@@ -128,17 +123,15 @@ def test_places_in_detector_files_are_never_opened(
         client.upload_product("other", path)
 
 
-def test_a_graph_in_a_detector_file_is_never_read(
+def test_a_detector_of_another_precision_is_refused(
     client: StationClient, tiny: str, tmp_path: Path
 ) -> None:
-    pytest.importorskip("nncf", reason="needs the extra [int8]")
     settings: dict[str, Any] = {"recipe": "paper-offline", "resolution": 84, "device": "cpu"}
     path = tmp_path / "x.hfsad"
-    HyperFSAD(tiny, engine="openvino-int8", **settings).fit([make_picture(0)]).save(path)
+    detector = HyperFSAD(tiny, **settings).fit([make_picture(0)])
+    as_fitted_in(detector, "bf16").save(path)
     with refused(422, "detector-precision"):
-        client.upload_product("eight", path)
-    with raises(UsageError, "station-with-int8"):
-        Station(StationSettings(tmp_path / "store"), Settings(engine="openvino-int8"))
+        client.upload_product("half", path)
 
 
 def test_fine_is_learnt_and_undone(client: StationClient, product: str) -> None:

@@ -11,7 +11,7 @@ from PIL import Image
 
 from hyperfsad import AnomalyResult, HyperFSAD
 from hyperfsad.cli import main
-from hyperfsad.detector.cascade import CascadeDetector
+from hyperfsad.detector.products import ProductDetector
 from hyperfsad.errors import UsageError
 from hyperfsad.messages import Notice
 from hyperfsad.watch import Watcher, watch
@@ -175,8 +175,8 @@ def test_a_changed_detector_learns_anew(
     ]
 
 
-def test_detectors_of_several_encoders_cannot_learn(tiny: str, tmp_path: Path) -> None:
-    detector = CascadeDetector(tiny, resolution=84, device="cpu")
+def test_a_detector_of_several_products_cannot_learn(tiny: str, tmp_path: Path) -> None:
+    detector = ProductDetector(tiny, resolution=84, device="cpu")
     detector.identity = lambda: "none"  # type: ignore[method-assign]
     with raises(UsageError, "watch-adapt-one"):
         Watcher(detector, tmp_path / "camera", tmp_path / "out", adapt=True)

@@ -107,7 +107,7 @@ def test_each_image_gets_one_record(fitted: HyperFSAD, folder: Path, out: Path) 
     fields += ["anomalous", "size"]
     fields += ["map_threshold", "threshold_from", "p_value", "regions", "product"]
     fields += ["unknown_product", "nearest_product", "product_similarity", "product_margin"]
-    fields += ["foreign", "judged_by", "level", "map_peak", "map_peak_x", "map_peak_y"]
+    fields += ["foreign", "level", "map_peak", "map_peak_x", "map_peak_y"]
     fields += ["heatmap", "map", "time", "stamp", "detector", "error"]
     assert list(records[0]) == fields
     for record in records:

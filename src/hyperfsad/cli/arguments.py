@@ -195,11 +195,6 @@ CLUSTER = """
     --gpus NUMBER  GPUs of each worker, or a fraction of one such as 0.25 [0]
     --part-size N  images in a file of results, about [256]
 """
-FAST = """
-    --fast  8-bit pre-screening: also learn the good parts in 8 bits; images that are clearly good
-        or clearly bad get their verdict from that alone, in 0.6 to 0.7 of the time on a CPU (needs
-        hyperfsad[int8])
-"""
 THRESHOLD_OPTIONS = f"""
     threshold: images above it are anomalous
     --calibrate GOOD...  set the threshold from these other good parts; 19 or more bound a
@@ -227,7 +222,6 @@ def add_fitting(command: Parser) -> None:
     for name, setting in SETTINGS.items():
         if setting.group == "memory":
             add_setting(memory, name)
-    add_options(memory, FAST)
     add_options(command, THRESHOLD_OPTIONS)
     add_recipe(command)
     add_machine(command)
@@ -251,16 +245,21 @@ def add_encoder(command: Parser, group: Group, default: str = DEFAULT_RECIPE) ->
     add_setting(group, "backbone")
 
 
-def add_machine(command: Parser) -> None:
+def add_machine(command: Parser, precision: str = "auto") -> None:
     """Where and how the encoder runs."""
     machine = command.add_argument_group("machine")
-    add_device(machine, "auto", "which is openvino, and torch on cuda and mps")
+    add_device(machine, precision)
     add_setting(machine, "batch_size")
 
 
-def add_device(group: Group, engine: str, reason: str) -> None:
-    """Device, engine and threads; `reason` explains the default engine."""
+def add_device(group: Group, precision: str = "auto") -> None:
+    """Device, engine, precision and threads."""
     add_setting(group, "device", f"{SETTINGS['device'].help} (default: auto)", "auto")
-    text = f"{SETTINGS['engine'].help} (default: {engine}, {reason})"
-    add_setting(group, "engine", text, engine)
+    usual = "auto, which is openvino, and torch on cuda and mps"
+    add_setting(group, "engine", f"{SETTINGS['engine'].help} (default: {usual})", "auto")
+    usual = precision
+    if precision == "auto":
+        usual = "auto: that of a saved detector, otherwise float32, and float16 on an NPU"
+    text = f"{SETTINGS['precision'].help} (default: {usual})"
+    add_setting(group, "precision", text, precision)
     add_options(group, "--threads N  CPU cores to use (default: all)")

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from ..report.records import Record, Totals
 
 
+MACHINE_OPTIONS = ("backbone", "device", "engine", "precision", "batch_size")
+"""Where a saved detector runs."""
+
+
 def given_settings(options: argparse.Namespace) -> dict[str, Any]:
     """The settings that the options name; refused before anything heavy is imported."""
     given: dict[str, Any] = {name: getattr(options, name, None) for name in SETTINGS}
@@ -59,7 +63,7 @@ def saved_detector(options: argparse.Namespace) -> "Detector":
 
     _refuse_fixed(options)
     opened = open_file(options.detector)
-    opened.begin_encoder(**chosen(options, "device", "engine", "threads"))
+    opened.begin_encoder(**chosen(options, "device", "engine", "precision", "threads"))
     _prepare(options)
     from ..detector.products import load_detector
 
@@ -73,7 +77,7 @@ def inspecting_detector(options: argparse.Namespace) -> "Inspecting":
     if not os.path.isdir(options.detector):
         return saved_detector(options)
     _refuse_fixed(options, "backbone")
-    Settings(**chosen(options, "device", "engine")).check("exported")
+    Settings(**chosen(options, "device", "engine", "precision")).check("exported")
     from ..export.exported import ExportedDetector
 
     return ExportedDetector(options.detector, **chosen(options, "threads", "batch_size"))
@@ -108,10 +112,6 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[Detector, bool]":
         found = {"": found_images(options.normal)}
         good = {"": found_images(options.calibrate)} if options.calibrate else {}
         detector = new_detector(options)
-        if options.fast:
-            from ..detector.cascade import CascadeDetector
-
-            detector = CascadeDetector(**detector.settings.given)
     detector.progress = progress
     line = found_images(options.line) if options.line else None
     if line is not None:
@@ -142,7 +142,7 @@ def _new_products(
         raise UsageError("categories-calibrate-one-folder")
     found = product_folders(options.categories)
     settings = Settings(**given_settings(options))
-    settings.check("products", fast=options.fast)
+    settings.check("products")
     _prepare(options)
     from ..detector.products import ProductDetector
 
@@ -185,13 +185,13 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _machine(options: argparse.Namespace) -> dict[str, Any]:
-    return chosen(options, "backbone", "device", "engine", "batch_size")
+    return chosen(options, *MACHINE_OPTIONS)
 
 
 def _refuse_fixed(options: argparse.Namespace, *more: str) -> None:
     """All settings are fixed in a saved detector, apart from where it runs."""
     fixed = [name for name, one in SETTINGS.items() if one.group != MACHINE and name != "backbone"]
-    for name in (*fixed, "fast", *more):
+    for name in (*fixed, *more):
         if getattr(options, name, None) not in (None, False):
             raise UsageError("setting-fixed", name=COMMAND_LINE[name])
 
@@ -287,7 +287,7 @@ def _detect_on_cluster(options: argparse.Namespace) -> int:
         heatmaps=not options.no_heatmaps,
         maps=options.save_maps,
         min_area=options.min_area,
-        machine=chosen(options, "backbone", "device", "engine", "batch_size"),
+        machine=chosen(options, *MACHINE_OPTIONS),
     )
     try:
         with later_bar() as bar:
@@ -334,7 +334,6 @@ def _rows(totals: "Totals", where: str) -> "Iterator[str]":
     text = f"{totals.scored:,} image{'s' * (totals.scored != 1)} scored"
     text += f" ({totals.done_before:,} done before)" if totals.done_before else ""
     text += f", {totals.anomalous:,} anomalous" if totals.decided else ""
-    text += f", {totals.fast:,} by 8-bit pre-screening alone" if totals.fast else ""
     yield f"{text}, {totals.failed:,} failed; see {where}"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..detector.settings import PAPER_OFFLINE, SETTINGS, find_recipe
 from ..disk.files import locked_folder
 from ..errors import UsageError
+from ..lab import PRECISION
 from . import arguments
 from .arguments import add_options, add_setting, chosen
 from .console import (
@@ -56,12 +57,12 @@ def _add_protocol(command: argparse.ArgumentParser) -> None:
     --cache-limit GB   disk space for encoded images, in GB [20]
     """
     add_options(command, table + arguments.WAIT)
-    arguments.add_device(command, "auto", "which is openvino, and torch on cuda and mps")
+    arguments.add_device(command, PRECISION)
 
 
 def _protocol(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        **chosen(options, "shots", "runs", "seed", "device", "engine"),
+        **chosen(options, "shots", "runs", "seed", "device", "engine", "precision"),
         "supports": Path(options.supports) if options.supports else None,
         "imports": tuple((name, Path(folder)) for name, folder in getattr(options, "import") or ()),
         "cache_limit": round(options.cache_limit * (1 << 30)),
@@ -122,7 +123,8 @@ def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> in
     from ..lab.timing import efficiency_table
 
     if options.preset == "efficiency":
-        settings = chosen(options, "shots", "resolution", "recipe", "device", "engine")
+        settings = chosen(options, "shots", "resolution", "recipe")
+        settings |= chosen(options, "device", "engine", "precision")
         table = efficiency_table(suite.load(), suite.encoders, **settings)
         write_table(table, out, "efficiency")
         print(printable_rows(to_markdown(table)))
@@ -240,7 +242,7 @@ def _stability(options: argparse.Namespace) -> int:
 def _add_rest(command: argparse.ArgumentParser, table: str) -> None:
     add_options(command, table + arguments.JSON)
     arguments.add_recipe(command, PAPER_OFFLINE)
-    arguments.add_machine(command)
+    arguments.add_machine(command, PRECISION)
 
 
 LAB = {

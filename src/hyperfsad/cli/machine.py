@@ -7,7 +7,7 @@ from typing import Any
 from ..version import __version__
 from ..wording import as_rows, count
 
-PACKAGES = ("numpy", "openvino", "pillow", "torch", "transformers", "onnxruntime", "nncf")
+PACKAGES = ("numpy", "openvino", "pillow", "torch", "transformers", "onnxruntime")
 """Those whose version may explain a figure or a speed."""
 
 

@@ -179,7 +179,7 @@ def info(options: argparse.Namespace) -> int:
         found = machine()
         print_facts(options, machine_text(found), found)
         return DONE
-    from ..detector.file import CASCADE, PRODUCTS, open_file
+    from ..detector.file import open_file
 
     opened = open_file(options.detector)
     opened.parts()  # refuses a damaged file
@@ -187,6 +187,7 @@ def info(options: argparse.Namespace) -> int:
     encoder, tiles, given = (opened.first[name] for name in ("encoder", "tiles", "settings"))
     rows = [
         ("encoder", f"{encoder['name']}, {encoder['resolution']} px"),
+        ("precision", precision_in(encoder["fingerprint"])),
         ("layers", ", ".join(map(str, encoder["layers"]))),
         ("recipe", given["recipe"]),
         ("lookup", given["lookup"]),
@@ -194,15 +195,7 @@ def info(options: argparse.Namespace) -> int:
         ("missing", f"weighs {given['missing']:g}" if given["missing"] else ""),
         ("tiles", f"{tiles['side']} px" if tiles else ""),
     ]
-    if opened.holds == CASCADE:
-        fast, (low, high) = header["fast"], header["fast"]["limits"]
-        precision = precision_in(fast["encoder"]["fingerprint"])
-        levels = f"threshold {_score(fast['threshold'])} (map {_score(fast['map_threshold'])})"
-        rows += [
-            ("pre-screen", f"{fast['encoder']['resolution']} px, {precision}, {levels}"),
-            ("limits", f"clearly good below {low:g}, clearly bad above {high:g} × threshold"),
-        ]
-    for product in header["products"] if opened.holds == PRODUCTS else [header]:
+    for product in opened.headers:
         if "name" in product:
             least = f"least similarity {product['least_similarity']:.3f}"
             rows += [("product", f"{product['name']} ({least})")]

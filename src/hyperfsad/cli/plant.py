@@ -242,7 +242,8 @@ def add_export(command: argparse.ArgumentParser) -> None:
     )
     table = "    -o --output DIR  folder to make (required)"
     add_options(command, table + arguments.MOVED_ENCODER + arguments.JSON)
-    command.set_defaults(device="cpu", engine="auto", batch_size=None, threads=None)
+    command.set_defaults(device="cpu", engine="auto", precision="auto")
+    command.set_defaults(batch_size=None, threads=None)
 
 
 def export(options: argparse.Namespace) -> int:

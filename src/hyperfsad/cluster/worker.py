@@ -43,7 +43,7 @@ class InspectionJob:
     min_area: float = 0.0
     threads: int = 1
     machine: dict[str, Any] = field(default_factory=dict)
-    """Backbone, device, engine and batch size."""
+    """Backbone, device, engine, precision and batch size."""
 
 
 @dataclass(frozen=True)

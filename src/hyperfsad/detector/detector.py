@@ -28,7 +28,6 @@ from ..decisions.thresholds import (
 )
 from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, PreparedImage, Tokens, prepared
-from ..encoders.quantisation import Quantised
 from ..errors import DetectorFileError, ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
@@ -132,9 +131,8 @@ class HyperFSAD:
         """How long work on images shows how far it is; commands have a bar."""
         self.skipped_: list[ImageError] = []
         """Images of the last `fit`, `extend` or `calibrate` that could not be read."""
-        self._memory = EncodedMemory(
-            self.settings.encoding, self.settings.device, self.settings.engine, notify
-        )
+        machine = {name: getattr(self.settings, name) for name in ("device", "engine", "precision")}
+        self._memory = EncodedMemory(self.settings.encoding, **machine, notify=notify)
         self.tile_side_, self.rotations_ = self.settings.tile_side, self.settings.first_rotations
         self._region = make_region(self.settings.roi, None, self.encoding_.grid)
 
@@ -152,11 +150,6 @@ class HyperFSAD:
     def encoder_(self) -> Encoder:
         """The encoder, loaded when it is first needed, and again where a fork has broken it."""
         return self._memory.encoder
-
-    @property
-    def quantised_(self) -> Quantised | None:
-        """Its own 8-bit encoder, where it has one."""
-        return self._memory.quantised
 
     def use_encoder(self, encoder: Encoder) -> bool:
         """Takes an encoder that was loaded elsewhere, with the same settings; says if it is new."""
@@ -626,7 +619,7 @@ class HyperFSAD:
             "calibration": calibration and calibration.to_dict(),
             **{name: getattr(self, f"{name}_") for name in LEARNT},
         }
-        tensors = view.region.tensors() | file.quantised_tensors(self.quantised_)
+        tensors = view.region.tensors()
         if core is not None:
             tensors["core"] = to_numpy(core.kept).astype(np.uint8)
         streams = {} if self.tile_side_ is None else view.tensors()
@@ -636,7 +629,7 @@ class HyperFSAD:
         """Writes everything but the encoder's weights into one file."""
         target, view = file.file_path(path), self.view_
         reads_from_it = view.reads_from(target)
-        file.write_file(target, file.ONE, [self.part()], lambda: view.release(target))
+        file.write_file(target, [self.part()], lambda: view.release(target))
         if reads_from_it:  # from here on it reads from the new file
             (stored,) = file.open_file(target).parts()
             self.remember(replace(self.memory_, extras=stored.bank.extras), self.core_)
@@ -647,14 +640,12 @@ class HyperFSAD:
     ) -> "HyperFSAD":
         """Reads a detector file; safe with files from strangers. Weights load at the first image.
 
-        One of 8 bits holds a graph that OpenVINO reads then: as safe as its reader.
-
         `backbone` names the encoder's folder where it lies elsewhere than on the machine that
-        wrote the file; its weights must be the same. `device`, `engine`, `batch_size` and `notify`
-        as in `HyperFSAD`.
+        wrote the file; its weights must be the same. `device`, `engine`, `precision`, `batch_size`
+        and `notify` as in `HyperFSAD`; auto is the precision of the file.
         """
         opened = file.open_file(path)
-        if opened.holds == file.PRODUCTS:
+        if opened.several:
             raise DetectorFileError("file-holds-products", path=opened.path)
         return cls.restored(opened.parts()[0], opened.path, **machine)
 
@@ -668,7 +659,6 @@ class HyperFSAD:
         detector = cls.of(settings, notify)
         detector._memory.see(encoding)
         detector._memory.stored_fingerprint = part.fingerprint
-        detector._memory.quantised = part.quantised
         detector._region = part.region or detector._region
         for name in LEARNT:
             setattr(detector, f"{name}_", header[name])

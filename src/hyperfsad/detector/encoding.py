@@ -8,7 +8,7 @@ another one than that which made the bank.
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from array_api_compat import device as device_of
 
@@ -27,10 +27,6 @@ from ..method.scoring import ImageScoring, Pooling, branch_weights
 from ..views import PlainView, TiledView, View, ViewSettings, WholeView
 from .settings import Settings
 
-if TYPE_CHECKING:
-    from ..encoders.quantisation import Quantised
-
-
 Orientations: TypeAlias = Callable[[LoadedImage], list[LoadedImage]]
 """What is remembered of a normal image: itself first, and perhaps rotated copies."""
 
@@ -42,10 +38,9 @@ class EncodedMemory:
     settings: EncoderSettings
     device: str
     engine: str
+    precision: str
     notify: Notify = log
     bank: MemoryBank | None = None
-    quantised: "Quantised | None" = None
-    """The 8-bit encoder, which belongs to one detector."""
     stored_fingerprint: str | None = None
     """Of the encoder that made the bank, where it came from a file or another process."""
     _encoder: Encoder | None = None
@@ -61,8 +56,8 @@ class EncodedMemory:
     def encoder(self) -> Encoder:
         """The encoder, loaded when it is first needed, and again where a fork has broken it."""
         if self._encoder is None or self._encoder.is_broken:
-            where = {"engine": self.engine, "quantised": self.quantised}
-            self.use(load_encoder(self.settings, self.device, self.notify, **where))  # type: ignore[arg-type]
+            how = self.settings, self.device, self.notify
+            self.use(load_encoder(*how, engine=self.engine, precision=self.precision))
             assert self._encoder is not None
         return self._encoder
 
@@ -101,11 +96,6 @@ class EncodedMemory:
         if self._encoder is not None and self._encoder.settings.grid != settings.grid:
             self._encoder, self.bank = None, None
         self.settings = settings
-
-    def quantise(self, quantised: "Quantised") -> None:
-        """Encodes with this 8-bit encoder from here on; tokens of another one are dropped."""
-        self._encoder = self.stored_fingerprint = self.bank = None
-        self.quantised = quantised
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: tokens and settings. Where it arrives, the encoder is loaded again, and

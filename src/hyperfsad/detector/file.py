@@ -3,12 +3,11 @@
 Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
 in several orientations counts as often in K and stands once in the header. A detector with a region
 of interest also has `roi`, one with a compact memory `core` (the rows that it is compared with),
-one of 8 bits its encoder (`quantised.…`), one with unlabelled parts their tokens, patches
+one with unlabelled parts their tokens, patches
 in float16 (`unlabelled.…`, as those of the bank); one that cuts images into tiles has theirs (see
 `views.tile_files`). The header keeps one JSON string under one key, since safetensors does not keep
 the order of several. A file of several products has the tensors of each under `products.<number>.`,
-and their headers. One with 8-bit pre-screening has its tensors under `fast.` and its header under
-`fast`; all else in it is the full detector, and reads as one.
+and their headers.
 
 Every byte has a checksum: tensors theirs in the header, and the header its seal (`disk.tensors`).
 Beyond that nothing is believed: the header is checked by `header`, shapes before tensors are read,
@@ -38,15 +37,8 @@ from ..disk.tensors import (
     write_tensors,
 )
 from ..encoders import REGISTRY, EncoderSettings
-from ..encoders.runtime import (
-    FULL,
-    INT8,
-    CompileOptions,
-    engine_for,
-    named_engine,
-    precision_in,
-    weights_in,
-)
+from ..encoders.runtime import CompileOptions, named_engine, precision_for, precision_in
+from ..encoders.specs import FULL
 from ..errors import DetectorFileError, UsageError, brief, first_line
 from ..images.loading import NormalImage
 from ..threads import cores
@@ -55,16 +47,12 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from ..decisions.roi import RegionOfInterest
-    from ..encoders.quantisation import Quantised
     from ..method.coreset import Coreset
     from ..method.memory import MemoryBank
 
 DETECTOR_FORMAT = 1
 KEY = "hyperfsad"
 """Of the header in the file's metadata."""
-ONE, PRODUCTS, CASCADE = "one product", "several products", "8-bit pre-screening"
-"""What a file may hold."""
-QUANTISED = ("quantised.graph", "quantised.constants")
 UNLABELLED = "unlabelled."
 """Before the names of the tensors of unlabelled parts."""
 TOKEN_TOLERANCE = 0.01
@@ -106,21 +94,8 @@ class StoredPart:
         roi = self.header["roi"]
         return Roi.stored(self.tensors["roi"], roi["aspect"]) if isinstance(roi, dict) else None
 
-    @property
-    def quantised(self) -> "Quantised | None":
-        """The 8-bit encoder; one that is not of its fingerprint is a ValueError."""
-        from ..encoders.quantisation import Quantised
-
-        if precision_in(self.fingerprint) != INT8:
-            return None
-        graph, constants = (self.tensors[name].tobytes() for name in QUANTISED)
-        found = Quantised(weights_in(self.fingerprint), graph, constants)
-        if found.fingerprint != self.fingerprint:
-            raise ValueError("quantised")
-        return found
-
     def settings(
-        self, path: Path, *, backbone: str | None = None, engine: str = "auto", **machine: Any
+        self, path: Path, *, backbone: str | None = None, precision: str = "auto", **machine: Any
     ) -> tuple[Settings, EncoderSettings]:
         """The choices of the detector, on this machine, and how its tokens were computed."""
         from PIL import Image
@@ -132,7 +107,7 @@ class StoredPart:
             encoding = replace(encoding, name=backbone)
         if encoding.name not in REGISTRY and not os.path.isdir(encoding.name):
             raise UsageError("encoder-folder-missing", path=path, folder=encoding.name)
-        machine["engine"] = engine_for(engine, self.fingerprint, os.fspath(path))
+        machine["precision"] = precision_for(precision, self.fingerprint, os.fspath(path))
         chosen = {**self.header["settings"], "backbone": encoding.name, **machine}
         if "roi" in self.tensors:
             chosen["roi"] = Image.fromarray(self.tensors["roi"] * 255)
@@ -156,11 +131,9 @@ class DetectorFile:
     stamp: tuple[int, ...] | None
 
     @property
-    def holds(self) -> str:
-        """One product, several, or one with 8-bit pre-screening."""
-        if "products" in self.header:
-            return PRODUCTS
-        return CASCADE if "fast" in self.header else ONE
+    def several(self) -> bool:
+        """Whether it holds a detector of several products."""
+        return "products" in self.header
 
     @property
     def first(self) -> dict[str, Any]:
@@ -169,10 +142,8 @@ class DetectorFile:
 
     @property
     def headers(self) -> list[dict[str, Any]]:
-        """Of the products, or of the detector and of the fast one, where there is one."""
-        if self.holds == PRODUCTS:
-            return list(self.header["products"])
-        return [self.header, self.header["fast"]] if self.holds == CASCADE else [self.header]
+        """Of the products, or of the one detector."""
+        return list(self.header["products"]) if self.several else [self.header]
 
     def parts(self) -> list[StoredPart]:
         """The detectors of the file in the order of `headers`, every part of them checked.
@@ -192,7 +163,9 @@ class DetectorFile:
             opened = open_file(opened.path)
         return _read_parts(opened)
 
-    def begin_encoder(self, *, device: str, engine: str, threads: int | None) -> None:
+    def begin_encoder(
+        self, *, device: str, engine: str, precision: str, threads: int | None
+    ) -> None:
         """Begins to load the encoder while everything else is still being imported, where it can.
 
         Nothing of the file is believed but the name of an encoder of ours: at worst a model of our
@@ -204,6 +177,7 @@ class DetectorFile:
             and named_engine(engine) in ("auto", "openvino")
             and (threads is None or 1 <= threads <= cores())
             and settings.name in REGISTRY
+            and precision in ("auto", FULL)
             and precision_in(self.first["encoder"]["fingerprint"]) == FULL
         ):
             from ..encoders.openvino import start_compiling
@@ -261,15 +235,19 @@ def file_path(path: Any) -> Path:
 
 
 def write_file(
-    path: Path, holds: str, parts: Sequence[StoredPart], release: Callable[[], None] = lambda: None
+    path: Path,
+    parts: Sequence[StoredPart],
+    release: Callable[[], None] = lambda: None,
+    *,
+    several: bool = False,
 ) -> None:
     """Writes the file at once or not at all; the same detectors always give the same bytes.
 
-    `release` lets the file at the path be replaced.
+    `release` lets the file at the path be replaced; `several` says that each part is a product.
     """
     tensors: dict[str, StreamedTensor] = {}
     headers = []
-    for prefix, part in zip(_prefixes(holds, len(parts)), parts, strict=True):
+    for prefix, part in zip(_prefixes(several, len(parts)), parts, strict=True):
         layers = part.header["encoder"]["layers"]
         own = {**part.tensors, **_tokens(part.bank, layers)}
         if part.unlabelled is not None:
@@ -280,9 +258,7 @@ def write_file(
         images = {"normal_images": _described(part.bank)}
         images["unlabelled_images"] = _described(part.unlabelled)
         headers.append({**part.header, **images, "crc32": crc32})
-    header: dict[str, Any] = {"products": headers} if holds == PRODUCTS else headers[0]
-    if holds == CASCADE:
-        header["fast"] = headers[1]
+    header: dict[str, Any] = {"products": headers} if several else headers[0]
     try:
         text = json.dumps({"format": DETECTOR_FORMAT, **header}, allow_nan=False)
         check_header(json.loads(text))
@@ -300,11 +276,9 @@ def _described(bank: "MemoryBank | None") -> list[dict[str, Any]]:
     return [{**asdict(bank.images[own[0]]), "entries": len(own)} for own in bank.entries]
 
 
-def _prefixes(holds: str, count: int) -> list[str]:
+def _prefixes(several: bool, count: int) -> list[str]:
     """Of the tensors of each detector; by number, since a product's name may be any text."""
-    if holds == PRODUCTS:
-        return [f"products.{number}." for number in range(count)]
-    return ["", "fast."][:count]
+    return [f"products.{number}." for number in range(count)] if several else [""]
 
 
 def _encoding(header: Mapping[str, Any]) -> EncoderSettings:
@@ -325,33 +299,27 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 
 def _read_parts(opened: DetectorFile) -> list[StoredPart]:
-    prefixes = _prefixes(opened.holds, len(opened.headers))
+    prefixes = _prefixes(opened.several, len(opened.headers))
     try:
         with opened.path.open("rb") as file:
             found = [
                 _read_part(file, opened, own, prefix)
                 for prefix, own in zip(prefixes, opened.headers, strict=True)
             ]
-        _check_together(opened.holds, found)
+        if opened.several:
+            _check_together(found)
     except (OSError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise DetectorFileError("file-damaged", path=opened.path) from error
     return found
 
 
-def _check_together(holds: str, parts: list[StoredPart]) -> None:
-    """Refuses detectors in one file that were not fitted together."""
-    if holds == ONE:
-        return
+def _check_together(parts: list[StoredPart]) -> None:
+    """Refuses products in one file that were not fitted together."""
     headers = [part.header for part in parts]
     widths = {part.bank.cls.shape[2] for part in parts}
     alike = len(widths) == 1 and all(own["tiles"] is None for own in headers)
-    if holds == PRODUCTS:
-        alike &= all(own["encoder"] == headers[0]["encoder"] for own in headers)
-        alike &= len({own["name"] for own in headers}) == len(parts)
-    else:
-        full, fast = ([image.sha256 for image in part.bank.normal_images] for part in parts)
-        alike &= full == fast and all(own["roi"] is None for own in headers)
-        alike &= len({own["encoder"]["name"] for own in headers}) == 1
+    alike &= all(own["encoder"] == headers[0]["encoder"] for own in headers)
+    alike &= len({own["name"] for own in headers}) == len(parts)
     if not alike:
         raise ValueError("detectors differ")
 
@@ -368,7 +336,6 @@ def _read_part(
             raise ValueError("unlabelled")
     names = ["roi"] if isinstance(header["roi"], dict) else []
     names += ["core"] if header["compact"] else []
-    names += QUANTISED if precision_in(header["encoder"]["fingerprint"]) == INT8 else []
     tensors = {name: opened.head.tensors[f"{prefix}{name}"].read(file) for name in names}
     for name, tensor in tensors.items():
         if _crc32(tensor) != header["crc32"][name]:
@@ -382,7 +349,7 @@ def _read_part(
 
         bank = replace(bank, extras=stored_tiles(opened.path, file, bank, header))
     part = StoredPart(header, bank, tensors, unlabelled=unlabelled)
-    part.region, part.quantised  # noqa: B018 (which are checked)
+    part.region  # noqa: B018 (which is checked)
     return part
 
 
@@ -427,11 +394,3 @@ def _tokens(bank: "MemoryBank", layers: list[int], prefix: str = "") -> dict[str
 
 def _crc32(tensor: NDArray[Any]) -> int:
     return zlib.crc32(tensor.data)
-
-
-def quantised_tensors(quantised: "Quantised | None") -> dict[str, NDArray[Any]]:
-    """What a detector file keeps of an 8-bit encoder."""
-    if quantised is None:
-        return {}
-    content = zip(QUANTISED, (quantised.graph, quantised.constants), strict=True)
-    return {name: np.frombuffer(part, np.uint8) for name, part in content}

@@ -3,22 +3,20 @@
 import itertools
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from ..decisions.roi import make_region
-from ..encoders import EncoderSettings
 from ..encoders.encoder import Encoder, prepare
-from ..encoders.runtime import INT8
 from ..errors import ImageError, NotFiniteError, UsageError
 from ..images.loading import ImageSource, LoadedImage, NormalImage, batched, load_image
 from ..images.reading import Images, distinct_images, single_images
 from ..messages import Notify
 from ..method.memory import MemoryBank
-from ..views import PlainView, View
+from ..views import PlainView
 from .choices import (
     MAX_COST,
     ROTATED_COPIES,
@@ -38,9 +36,6 @@ from .encoding import (
     read_ahead_of,
 )
 from .settings import Settings
-
-if TYPE_CHECKING:
-    from ..encoders.quantisation import Quantised
 
 Sources: TypeAlias = Iterable[ImageSource | LoadedImage]
 
@@ -128,7 +123,7 @@ class Learner:
         rest: Images = images
         free = given.resolution is None and given.tiles is None and given.roi is None
         few: list[ImageSource | LoadedImage] = []
-        if free or given.has_mask or given.precision == INT8 or self._may_rotate:
+        if free or given.has_mask or self._may_rotate:
             few, rest = first_few(images)
         if free:
             self._choose_view(few)
@@ -136,8 +131,6 @@ class Learner:
             size = first_size(few)
             rest = rest if size else ()  # only the first pictures can measure the mask
             self.region = make_region(given.roi, size, memory.settings.grid)
-        if given.precision == INT8:
-            memory.quantise(quantise_by(few, self._view(), memory.settings, self._notify))
         reader, banks = self._reader(), list[MemoryBank]()
         if self._may_rotate:
             choice, bank = self._tried(reader, few)
@@ -156,7 +149,7 @@ class Learner:
         plain, cost, size = self._settings.encoding, self._settings.max_cost, first_size(few)
         if size is None:
             return
-        choice = choose_view(size, plain, cost, tiles=self._settings.precision != INT8)
+        choice = choose_view(size, plain, cost)
         if choice.tile is not None and self._may_rotate and len(few) > 1:
             rotations, _ = self._tried(self._reader(), few)
             if rotations.rotations > 1 and not rotations.tentative:
@@ -181,13 +174,10 @@ class Learner:
         bank = MemoryBank.joined(banks) if banks else None
         return choose_rotations(bank), bank
 
-    def _view(self) -> View:
-        encoding, side = self._memory.settings, self.tile_side
-        return make_view(self._settings, encoding, side, 1, False, self.region)
-
     def _reader(self) -> SupportReader:
-        encoder = self._memory.encoder
-        reader = SupportReader(self._view(), encoder, self._settings.batch_size)
+        settings, encoder = self._settings, self._memory.encoder
+        view = make_view(settings, encoder.settings, self.tile_side, 1, False, self.region)
+        reader = SupportReader(view, encoder, settings.batch_size)
         self.skipped = reader.skipped
         return reader
 
@@ -213,20 +203,3 @@ def first_size(sources: Sources) -> tuple[int, int] | None:
         except ImageError:
             continue
     return None
-
-
-def quantise_by(
-    images: Sources, view: PlainView, settings: EncoderSettings, notify: Notify
-) -> "Quantised":
-    """The encoder, quantised by a few good parts as a view sees them."""
-    from ..encoders.quantisation import quantise
-
-    pictures: list[NDArray[np.float32]] = []
-    for image in images:
-        try:
-            pictures.append(prepare(view.visible(load_image(image)), settings))
-        except ImageError:  # named when it should be learnt
-            continue
-    if not pictures:
-        raise UsageError("no-good-part", unreadable=1)
-    return quantise(settings, pictures, notify)

@@ -40,7 +40,6 @@ def check_header(header: Mapping[str, Any]) -> None:
         _SEVERAL(header)
     else:
         _ONE(header)
-        record({"fast": optional(_FAST)})({"fast": header.get("fast")})
 
 
 def number(low: float, high: float, *, whole: bool = False) -> Check:
@@ -119,11 +118,6 @@ def _region(value: Any) -> bool:
     return value == "auto" or record({"aspect": number(1e-4, 1e4), "share": number(0, 1)})(value)
 
 
-def _limits(value: Any) -> bool:
-    """Levels below which an image is clearly good, and above which clearly bad."""
-    return listed(number(0, 1e6), 2, 2)(value) and value[0] <= 1 <= value[1]
-
-
 def _checksums(value: Any) -> bool:
     whole = number(0, 0xFFFFFFFF, whole=True)
     return isinstance(value, dict) and all(map(whole, value.values()))
@@ -184,7 +178,6 @@ _FIELDS: dict[str, Check] = {
     "unlabelled_images": listed(_IMAGE, 0, MAX_IMAGES),
     "crc32": _checksums,
 }
-_FAST = record({**_FIELDS, "limits": _limits})
 _ONE = record(_FIELDS)
 _SEVERAL = record(
     {"products": listed(record({"name": text(), "least_similarity": _SCORE, **_FIELDS}), 1, 10_000)}

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,7 @@ from ..images.reading import Images, product_folders, single_images
 from ..messages import Notice, Notify, Progress, log
 from ..results.result import AnomalyResult
 from . import file, habits, pipeline
-from .cascade import CascadeDetector
 from .detector import HyperFSAD
-from .protocols import Detector, Shared
 from .settings import Machine, Settings, find_recipe, takes
 
 if TYPE_CHECKING:
@@ -38,11 +36,6 @@ class ProductDetector:
     >>> detector.predict("part.png").product
     """
 
-    min_area = Shared[float]()
-    progress = Shared[Progress]()
-    notify = Shared[Notify]()
-    read_ahead = Shared[int]()
-    prepare = Shared[Callable[..., PreparedImage]]()
     threshold_from_: str | None = None
     """Each product has a threshold of its own."""
     calibration_: Calibration | None = None
@@ -74,9 +67,34 @@ class ProductDetector:
         self._router: Router | None = None
 
     @property
-    def detectors(self) -> tuple[HyperFSAD, ...]:
-        """The one that all products begin with, and theirs."""
-        return self._plain, *self.products_.values()
+    def progress(self) -> Progress:
+        """Shows how far long work on images is, on any product."""
+        return self._plain.progress
+
+    @progress.setter
+    def progress(self, value: Progress) -> None:
+        for each in (self._plain, *self.products_.values()):
+            each.progress = value
+
+    @property
+    def notify(self) -> Notify:
+        """Takes messages on any product."""
+        return self._plain.notify
+
+    @notify.setter
+    def notify(self, value: Notify) -> None:
+        for each in (self._plain, *self.products_.values()):
+            each.notify = value
+
+    @property
+    def min_area(self) -> float:
+        """Regions of fewer pixels of the image are left out, on any product."""
+        return self._plain.min_area
+
+    @min_area.setter
+    def min_area(self, value: float) -> None:
+        for each in (self._plain, *self.products_.values()):
+            each.min_area = value
 
     @property
     def threshold_(self) -> float | None:
@@ -241,6 +259,17 @@ class ProductDetector:
         self.encoder_  # noqa: B018 (all products share it)
         return self._plain.batch
 
+    @property
+    def read_ahead(self) -> int:
+        """Images that are read before they are needed."""
+        return self._plain.read_ahead
+
+    def prepare(
+        self, source: ImageSource | LoadedImage, keep_picture: bool = False
+    ) -> PreparedImage:
+        """Reads an image as its encoder takes it."""
+        return self._plain.prepare(source, keep_picture)
+
     def judge(self, images: Sequence[PreparedImage]) -> list[AnomalyResult]:
         """The results of a few images, each by the detector of its product."""
         tokens = self.encoder_.encode_prepared([image.pixels for image in images])
@@ -260,7 +289,7 @@ class ProductDetector:
         for name, detector in self.products_.items():
             part, own = detector.part(), {"name": name, "least_similarity": self.least_[name]}
             parts.append(replace(part, header={**own, **part.header}))
-        file.write_file(file.file_path(path), file.PRODUCTS, parts)
+        file.write_file(file.file_path(path), parts, several=True)
 
     def identity(self) -> str:
         """A hash of all that its results depend on: equal detectors, equal results."""
@@ -274,10 +303,10 @@ class ProductDetector:
     ) -> "ProductDetector":
         """Reads a file of several products; safe with files from strangers.
 
-        `backbone`, `device`, `engine`, `batch_size` and `notify` as in `HyperFSAD.load`.
+        `machine` as in `HyperFSAD.load`.
         """
         opened = file.open_file(path)
-        if opened.holds != file.PRODUCTS:
+        if not opened.several:
             raise DetectorFileError("file-not-products", path=opened.path)
         parts = {part.header["name"]: part for part in opened.parts()}
         products = {
@@ -346,12 +375,9 @@ class ProductDetector:
 
 def load_detector(
     path: "str | os.PathLike[str] | file.DetectorFile", **machine: "Unpack[Machine]"
-) -> Detector:
+) -> HyperFSAD | ProductDetector:
     """Reads a detector file, whatever it holds; see `HyperFSAD.load`."""
     opened = file.open_file(path)
-    if opened.holds == file.PRODUCTS:
+    if opened.several:
         return ProductDetector.load(opened, **machine)
-    kind: type[HyperFSAD | CascadeDetector] = HyperFSAD
-    if opened.holds == file.CASCADE:
-        kind = CascadeDetector
-    return kind.load(opened, **machine)
+    return HyperFSAD.load(opened, **machine)

@@ -1,8 +1,8 @@
 """What the rest of the house asks of a detector, whichever it is."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..images.loading import ChannelOrder, ImageSource, LoadedImage, NormalImage
 
@@ -67,7 +67,7 @@ class Inspecting(Predictor, KnownProduct, Protocol):
 
 
 class Detector(Inspecting, Protocol):
-    """What users fit: of one product, of several, with tiles or with 8-bit pre-screening."""
+    """What users fit: of one product, of several, or with tiles."""
 
     settings: "Settings"
     progress: "Progress"
@@ -146,29 +146,3 @@ class Detector(Inspecting, Protocol):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything but the encoder's weights into one file."""
-
-
-T = TypeVar("T")
-
-
-class Composed(Protocol):
-    """A detector that is made of others."""
-
-    @property
-    def detectors(self) -> "Sequence[Detector]":
-        """Those that it is made of."""
-
-
-class Shared(Generic[T]):
-    """An attribute that the first of its detectors has; it is set in all of them."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, whole: Composed, owner: type | None = None) -> T:
-        found: T = getattr(whole.detectors[0], self._name)
-        return found
-
-    def __set__(self, whole: Composed, value: T) -> None:
-        for each in whole.detectors:
-            setattr(each, self._name, value)

@@ -33,10 +33,17 @@ from typing import (
 )
 
 from ..decisions.thresholds import Lone
-from ..encoders import ENGINES, SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
-from ..encoders.devices import precision_on, runs_on
-from ..encoders.runtime import INT8, named_engine
-from ..encoders.specs import EngineName
+from ..encoders import (
+    ENGINES,
+    PRECISIONS,
+    SUBSTITUTE,
+    EncoderSettings,
+    EncoderSpec,
+    find_spec,
+)
+from ..encoders.devices import choose_precision, has_precision, runs_on
+from ..encoders.runtime import named_engine
+from ..encoders.specs import FULL, EngineName, PrecisionName
 from ..errors import UsageError, brief
 from ..messages import Notify
 
@@ -290,16 +297,20 @@ class Settings:
         examples=("auto", "cpu", "gpu", "npu", "cuda", "mps"),
     )
     engine: EngineName = _choice("machine text", "library that runs the encoder", choices=ENGINES)
+    precision: PrecisionName = _choice(
+        "machine text",
+        "what the encoder computes in; every CPU and graphics card has float32, and a detector"
+        " works in the one that it was fitted in",
+        choices=PRECISIONS,
+    )
     batch_size: int | None = _choice(
         "machine whole N",
         "images to encode at once (default: 1 on a CPU, otherwise 8)",
         within=(1, None),
     )
 
-    fast: ClassVar[bool] = False
-    """Whether the detector has 8-bit pre-screening; what kind it is says `check`, not a choice."""
     several: ClassVar[bool] = False
-    """Whether the detector knows several products."""
+    """Whether the detector knows several products; what kind it is says `check`, not a choice."""
     adapted: ClassVar[bool] = False
     """Whether the detector has learnt from unlabelled parts."""
     fitted_in: ClassVar[str] = ""
@@ -311,7 +322,7 @@ class Settings:
     def __post_init__(self) -> None:
         """Checks each choice, fills in the recipe's, and refuses what does not go together."""
         usual: dict[str, Any] = {"recipe": DEFAULT_RECIPE, "memory": EXACT}
-        usual |= {"device": "auto", "engine": "auto"}
+        usual |= {"device": "auto", "engine": "auto", "precision": "auto"}
         chosen = {name: one.checked(getattr(self, name)) for name, one in SETTINGS.items()}
         object.__setattr__(self, "given", {name: getattr(self, name) for name in SETTINGS})
         recipe = find_recipe(chosen["recipe"] or DEFAULT_RECIPE)
@@ -347,15 +358,24 @@ class Settings:
             )
         return side
 
-    precision = property(lambda self: precision_on(self.device, self.engine))
-    """What the engine computes in."""
+    chosen_precision = property(
+        lambda self: choose_precision(self.precision, self.engine, self.device)
+    )
+    """What the encoder computes in, also where that is auto."""
     finds_part = property(lambda self: isinstance(self.roi, str) and self.roi == "auto")
     """Whether the region of interest is the part itself, found in each image."""
     first_rotations = property(lambda self: 1 if self.rotations == "auto" else self.rotations)
     """In how many orientations parts are remembered until `fit` chooses."""
     has_mask = property(lambda self: self.roi is not None and not self.finds_part)
     """Whether the region of interest is a mask or a polygon."""
-    on_cpu = property(lambda self: self.device.startswith(("auto", "cpu")))
+    as_exported = property(
+        lambda self: (
+            self.engine == "auto"
+            and self.precision in ("auto", FULL)
+            and self.device.startswith(("auto", "cpu"))
+        )
+    )
+    """Whether an exported model, which runs its own encoder, does what is asked of the machine."""
     is_compact = property(lambda self: self.memory == COMPACT)
     may_tile = property(lambda self: bool(self.tiles) or self.max_cost is not None)
     departs = property(lambda self: self.sharpness != 1 or self.smooth or bool(self.missing))
@@ -371,6 +391,7 @@ class Settings:
             if conflict.use == use and conflict.holds(seen):
                 names = ("lookup", "recipe", "device", "fitted_in")
                 facts = {name: getattr(seen, name) for name in names}
+                facts["precision"] = seen.chosen_precision
                 raise UsageError(conflict.code, engine=named_engine(seen.engine), **facts)
 
     def changed(self, **choices: Any) -> "Settings":
@@ -413,6 +434,7 @@ class Machine(TypedDict, total=False):
     weights must be the same."""
     device: str
     engine: EngineName
+    precision: PrecisionName
     batch_size: int | None
     notify: Notify
     """Takes messages; else they are logged."""
@@ -437,29 +459,22 @@ class Conflict(NamedTuple):
 CONFLICTS = (
     Conflict("tiles-with-rotations", "", lambda s: bool(s.tiles) and s.rotations != 1),
     Conflict("tiles-with-roi", "", lambda s: bool(s.tiles) and s.roi is not None),
-    Conflict("tiles-with-int8", "", lambda s: bool(s.tiles) and s.precision == INT8),
     Conflict("compact-with-tiles", "", lambda s: s.is_compact and s.may_tile),
     Conflict("engine-with-device", "", lambda s: not runs_on(s.engine, s.device)),
+    Conflict(
+        "precision-unsupported", "", lambda s: not has_precision(s.precision, s.engine, s.device)
+    ),
     Conflict("compact-with-lookup", "", lambda s: s.is_compact and s.lookup != "sparsemax"),
     Conflict("products-with-roi", "products", lambda s: s.has_mask),
     Conflict("products-with-tiles", "products", lambda s: bool(s.tiles)),
     Conflict("products-with-max-cost", "products", lambda s: s.max_cost is not None),
     Conflict("products-with-compact", "products", lambda s: s.is_compact),
-    Conflict("station-with-int8", "station", lambda s: s.precision == INT8),
-    Conflict("products-with-int8", "products", lambda s: s.precision == INT8),
-    Conflict("products-with-fast", "products", lambda s: s.fast),
-    Conflict("cascade-with-tiles", "cascade", lambda s: s.may_tile),
-    Conflict("cascade-with-compact", "cascade", lambda s: s.is_compact),
-    Conflict("cascade-with-roi", "cascade", lambda s: s.roi is not None),
-    Conflict("cascade-with-int8", "cascade", lambda s: s.precision == INT8),
     Conflict("adapt-with-tiles", "adapt", lambda s: bool(s.tiles)),
-    Conflict("adapt-with-fast", "adapt", lambda s: s.fast),
     Conflict("export-with-line", "export", lambda s: s.adapted),
-    Conflict("precision-of-detector", "saved", lambda s: s.precision != s.fitted_in),
+    Conflict("precision-of-detector", "saved", lambda s: s.chosen_precision != s.fitted_in),
     Conflict("one-product-only", "product", lambda s: not s.several),
     Conflict("hypergraph-with-tiles", "hypergraph", lambda s: bool(s.tiles)),
-    Conflict("exported-with-machine", "exported", lambda s: s.engine != "auto" or not s.on_cpu),
-    Conflict("export-with-fast", "export", lambda s: s.fast),
+    Conflict("exported-with-machine", "exported", lambda s: not s.as_exported),
     Conflict("export-with-products", "export", lambda s: s.several),
     Conflict("export-with-tiles", "export", lambda s: bool(s.tiles)),
     Conflict("export-with-roi", "export", lambda s: s.roi is not None),

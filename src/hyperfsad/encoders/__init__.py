@@ -1,6 +1,14 @@
 """Frozen encoders: a registry of specs, and what loads and runs them."""
 
 from .runtime import find_spec
-from .specs import ENGINES, REGISTRY, SUBSTITUTE, EncoderSettings, EncoderSpec
+from .specs import ENGINES, PRECISIONS, REGISTRY, SUBSTITUTE, EncoderSettings, EncoderSpec
 
-__all__ = ["ENGINES", "REGISTRY", "SUBSTITUTE", "EncoderSettings", "EncoderSpec", "find_spec"]
+__all__ = [
+    "ENGINES",
+    "PRECISIONS",
+    "REGISTRY",
+    "SUBSTITUTE",
+    "EncoderSettings",
+    "EncoderSpec",
+    "find_spec",
+]

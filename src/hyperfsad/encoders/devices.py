@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConversionError, UsageError, first_line
-from .runtime import F16, FULL, engine_in, named_engine, openvino_core, precision_of
+from .runtime import named_engine, openvino_core
+from .specs import F16, FULL, INT8
 
 WITH_OPENVINO = ("cpu", "gpu", "npu")
 WITH_TORCH = ("cuda", "mps")
@@ -46,11 +47,9 @@ def kind_of(device: str) -> str:
 
 
 def choose_engine(name: str, device: str) -> str:
-    """auto is OpenVINO, and torch on the devices of torch; NPUs have half precision alone."""
-    kind = kind_of(device)
+    """auto is OpenVINO, and torch on the devices of torch."""
     if name == "auto":
-        usual = {"cuda": "torch", "mps": "torch", "npu": engine_in(F16)}
-        return usual.get(kind, engine_in(FULL))
+        return "torch" if kind_of(device) in WITH_TORCH else "openvino"
     if not runs_on(name, device):
         raise UsageError("engine-with-device", engine=name, device=device)
     if name == "torch":
@@ -65,10 +64,21 @@ def runs_on(engine: str, device: str) -> bool:
     return "auto" in (asked, kind) or kind in possible
 
 
-def precision_on(device: str, engine: str) -> str:
-    """What an engine computes in on a device, both as they are asked for."""
-    asked = named_engine(engine)
-    return precision_of(choose_engine(asked, device) if asked == "auto" else asked)
+def choose_precision(name: str, engine: str, device: str) -> str:
+    """auto is float32, and float16 on an NPU, which has nothing else; engine and device are as they
+    are asked for."""
+    if name != "auto":
+        return name
+    on_npu = named_engine(engine) != "torch" and kind_of(device) == "npu"
+    return F16 if on_npu else FULL
+
+
+def has_precision(name: str, engine: str, device: str) -> bool:
+    """Whether a precision can be had with an engine and a device, all as they are asked for: torch
+    computes in float32 alone, and no graph of ours has 8 bits. What else a device has shows when it
+    is used."""
+    on_torch = named_engine(engine) == "torch" or kind_of(device) in WITH_TORCH
+    return name in ("auto", FULL) or not (on_torch or name == INT8)
 
 
 def available() -> dict[str, str]:

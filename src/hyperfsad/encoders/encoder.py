@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +15,18 @@ from ..errors import ConversionError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory
 from ..images.loading import PreparedImage as PreparedImage
 from ..messages import Notice, Notify, log
-from .devices import WITH_TORCH, choose_device, choose_engine, has_torch, kind_of
+from .devices import (
+    WITH_TORCH,
+    choose_device,
+    choose_engine,
+    choose_precision,
+    has_precision,
+    has_torch,
+    kind_of,
+)
 from .engines import TokenEngine
-from .runtime import INT8, named_engine, precision_of
-from .specs import EncoderSettings
-
-if TYPE_CHECKING:
-    from .quantisation import Quantised
+from .runtime import named_engine, precision_in
+from .specs import FULL, EncoderSettings
 
 EMPTY = (255, 128, 0)
 """Grey values of pictures that show nothing."""
@@ -108,8 +112,13 @@ class Encoder:
 
     @property
     def engine(self) -> str:
-        """The name of what runs it: torch, openvino, or openvino with a precision."""
+        """The name of what runs it: openvino or torch."""
         return self._engine.name
+
+    @property
+    def precision(self) -> str:
+        """What its tokens are computed in."""
+        return precision_in(self.fingerprint)
 
     @property
     def fingerprint(self) -> str:
@@ -138,40 +147,34 @@ def load_encoder(
     notify: Notify = log,
     *,
     engine: str = "auto",
+    precision: str = "auto",
     parallel: bool = False,
-    quantised: "Quantised | None" = None,
 ) -> Encoder:
     """Loads the weights that the settings name, fetching them first where that is needed.
 
-    `parallel` says that several threads will encode at once, each on one core. The engine
-    openvino-int8 needs the graph that was quantised for a detector.
+    `parallel` says that several threads will encode at once, each on one core.
     """
     engine = named_engine(engine)
-    if engine.startswith("openvino") and device == "auto":
+    if device == "auto" and (engine == "openvino" or precision not in ("auto", FULL)):
         device = "cpu"
     target = choose_device(device)
     own: Encoder | None = settings.own_encoder(target, notify)
     if own is not None:
         return own
     choice = choose_engine(engine, target)
-    if precision_of(choice) == INT8:
-        if quantised is None:
-            raise UsageError("int8-without-detector")
-        from .quantisation import load_quantised
-
-        found: TokenEngine = load_quantised(quantised, settings.resolution, parallel)
-        return Encoder(settings, found, target)
+    precision = choose_precision(precision, choice, target)
+    if not has_precision(precision, choice, target):
+        raise UsageError("precision-unsupported", precision=precision)
     if choice != "torch":
         from .openvino import load_engine
 
-        precision = precision_of(choice)
         try:
-            found = load_engine(
+            found: TokenEngine = load_engine(
                 settings, notify, device=target, parallel=parallel, precision=precision
             )
             return Encoder(settings, found, target)
         except ConversionError as error:
-            if engine != "auto" or target != "cpu" or not has_torch():
+            if (engine, target, precision) != ("auto", "cpu", FULL) or not has_torch():
                 raise
             notify(Notice("torch-instead", error=error))
     from .torch_engine import load_engine as load_torch

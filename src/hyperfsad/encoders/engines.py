@@ -1,5 +1,4 @@
-"""What runs an encoder. All engines give the same tokens but for rounding, unless their name says a
-precision (`runtime`)."""
+"""What runs an encoder. All engines give the same tokens of a precision but for rounding."""
 
 from typing import Protocol
 

@@ -23,18 +23,16 @@ from ..messages import Notify, log
 from . import folders
 from .devices import openvino_name
 from .runtime import (
-    FULL,
     CompileOptions,
     cached_folder,
     computes_in,
-    engine_in,
     find_spec,
     fingerprint_in,
     import_openvino,
     last_line,
     openvino_core,
 )
-from .specs import EncoderSettings
+from .specs import FULL, EncoderSettings
 from .tensors import TowerWeights
 from .towers import token_model
 from .verify import from_sound_folder
@@ -69,7 +67,7 @@ def load_engine(
     spec = find_spec(settings.name)
     found = from_sound_folder(spec, lambda folder: _started(folder, settings, how), notify)
     own = fingerprint_in(found.fingerprint, precision)
-    engine = OpenVINOEngine(found.compiled, own, precision)
+    engine = OpenVINOEngine(found.compiled, own)
     if how.device != "CPU" and precision == FULL:
         _require_exact(engine, settings)
     return engine
@@ -142,9 +140,10 @@ def _refuse_after_fork() -> None:
 class OpenVINOEngine:
     """Runs a compiled model, one image after the other; in parallel, each caller gets a thread."""
 
-    def __init__(self, compiled: Any, fingerprint: str, precision: str = FULL) -> None:
+    name = "openvino"
+
+    def __init__(self, compiled: Any, fingerprint: str) -> None:
         """`compiled` is OpenVINO's own object, and the fingerprint names the precision too."""
-        self.name = engine_in(precision)
         self.fingerprint = fingerprint
         global _process
         _process = self._process = os.getpid()

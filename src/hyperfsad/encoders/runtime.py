@@ -2,10 +2,9 @@
 
 Nothing here imports numpy, which a command's help does without; and nothing is fetched.
 
-An engine of less than float32 gives other tokens, and they are compared with tokens of the same
-precision only: a memory of float32 tokens would take the rounding of an 8-bit encoder for defects.
-So the fingerprint of what made a memory names the precision too, behind that of the weights: `…`,
-`…+bf16`, `…+int8:<hash of the graph>`.
+An encoder of less than float32 gives other tokens, and they are compared with tokens of the same
+precision only: a memory of float32 tokens would take the rounding of another for defects. So the
+fingerprint of what made a memory names the precision too, behind that of the weights: `…+bf16`.
 """
 
 import contextlib
@@ -20,10 +19,7 @@ from typing import Any
 import platformdirs
 
 from ..errors import ConversionError, DetectorFileError, UsageError
-from .specs import ENGINES, REGISTRY, EncoderSpec, Hub, Source, Wheel
-
-FULL, HALF, F16, INT8 = "f32", "bf16", "f16", "int8"
-_PREFIX = "openvino-"
+from .specs import ENGINES, F16, FULL, HALF, PRECISIONS, REGISTRY, EncoderSpec, Hub, Source, Wheel
 
 
 def named_engine(name: str) -> str:
@@ -35,39 +31,22 @@ def named_engine(name: str) -> str:
     return name
 
 
-def precision_of(engine: str) -> str:
-    """What an engine computes in."""
-    return engine.removeprefix(_PREFIX) if engine.startswith(_PREFIX) else FULL
-
-
-def engine_in(precision: str) -> str:
-    """The engine that computes in a precision."""
-    return "openvino" if precision == FULL else _PREFIX + precision
-
-
-def fingerprint_in(fingerprint: str, precision: str, graph: str = "") -> str:
+def fingerprint_in(fingerprint: str, precision: str) -> str:
     """The fingerprint of weights that compute in a precision."""
-    detail = f":{graph}" if graph else ""
-    return fingerprint if precision == FULL else f"{fingerprint}+{precision}{detail}"
-
-
-def weights_in(fingerprint: str) -> str:
-    """The part of a fingerprint that identifies the weights."""
-    return fingerprint.partition("+")[0]
+    return fingerprint if precision == FULL else f"{fingerprint}+{precision}"
 
 
 def precision_in(fingerprint: str) -> str:
     """The precision that a fingerprint names."""
-    return fingerprint.partition("+")[2].partition(":")[0] or FULL
+    return fingerprint.partition("+")[2] or FULL
 
 
-def engine_for(engine: str, fingerprint: str, path: str) -> str:
-    """The engine for a saved detector: of its own precision, whatever auto means, unless another is
-    asked for."""
+def precision_for(asked: str, fingerprint: str, path: str) -> str:
+    """The precision for a saved detector: its own, unless another is asked for."""
     own = precision_in(fingerprint)
-    if own not in (FULL, HALF, F16, INT8):
+    if own not in PRECISIONS[1:]:
         raise UsageError("precision-unknown", path=path, precision=own)
-    return engine_in(own) if engine == "auto" and own != FULL else engine
+    return own if asked == "auto" else asked
 
 
 def require_same_encoder(name: str, expected: str, found: str) -> None:
@@ -76,10 +55,7 @@ def require_same_encoder(name: str, expected: str, found: str) -> None:
         return
     own, other = precision_in(expected), precision_in(found)
     if own != other:
-        facts = {"precision": own, "given": other, "engine": engine_in(other)}
-        raise DetectorFileError("encoder-precision", **facts)
-    if weights_in(expected) == weights_in(found):
-        raise DetectorFileError("encoder-of-another-detector", precision=own)
+        raise DetectorFileError("encoder-precision", precision=own, given=other)
     raise DetectorFileError("encoder-weights", encoder=name)
 
 
@@ -89,7 +65,7 @@ def import_openvino() -> Any:
     if "openvino" in sys.modules:
         return sys.modules["openvino"]
     try:
-        with without_telemetry():
+        with _without_telemetry():
             import openvino
     except (ImportError, OSError) as error:
         raise ConversionError("openvino-broken", reason=last_line(error)) from error
@@ -111,8 +87,8 @@ def _core(openvino: Any, process: int) -> Any:
 
 
 @contextlib.contextmanager
-def without_telemetry() -> Iterator[None]:
-    """OpenVINO and NNCF do without telemetry where its package is not installed."""
+def _without_telemetry() -> Iterator[None]:
+    """OpenVINO does without telemetry where its package is not installed."""
     name = "openvino_telemetry"
     installed = sys.modules.get(name)
     sys.modules[name] = None  # type: ignore[assignment]
@@ -136,12 +112,14 @@ def capabilities(core: Any, device: str = "CPU") -> list[str]:
     return found
 
 
-_CAPABILITY = {FULL: "FP32", HALF: "BF16", F16: "FP16", INT8: "INT8"}
+_CAPABILITY = {FULL: "FP32", HALF: "BF16", F16: "FP16"}
+_HINT = {FULL: "f32", HALF: "bf16", F16: "f16"}
+"""What OpenVINO calls a precision. No graph of ours has 8 bits."""
 
 
 def computes_in(core: Any, device: str, precision: str) -> bool:
     """Whether a device of OpenVINO computes in a precision."""
-    return _CAPABILITY[precision] in capabilities(core, device)
+    return _CAPABILITY.get(precision) in capabilities(core, device)
 
 
 @dataclass(frozen=True)
@@ -156,18 +134,11 @@ class CompileOptions:
     """As OpenVINO calls it."""
 
     def compile(self, core: Any, model: Any) -> Any:
-        """OpenVINO's own object, ready to run.
-
-        A quantised graph says itself where it is 8 bits; the rest may be half precision, whose
-        error is a fraction of that.
-        """
-        hint = self.precision
-        if hint == INT8:
-            hint = HALF if computes_in(core, self.device, HALF) else FULL
+        """OpenVINO's own object, ready to run."""
         options: dict[str, Any] = {
             # a CPU with fast half precision would take it by default
-            "INFERENCE_PRECISION_HINT": hint,
-            "EXECUTION_MODE_HINT": "ACCURACY" if hint == FULL else "PERFORMANCE",
+            "INFERENCE_PRECISION_HINT": _HINT[self.precision],
+            "EXECUTION_MODE_HINT": "ACCURACY" if self.precision == FULL else "PERFORMANCE",
             "PERFORMANCE_HINT": "THROUGHPUT" if self.parallel else "LATENCY",
         }
         if self.device == "CPU":

@@ -10,11 +10,13 @@ from . import checkpoints
 
 SUBSTITUTE = "dinov2-vits14"
 """Stands in for the paper's encoder where no model hub can be reached; of the recipe `default`."""
-EngineName: TypeAlias = Literal[
-    "auto", "torch", "openvino", "openvino-bf16", "openvino-int8", "openvino-f16"
-]
+EngineName: TypeAlias = Literal["auto", "openvino", "torch"]
 ENGINES: tuple[str, ...] = get_args(EngineName)
-"""What computes an encoder's tokens; auto chooses. The last three are less exact."""
+"""What computes an encoder's tokens; auto chooses."""
+PrecisionName: TypeAlias = Literal["auto", "float32", "bf16", "float16", "int8"]
+PRECISIONS: tuple[str, ...] = get_args(PrecisionName)
+"""What tokens are computed in; auto chooses."""
+_, FULL, HALF, F16, INT8 = PRECISIONS
 
 Channels: TypeAlias = tuple[float, float, float]
 

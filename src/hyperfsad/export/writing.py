@@ -14,7 +14,8 @@ from ..detector.protocols import Detector
 from ..disk.files import atomic_folder, file_sha256, locked_file
 from ..encoders.encoder import Encoder, load_encoder
 from ..encoders.openvino import load_tower
-from ..encoders.runtime import FULL, last_line, precision_in
+from ..encoders.runtime import last_line, precision_in
+from ..encoders.specs import FULL
 from ..errors import DetectorFileError, HyperfsadError, UsageError
 from ..images.loading import normalised
 from ..messages import Notify, log
@@ -44,7 +45,7 @@ def export(detector: Detector, target: Path, kind: str, notify: Notify = log) ->
     settings, fingerprint = single.encoding_, single.part().header["encoder"]["fingerprint"]
     if precision_in(fingerprint) != FULL:
         raise UsageError("export-precision", own=precision_in(fingerprint))
-    encoder = load_encoder(settings, "cpu", notify, engine="openvino")
+    encoder = load_encoder(settings, "cpu", notify, engine="openvino", precision=FULL)
     if encoder.fingerprint != fingerprint:
         raise DetectorFileError("export-other-weights", encoder=settings.name)
     graph = Graph(view, single.levels())

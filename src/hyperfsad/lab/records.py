@@ -99,9 +99,10 @@ def measured_entry(cache: TokenCache, variants: Sequence[Variant], **origin: Any
         "last_norm": settings.last_norm,
         "resolution": settings.resolution,
         "engine": encoder.engine,
+        "precision": encoder.precision,
         "device": encoder.device,
         "methods": {variant.label: asdict(variant) for variant in variants},
-        "versions": _versions(*ENGINE_PACKAGES[encoder.engine.partition("-")[0]]),
+        "versions": _versions(*ENGINE_PACKAGES[encoder.engine]),
     }
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..detector.settings import PAPER_OFFLINE, Settings
-from ..encoders.specs import EngineName
+from ..encoders.specs import EngineName, PrecisionName
 from ..errors import UsageError, first_line
 from ..messages import Notify, log
+from . import PRECISION
 from .comparisons import (
     build_tables,
     category_tables,
@@ -129,17 +130,18 @@ class Request:
     """That of our own rows; it sets the encoder's layers for all."""
     device: str = "auto"
     engine: EngineName = "auto"
+    precision: PrecisionName = PRECISION
     cache_limit: int = CACHE_LIMIT
 
     def __post_init__(self) -> None:
         if not self.shots or min(self.shots) < 1 or self.runs < 1:
             raise UsageError("shots-runs", shots=list(self.shots), runs=self.runs)
-        Settings(device=self.device, engine=self.engine)
+        Settings(device=self.device, engine=self.engine, precision=self.precision)
 
     def caches(self, notify: Notify = log) -> TokenCaches:
-        """Token caches on the device and engine that were asked for."""
-        machine = {"device": self.device, "engine": self.engine, "limit": self.cache_limit}
-        return TokenCaches(**machine, notify=notify)
+        """Token caches of the device, engine and precision that were asked for."""
+        machine = {"device": self.device, "engine": self.engine, "precision": self.precision}
+        return TokenCaches(**machine, limit=self.cache_limit, notify=notify)
 
     def support_sets(self, categories: Sequence[Category], caches: TokenCaches) -> SupportSets:
         """The support images of the categories."""

@@ -72,6 +72,7 @@ class SpeedReport:
     encoder: str
     resolution: int
     engine: str
+    precision: str
     threads: int
     decode: float
     prepare: float
@@ -85,7 +86,7 @@ class SpeedReport:
 
     def to_text(self) -> str:
         """The figures as aligned tables."""
-        machine = f"{self.engine}, {self.device}, {self.threads} threads"
+        machine = f"{self.engine}, {self.precision}, {self.device}, {self.threads} threads"
         lines = [
             f"{self.encoder}, {self.resolution} px, {machine}",
             f"decode {self.decode:.1f} ms, prepare {self.prepare:.1f} ms, encode"
@@ -179,6 +180,7 @@ def measure_speed(
         settings.name,
         settings.resolution,
         encoder.engine,
+        encoder.precision,
         threads.count(),
         decode,
         shrink,

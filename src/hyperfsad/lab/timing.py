@@ -16,11 +16,12 @@ from typing import TypeAlias
 from ..detector.settings import PAPER_OFFLINE, Settings, find_recipe
 from ..disk.files import encoded, write_file
 from ..encoders.encoder import Encoder, load_encoder
-from ..encoders.specs import EngineName
+from ..encoders.specs import EngineName, PrecisionName
 from ..errors import UsageError
 from ..images.loading import LoadedImage, load_image
 from ..messages import Notify, log
 from ..version import __version__
+from . import PRECISION
 from .datasets import Category
 from .peers import SAME_TOKENS
 from .peers.peer import FewShotDetector
@@ -198,7 +199,7 @@ def time_variants(
     encoder for one image at a time, where `encoder` runs one image a core.
     """
     settings, sizes = encoder.settings, list(batches) or [encoder.usual_batch]
-    machine = f"{Meter(encoder.device).name} with {encoder.engine}"
+    machine = f"{Meter(encoder.device).name} with {encoder.engine} in {encoder.precision}"
     known = [__version__, encoder.fingerprint, machine, asdict(settings), [*shots], sizes, images]
     place = f"{category.dataset}/{category.name}"
     identity = json.dumps([*known, [asdict(variant) for variant in variants], place])
@@ -238,6 +239,7 @@ def efficiency_table(
     recipe: str = PAPER_OFFLINE,
     device: str = "auto",
     engine: EngineName = "auto",
+    precision: PrecisionName = PRECISION,
     work: Path | None = None,
     notify: Notify = log,
 ) -> Table:
@@ -247,7 +249,7 @@ def efficiency_table(
     """
     if not categories or not encoders:
         raise UsageError("nothing-to-time")
-    Settings(device=device, engine=engine)
+    Settings(device=device, engine=engine, precision=precision)
     rows = [
         TableRow(
             row.method,
@@ -261,7 +263,7 @@ def efficiency_table(
     measured: list[tuple[Timing, TableRow]] = []
     for number, name in enumerate(encoders):
         settings = find_recipe(recipe).settings(name, resolution)
-        encoder = load_encoder(settings, device, notify, engine=engine)
+        encoder = load_encoder(settings, device, notify, engine=engine, precision=precision)
         gpu = Meter(encoder.device).counts_tensors
         file = work / f"times-{number}.json" if work else None
         found = time_variants(

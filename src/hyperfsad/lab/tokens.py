@@ -25,6 +25,7 @@ from ..errors import HyperfsadError
 from ..images.geometry import rotate
 from ..images.loading import load_image
 from ..messages import Notice, Notify, log
+from . import PRECISION
 
 CACHE_LIMIT = 20 << 30
 """Bytes on disk."""
@@ -49,11 +50,14 @@ class TokenCache:
         *,
         device: str = "auto",
         engine: str = "auto",
+        precision: str = PRECISION,
         limit: int = CACHE_LIMIT,
         notify: Notify = log,
         content_hash: ContentHash | None = None,
     ) -> None:
-        self.encoder: Encoder = load_encoder(settings, device, notify, engine=engine, parallel=True)
+        self.encoder: Encoder = load_encoder(
+            settings, device, notify, engine=engine, precision=precision, parallel=True
+        )
         self.settings = settings
         self.content_hash = content_hash or content_hashes()
         self._limit, self._notify, self._writable = limit, notify, limit > 0
@@ -65,9 +69,11 @@ class TokenCache:
 
     def load_alone(self) -> Encoder:
         """An encoder that works on one image with all cores, as `detect` does; to be timed."""
-        if self.encoder.engine == "torch":  # which never works on one image a core
-            return self.encoder
-        return load_encoder(self.settings, self.encoder.device, engine=self.encoder.engine)
+        own = self.encoder
+        if own.engine == "torch":  # which never works on one image a core
+            return own
+        how = self.settings, own.device
+        return load_encoder(*how, engine=own.engine, precision=own.precision)
 
     def tokens(self, path: str, angle: float = 0.0) -> ImageTokens:
         """The tokens of an image at the layers of the settings, perhaps of the image turned."""

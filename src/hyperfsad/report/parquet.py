@@ -30,7 +30,7 @@ def record_schema() -> Any:
         "polygon": pa.list_(pa.list_(number)),
         "kind": text,
     }
-    texts = ("image", "threshold_from", "product", "nearest_product", "judged_by", "heatmap", "map")
+    texts = ("image", "threshold_from", "product", "nearest_product", "heatmap", "map")
     types = {
         **dict.fromkeys((*texts, "error"), text),
         **dict.fromkeys(("anomalous", "unknown_product", "foreign"), truth),

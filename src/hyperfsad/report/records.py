@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from ..messages import Notice
-from ..results.result import FAST, AnomalyResult
+from ..results.result import AnomalyResult
 from ..version import __version__
 
 Record: TypeAlias = dict[str, Any]
@@ -79,8 +79,6 @@ class Totals:
     failed: int = 0
     foreign: int = 0
     unknown_product: int = 0
-    fast: int = 0
-    """Those with a verdict of 8-bit pre-screening alone."""
     worst: list[Record] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
@@ -99,7 +97,6 @@ class Totals:
             found.anomalous += record["anomalous"] is True
             found.foreign += record["foreign"] is True
             found.unknown_product += record["unknown_product"] is True
-            found.fast += record["judged_by"] == FAST
             found.worst.append({**record, "regions": None})
         return cls().add(found)
 

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 BRANCH_FIELDS = {name: f"score_{name}" for name in BRANCHES}
 """What records call the scores of the branches."""
 
-FAST, FULL = "fast", "full"
-"""Which detector scored an image, where 8-bit pre-screening comes before the full one."""
-
 SAME = 1e-3
 """An image or a detector has changed when the map now differs by more than rounding explains."""
 
@@ -85,9 +82,6 @@ class AnomalyResult:
 
     route: Route | None = None
     """Which product the image shows, where the detector knows several."""
-
-    judged_by: str | None = None
-    """Which detector scored it, `fast` or `full`; None where there is only one."""
 
     @classmethod
     def failed(cls, image: str, error: str) -> "AnomalyResult":
@@ -278,7 +272,6 @@ class AnomalyResult:
             "regions": [region.to_dict() for region in self.regions],
             **(self.route.to_dict() if self.route else NO_ROUTE),
             "foreign": self.foreign,
-            "judged_by": self.judged_by,
             "level": self.level if self.level is None or math.isfinite(self.level) else None,
             "map_peak": None if self.peak is None else self.peak.value,
             "map_peak_x": None if self.peak is None else self.peak.x,

@@ -22,7 +22,7 @@ from ..detector.file import open_file
 from ..detector.settings import Settings
 from ..encoders import REGISTRY, EncoderSettings, find_spec
 from ..encoders.encoder import Encoder
-from ..encoders.runtime import cached_folder, engine_in, precision_in
+from ..encoders.runtime import cached_folder, precision_in
 from ..errors import HyperfsadError, UsageError
 from ..results.result import AnomalyResult
 from .monitoring import LOG
@@ -76,13 +76,11 @@ class Detectors:
         opened = open_file(path)
         encoder = opened.first["encoder"]
         name, own = encoder["name"], self.unfitted.encoding_.name
-        made, here = precision_in(encoder["fingerprint"]), self._settings.precision
-        if made != here:  # one encoder serves all, and a graph of 8 bits is a stranger's
-            engine = engine_in(here)
-            raise UsageError("detector-precision", made=made, station=here, engine=engine)
-        machine: dict[str, Any] = {
-            choice: getattr(self._settings, choice) for choice in ("device", "engine", "batch_size")
-        }
+        made, here = precision_in(encoder["fingerprint"]), self._settings.chosen_precision
+        if made != here:  # one encoder serves all
+            raise UsageError("detector-precision", made=made, station=here)
+        choices = ("device", "engine", "precision", "batch_size")
+        machine = {choice: getattr(self._settings, choice) for choice in choices}
         if name not in REGISTRY:
             if own in REGISTRY:
                 raise UsageError("detector-encoder-folder", encoder=own)

@@ -24,7 +24,6 @@ class Station:
 
     def __init__(self, settings: StationSettings, detector: Settings) -> None:
         """`detector` are the settings of new products, and of the machine for all."""
-        detector.check("station")
         self.settings = settings
         self.store = Store(
             settings.store.absolute(),

@@ -48,7 +48,7 @@ class LineLearner:
             return None
         self.parts = self._asked = known[-1]
         path, given = self._file(self.parts), self._given
-        names = ("backbone", "device", "engine", "batch_size")
+        names = ("backbone", "device", "engine", "precision", "batch_size")
         machine = {name: getattr(given.settings, name) for name in names}
         found = HyperFSAD.load(path, notify=given.notify, **machine)
         found.use_encoder(given.encoder_)

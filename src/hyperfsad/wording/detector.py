@@ -117,8 +117,6 @@ DETECTOR_SENTENCES: Sentences = {
     " {option[backbone]} only says where its folder is now.",
     "encoder-folder-missing": "{path} needs the encoder folder {folder}, which does not exist; say"
     " where it is now with {option[backbone]}.",
-    "nncf-missing": "8-bit pre-screening needs NNCF, which is not installed; install it with `pip"
-    " install 'hyperfsad[int8]'`.",
     "no-good-part": _no_good_part,
     "no-unlabelled-part": _no_unlabelled_part,
     "line-bad": _line_bad,
@@ -128,7 +126,6 @@ DETECTOR_SENTENCES: Sentences = {
     " what is usual: sort out the bad ones and adapt again.",
     "line-preliminary": "The threshold is preliminary: {missing} more unlabelled parts are needed.",
     "adapt-with-tiles": "A detector with tiles cannot learn from unlabelled parts.",
-    "adapt-with-fast": "A detector with 8-bit pre-screening cannot learn from unlabelled parts.",
     "good-part-not-finite": "{names} cannot be learnt: {cause}",
     "result-not-finite": "{name} cannot be scored: {cause}",
     "forget-unknown": "The detector has learnt none of these pictures.",
@@ -196,8 +193,6 @@ DETECTOR_SENTENCES: Sentences = {
     " needed; in Python, use ProductDetector.load or load_detector.",
     "file-not-products": "{path} holds a detector of one product; in Python, use HyperFSAD.load or"
     " load_detector.",
-    "file-not-cascade": "{path} holds a detector without 8-bit pre-screening; in Python, use"
-    " load_detector.",
     "setting-invalid": _setting_invalid,
     "detector-without-threshold": "The detector has no threshold, so it cannot decide: calibrate"
     " it.",
@@ -205,16 +200,13 @@ DETECTOR_SENTENCES: Sentences = {
     " must always lie at the same angle; leave {option[tiles]} or {option[rotations]} out.",
     "tiles-with-roi": "Tiles do not support a region of interest; leave {option[tiles]} or"
     " {option[roi]} out.",
-    "tiles-with-int8": "The engine openvino-int8 is calibrated on whole pictures, and tiles are"
-    " parts of them; leave {option[tiles]} and {option[max_cost]} out, or choose another"
-    " {option[engine]}.",
     "engine-with-device": "The engine {engine} does not run on {device}; leave"
     " {option[engine]} out, or set {option[device]} to cpu.",
     "precision-of-detector": "The detector was fitted in {fitted_in}, and its memory and"
-    " thresholds are valid only for that; leave {option[engine]} out, or fit a detector again with"
-    " the engine {engine}.",
-    "exported-with-machine": "An exported model runs its own encoder on the CPU; leave"
-    " {option[engine]} and {option[device]} out.",
+    " thresholds are valid only for that; leave {option[precision]} out, or fit a detector again"
+    " with it.",
+    "exported-with-machine": "An exported model runs its own encoder on the CPU, in float32; leave"
+    " {option[engine]}, {option[precision]} and {option[device]} out.",
     "hypergraph-with-tiles": "With tiles, each tile has normal patches of its own and tiles"
     " overlap, so an image has no single hypergraph; fit a detector without {option[tiles]}, or"
     " explain one place.",
@@ -231,20 +223,6 @@ DETECTOR_SENTENCES: Sentences = {
     " products, give {option[resolution]}.",
     "products-with-compact": "A compact memory works for one product; with several products, leave"
     " {option[memory]} out.",
-    "products-with-int8": "The engine openvino-int8 is calibrated on one product; with several"
-    " products, choose another {option[engine]}, or fit one detector for each.",
-    "products-with-fast": "8-bit pre-screening works for one product; leave {option[categories]}"
-    " or {option[fast]} out.",
-    "cascade-with-tiles": "8-bit pre-screening works on whole pictures; leave {option[fast]} out,"
-    " or {option[tiles]} and {option[max_cost]}.",
-    "cascade-with-compact": "8-bit pre-screening and a compact memory serve the same purpose;"
-    " leave {option[fast]} or {option[memory]} out.",
-    "cascade-with-roi": "8-bit pre-screening does not support a region of interest; leave"
-    " {option[fast]} or {option[roi]} out.",
-    "cascade-with-int8": "8-bit pre-screening needs a full detector of higher precision; leave"
-    " {option[fast]} out, or choose another {option[engine]}.",
-    "export-with-fast": "A graph holds one detector, and this file holds two, 8-bit and full; fit"
-    " one without {option[fast]}.",
     "export-with-products": "A graph holds one product, and this detector knows several; fit a"
     " detector of one.",
     "export-with-tiles": "A graph takes whole pictures of a fixed size, and this detector cuts"

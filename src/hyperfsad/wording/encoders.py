@@ -95,21 +95,13 @@ ENCODERS_SENTENCES: Sentences = {
     " device are damaged; see `hyperfsad encoders verify`, or set {option[device]} to cpu.",
     "torch-instead": "{error} Working with torch instead.",
     "precision-unknown": "{path} was fitted in {precision}, which hyperfsad does not know.",
-    "precision-unsupported": "This device does not compute in {precision}; set {option[device]} to"
-    " cpu and {option[engine]} to openvino, which is float32.",
+    "precision-unsupported": "The encoder cannot compute in {precision} with this device and"
+    " engine; fit with {option[precision]} float32, which every CPU and graphics card has.",
     "encoder-precision": "This detector was fitted in {precision}, and the encoder computes in"
-    " {given}; its scores and thresholds would be wrong. Fit it again with the engine {engine}.",
-    "encoder-of-another-detector": "This detector has an {precision} encoder of its own,"
-    " calibrated on its good parts; it cannot take that of another detector.",
+    " {given}; its scores and thresholds would be wrong. Fit it again with {option[precision]}"
+    " {given}.",
     "encoder-weights": "This detector was made with other weights of {encoder} than those on this"
     " machine; its scores would be wrong. Fit it again.",
-    "int8-without-detector": "The engine openvino-int8 is calibrated on the good parts of one"
-    " detector of whole pictures, which `fit` does; here, choose another engine.",
-    "int8-unusable": "The quantised encoder of the detector cannot be run: {reason}.",
-    "quantising": "Quantising {encoder} to 8 bits on {pictures} pictures (once for a detector).",
-    "quantising-failed": "NNCF cannot quantise {encoder}: {reason}.",
-    "nncf-not-installed": "Quantising to int8 needs NNCF, which is not installed; install it with"
-    " `pip install 'hyperfsad[int8]'`.",
     "openvino-broken": "OpenVINO cannot be loaded: {reason}.",
     "openvino-forked": "OpenVINO does not survive a fork: start processes with"
     ' multiprocessing.get_context("spawn"), or choose the engine torch.',

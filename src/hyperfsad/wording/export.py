@@ -9,7 +9,7 @@ EXPORT_SENTENCES: Sentences = {
     "export-other-weights": "This detector was made with other weights of {encoder} than those on"
     " this machine, so its scores would be wrong; fit it again.",
     "export-precision": "A graph computes in float32, and this detector was fitted in {own}; fit it"
-    " with {option[engine]} openvino, then export it.",
+    " with {option[precision]} float32, then export it.",
     "export-uneven-orientations": "This detector holds its good parts in different numbers of"
     " orientations; fit it again.",
     "export-with-line": "An exported model cannot hold unlabelled parts; export the detector as it"

@@ -136,14 +136,12 @@ SERVE_SENTENCES: Sentences = {
     "trend-too-long": _trend_too_long,
     "detector-replaced": "The detector file was replaced just now; try again.",
     "detector-precision": "The detector computes in {made}, and this station in {station}; fit it"
-    " with {option[engine]} {engine}.",
+    " with {option[precision]} {station}.",
     "detector-encoder-missing": "The detector needs the encoder {encoder}, which this station does"
     " not have; fetch it with `hyperfsad encoders fetch {encoder}`.",
     "detector-encoder-folder": "The detector was made with an encoder from a folder of another"
     " machine, and this station works with {encoder}; fit it with {encoder}.",
     # starting a station
-    "station-with-int8": "The engine openvino-int8 is calibrated on one product, and a station has"
-    " many; use openvino.",
     "tls-incomplete": "{option[tls_cert]} and {option[tls_key]} go together; give both.",
     "tls-unusable": "TLS cannot be used: {reason}.",
     "port-range": "The port must be 0 to 65535, not {given}.",

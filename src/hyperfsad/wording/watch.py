@@ -39,8 +39,7 @@ WATCH_SENTENCES: Sentences = {
     " {option[output]} for watching.",
     "watch-record-cut-off": "The last record of {path} was cut off; it is now in {file}, and its"
     " image is inspected again.",
-    "watch-adapt-one": "{option[adapt]} needs a detector of one product, without 8-bit"
-    " pre-screening.",
+    "watch-adapt-one": "{option[adapt]} needs a detector of one product.",
     "watch-adapt-gone": "Only {there} of the newest {parts} parts are still there as they were"
     " inspected.",
     "watch-adapted": _adapted,

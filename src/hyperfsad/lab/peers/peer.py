@@ -13,7 +13,7 @@ from ...detector.protocols import Predictor
 from ...detector.settings import Settings
 from ...encoders import SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
 from ...encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens, prepared
-from ...encoders.specs import EngineName
+from ...encoders.specs import EngineName, PrecisionName
 from ...errors import ImageError, UsageError
 from ...images.geometry import rotate, rotated_copies
 from ...images.loading import ChannelOrder, ImageSource, LoadedImage, load_image
@@ -23,6 +23,7 @@ from ...method.memory import MemoryBank
 from ...method.scoring import BranchScores, TokenScore
 from ...results.result import AnomalyResult
 from ...views import PlainView
+from .. import PRECISION
 from .features import top_percent
 
 Option: TypeAlias = tuple[str, Callable[[Any], bool]]
@@ -80,6 +81,7 @@ class Peer(ABC):
         last_norm: bool = False,
         device: str = "auto",
         engine: EngineName = "auto",
+        precision: PrecisionName = PRECISION,
         batch_size: int | None = None,
         notify: Notify = log,
         **options: Any,
@@ -95,11 +97,11 @@ class Peer(ABC):
                 facts = {"peer": type(self).__name__, "given": value, "expected": expected}
                 raise UsageError("peer-option-range", **facts)
             setattr(self, name, value)
-        Settings(device=device, engine=engine)
+        Settings(device=device, engine=engine, precision=precision)
         self._last_norm = last_norm
         self.encoding_ = self.encoding(find_spec(backbone), layers, resolution)
         self.batch_size, self.skipped_ = batch_size, list[ImageError]()
-        self._memory = EncodedMemory(self.encoding_, device, engine, notify)
+        self._memory = EncodedMemory(self.encoding_, device, engine, precision, notify)
 
     def encoding(
         self, spec: EncoderSpec, layers: Layers, resolution: int | None

@@ -294,7 +294,7 @@ def _provenance(page: ReproductionPage) -> dict[str, Any]:
         if "imported" in entry:
             imports[entry["imported"]] = entry["scores_sha256"]
             continue
-        machine = f"{entry['engine']} on {entry['device']}"
+        machine = f"{entry['engine']} in {entry['precision']} on {entry['device']}"
         layers = ", ".join(map(str, entry["layers"]))
         key = (short_name(entry["encoder"]), entry["weights"], layers, machine)
         encoders.setdefault(key, []).append(str(entry["resolution"]))

@@ -98,6 +98,7 @@ def reproduce(
                 work=out / preset / "work",
                 device=request.device,
                 engine=request.engine,
+                precision=request.precision,
             )
             write_table(efficiency, out / preset, EFFICIENCY)
             continue
@@ -138,6 +139,7 @@ def _command(request: Request, presets: Sequence[str], suite: str) -> str:
     for name, folder in request.imports:
         words += ["--import", f"{name}={folder}"]
     machine = ["--device", request.device, "--engine", request.engine]
+    machine += ["--precision", request.precision]
     return shlex.join([*words, *machine, "-o", "out/"])
 
 
