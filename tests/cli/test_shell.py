@@ -1,6 +1,7 @@
 """What people of the shell expect: exit codes, JSON, quiet, logs, a file of options, completion."""
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -23,6 +24,7 @@ from hyperfsad.cli.console import (
 )
 from hyperfsad.cli.lab import LAB
 from hyperfsad.cli.parser import USAGE, options_of
+from hyperfsad.messages import LOGGER
 from hyperfsad.wording import sentences
 from tests.cli.running import command, refusal
 from tests.conftest import make_picture, read_results
@@ -296,3 +298,11 @@ def test_the_example_of_the_docs_is_toml() -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", text, re.S)
     known = options_of(make_parser("detect").chosen)
     assert all(f"--{key}" in known for key in re.findall(r"^([a-z-]+) =", example, re.M))
+
+
+def test_a_command_leaves_logging_as_it_was(small: Path, tmp_path: Path) -> None:
+    logger = logging.getLogger(LOGGER)
+    before = logger.level, logger.propagate, list(logger.handlers), logger.isEnabledFor(10)
+    assert command("info", small, "-v", "--log-file", tmp_path / "run.log") == DONE
+    after = logger.level, logger.propagate, list(logger.handlers), logger.isEnabledFor(10)
+    assert after == before

@@ -236,7 +236,7 @@ def warn(text: object) -> None:
     from .logs import is_heard
 
     if is_heard():
-        log(str(text), logging.WARNING)
+        log(text if isinstance(text, str) else str(text), logging.WARNING)
     else:  # while the options are read
         say(f"hyperfsad: {text}")
 

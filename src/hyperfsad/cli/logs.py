@@ -72,4 +72,5 @@ def logged(options: argparse.Namespace, write: Callable[[str], None]) -> Iterato
         for handler in handlers:
             logger.removeHandler(handler)
             handler.close()
-        logger.level, logger.propagate = before
+        logger.setLevel(before[0])
+        logger.propagate = before[1]

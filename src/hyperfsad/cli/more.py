@@ -159,7 +159,9 @@ def _verify(options: argparse.Namespace, spec: EncoderSpec) -> int:
     rows += [("known", found.known)] if found.known is not None else []
     width = max(len(source) for source, _ in rows)
     text = as_rows([*(f"{source:{width}}  {checksum}" for source, checksum in rows), found.verdict])
-    print_facts(options, text, {"name": spec.name, **dict(rows), "agree": found.agree})
+    copies = [{"source": one.source, "checksum": one.checksum} for one in found.copies]
+    facts = {"name": spec.name, "copies": copies, "known": found.known, "agree": found.agree}
+    print_facts(options, text, facts)
     return DONE if found.agree else NOTHING
 
 
