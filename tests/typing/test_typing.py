@@ -1,5 +1,6 @@
 """Type checkers help users: they find each mistake in a script, and none where there is none."""
 
+import inspect
 import json
 import re
 import subprocess
@@ -9,7 +10,11 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
+from hyperfsad import HyperFSAD, ProductDetector
+from hyperfsad.detector.protocols import Detector, Predictor
 from hyperfsad.detector.settings import SETTINGS, Machine, Settings
+from hyperfsad.export import ExportedDetector
+from hyperfsad.lab.peers import PEERS
 from tests.conftest import REPOSITORY
 
 HERE = Path(__file__).parent
@@ -76,3 +81,14 @@ def test_what_checkers_know_is_what_is_checked() -> None:
     machine = [name for name, one in SETTINGS.items() if one.group == "machine"]
     assert set(known) == {*machine, "backbone", "notify"}
     assert all(known[name] == hints[name] for name in [*machine, "backbone"])
+
+
+def test_all_kinds_predict_alike(tiny: str) -> None:
+    """mypy checks that they satisfy the protocols; here are the parameters that people see."""
+    fitted: list[Detector] = [HyperFSAD(tiny), ProductDetector(tiny)]
+    every: list[type[Predictor]] = [HyperFSAD, ProductDetector, ExportedDetector, *PEERS.values()]
+    assert len(fitted) == 2
+    for name in ("predict", "predict_many"):
+        expected = list(inspect.signature(getattr(Predictor, name)).parameters)
+        for kind in every:
+            assert list(inspect.signature(getattr(kind, name)).parameters) == expected, kind
