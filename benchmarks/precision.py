@@ -74,7 +74,7 @@ def rows(category: Category, asked: Asked) -> Iterator[dict[str, Any]]:
         for each in (test, half)
     ]
     has_line = (Path(category.normal[0]).parents[2] / "line").is_dir()
-    rotations = "auto" if category.name in TURNED else 1
+    rotations: Any = "auto" if category.name in TURNED else 1
     for (draw, shots), paths in supports(category).items():
         if draw not in DRAWS or shots not in SHOTS:
             continue

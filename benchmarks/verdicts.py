@@ -38,6 +38,7 @@ from hyperfsad.decisions import thresholds
 from hyperfsad.decisions.odd import odd_learnt, odd_parts
 from hyperfsad.decisions.thresholds import LeaveOneOut, conformal_threshold, from_support
 from hyperfsad.demo.drawing import PRODUCTS, draw
+from hyperfsad.detector.settings import RecipeName
 from hyperfsad.encoders.encoder import load_encoder, use_threads
 from hyperfsad.lab.datasets import Category
 
@@ -59,7 +60,7 @@ MOST_FALSE_ALARMS = 12.0
 """Beyond this share a rule loses half a point for each further one, when constants are chosen."""
 
 
-def measure(category: Category, file: Path, recipe: str) -> None:
+def measure(category: Category, file: Path, recipe: RecipeName) -> None:
     """What the detectors of all supports say of the test images, and of their good parts."""
     encoder = Remembering(load_encoder(HyperFSAD(recipe=recipe).encoding_))
     records = []
@@ -207,7 +208,7 @@ def reached(detector: HyperFSAD, paths: Sequence[str]) -> Scores:
     return np.array([detector.predict(path).level for path in paths], dtype=np.float64)
 
 
-def with_an_outlier(categories: Iterable[Category], recipe: str) -> None:
+def with_an_outlier(categories: Iterable[Category], recipe: RecipeName) -> None:
     """Defects found after calibration with 24 good parts, when one of them is a bad part.
 
     Each bad test image takes the place of the last good part in turn; the others are to be found.
@@ -239,7 +240,7 @@ def with_an_outlier(categories: Iterable[Category], recipe: str) -> None:
         )
 
 
-def with_a_bad_part_learnt(categories: Iterable[Category], recipe: str) -> None:
+def with_a_bad_part_learnt(categories: Iterable[Category], recipe: RecipeName) -> None:
     """How often `fit` names a part: none is bad, or one of a few spread over the bad ones."""
     encoder = Remembering(load_encoder(HyperFSAD(recipe=recipe).encoding_))
     for category in categories:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .errors import DetectorFileError, EncoderError, HyperfsadError, ImageError, UsageError
     from .evidence.evidence import Evidence
     from .evidence.hypergraph import Hypergraph
+    from .report.frames import to_frame
     from .results.result import AnomalyResult
 
 _HOMES = {
@@ -30,6 +31,7 @@ _HOMES = {
     "Settings": "detector.settings",
     "inspect": "detector.pipeline",
     "load_detector": "detector.products",
+    "to_frame": "report.frames",
     "Region": "decisions.regions",
     "HyperfsadError": "errors",
     "UsageError": "errors",
@@ -54,6 +56,7 @@ __all__ = [
     "__version__",
     "inspect",
     "load_detector",
+    "to_frame",
 ]
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from hyperfsad.cli import main
 from hyperfsad.cli.arguments import KINDS, add_options
-from hyperfsad.cli.console import NOTHING, parse
+from hyperfsad.cli.console import parse
+from hyperfsad.cli.parser import USAGE
 from hyperfsad.lab.run import Request
 from hyperfsad.method.lookups import LOOKUPS
 from tests.cli.running import refusal
@@ -97,12 +98,12 @@ def test_values_that_cannot_be_used_are_refused(
     assert refusal("fit", photos, "-o", photos / "x.hfsad", *options) == code
 
 
-def test_files_of_figures_make_no_folders(
+def test_files_of_pictures_make_no_folders(
     photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["coverage", "--normal", str(photos), "--json", str(tmp_path / "new" / "x.json")])
-    assert stopped.value.code == NOTHING
+        main(["explain", str(photos), "--detector", "x", "-o", str(tmp_path / "new" / "x.png")])
+    assert stopped.value.code == USAGE
     assert "is not a file in an existing folder" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 

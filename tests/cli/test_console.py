@@ -1,5 +1,6 @@
 """A file's name cannot forge what a command says."""
 
+import argparse
 import shutil
 import signal
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import pytest
 
 from hyperfsad.cli import main
 from hyperfsad.cli.console import LOGGED_FROM, NOTHING, SOME_FAILED, progress, say
+from hyperfsad.cli.logs import logged
 from tests.conftest import read_results
 
 FORGED = "ok\n  0.001      0.286  good       bad.png\x1b[1A\x1b[2K\x9b31m\r\u202egnp.png"
@@ -67,12 +69,13 @@ def test_options_and_labels_are_visible_too(
 
 def test_a_log_says_that_long_work_begins(capsys: pytest.CaptureFixture[str]) -> None:
     """A terminal has a bar instead."""
-    assert list(progress(range(LOGGED_FROM), "learning")) == list(range(LOGGED_FROM))
-    assert capsys.readouterr().err == f"learning: {LOGGED_FROM} images\n"
-    list(progress(iter(range(3000)), "detecting", 3000))
-    assert capsys.readouterr().err == "detecting: 3,000 images\n"
-    list(progress(range(LOGGED_FROM - 1), "learning"))
-    assert capsys.readouterr().err == ""
+    with logged(argparse.Namespace(), say):
+        assert list(progress(range(LOGGED_FROM), "learning")) == list(range(LOGGED_FROM))
+        assert capsys.readouterr().err == f"learning: {LOGGED_FROM} images\n"
+        list(progress(iter(range(3000)), "detecting", 3000))
+        assert capsys.readouterr().err == "detecting: 3,000 images\n"
+        list(progress(range(LOGGED_FROM - 1), "learning"))
+        assert capsys.readouterr().err == ""
 
 
 class _Late:

@@ -22,7 +22,7 @@ def place(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     mvtec_tree(root, ["bolt"], normal=2, test=4)
     detector = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
     detector.fit(root / "bolt" / "train" / "good")
-    levels = sorted(result.level or 0.0 for result in detector.predict(root / "bolt/test"))
+    levels = sorted(result.level or 0.0 for result in detector.predict_many(root / "bolt/test"))
     assert detector.threshold_ is not None
     assert detector.map_threshold_ is not None
     detector.threshold_ *= levels[4]

@@ -11,6 +11,7 @@ import pytest
 from hyperfsad import HyperFSAD
 from hyperfsad.cli.console import COMMANDS, DONE, NOTHING, SOME_FAILED, main, parse
 from hyperfsad.cli.lab import LAB
+from hyperfsad.cli.parser import USAGE
 from tests.cli.running import refusal
 from tests.conftest import make_picture, read_results
 
@@ -57,13 +58,13 @@ def places(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
         ("lab stability {photos}", "--detector --normal"),
     ],
 )
-def test_what_cannot_be_parsed_is_one_sentence_and_exit_1(
+def test_what_cannot_be_parsed_is_one_sentence_and_exit_2(
     words: str, told: str, places: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as end:
         main([word.format_map(places) for word in words.split()])
     streams = capsys.readouterr()
-    assert end.value.code == NOTHING
+    assert end.value.code == USAGE
     assert told in streams.err
     assert streams.err.startswith("hyperfsad: ")
     assert streams.err.count("\n") == 1
@@ -110,8 +111,8 @@ def test_a_wrong_command_is_refused_and_changes_nothing(
     assert (sorted(os.listdir(root)), (root / "part.hfsad").read_bytes()) == before
 
 
-def test_a_refusal_is_one_sentence_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "-o", "x.hfsad"]) == NOTHING
+def test_a_refusal_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "-o", "x.hfsad"]) == USAGE
     streams = capsys.readouterr()
     assert streams.err.startswith("hyperfsad: Give either GOOD or --categories.")
     assert streams.err.count("\n") == 1

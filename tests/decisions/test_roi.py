@@ -13,8 +13,10 @@ from hyperfsad import HyperFSAD, UsageError
 from hyperfsad.cli import main
 from hyperfsad.decisions.masks import MAX_MASK_SIDE
 from hyperfsad.decisions.roi import Roi, find_foreground, make_region
+from hyperfsad.detector.settings import Settings
 from hyperfsad.errors import DetectorFileError, HyperfsadWarning, ImageError
 from hyperfsad.images.loading import LoadedImage, NormalImage
+from hyperfsad.messages import Notify, log
 from hyperfsad.method.memory import MemoryBank
 from tests.codes import raises
 from tests.conftest import make_picture, read_results
@@ -47,8 +49,8 @@ def scrambled(picture: Image.Image, seed: int = 0) -> Image.Image:
     return Image.composite(picture, Image.fromarray(noise), MASK)
 
 
-def small(tiny: str, **options: object) -> HyperFSAD:
-    return HyperFSAD(tiny, resolution=84, device="cpu", **options)  # type: ignore[arg-type]
+def small(tiny: str, notify: Notify = log, **options: Any) -> HyperFSAD:
+    return HyperFSAD.of(Settings(tiny, resolution=84, device="cpu", **options), notify)
 
 
 @pytest.mark.parametrize("rotations", [1, 4])
@@ -185,7 +187,7 @@ def test_pictures_of_another_shape_are_left_out_and_told(tiny: str, photos: Path
     ):
         detector = small(tiny, roi=MASK).fit(photos)
     assert len(detector.memory_) == 5
-    results = list(detector.predict([photos / "wrong.png", photos / "0.png"]))
+    results = list(detector.predict_many([photos / "wrong.png", photos / "0.png"]))
     assert results[1].error is None
     with raises(ImageError, "roi-shape") as caught:
         detector.predict(photos / "wrong.png")
@@ -388,15 +390,15 @@ def test_the_command_line(
     detect = ["detect", str(photos), "-o", str(tmp_path / "out"), *machine]
     assert main([*detect, "--detector", path]) == 0
     with_mask = read_results(tmp_path / "out")
-    assert main([*detect, "--detector", path, "--roi", "auto"]) == 1
+    assert main([*detect, "--detector", path, "--roi", "auto"]) == 2
     assert "--roi is fixed in a saved detector" in capsys.readouterr().err
     normal = ["--normal", str(photos / "0.png"), "--resolution", "84"]
     assert main([*detect, *normal, "--roi", "20,10 70,10 70,50 20,50"]) == 0
     by_polygon = read_results(tmp_path / "out")
     assert [line["score"] for line in by_polygon] == [line["score"] for line in with_mask]
     assert (
-        main(["explain", str(photos / "1.png"), "--detector", path, "--at", "90,75", *machine]) == 1
+        main(["explain", str(photos / "1.png"), "--detector", path, "--at", "90,75", *machine]) == 2
     )
     assert "lies outside the region of interest" in capsys.readouterr().err
-    assert main([*fit, "--roi", "1,2 3,4"]) == 1
+    assert main([*fit, "--roi", "1,2 3,4"]) == 2
     assert "at least 3 different corners" in capsys.readouterr().err

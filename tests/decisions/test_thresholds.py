@@ -426,5 +426,5 @@ def test_products_are_calibrated_one_by_one(
     assert re.search("b: threshold .*conformal from 7 good parts", told)
     assert main(["calibrate", file, "--product", "a", str(good), "--false-alarm-rate", "0.2"]) == 0
     assert re.search("a: threshold .*conformal from 9 good parts", capsys.readouterr().out)
-    assert main(["calibrate", file, str(good)]) == 1
-    assert main(["calibrate", file, "--product", "c", str(good)]) == 1
+    assert main(["calibrate", file, str(good)]) == 2
+    assert main(["calibrate", file, "--product", "c", str(good)]) == 2

@@ -41,7 +41,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def adapted(folder: Path) -> tuple[HyperFSAD, HyperFSAD, list[Notice]]:
     """A detector before and after it has learnt from the line, and what it said."""
     told: list[Notice] = []
-    before = HyperFSAD(rotations=1, notify=told.append)  # type: ignore[arg-type]
+    before = HyperFSAD(rotations=1)
+    before.notify = told.append  # type: ignore[assignment]
     before.fit(folder / "good")
     told.clear()
     return before, before.__copy__().adapt(folder / "line"), told

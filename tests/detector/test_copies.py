@@ -12,6 +12,7 @@ import pytest
 from hyperfsad import AnomalyResult, DetectorFileError, HyperFSAD, ProductDetector
 from hyperfsad.encoders.encoder import load_encoder
 from hyperfsad.errors import UsageError
+from hyperfsad.messages import Notify
 from tests.codes import raises
 from tests.conftest import make_picture
 from tests.detector.test_products import product_picture
@@ -19,9 +20,12 @@ from tests.detector.test_products import product_picture
 KINDS = ("plain", "default", "region", "tiles", "saved tiles", "products", "peer")
 
 
+unpicklable: Notify = lambda _: None  # noqa: E731 (as users write it)
+
+
 def used(kind: str, tiny: str, tmp_path: Path) -> Any:
     """A detector that has judged a picture, so that its encoder is loaded."""
-    common: dict[str, Any] = {"resolution": 84, "device": "cpu", "notify": lambda _: None}
+    common: dict[str, Any] = {"resolution": 84, "device": "cpu"}
     good = [make_picture(1), make_picture(2)]
     if kind == "products":
         products = ProductDetector(tiny, recipe="paper-offline", **common)
@@ -29,7 +33,7 @@ def used(kind: str, tiny: str, tmp_path: Path) -> Any:
     elif kind == "peer":
         from hyperfsad.lab.peers import make_peer
 
-        detector = make_peer("patchcore", tiny, **common).fit(good)
+        detector = make_peer("patchcore", tiny, notify=unpicklable, **common).fit(good)
     elif kind == "default":
         detector = HyperFSAD(tiny, missing=0.2, **common).fit(good)
     else:
@@ -39,6 +43,8 @@ def used(kind: str, tiny: str, tmp_path: Path) -> Any:
     if kind == "saved tiles":
         detector.save(tmp_path / "part.hfsad")
         detector = HyperFSAD.load(tmp_path / "part.hfsad", device="cpu")
+    if kind != "peer":
+        detector.notify = unpicklable
     detector.predict(make_picture(3))
     return detector
 

@@ -89,7 +89,7 @@ def test_prediction_is_lazy(detector: HyperFSAD, photos: Path) -> None:
             asked.append(1)
             yield photos / "1.png"
 
-    results = detector.predict(endless())
+    results = detector.predict_many(endless())
     assert asked == []
     assert next(results).score > 0
     assert len(asked) <= 1 + READ_AHEAD
@@ -98,7 +98,7 @@ def test_prediction_is_lazy(detector: HyperFSAD, photos: Path) -> None:
 def test_batches_keep_the_order_and_the_scores(tiny: str, photos: Path) -> None:
     one = HyperFSAD(tiny, resolution=84, device="cpu").fit(photos / "0.png")
     many = HyperFSAD(tiny, resolution=84, device="cpu", batch_size=3).fit(photos / "0.png")
-    first, second = list(one.predict(photos)), list(many.predict(photos))
+    first, second = list(one.predict_many(photos)), list(many.predict_many(photos))
     assert [result.image for result in first] == [result.image for result in second]
     assert np.allclose([r.score for r in first], [r.score for r in second], atol=1e-5)
 
@@ -107,11 +107,13 @@ def test_a_bad_image_among_many_does_not_stop_them(detector: HyperFSAD, photos: 
     (photos / "2.png").write_bytes(b"broken")
     detector.settings = detector.settings.changed(batch_size=2)
     detector.fit(photos / "0.png")
-    results = list(detector.predict(photos))
+    results = list(detector.predict_many(photos))
     assert [result.error is None for result in results] == [True, True, False, True, True]
     bad = results[2]
     assert bad.image == str(photos / "2.png")
-    assert np.isnan(bad.score)
+    for ask in ("score", "score_map", "score_cls"):
+        with raises(ImageError, "result-without-score"):
+            getattr(bad, ask)
     assert bad.to_dict()["score"] is None
     with raises(ImageError, "image-unsupported", name=str(photos / "2.png")):
         detector.predict(photos / "2.png")
@@ -163,8 +165,10 @@ def test_pictures_that_were_loaded_elsewhere(detector: HyperFSAD, photos: Path) 
     loaded = [load_image(path, path.name) for path in paths]
     detector.fit(loaded[:2])
     assert [image.name for image in detector.support_] == ["0.png", "1.png"]
-    assert detector.predict(loaded[3:])
-    for given, path in zip(detector.predict(loaded), detector.predict(paths), strict=True):
+    assert detector.predict_many(loaded[3:])
+    for given, path in zip(
+        detector.predict_many(loaded), detector.predict_many(paths), strict=True
+    ):
         assert given.score == path.score
         assert given.image == Path(path.image).name
 

@@ -64,7 +64,7 @@ def test_only_the_image_itself_fails(
     """In a batch of several, the others have their results."""
     detector = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu", batch_size=5)
     detector.fit([make_picture(7), make_picture(8)])
-    expected = [result.score for result in detector.predict(photos)]
+    expected = [result.score for result in detector.predict_many(photos)]
     bad = detector.prepare(photos / "3.png").pixels.sum()
     engine = detector.encoder_._engine
     compute = engine.tokens
@@ -78,7 +78,7 @@ def test_only_the_image_itself_fails(
         return patches, cls
 
     monkeypatch.setattr(engine, "tokens", tokens)
-    results = list(detector.predict(photos))
+    results = list(detector.predict_many(photos))
     assert [result.error is None for result in results] == [True, True, True, False, True]
     assert [r.score for r in results[:3]] == pytest.approx(expected[:3], abs=1e-6)
     assert "3.png" in str(results[3].error)

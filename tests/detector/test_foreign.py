@@ -16,7 +16,7 @@ WHITE = Image.new("RGB", (96, 80), "white")
 
 def test_a_single_product_knows_strangers(detector: HyperFSAD, tmp_path: Path) -> None:
     detector.fit([make_picture(1), ImageEnhance.Brightness(make_picture(1)).enhance(1.1)])
-    alike, other = list(detector.predict([make_picture(1), WHITE]))
+    alike, other = list(detector.predict_many([make_picture(1), WHITE]))
     assert detector.foreign_ is not None
     assert alike.foreign is False
     assert other.foreign is True

@@ -25,7 +25,7 @@ def test_a_folder_is_inspected(fitted: HyperFSAD, photos: Path, tmp_path: Path) 
     paths = sorted(str(path) for path in photos.iterdir())
     assert [record["image"] for record in records] == paths
     stored = read_results(out)
-    for record, result in zip(stored, fitted.predict(paths), strict=True):
+    for record, result in zip(stored, fitted.predict_many(paths), strict=True):
         assert record["score"] == result.score
         assert record["anomalous"] == result.anomalous
         assert all((out / str(record[name])).exists() for name in ("heatmap", "map"))

@@ -1,6 +1,7 @@
 """What tokens are computed in: a choice of the machine, which a detector's file remembers."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,6 @@ from hyperfsad import HyperFSAD
 from hyperfsad.encoders.devices import computes_in
 from hyperfsad.encoders.runtime import precision_in
 from hyperfsad.errors import UsageError
-from hyperfsad.messages import Notice
 from tests.cli.running import command, refusal
 from tests.codes import raises
 from tests.conftest import as_fitted_in, make_picture
@@ -66,7 +66,7 @@ def test_precisions_differ_a_little(tiny: str, precision: str) -> None:
 def test_a_file_of_a_precision_that_is_not_here_is_read_in_float32(files: Path) -> None:
     """Of the CPU, float16 is none."""
     exact = HyperFSAD.load(files / "float32.hfsad").predict(OTHER).score
-    notices: list[Notice] = []
+    notices: list[Any] = []
     loaded = HyperFSAD.load(files / "float16.hfsad", notify=notices.append)
     assert loaded.predict(OTHER).score == exact
     assert [(each.code, each.facts) for each in notices] == [

@@ -139,7 +139,7 @@ def test_products_that_cannot_be_told_apart_are_found() -> None:
 
 def test_each_image_is_judged_by_its_own_product(fitted: ProductDetector, tiny: str) -> None:
     images = [product_picture(kind, 9) for kind in (2, 0, 1)]
-    results = list(fitted.predict(images))
+    results = list(fitted.predict_many(images))
     assert [result.product for result in results] == [NAMES[2], NAMES[0], NAMES[1]]
     for kind, result in zip((2, 0, 1), results, strict=True):
         alone = HyperFSAD(tiny, recipe="paper-offline", resolution=84, device="cpu")
@@ -184,7 +184,7 @@ def test_an_image_that_cannot_be_read_does_not_stop_the_others(
 ) -> None:
     (tmp_path / "0.png").write_bytes(b"nothing")
     product_picture(1, 8).save(tmp_path / "1.png")
-    bad, good = fitted.predict(tmp_path)
+    bad, good = fitted.predict_many(tmp_path)
     assert bad.error is not None
     assert bad.to_dict()["product"] is None
     assert good.product == NAMES[1]
@@ -212,7 +212,7 @@ def test_one_encoder_serves_all_products_and_sees_an_image_once(
         return encode(self, images)
 
     monkeypatch.setattr(Encoder, "encode_prepared", watched)
-    list(loaded.predict([product_picture(kind, 5) for kind in range(3)]))
+    list(loaded.predict_many([product_picture(kind, 5) for kind in range(3)]))
     assert loads == ["loaded"]
     assert calls == [1, 1, 1]
 

@@ -7,7 +7,7 @@ from PIL import Image
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli import main
-from hyperfsad.detector.settings import RECIPES
+from hyperfsad.detector.settings import RECIPES, RecipeName
 from hyperfsad.encoders import REGISTRY
 
 
@@ -19,7 +19,7 @@ from hyperfsad.encoders import REGISTRY
     ],
 )
 def test_both_recipes_of_the_paper_have_its_algorithm(
-    recipe: str, encoder: str, layers: tuple[int, ...]
+    recipe: RecipeName, encoder: str, layers: tuple[int, ...]
 ) -> None:
     detector = HyperFSAD(recipe=recipe)
     assert detector.settings.backbone == encoder
@@ -73,7 +73,7 @@ def test_a_choice_of_the_user_goes_before_the_recipe() -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("backbone", REGISTRY)
-def test_every_recipe_fits_every_encoder(name: str, backbone: str) -> None:
+def test_every_recipe_fits_every_encoder(name: RecipeName, backbone: str) -> None:
     settings = RECIPES[name].settings(backbone)
     assert settings.name == backbone
     assert set(settings.layers) <= set(REGISTRY[backbone].layers)
@@ -106,7 +106,7 @@ def test_the_recipe_is_an_option(
     assert "recipe      paper-offline\n" in capsys.readouterr().out
     out = str(tmp_path / "out")
     detect = ["detect", str(photos), "--detector", path, "-o", out]
-    assert main([*detect, "--recipe", "default"]) == 1
+    assert main([*detect, "--recipe", "default"]) == 2
     assert "--recipe is fixed in a saved detector" in capsys.readouterr().err
 
 

@@ -53,6 +53,7 @@ def test_the_next_defect_is_named(folder: Path, fitted: HyperFSAD, taught: Hyper
             before, after = fitted.predict(path), taught.predict(path)
             assert (before.defect, before.defect_score) == (None, None)
             assert (after.defect, after.anomalous) == (kind, True)
+            assert after.defect_score is not None
             assert 0 < after.defect_score < 1
             assert (after.score, after.level) == (before.score, before.level)
             assert after.to_dict()["defect"] == kind

@@ -13,9 +13,11 @@ from hyperfsad import HyperFSAD, ProductDetector, UsageError
 from hyperfsad.cli import main
 from hyperfsad.detector.choices import ROTATED_COPIES, TRIED
 from hyperfsad.detector.file import open_file
+from hyperfsad.detector.settings import Settings
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.images.geometry import rotate, rotate_back, rotated_copies
 from hyperfsad.images.loading import LoadedImage
+from hyperfsad.messages import Notify, log
 from hyperfsad.quality.coverage import cover_normal
 from hyperfsad.wording import COMMAND_LINE, worded
 from tests.codes import raises
@@ -39,8 +41,8 @@ def angled(tmp_path: Path) -> Path:
     return folder
 
 
-def small(tiny: str, **options: Any) -> HyperFSAD:
-    return HyperFSAD(tiny, resolution=84, device="cpu", **options)
+def small(tiny: str, notify: Notify = log, **options: Any) -> HyperFSAD:
+    return HyperFSAD.of(Settings(tiny, resolution=84, device="cpu", **options), notify)
 
 
 @pytest.mark.parametrize("size", [(96, 80), (60, 90), (64, 64)])
@@ -306,13 +308,13 @@ def test_the_command_line(
     assert main([*fit, "--rotations", "auto"]) == 0
     assert f"remembered in {ROTATED_COPIES} orientations" in capsys.readouterr().err
     detect = ["detect", str(angled), "-o", str(tmp_path / "out"), *machine]
-    assert main([*detect, "--detector", path, "--rotations", "8"]) == 1
+    assert main([*detect, "--detector", path, "--rotations", "8"]) == 2
     assert "--rotations is fixed in a saved detector" in capsys.readouterr().err
     normal = ["--normal", str(angled / "0.png"), "--rotations", "8", "--resolution", "84"]
     assert main([*detect, *normal]) == 0
     assert len(read_results(tmp_path / "out")) == 3
     assert "Learnt from 1 good part<" in (tmp_path / "out" / "report.html").read_text()
-    assert main([*fit, "--rotations", "0"]) == 1
+    assert main([*fit, "--rotations", "0"]) == 2
     assert "from 1 to 72 or auto, not 0" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([*fit, "--rotations", "some"])

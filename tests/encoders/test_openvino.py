@@ -19,6 +19,7 @@ from hyperfsad.encoders import openvino as engine_module
 from hyperfsad.encoders.devices import computes_in
 from hyperfsad.encoders.encoder import Encoder, Tokens, load_encoder
 from hyperfsad.encoders.runtime import CompileOptions
+from hyperfsad.encoders.specs import EngineName
 from hyperfsad.errors import ConversionError, EncoderError, UsageError
 from hyperfsad.images.loading import load_image
 from tests.codes import raises
@@ -32,7 +33,7 @@ def said() -> list[Any]:
     return []
 
 
-def loaded(folder: str | Path, engine: str = "openvino", **more: object) -> Encoder:
+def loaded(folder: str | Path, engine: EngineName = "openvino", **more: object) -> Encoder:
     settings = find_spec(str(folder)).settings(resolution=84)
     how = {"engine": engine, "precision": "float32", **more}
     return load_encoder(settings, "cpu", **how)  # type: ignore[arg-type]
@@ -248,7 +249,8 @@ signal.raise_signal(signal.SIGINT)
 
 def test_a_detector_works_with_either_engine(tiny: str, photos: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="compares with torch: hyperfsad[torch]")
-    for engine, other in (("torch", "openvino"), ("openvino", "torch")):
+    both: tuple[EngineName, EngineName] = ("torch", "openvino")
+    for engine, other in (both, both[::-1]):
         path = tmp_path / f"{engine}.hfsad"
         detector = HyperFSAD(tiny, resolution=84, device="cpu", engine=engine, precision="float32")
         detector.fit(photos / "0.png").save(path)

@@ -1,5 +1,6 @@
 """Evidence: the weights that are told must be those that made the map."""
 
+import io
 import json
 import warnings
 from dataclasses import replace
@@ -10,11 +11,12 @@ import pytest
 from PIL import Image, ImageDraw
 
 from hyperfsad import HyperFSAD, UsageError
+from hyperfsad.detector.settings import LookupName
 from hyperfsad.errors import HyperfsadWarning
 from hyperfsad.evidence import evidence as evidence_plot
 from hyperfsad.evidence.evidence import Evidence
 from hyperfsad.evidence.neighbours import MOST_NEIGHBOURS
-from hyperfsad.images.loading import load_image
+from hyperfsad.images.loading import ImageSource, load_image
 from hyperfsad.lab.peers.nearest import NearestNeighbour
 from hyperfsad.method.lookups import LOOKUPS
 from hyperfsad.method.matching import MIN_PRUNED_ROWS
@@ -62,7 +64,7 @@ def rebuilt_distance(detector: HyperFSAD, image: object, evidence: Evidence) -> 
     ],
 )
 def test_the_neighbours_rebuild_what_the_map_shows(
-    tiny: str, photos: Path, lookup: str, rotations: int, roi: str | None
+    tiny: str, photos: Path, lookup: LookupName, rotations: int, roi: str | None
 ) -> None:
     detector = HyperFSAD(
         tiny,
@@ -114,11 +116,17 @@ def test_without_a_place_the_peak_is_explained(fitted: HyperFSAD, photos: Path) 
         assert y <= evidence.y <= y + height
 
 
-@pytest.mark.parametrize("source", ["path", "picture", "array"])
+@pytest.mark.parametrize("source", ["path", "picture", "array", "file", "bytes"])
 def test_every_source_can_be_asked_about(fitted: HyperFSAD, photos: Path, source: str) -> None:
     picture = Image.open(photos / "4.png")
-    given = {"path": photos / "4.png", "picture": picture, "array": np.asarray(picture)}[source]
-    result = fitted.predict(given)
+    given: dict[str, ImageSource] = {
+        "path": photos / "4.png",
+        "picture": picture,
+        "array": np.asarray(picture),
+        "file": io.BytesIO((photos / "4.png").read_bytes()),
+        "bytes": (photos / "4.png").read_bytes(),
+    }
+    result = fitted.predict(given[source])
     assert result.evidence(1, 1).value == pytest.approx(float(result.anomaly_map[0, 0]), abs=1e-6)
 
 
@@ -135,7 +143,7 @@ def test_what_cannot_be_explained_is_told(fitted: HyperFSAD, photos: Path) -> No
     with raises(UsageError, "result-outdated"):
         result.evidence(1, 1)
     (photos / "4.png").write_bytes(b"")
-    (failed,) = fitted.predict([photos / "4.png"])
+    (failed,) = fitted.predict_many([photos / "4.png"])
     with raises(UsageError, "result-without-picture"):
         failed.evidence()
     peer = NearestNeighbour(fitted.settings.backbone, device="cpu").fit(photos / "0.png")

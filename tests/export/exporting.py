@@ -28,7 +28,7 @@ def fitted(tiny: str, recipe: str, shots: int, **options: object) -> HyperFSAD:
     pictures = options.pop("pictures", [make_picture(seed) for seed in range(shots)])
     detector = HyperFSAD(
         tiny,
-        recipe=recipe,
+        recipe=recipe,  # type: ignore[arg-type]
         resolution=SIDE,
         device="cpu",
         **{"precision": "float32", **options},  # type: ignore[arg-type]

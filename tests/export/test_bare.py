@@ -72,7 +72,7 @@ def test_the_example_judges_as_the_detector_does(kind: str, tiny: str, tmp_path:
     assert done.returncode == 0, done.stderr
     reported = [line.split() for line in done.stdout.splitlines()]
     paths = [str(tmp_path / name) for name in ("0.png", "20.png")]
-    expected = list(ExportedDetector(tmp_path / "model").predict(paths))
+    expected = list(ExportedDetector(tmp_path / "model").predict_many(paths))
     assert [line[1] for line in reported] == ["good", "anomalous"]
     for line, result in zip(reported, expected, strict=True):
         assert abs(float(line[0]) - result.score) < 1e-4

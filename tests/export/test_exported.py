@@ -126,7 +126,7 @@ def test_a_run_is_resumed_with_the_exported_model(model: Path, asked: Path, tmp_
 def test_batches_change_nothing(model: Path, tmp_path: Path) -> None:
     pictures = [make_picture(seed) for seed in (0, 20, 21)]
     single = [ExportedDetector(model).predict(each) for each in pictures]
-    batches = list(ExportedDetector(model, batch_size=2).predict(pictures))
+    batches = list(ExportedDetector(model, batch_size=2).predict_many(pictures))
     for one, other in zip(single, batches, strict=True):
         assert abs(one.score - other.score) < 1e-5
         assert one.anomalous == other.anomalous

@@ -50,7 +50,7 @@ def _judged(detector: HyperFSAD, paths: list[str], expected: float) -> tuple[lis
     faults: list[Fault] = []
     try:
         with _at_most(PATIENCE):
-            results = list(detector.predict(paths))
+            results = list(detector.predict_many(paths))
     except TimeoutError as error:
         return [("hangs", str(error))], 0
     except Exception as error:

@@ -220,7 +220,7 @@ def test_predictions_are_those_of_a_plain_loop(
         return result.image, *scores, result.anomaly_map.tobytes(), result.size
 
     for _ in range(3):
-        results = list(detector.predict(iter(paths)))
+        results = list(detector.predict_many(iter(paths)))
         assert [result.image for result in results] == [str(path) for path in paths]
         assert sorted(map(reported, results), key=lambda row: str(row[0])) == sorted(
             plain, key=lambda row: str(row[0])
@@ -248,7 +248,7 @@ def test_a_prediction_that_is_broken_off_reads_no_further(
             asked.append(1)
             yield photos / f"{len(asked) % 5}.png"
 
-    for number, result in enumerate(detector.predict(endless()), start=1):
+    for number, result in enumerate(detector.predict_many(endless()), start=1):
         assert result.error is None
         assert len(asked) <= number + READ_AHEAD
         if number == 4:
@@ -261,8 +261,8 @@ def test_a_kept_picture_is_drawn_as_the_file_is(
     detector: HyperFSAD, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     detector.fit(photos / "0.png")
-    plain = next(iter(detector.predict([photos / "1.png"])))
-    kept = next(iter(detector.predict([photos / "1.png"], keep_pictures=True)))
+    plain = next(iter(detector.predict_many([photos / "1.png"])))
+    kept = next(iter(detector.predict_many([photos / "1.png"], keep_pictures=True)))
     assert plain.picture is None
     assert kept.picture is not None
     drawn = plain.plot()

@@ -59,6 +59,6 @@ def test_tensors_are_the_pictures_that_they_show(detector: HyperFSAD) -> None:
     unit = whole.float() / 255
     for tensor in (whole, whole.permute(2, 0, 1), unit, unit.permute(2, 0, 1), unit.double()):
         assert detector.predict(tensor).score == expected.score
-    scores = [result.score for result in detector.predict([whole, values])]
+    scores = [result.score for result in detector.predict_many([whole, values])]
     assert scores == [expected.score, expected.score]
     assert detector.fit([whole]).support_[0].name == "tensor"

@@ -99,7 +99,7 @@ def test_records_are_what_the_detector_gives(
         elif variant.recipe:
             detector = HyperFSAD(
                 tiny,
-                recipe=variant.recipe,
+                recipe=variant.recipe,  # type: ignore[arg-type]
                 layers=cache.settings.layers,
                 last_norm=cache.settings.last_norm,
                 rotations=1,
@@ -109,8 +109,8 @@ def test_records_are_what_the_detector_gives(
             detector = HyperFSAD(
                 tiny,
                 recipe="paper-offline",
-                layers=variant.layers,
-                lookup=variant.lookup,
+                layers=variant.layers,  # type: ignore[arg-type]
+                lookup=variant.lookup,  # type: ignore[arg-type]
                 pooling=variant.pooling,
                 lam=variant.lam,
                 device="cpu",
@@ -121,7 +121,7 @@ def test_records_are_what_the_detector_gives(
             detector.fit(support, threshold=False)  # its threshold takes no part in the metrics
         else:
             detector.fit(support)
-        results = list(detector.predict([image.path for image in category.test]))
+        results = list(detector.predict_many([image.path for image in category.test]))
         expected = image_metrics(anomalous, np.array([result.score for result in results]))
         for name, value in expected.items():
             assert record.metrics[name] == pytest.approx(value, abs=1e-9), (record.method, name)

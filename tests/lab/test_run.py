@@ -161,7 +161,7 @@ def assert_same(record: Record, detector: Peer, root: Path) -> None:
     place = root / record.category
     detector.fit([place / "train" / "good" / name for name in record.support])
     images = sorted(place.glob("test/*/*.png"))
-    results = list(detector.predict(images))
+    results = list(detector.predict_many(images))
     anomalous = np.array([image.parent.name != "good" for image in images])
     expected = image_metrics(anomalous, np.array([result.score for result in results]))
     masks = np.zeros((len(images), 256, 256), dtype=bool)
@@ -324,7 +324,7 @@ def test_written_supports_replay_with_the_same_bytes(
     of_file = {(e["category"], e["run"], e["shots"]): tuple(e["images"]) for e in entries}
     assert of_file == {(r.category, r.run, r.shots): r.support for r in records}
     written.write_text(written.read_text().replace("000.png", "gone.png"))
-    assert benchmark(root, tiny, tmp_path / "c", "--supports", str(written)) == 1
+    assert benchmark(root, tiny, tmp_path / "c", "--supports", str(written)) == 2
     assert "gone.png" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
 
@@ -395,9 +395,9 @@ def test_scores_of_one_method_can_be_imported_again(
     assert "one pair needs 6 categories" in table
     with pytest.raises(SystemExit):
         benchmark(root, tiny, tmp_path / "c", "--import", "Nobody")
-    assert benchmark(root, tiny, tmp_path / "c", "--import", f"No={tmp_path}") == 1
+    assert benchmark(root, tiny, tmp_path / "c", "--import", f"No={tmp_path}") == 2
     twice = ["--import", f"A={first}", "--import", f"A={tmp_path / 'b'}"]
-    assert benchmark(root, tiny, tmp_path / "c", *twice) == 1
+    assert benchmark(root, tiny, tmp_path / "c", *twice) == 2
     errors = capsys.readouterr().err
     assert "such as PatchCore=scores/" in errors
     assert "scores.csv cannot be read" in errors
@@ -445,11 +445,11 @@ def test_a_bad_suite_is_refused(tmp_path: Path, content: str) -> None:
 def test_bad_arguments_are_one_sentence(
     root: Path, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["lab", "benchmark", "--dataset", "mvtec"]) == 1
-    assert benchmark(root / "nowhere", tiny, tmp_path / "out") == 1
-    assert benchmark(root, tiny, tmp_path / "out", "--preset", "magic") == 1
-    assert benchmark(root, tiny, tmp_path / "out", "--runs", "0") == 1
-    assert benchmark(root, tiny, tmp_path / "out", "--shots", "99") == 1
+    assert main(["lab", "benchmark", "--dataset", "mvtec"]) == 2
+    assert benchmark(root / "nowhere", tiny, tmp_path / "out") == 2
+    assert benchmark(root, tiny, tmp_path / "out", "--preset", "magic") == 2
+    assert benchmark(root, tiny, tmp_path / "out", "--runs", "0") == 2
+    assert benchmark(root, tiny, tmp_path / "out", "--shots", "99") == 2
     errors = capsys.readouterr().err
     assert errors.count("hyperfsad: ") == 5
     assert "Traceback" not in errors

@@ -161,13 +161,13 @@ def test_one_good_part_is_too_few(make: Callable[..., HyperFSAD], photos: Path) 
 def test_the_figures_are_those_of_the_table(
     tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    good, file = tmp_path / "good parts", tmp_path / "advice.json"
+    good = tmp_path / "good parts"
     good.mkdir()
     for seed in range(4):
         draw("plate", seed=seed, size=128).image.save(good / f"{seed}.png")
-    words = ["advise", str(good), "--json", str(file), "--backbone", tiny, "--device", "cpu"]
-    assert main([*words, "--max-cost", "1.2"]) == 0
-    figures = json.loads(file.read_text(encoding="utf-8"))
+    words = ["advise", str(good), "--backbone", tiny, "--device", "cpu", "--max-cost", "1.2"]
+    assert main([*words, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
     assert (figures["format"], figures["drawn"], figures["good_parts"]) == (1, True, 4)
     usual = figures["settings"][0]
     assert usual["defects"] == 48
@@ -176,6 +176,7 @@ def test_the_figures_are_those_of_the_table(
     assert sum(found for found, _ in kinds.values()) == usual["found"]
     costly = [row for row in figures["left_out"] if "at most 1.2 times" in row["reason"]]
     assert [row["setting"] for row in costly] == ["at 70 pixels", "in tiles of 56 pixels"]
+    assert main(words) == 0
     text = capsys.readouterr().out
     assert "Left out: in tiles of 56 pixels." in text
     assert figures["command"] in text
@@ -198,5 +199,5 @@ def test_bad_parts_instead_of_drawn_ones(
 
 
 def test_no_good_part_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["advise", "--bad", "bad/"]) == 1
+    assert main(["advise", "--bad", "bad/"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

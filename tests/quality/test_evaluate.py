@@ -21,7 +21,7 @@ from tests.quality.conftest import BADS, GOODS
 
 def between(judge: HyperFSAD, tree: Path, share: float = 0.5) -> None:
     """Puts the thresholds where about this share of the parts is called anomalous."""
-    results = [r for r in judge.predict(tree / "test") if r.level is not None]
+    results = [r for r in judge.predict_many(tree / "test") if r.level is not None]
     factor = float(np.quantile([r.level for r in results], 1 - share))
     assert judge.threshold_ is not None
     assert judge.map_threshold_ is not None
@@ -32,7 +32,7 @@ def between(judge: HyperFSAD, tree: Path, share: float = 0.5) -> None:
 def test_figures_are_those_of_the_verdicts(judge: HyperFSAD, tree: Path) -> None:
     between(judge, tree)
     found = evaluate(judge, tree)
-    results = {result.image: result for result in judge.predict(tree / "test")}
+    results = {result.image: result for result in judge.predict_many(tree / "test")}
     assert len(found.images) == len(results) == GOODS + BADS
     verdicts = {"good": 0, "spot": 0}
     for image in found.images:

@@ -42,7 +42,7 @@ def finished(
 def test_the_records_of_the_contract(detector: HyperFSAD, photos: Path, tmp_path: Path) -> None:
     (photos / "3.png").write_bytes(b"broken")
     detector.fit(photos / "0.png", threshold=False)
-    results = list(detector.predict(photos))
+    results = list(detector.predict_many(photos))
     records = finished(tmp_path / "out", results, maps=True)
     assert [record["image"] for record in records] == [result.image for result in results]
     assert list(records[0]) == [
@@ -69,7 +69,7 @@ def test_the_records_of_the_contract(detector: HyperFSAD, photos: Path, tmp_path
 def test_regions_go_to_every_file(detector: HyperFSAD, photos: Path, tmp_path: Path) -> None:
     detector.fit(photos / "0.png")
     detector.map_threshold_ = 0.2
-    results = list(detector.predict(photos))
+    results = list(detector.predict_many(photos))
     records = finished(tmp_path / "out", results)
     count = sum(len(result.regions) for result in results)
     assert count > len(results)
@@ -80,7 +80,7 @@ def test_regions_go_to_every_file(detector: HyperFSAD, photos: Path, tmp_path: P
     assert len(coco["annotations"]) == count
 
     detector.map_threshold_ = None  # what the run before has left is no longer true
-    finished(tmp_path / "out", list(detector.predict(photos)))
+    finished(tmp_path / "out", list(detector.predict_many(photos)))
     assert not (tmp_path / "out" / "coco.json").exists()
     assert not (tmp_path / "out" / "regions.csv").exists()
 
@@ -93,7 +93,7 @@ def test_any_names_have_files_of_their_own(detector: HyperFSAD, tmp_path: Path) 
         path.parent.mkdir(exist_ok=True)
         make_picture(seed).save(path)
     detector.fit(make_picture(9))
-    records = finished(tmp_path / "out", list(detector.predict(paths)), maps=True)
+    records = finished(tmp_path / "out", list(detector.predict_many(paths)), maps=True)
     assert [record["image"] for record in records] == list(map(str, paths))
     for kind in ("heatmap", "map"):
         files = {tmp_path / "out" / str(record[kind]) for record in records}

@@ -3,12 +3,12 @@ parts."""
 
 import io
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from PIL import Image
 
 from hyperfsad.serve.client import StationClient
+from hyperfsad.serve.records import Inspection
 from tests.conftest import make_picture
 from tests.serve.conftest import ADMIN, INSPECT, png
 from tests.serve.stations import Running, refused, until
@@ -33,7 +33,7 @@ def product(client: StationClient, request: pytest.FixtureRequest) -> str:
     return str(made["id"])
 
 
-def sent(client: StationClient, product: str, *parts: tuple[str, bytes]) -> list[dict[str, Any]]:
+def sent(client: StationClient, product: str, *parts: tuple[str, bytes]) -> list[Inspection]:
     return list(client.inspect(product, parts)["inspections"])
 
 
@@ -58,7 +58,7 @@ def test_a_proposal_is_applied_and_taken_back(client: StationClient, product: st
     found += sent(client, product, LINE[11], LINE[11])  # one picture counts once
     state = client.report(product, "proposal")
     assert (state["parts"], state["needed"], state["due"]) == (12, 0, True)
-    change = client.propose(product)["change"]
+    change = client.propose(product)
     assert change["threshold"] == client.product(product)["threshold"]
     assert change["latest"] == found[-1]["id"]
     assert {one["verdict"] for one in found} == {"good"}
@@ -92,7 +92,7 @@ def test_a_proposal_is_applied_and_taken_back(client: StationClient, product: st
     client.calibrate_product(product, threshold=0.01)
     (one,) = sent(client, product, part(12))
     assert one["verdict"] == "anomalous"
-    assert one["id"] in [one["id"] for one in client.propose(product)["change"]["passing"]]
+    assert one["id"] in [one["id"] for one in client.propose(product)["passing"]]
 
 
 def test_what_is_never_learnt(client: StationClient, product: str) -> None:
@@ -160,7 +160,7 @@ def test_only_an_engineer_applies_it(guarded: Running) -> None:
 
 def test_many_bad_parts_are_left_to_a_person(client: StationClient, product: str) -> None:
     sent(client, product, *LINE[:9], *ODD)
-    assert client.propose(product)["change"]["doubtful"] is True
+    assert client.propose(product)["doubtful"] is True
     client.adapt_automatically(product, True)
     until(lambda: "adapting refused" in told(client, product), "the refusal")
     assert client.product(product)["revision"] == 1

@@ -79,6 +79,7 @@ def test_levels_of_a_calibration_and_of_a_lone_part(
     calibrated = found(station, f"products/{product}/levels")
     assert calibrated["kind"] == "calibration"
     assert len(calibrated["levels"]) == 4
+    assert made["threshold"] is not None
     client.calibrate_product(product, threshold=made["threshold"] / 2)
     halved = found(station, f"products/{product}/levels")["levels"]
     assert halved == pytest.approx([2 * value for value in calibrated["levels"]])

@@ -37,7 +37,7 @@ class InProcess:
     """A station in this process, so that a test can hold its engine up."""
 
     def __init__(self, settings: StationSettings, tiny: str) -> None:
-        new = Settings("paper-offline", tiny, resolution=84, device="cpu")
+        new = Settings(tiny, recipe="paper-offline", resolution=84, device="cpu")
         self.station = Station(settings, new).open()
         app: Any = make_app(self.station, {})
         self.readers: Readers = app._app.state.readers

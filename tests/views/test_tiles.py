@@ -153,7 +153,7 @@ def test_images_of_a_run_are_judged_as_alone(tiled: Callable[[], HyperFSAD]) -> 
     detector = tiled().fit(wide(1))
     small = Image.new("RGB", (3, 3))
     images = [wide(2), small, wide(3, (90, 200)), wide(4)]
-    results = list(detector.predict(images, keep_pictures=True))
+    results = list(detector.predict_many(images, keep_pictures=True))
     assert [result.error is None for result in results] == [True, False, True, True]
     for place in (0, 2, 3):
         assert results[place].score == detector.predict(images[place]).score
@@ -264,18 +264,18 @@ def test_commands(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     others = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert [line["score"] for line in others] == [line["score"] for line in lines]
     capsys.readouterr()
-    assert main([*detect, "--detector", str(detector), "--tiles", "-o", str(out)]) == 1
+    assert main([*detect, "--detector", str(detector), "--tiles", "-o", str(out)]) == 2
     assert "--tiles is fixed in a saved detector" in capsys.readouterr().err
     assert main(["info", str(detector)]) == 0
     assert "60 px" in capsys.readouterr().out
-    assert main(["fit", "-o", str(detector), "--tiles", "3", str(tmp_path / "0.png"), *small]) == 1
+    assert main(["fit", "-o", str(detector), "--tiles", "3", str(tmp_path / "0.png"), *small]) == 2
     assert "--tiles must be a tile's side" in capsys.readouterr().err
 
 
 def test_a_path_after_tiles_is_told_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["fit", "--tiles", "photos/", "-o", "d.hfsad"])
-    assert ended.value.code == 1
+    assert ended.value.code == 2
     told = capsys.readouterr().err.splitlines()[-1]
     assert "'photos/' is not a tile's side in pixels such as 640" in told
 

@@ -85,7 +85,7 @@ def test_it_learns_after_twelve_parts_that_could_be_read(
     assert told.facts["before"] == (fitted.threshold_, fitted.map_threshold_)
     assert told.facts["after"] == (expected.threshold_, expected.map_threshold_)
     verdicts = {str(record["image"]): record["anomalous"] for record in records}
-    results = expected.predict(images[:12])
+    results = expected.predict_many(images[:12])
     assert told.facts["changed"] == sum(one.anomalous is not verdicts[one.image] for one in results)
 
 

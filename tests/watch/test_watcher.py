@@ -114,7 +114,7 @@ def test_each_image_gets_one_record(fitted: HyperFSAD, folder: Path, out: Path) 
     for record in records:
         status = os.stat(str(record["image"]))
         assert record["stamp"] == [status.st_size, status.st_mtime_ns]
-        assert record["score"] == fitted.predict([str(record["image"])]).__next__().score
+        assert record["score"] == fitted.predict_many([str(record["image"])]).__next__().score
         assert (out / str(record["heatmap"])).is_file()
         assert (out / str(record["map"])).is_file()
         assert str(record["time"]).endswith("+00:00")

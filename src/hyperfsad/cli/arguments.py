@@ -51,7 +51,7 @@ KINDS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("N", "PX", "whole"), int),
     **dict.fromkeys(("NUMBER", "P", "S", "GB", "SHARE", "DISTANCE", "LENGTH", "number"), float),
     **dict.fromkeys(("1,2,4", "wholes"), _WHOLES),
-    **dict.fromkeys(("FILE.json", "FILE.npz", "FILE.png"), _FILE),
+    **dict.fromkeys(("FILE.npz", "FILE.png"), _FILE),
     "A,B": _kind(lambda text: tuple(filter(None, text.split(","))), "a list such as bottle,tile"),
     "NAME=DIR": _kind(
         lambda text: tuple(text.split("=", 1)),
@@ -165,10 +165,14 @@ MOVED_ENCODER = """
 WAIT = """
     --wait  if another process is writing there, wait until it is done instead of stopping
 """
+JSON = """
+    --json  print what is found as JSON
+"""
 CHANGED_FILE = f"""
     -o --output FILE   detector file to write (default: DETECTOR itself)
     {WAIT.strip()}
     {MOVED_ENCODER.strip()}
+    {JSON.strip()}
 """
 CALIBRATION = f"""
     --false-alarm-rate RATE  share of good parts that may be called anomalous, between 0 and 1
@@ -181,9 +185,6 @@ RESULTS = f"""
     --no-heatmaps      draw no heat maps
     --save-maps        write anomaly maps to maps/*.npy as well
     --min-area PIXELS  leave out regions smaller than this number of pixels [0]
-"""
-JSON_FILE = """
-    --json FILE.json  write all figures to this JSON file
 """
 CLUSTER = """
     cluster: inspect on many machines (docs/scale.md)

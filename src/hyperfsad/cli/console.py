@@ -5,23 +5,29 @@ Help imports nothing heavy.
 
 import argparse
 import contextlib
-import difflib
 import json
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from importlib import import_module
-from itertools import takewhile
-from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from ..errors import HyperfsadError, HyperfsadWarning
-from ..messages import Notice
+from ..errors import HyperfsadError, HyperfsadWarning, UsageError
+from ..messages import Notice, log
 from ..version import __version__
 from ..wording import COMMAND_LINE, percent, speak_as, visible
+from .parser import USAGE, Parser, add_common, options_of, unknown_option, with_config
 
-DONE, NOTHING, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
+DONE, NOTHING, SOME_FAILED, ANOMALOUS, INTERRUPTED = 0, 1, 3, 4, 130
+
+WITHOUT_WORK = frozenset(
+    {"all-images-in-output", "no-good-part", "no-good-parts", "no-images", "no-normal-images"}
+    | {"no-product", "no-readable-bad-part", "no-test-images", "no-unlabelled-part"}
+    | {"nothing-new-learnt", "only-learnt-parts", "product-not-learnt", "product-without-images"}
+    | {"suite-unusable", "watch-no-folder"}
+)
+"""Usage errors that are none on the command line: it was typed well, but there is nothing to do."""
 
 LOGGED_FROM = 50
 """The number of images from which on a log says that work on them begins."""
@@ -58,6 +64,7 @@ GROUPS = {
         "info": ("more", "print what a detector file holds, or what this machine computes with"),
         "encoders": ("more", "list the encoders, or fetch one"),
         "demo": ("more", "draw example parts, inspect them and compare the verdicts"),
+        "completion": ("completion", "print what makes a shell complete commands and options"),
         "lab": ("lab", "reproduce the paper: benchmark, reproduce, speed, certify, stability"),
     },
 }
@@ -71,20 +78,30 @@ COMMANDS = {name: found for group in GROUPS.values() for name, found in group.it
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
+    return _ended(lambda: _run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    _fill_streams()
+    speak_as(COMMAND_LINE)
+    options = parse(arguments)
+    from .logs import logged  # help needs no logging
+
+    with logged(options, say), warnings.catch_warnings(), _quiet_finalizers():
+        say_warnings()
+        return _ended(lambda: options.run(options))  # here errors go to the log file, too
+
+
+def _ended(work: Callable[[], int]) -> int:
+    """The exit code of work; an error is one sentence."""
     try:
-        _fill_streams()
-        speak_as(COMMAND_LINE)
-        options = parse(sys.argv[1:] if arguments is None else arguments)
-        with warnings.catch_warnings(), _quiet_finalizers():
-            say_warnings()
-            code: int = options.run(options)
+        code = work()
         sys.stdout.flush()
         return code
     except HyperfsadError as error:
-        say(f"hyperfsad: {error}")
-        return NOTHING
+        return _refused(error)
     except KeyboardInterrupt:
-        say("hyperfsad: stopped.")
+        warn("stopped.")
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         _drop_output()
@@ -92,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _drop_output()
         place = f"{error.filename}: " if error.filename else ""
-        say(f"hyperfsad: {place}{error.strerror or error}.")
+        warn(f"{place}{error.strerror or error}.")
         return NOTHING
     except ImportError as error:  # some libraries turn Ctrl-C into it while they are loaded
         if not isinstance(error.__context__, KeyboardInterrupt):
@@ -102,8 +119,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         torch_words = ("allocate memory", "out of memory")
         if not isinstance(error, MemoryError) and not any(w in str(error) for w in torch_words):
             raise
-        say(f"hyperfsad: {Notice('memory-short')}")
+        warn(Notice("memory-short"))
         return NOTHING
+
+
+def _refused(error: HyperfsadError) -> int:
+    """Says what is wrong; whoever typed a command wrongly can mend it, unlike a damaged file."""
+    warn(error)
+    typed = isinstance(error, UsageError) and error.code not in WITHOUT_WORK
+    return USAGE if typed else NOTHING
 
 
 @contextlib.contextmanager
@@ -127,9 +151,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of a command; files may also come after an option, which argparse forgets."""
     command = next((word for word in arguments if not word.startswith("-")), None)
     parser = make_parser(command)
-    if problem := _unknown_option(arguments, sorted(_flags(parser))):
+    known = options_of(parser)
+    if problem := unknown_option(arguments, sorted(known)):
         parser.chosen.error(problem)
-    options, left = parser.parse_known_args(arguments)
+    options, left = parser.parse_known_args(with_config(arguments, known))
     if any(word.startswith("-") or "files" not in options for word in left):
         parser.error(f"unrecognized arguments: {' '.join(left)}")
     if left:
@@ -137,74 +162,37 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def make_parser(command: str | None) -> "_Parser":
-    """The parser of all commands; only the module of the one that runs is imported."""
+def make_parser(command: str | None = None, *, everything: bool = False) -> Parser:
+    """The parser of all commands; only the module of the one that runs is imported, unless the
+    options of all are asked for."""
     listed = [
         "\n".join([f"{title}:", *(f"  {name:11} {text}" for name, (_, text) in group.items())])
         for title, group in GROUPS.items()
     ]
-    parser = _Parser(
+    parser = Parser(
         prog="hyperfsad",
         usage="hyperfsad [-h] [--version] COMMAND ...",
         description="\n\n".join(["Find defects from one to four images of good parts.", *listed]),
-        epilog="Exit codes: 0 done; 1 nothing could be done; 3 done, but some images failed;"
-        " 130 stopped with Ctrl-C.",
+        epilog="Exit codes: 0 done; 1 nothing could be done; 2 typed wrongly; 3 done, but some"
+        " images failed;\n4 anomalous parts (--fail-on-anomalous); 130 stopped with Ctrl-C.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"hyperfsad {__version__}")
     group = parser.add_subparsers(
-        required=True, prog="hyperfsad", dest="COMMAND", help=argparse.SUPPRESS
+        required=True,
+        prog="hyperfsad",
+        dest="COMMAND",
+        help="command" if everything else argparse.SUPPRESS,  # the groups above list them
     )
     for name, (module, text) in COMMANDS.items():
-        added = group.add_parser(name, description=f"{text[0].upper()}{text[1:]}.")
-        if name == command:
+        added = group.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        if everything or name == command:
             parser.chosen = added
             found = import_module(f".{module}", __package__)
             added.set_defaults(run=getattr(found, name))
             getattr(found, f"add_{name}")(added)
+            add_common(added)
     return parser
-
-
-class _Parser(argparse.ArgumentParser):
-    """Takes no abbreviations: a mistyped option must never be taken for another."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings, allow_abbrev=False)
-        self.chosen = self
-        """The parser of the command that runs, or this one."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(NOTHING, f"{printable(f'hyperfsad: {message}')}; see {self.prog} --help\n")
-
-
-def _flags(parser: argparse.ArgumentParser) -> set[str]:
-    """All options of a command, and of the commands below it."""
-    found = set(parser._option_string_actions)
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            found.update(*map(_flags, action.choices.values()))
-    return found
-
-
-def _unknown_option(words: Sequence[str], flags: Sequence[str]) -> str | None:
-    """The first unknown option of a command line, with the known one that was probably meant.
-
-    argparse complains of what is missing before it names what it does not know: a mistyped
-    `--detectr` would be answered with "--detector is required".
-    """
-    for word in takewhile("--".__ne__, words):  # all that follows are files
-        name = word.split("=", 1)[0]
-        # as argparse sees it: what has a space in it is a file, what begins with -5 a number
-        is_option = word.startswith("-") and " " not in word and word.lstrip("-")[:1].isalpha()
-        # -oFILE is -o with its value, but -output is a mistyped --output
-        valued = not name.startswith("--") and name[:2] in flags and f"-{name}" not in flags
-        if is_option and name not in flags and not valued:
-            typed = name.lstrip("-").lower().replace("_", "-")
-            known = [flag[2:] for flag in flags if flag.startswith("--")]
-            begun = [flag for flag in known if flag.startswith(typed) and len(typed) > 1]
-            near = begun or difflib.get_close_matches(typed, known, n=1)
-            return f"unknown option {name}" + (f" (did you mean --{near[0]}?)" if near else "")
-    return None
 
 
 def _fill_streams() -> None:
@@ -237,10 +225,27 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def tell(text: object) -> None:
+    """Something to know: `-q` leaves it out."""
+    log(str(text))
+
+
+def warn(text: object) -> None:
+    """An error or a doubt, which is always said."""
+    import logging
+
+    from .logs import is_heard
+
+    if is_heard():
+        log(text if isinstance(text, str) else str(text), logging.WARNING)
+    else:  # while the options are read
+        say(f"hyperfsad: {text}")
+
+
 def say_all(notes: Iterable[object]) -> None:
     """Errors and notices, one row each."""
     for note in notes:
-        say(f"hyperfsad: {note}")
+        warn(note)
 
 
 def reach(level: float | None, score: float) -> str:
@@ -269,11 +274,18 @@ def progress(items: Iterable[Item], label: str, total: int | None = None) -> Ite
 
     number = total or (len(items) if isinstance(items, Sized) else 0)
     if number >= LOGGED_FROM and not sys.stderr.isatty():
-        say(f"{label}: {number:,} images")
+        tell(f"{label}: {number:,} images")
     bar: Iterable[Item] = tqdm(
-        items, desc=printable(label), unit="image", disable=None, total=total
+        items, desc=printable(label), unit="image", disable=_without_bar(), total=total
     )
     return bar
+
+
+def _without_bar() -> bool | None:
+    """Whether there is no progress bar; None: on a terminal alone."""
+    from .logs import is_quiet
+
+    return True if is_quiet() else None
 
 
 @contextlib.contextmanager
@@ -281,25 +293,23 @@ def later_bar() -> Iterator[Callable[[int], Callable[[int], None]]]:
     """Starts a progress bar once the number of images is known; returns what moves it on."""
     from tqdm import tqdm
 
-    shape = {"desc": "images", "unit": "image", "disable": None, "smoothing": 0.05}
+    shape = {"desc": "images", "unit": "image", "disable": _without_bar(), "smoothing": 0.05}
     with contextlib.ExitStack() as open_bars:
         yield lambda total: open_bars.enter_context(tqdm(total=total, **shape)).update
 
 
 def show_status(text: str) -> None:
     """Overwrites one row of a terminal; does nothing elsewhere."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not _without_bar():
         sys.stderr.write(f"\r\x1b[K{printable(text)}")
         sys.stderr.flush()
 
 
-def write_json(options: argparse.Namespace, content: Any) -> None:
-    """Writes figures to the file that --json names."""
-    from ..disk.files import encoded, write_file
-
+def print_facts(options: argparse.Namespace, text: str, content: Any) -> None:
+    """What a command has found: `text` for people, or with --json the content itself."""
     if options.json:
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-        write_file(Path(options.json), encoded(text + "\n"))
+    print(printable_rows(text))
 
 
 def say_warnings() -> None:
@@ -308,7 +318,7 @@ def say_warnings() -> None:
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, HyperfsadWarning):
-            say(f"hyperfsad: {message}")
+            warn(message)
         else:
             ordinary(message, category, *where, **more)
 

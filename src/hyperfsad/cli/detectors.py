@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any
 from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..detector.settings import MACHINE, SETTINGS, Settings
 from ..errors import UsageError
-from ..wording import COMMAND_LINE
+from ..messages import Notify, log
+from ..wording import COMMAND_LINE, as_rows
 from . import arguments
 from .arguments import add_options, chosen, one_of
 from .console import (
+    ANOMALOUS,
     INTERRUPTED,
     VERDICTS,
     exit_code,
     later_bar,
-    printable,
+    print_facts,
     progress,
     reach,
-    say,
     say_all,
+    warn,
 )
 
 if TYPE_CHECKING:
@@ -46,13 +48,13 @@ def given_settings(options: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def new_detector(options: argparse.Namespace, **changed: Any) -> "HyperFSAD":
+def new_detector(options: argparse.Namespace, notify: Notify = log, **changed: Any) -> "HyperFSAD":
     """A detector that has learnt nothing yet."""
-    settings = {**given_settings(options), "notify": say, **changed}
+    settings = Settings(**{**given_settings(options), **changed})
     _prepare(options)
     from ..detector.detector import HyperFSAD
 
-    return HyperFSAD(**settings)
+    return HyperFSAD.of(settings, notify)
 
 
 def saved_detector(options: argparse.Namespace) -> "Detector":
@@ -116,8 +118,8 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[Detector, bool]":
         detector.check("adapt")
     limit = false_alarm_rate(options)
     parts = {name: progress(each.paths, name or "learning") for name, each in found.items()}
-    first = {"threshold": not good} if "" in parts else {}
-    detector.fit(parts.get("", parts), false_alarm_rate=limit, **first)
+    waits = "" in parts and bool(good)
+    detector.fit(parts.get("", parts), false_alarm_rate=limit, threshold=not waits)
     complete = not detector.skipped_
     for name, each in good.items():
         product = detector.products_[name]
@@ -150,7 +152,7 @@ def _new_products(
     if unknown := sorted(set(good) - set(found)):
         folders = {"folder": options.calibrate[0], "categories": options.categories}
         raise UsageError("categories-differ", products=unknown, **folders)
-    return ProductDetector(settings=settings, notify=say), found, good
+    return ProductDetector.of(settings), found, good
 
 
 def false_alarm_rate(options: argparse.Namespace) -> float:
@@ -183,7 +185,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _machine(options: argparse.Namespace) -> dict[str, Any]:
-    return {"notify": say, **chosen(options, *MACHINE_OPTIONS)}
+    return chosen(options, *MACHINE_OPTIONS)
 
 
 def _refuse_fixed(options: argparse.Namespace, *more: str) -> None:
@@ -196,6 +198,8 @@ def _refuse_fixed(options: argparse.Namespace, *more: str) -> None:
 
 DETECT = """
     --resume    continue an interrupted run
+    --parquet   write results.parquet as well (needs pyarrow)
+    --fail-on-anomalous  end with the exit code 4 if a part is anomalous; it goes before 3
     --together  learn from the images themselves first, as unlabelled parts of one line of which
         nearly all are good (`hyperfsad adapt`)
 """
@@ -204,7 +208,7 @@ DETECT = """
 def add_detect(command: argparse.ArgumentParser) -> None:
     arguments.add_files(command, "images", "IMAGE", "images to inspect")
     arguments.add_source(command, required=True, exported=True)
-    add_options(command, arguments.RESULTS + DETECT)
+    add_options(command, arguments.RESULTS + DETECT + arguments.JSON)
     arguments.add_fitting(command)
     add_options(command, arguments.CLUSTER)
 
@@ -243,13 +247,13 @@ def detect(options: argparse.Namespace) -> int:
             out,
             heatmaps=not options.no_heatmaps,
             maps=options.save_maps,
-            **chosen(options, "resume", "wait"),
-            notify=say,
+            **chosen(options, "parquet", "resume", "wait"),
             progress=progress,
         )
     except KeyboardInterrupt:
         return INTERRUPTED
-    code = _summarise(Totals.of(records), str(out / "report.html"), all_learnt and not found.failed)
+    complete = all_learnt and not found.failed
+    code = _summarise(options, Totals.of(records), str(out / "report.html"), complete)
     if learner is not None:
         say_all(_advice(learner, records))
     return code
@@ -292,40 +296,45 @@ def _detect_on_cluster(options: argparse.Namespace) -> int:
                 job,
                 Cluster(**chosen(options, "address", "workers", "threads", "gpus")),
                 **chosen(options, "part_size", "wait"),
-                notify=say,
                 advance=bar(0),
             )
     except KeyboardInterrupt:
-        say("hyperfsad: stopped; run it again to continue.")
+        warn("stopped; run it again to continue.")
         return INTERRUPTED
-    return _summarise(totals, f"{options.output}/results", complete)
+    return _summarise(options, totals, f"{options.output}/results", complete)
 
 
-def _summarise(totals: "Totals", where: str, complete: bool) -> int:
+def _summarise(options: argparse.Namespace, totals: "Totals", where: str, complete: bool) -> int:
     """Prints the most anomalous images and the counts; returns the exit code."""
     from ..report.records import run_notices
 
-    if totals.worst:
-        head = "of the limit" if totals.decided else "score"
-        print(f"{head:>12}  verdict    most anomalous images")
-    for record in totals.worst:
-        name = printable(record["image"] + _remark(record))
-        far = reach(record["level"], record["score"])
-        print(f"{far:>12}  {VERDICTS[record['anomalous']]:9}  {name}")
-    if totals.scored > len(totals.worst):
-        print(printable(f"{'':14}and {totals.scored - len(totals.worst):,} more: {where}"))
-    if totals.unknown_product:
-        text = "scores that mean little, since the image fits no product (unknown_product)"
-        print(f"{text}: {totals.unknown_product:,}")
     say_all(totals.errors)
     if totals.failed > len(totals.errors):
-        say(f"hyperfsad: and {totals.failed - len(totals.errors):,} more failed")
+        warn(f"and {totals.failed - len(totals.errors):,} more failed")
     say_all(run_notices(totals.decided, totals.anomalous, totals.foreign))
+    print_facts(options, as_rows(_rows(totals, where)), {**totals.to_dict(), "results": where})
+    if options.fail_on_anomalous and totals.anomalous:
+        return ANOMALOUS
+    return exit_code(complete and not totals.failed, totals.scored)
+
+
+def _rows(totals: "Totals", where: str) -> "Iterator[str]":
+    """What was found, for people."""
+    if totals.worst:
+        head = "of the limit" if totals.decided else "score"
+        yield f"{head:>12}  verdict    most anomalous images"
+    for record in totals.worst:
+        far = reach(record["level"], record["score"])
+        yield f"{far:>12}  {VERDICTS[record['anomalous']]:9}  {record['image']}{_remark(record)}"
+    if totals.scored > len(totals.worst):
+        yield f"{'':14}and {totals.scored - len(totals.worst):,} more: {where}"
+    if totals.unknown_product:
+        text = "scores that mean little, since the image fits no product (unknown_product)"
+        yield f"{text}: {totals.unknown_product:,}"
     text = f"{totals.scored:,} image{'s' * (totals.scored != 1)} scored"
     text += f" ({totals.done_before:,} done before)" if totals.done_before else ""
     text += f", {totals.anomalous:,} anomalous" if totals.decided else ""
-    print(printable(f"{text}, {totals.failed:,} failed; see {where}"))
-    return exit_code(complete and not totals.failed, totals.scored)
+    yield f"{text}, {totals.failed:,} failed; see {where}"
 
 
 def _remark(record: dict[str, Any]) -> str:

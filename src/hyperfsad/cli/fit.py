@@ -10,10 +10,10 @@ from ..decisions.line import PLENTY
 from ..disk.files import check_target, locked_file
 from ..errors import DetectorFileError, UsageError
 from ..messages import Notice
-from ..wording import count
+from ..wording import as_rows, count
 from . import arguments
 from .arguments import add_options, one_of
-from .console import exit_code, printable, progress, say, say_all
+from .console import exit_code, print_facts, progress, say_all
 from .detectors import false_alarm_rate, fitted_detector, found_images, saved_detector
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def add_fit(command: argparse.ArgumentParser) -> None:
     --categories DIR  learn several products instead: DIR holds one folder of good parts for each
     -o --output FILE  detector file to write, such as part.hfsad (required)
     """
-    add_options(command, table + arguments.WAIT)
+    add_options(command, table + arguments.WAIT + arguments.JSON)
     arguments.add_fitting(command)
 
 
@@ -36,7 +36,7 @@ def fit(options: argparse.Namespace) -> int:
     one_of({"GOOD": options.normal}, {"--categories": options.categories})
     with _locked(options.output, options):
         detector, complete = fitted_detector(options)
-        _save(detector, options.output)
+        _save(options, detector, options.output)
     return exit_code(complete)
 
 
@@ -54,7 +54,7 @@ def _locked(path: str, options: argparse.Namespace) -> AbstractContextManager[No
             open_file(options.output)
         except DetectorFileError as error:
             raise UsageError("output-other-file", path=options.output) from error
-    return locked_file(Path(path), wait=options.wait, notify=say)
+    return locked_file(Path(path), wait=options.wait)
 
 
 def add_extend(command: argparse.ArgumentParser) -> None:
@@ -81,7 +81,7 @@ def extend(options: argparse.Namespace) -> int:
         detector.extend(progress(found.paths, "learning"), product=product or None)
         if len(detector.support_) == before:
             raise UsageError("nothing-new-learnt")
-        _save(detector, target, threshold)
+        _save(options, detector, target, threshold)
     return exit_code(not detector.skipped_ and not found.failed)
 
 
@@ -118,7 +118,7 @@ def calibrate(options: argparse.Namespace) -> int:
             complete = not one.skipped_ and not found.failed
         else:
             one.calibrate(false_alarm_rate=limit)
-        _save(detector, target, before)
+        _save(options, detector, target, before)
     return exit_code(complete)
 
 
@@ -146,7 +146,7 @@ def adapt(options: argparse.Namespace) -> int:
         one = detector.products_[known_product(options, detector)]
         before, found = one.threshold_, found_images(options.line)
         one.adapt(found.paths)
-        _save(detector, target, before)
+        _save(options, detector, target, before)
     return exit_code(not one.skipped_ and not found.failed)
 
 
@@ -185,7 +185,8 @@ def teach(options: argparse.Namespace) -> int:
             one.teach(several, options.defect, at=options.at)
             complete = not one.skipped_ and not found.failed
         detector.save(target)
-        _say_held(detector, target)
+        defects = dict(one.defects_.counts)
+        print_facts(options, _held(detector, target), {"detector": target, "defects": defects})
     return exit_code(complete)
 
 
@@ -209,25 +210,38 @@ def _chosen_product(options: argparse.Namespace, detector: "Detector") -> str:
     return product or ""
 
 
-def _say_held(detector: "Detector", path: str) -> None:
-    """Prints what a saved detector holds."""
+def _held(detector: "Detector", path: str) -> str:
+    """What a saved detector holds, in a line."""
     held = [count(len(detector.support_), "normal image"), *detector.described]
-    print(printable(f"{path}: {', '.join(held)}, {os.path.getsize(path) / 1e6:.1f} MB"))
+    return f"{path}: {', '.join(held)}, {os.path.getsize(path) / 1e6:.1f} MB"
 
 
-def _save(detector: "Detector", path: str, before: float | None = None) -> None:
+def _save(
+    options: argparse.Namespace, detector: "Detector", path: str, before: float | None = None
+) -> None:
     """Saves a detector and prints what it holds, and each threshold with its origin."""
     detector.save(path)
-    _say_held(detector, path)
+    rows, products = [_held(detector, path)], []
     for name, one in detector.products_.items():
         lead = f"{name}: " if name else ""
+        facts = {"threshold": one.threshold_, "map_threshold": one.map_threshold_}
+        products.append({"product": name or None, **facts, "threshold_from": one.threshold_from_})
         if one.threshold_ is None:
-            print(printable(f"{lead}no threshold, so no verdicts"))
+            rows.append(f"{lead}no threshold, so no verdicts")
         else:
             of_map = "" if one.map_threshold_ is None else f" (map {one.map_threshold_:.3f})"
-            print(printable(f"{lead}threshold {one.threshold_:.3f}{of_map}, {one.threshold_from_}"))
+            rows.append(f"{lead}threshold {one.threshold_:.3f}{of_map}, {one.threshold_from_}")
     found = [one.calibration_ for one in detector.products_.values()]
     if any(each is not None and each.method == "support" for each in found):
         say_all([Notice("threshold-preliminary", parts=PLENTY)])
     if before is not None:
-        print(f"before: threshold {before:.3f}")
+        rows.append(f"before: threshold {before:.3f}")
+    content = {
+        "detector": path,
+        "bytes": os.path.getsize(path),
+        "normal_images": len(detector.support_),
+        "described": detector.described,
+        "products": products,
+        "threshold_before": before,
+    }
+    print_facts(options, as_rows(rows), content)

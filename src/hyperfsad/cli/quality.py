@@ -7,16 +7,15 @@ from pathlib import Path
 from ..disk.files import locked_folder
 from ..errors import UsageError
 from ..messages import silent
+from ..wording import as_rows, visible
 from . import arguments
 from .arguments import add_options, chosen
 from .console import (
     exit_code,
-    printable,
-    printable_rows,
+    print_facts,
     progress,
-    say,
     say_all,
-    write_json,
+    tell,
 )
 from .detectors import (
     found_images,
@@ -35,7 +34,7 @@ def add_advise(command: argparse.ArgumentParser) -> None:
     arguments.add_files(command, "good", "GOOD", "images of good parts, four or more")
     table = """
     --bad BAD...      images of bad parts to find, instead of drawn defects
-    --json FILE.json  write all figures to this JSON file
+    --json            print all figures as JSON
     --max-cost TIMES  what an image may cost, as a multiple of the plain cost; costlier settings
         are left out [6]
     """
@@ -64,8 +63,7 @@ def advise(options: argparse.Namespace) -> int:
         make=partial(new_detector, options, notify=silent),
         progress=progress,
     )
-    print(printable_rows(found.to_text(words)))
-    write_json(options, found.to_json(words))
+    print_facts(options, found.to_text(words), found.to_json(words))
     return exit_code(found.complete and not good.failed and not (bad and bad.failed))
 
 
@@ -81,7 +79,7 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     --detector FILE  detector file to evaluate (required)
     -o --output DIR  folder for the page and the tables [evaluation]
     """
-    add_options(command, table + arguments.WAIT + arguments.MOVED_ENCODER)
+    add_options(command, table + arguments.WAIT + arguments.MOVED_ENCODER + arguments.JSON)
     parts = command.add_argument_group("parts", "instead of TREE: files, globs or folders")
     table = """
     --good GOOD...  good parts that it has not learnt
@@ -99,7 +97,7 @@ def evaluate(options: argparse.Namespace) -> int:
     from ..quality.evaluate import evaluate as run
     from ..quality.evaluation_page import EVALUATION_PAGE, evaluation_text, save_evaluation
 
-    with locked_folder(Path(options.output), wait=options.wait, notify=say):
+    with locked_folder(Path(options.output), wait=options.wait):
         found = run(
             detector,
             options.tree[0] if options.tree else None,
@@ -110,11 +108,10 @@ def evaluate(options: argparse.Namespace) -> int:
             output=options.output,
         )
         if (Path(options.output) / EVALUATION_PAGE).exists():
-            say(f"{options.output} holds an evaluation already; it is replaced.")
+            tell(f"{options.output} holds an evaluation already; it is replaced.")
         page = save_evaluation(found, options.output)
     say_all(image.error for image in found.failed)
-    print(printable_rows(evaluation_text(found)))
-    print(printable(f"See {page}"))
+    print_facts(options, f"{evaluation_text(found)}\nSee {visible(str(page))}", found.to_dict())
     return exit_code(found.complete and not found.failed, len(found.scored))
 
 
@@ -145,8 +142,7 @@ def coverage(options: argparse.Namespace) -> int:
         progress(found.paths, "encoding"),
         **chosen(options, "threshold", "radius", "chance"),
     )
-    print(printable_rows(report.to_text()))
-    write_json(options, report.to_json())
+    print_facts(options, report.to_text(), report.to_json())
     return exit_code(not detector.skipped_ and not found.failed)
 
 
@@ -186,16 +182,15 @@ def drift(options: argparse.Namespace) -> int:
             **settings,
         )
         complete = not (detector.skipped_ or good.failed or inspected.failed)
-    print(printable(report.answer()))
+    rows = [report.answer()]
     if report.add:
-        print("Look at these images; if they show good parts, add them with hyperfsad extend:")
-        for name in report.add:
-            print(f"  {printable(name)}")
-    write_json(options, report.to_json())
+        rows += ["Look at these images; if they show good parts, add them with hyperfsad extend:"]
+        rows += [f"  {name}" for name in report.add]
+    print_facts(options, as_rows(rows), report.to_json())
     return exit_code(complete)
 
 
 def _add_rest(command: argparse.ArgumentParser) -> None:
-    add_options(command, arguments.JSON_FILE)
+    add_options(command, arguments.JSON)
     arguments.add_recipe(command)
     arguments.add_machine(command)

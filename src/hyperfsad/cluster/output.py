@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ..report.records import Record, make_record
-from ..results.result import AnomalyResult
+from ..report.parquet import in_unicode, record_schema
+from ..report.records import Record
 from .storage import StorageFolder
 
 PARTS_FOLDER = "results"
@@ -23,27 +23,10 @@ def part_name(key: str) -> str:
 
 @cache
 def part_schema() -> Any:
-    """The columns: all fields of a record, in its order, then the stamp of the image."""
+    """The columns: those of a record, then the stamp of the image."""
     import pyarrow as pa
 
-    number, text, truth = pa.float64(), pa.string(), pa.bool_()
-    region = {
-        "bbox": pa.list_(pa.int64()),
-        "area": number,
-        "score": number,
-        "peak": pa.struct([("x", number), ("y", number), ("value", number)]),
-        "polygon": pa.list_(pa.list_(number)),
-        "kind": text,
-    }
-    texts = ("image", "threshold_from", "product", "nearest_product", "defect")
-    types = {
-        **dict.fromkeys((*texts, "heatmap", "map", "error", STAMP), text),
-        **dict.fromkeys(("anomalous", "unknown_product", "foreign"), truth),
-        "size": pa.list_(pa.int64()),
-        "regions": pa.list_(pa.struct(list(region.items()))),
-    }
-    record = make_record(AnomalyResult.failed("", ""), {"heatmap": None, "map": None})
-    return pa.schema([(name, types.get(name, number)) for name in (*record, STAMP)])
+    return record_schema().append(pa.field(STAMP, pa.string()))
 
 
 def part_content(records: Sequence[Record], stamps: Sequence[str | None], run: str) -> bytes:
@@ -52,8 +35,7 @@ def part_content(records: Sequence[Record], stamps: Sequence[str | None], run: s
     from pyarrow import parquet
 
     rows = [
-        {**{name: as_unicode(value) for name, value in record.items()}, STAMP: stamp}
-        for record, stamp in zip(records, stamps, strict=True)
+        {**in_unicode(record), STAMP: stamp} for record, stamp in zip(records, stamps, strict=True)
     ]
     schema = part_schema().with_metadata({RUN_KEY: run.encode()})
     content = io.BytesIO()
@@ -74,10 +56,3 @@ def read_part(folder: StorageFolder, name: str) -> tuple[str, dict[str, Record]]
         return "", {}
     run = (table.schema.metadata or {}).get(RUN_KEY, b"").decode()
     return run, {row["image"]: row for row in table.to_pylist()}
-
-
-def as_unicode(value: Any) -> Any:
-    """A name of a file as a table holds it: Parquet knows Unicode alone, file systems know more."""
-    if not isinstance(value, str):
-        return value
-    return value.encode("utf-8", errors="backslashreplace").decode()

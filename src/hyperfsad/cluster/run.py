@@ -11,7 +11,7 @@ from typing import Any
 
 from ..disk.files import encoded, locked_folder
 from ..errors import HyperfsadError, UsageError, first_line
-from ..messages import Notify, silent
+from ..messages import Notify, log
 from ..report.records import Totals
 from ..version import __version__
 from .output import PARTS_FOLDER, part_name
@@ -34,7 +34,7 @@ def detect_on_ray(
     *,
     part_size: int = PART_SIZE,
     wait: bool = False,
-    notify: Notify = silent,
+    notify: Notify = log,
     advance: Callable[[int], None] = lambda _: None,
 ) -> tuple[Totals, bool]:
     """Inspects the images of files, globs, folders and lists, and writes parts to `job.output`.
@@ -100,7 +100,7 @@ def _received(ray: Any, answers: Any) -> Iterator[ChunkAnswer]:
 def add_up(
     answers: Iterable[ChunkAnswer],
     output: StorageFolder,
-    notify: Notify = silent,
+    notify: Notify = log,
     advance: Callable[[int], None] = lambda _: None,
 ) -> tuple[Totals, bool]:
     """The totals of all answers, and whether all could be listed; then removes the parts of images

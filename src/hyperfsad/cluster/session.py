@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import HyperfsadError, UsageError, first_line
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 
 START_ATTEMPTS = 3
 """How often a Ray of our own is started until it answers."""
@@ -71,7 +71,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def ray_session(
-    cluster: Cluster, notify: Notify = silent, store: int = OBJECT_STORE_BYTES
+    cluster: Cluster, notify: Notify = log, store: int = OBJECT_STORE_BYTES
 ) -> Iterator[Any]:
     """The module `ray`, connected; a Ray of our own has an object store of `store` bytes."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

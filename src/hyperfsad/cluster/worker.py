@@ -13,9 +13,10 @@ from ..disk.files import stamp_of
 from ..errors import HyperfsadError, ImageError, first_line, reason
 from ..images.loading import LoadedImage, batched, read_image
 from ..report.folder import file_name, write_files
+from ..report.parquet import as_unicode
 from ..report.records import Record, Totals, make_record
 from ..results.result import AnomalyResult
-from .output import STAMP, as_unicode, part_content, part_name, read_part
+from .output import STAMP, part_content, part_name, read_part
 from .sources import Chunk, ImageRef
 from .storage import StorageFolder, fetch_files, is_local, read_files
 
@@ -129,7 +130,7 @@ class Inspector:
 
         with BackgroundWriter(add) as writer:
             images = _images(names, failed)
-            for result in self._detector.predict(images, keep_pictures=self.job.heatmaps):
+            for result in self._detector.predict_many(images, keep_pictures=self.job.heatmaps):
                 writer.put(result)
         for result in failed:
             add(result)

@@ -5,15 +5,14 @@ import json
 import math
 import os
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from ..arrays import to_numpy
 from ..decisions.defects import TaughtDefects, defect_name
@@ -34,21 +33,21 @@ from ..errors import DetectorFileError, ImageError, NotFiniteError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
 from ..images.loading import (
+    ChannelOrder,
     ImageSource,
     LoadedImage,
     NormalImage,
-    Tensor,
     fitting_memory,
     load_image,
 )
-from ..images.reading import Images, check_images, distinct_images, is_one_image
-from ..messages import Notice, Notify, Progress, no_progress, silent
+from ..images.reading import Images, distinct_images, is_one_image, single_images
+from ..messages import Notice, Notify, Progress, log, no_progress
 from ..method.coreset import Coreset, compact_count, cover
 from ..method.memory import MemoryBank
 from ..method.scoring import TokenScore
 from ..results.result import AnomalyResult
 from ..views import View
-from . import adapting, file, pipeline
+from . import adapting, file, habits, pipeline
 from .calibration import (
     anomalous_before,
     calibrate_from,
@@ -68,8 +67,11 @@ from .encoding import (
 )
 from .fit import Learner, SupportReader
 from .pipeline import Levels
-from .settings import COMPACT, Settings, find_recipe
+from .settings import COMPACT, Machine, Settings, find_recipe, takes
 from .teaching import taught
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # type checkers know it without the package
 
 SCORING = ("lookup", "pooling", "lam", "sharpness", "smooth", "missing")
 """Choices on which scores depend, beside what `fit` has learnt."""
@@ -112,21 +114,22 @@ class HyperFSAD:
     _usual_peak: float | None = None
     """The threshold of the map that the normal images alone suggest."""
 
-    def __init__(
-        self,
-        backbone: str | None = None,
-        *,
-        settings: Settings | None = None,
-        notify: Notify = silent,
-        **choices: Any,
-    ) -> None:
-        """Takes the choices of `Settings` by name, or `settings` itself; `notify` takes messages.
+    @takes(Settings)
+    def __init__(self, settings: Settings) -> None:
+        """Takes the choices of `Settings` by name; `recipe` sets every choice that is not given."""
+        self._begin(settings)
 
-        `recipe` (default, paper, paper-offline) sets every choice that is not given.
-        """
+    @classmethod
+    def of(cls, settings: Settings, notify: Notify = log) -> "HyperFSAD":
+        """One with choices that were made already; `notify` takes messages."""
+        detector = cls.__new__(cls)
+        detector._begin(settings, notify)
+        return detector
+
+    def _begin(self, settings: Settings, notify: Notify = log) -> None:
         if not callable(notify):
             raise UsageError("notify-not-callable", given=type(notify).__name__)
-        self.settings = settings or Settings(backbone=backbone, **choices)  # type: ignore[arg-type]
+        self.settings = settings
         self.notify = notify
         self.progress: Progress = no_progress
         """How long work on images shows how far it is; commands have a bar."""
@@ -213,15 +216,20 @@ class HyperFSAD:
         self.memory_  # noqa: B018 (which raises)
 
     def fit(
-        self, images: Images, *, threshold: bool = True, false_alarm_rate: float = FALSE_ALARM_RATE
+        self,
+        images: Images,
+        *,
+        channels: ChannelOrder = "rgb",
+        threshold: bool = True,
+        false_alarm_rate: float = FALSE_ALARM_RATE,
     ) -> "HyperFSAD":
-        """Remembers good parts: a folder, a glob, paths, PIL images or arrays.
+        """Remembers good parts: a folder, a glob, or any iterable of what `predict` takes.
 
         Then it estimates the thresholds from them alone, by leaving each out in turn;
-        `threshold=False` leaves that out.
+        `threshold=False` leaves that out. Arrays of OpenCV need `channels="bgr"`, as in `predict`.
         """
         check_rate(false_alarm_rate)
-        check_images(images)
+        images = single_images(images, channels)
         self._memory.bank, self.unlabelled_, self._view = None, None, None
         self.defects_ = TaughtDefects()
         learner = Learner(self.settings, self._memory, self.notify)
@@ -240,7 +248,9 @@ class HyperFSAD:
             self.calibrate(false_alarm_rate=false_alarm_rate)
         return self._compacted()
 
-    def extend(self, images: Images, *, product: str | None = None) -> "HyperFSAD":
+    def extend(
+        self, images: Images, *, channels: ChannelOrder = "rgb", product: str | None = None
+    ) -> "HyperFSAD":
         """Remembers more good parts; the same as fitting on all of them at once.
 
         What `auto` chose for `rotations` stays, unless it had one good part alone to choose from.
@@ -250,7 +260,7 @@ class HyperFSAD:
         if product is not None:
             self.check("product")
         self.require_fitted()
-        check_images(images)
+        images = single_images(images, channels)
         encoder = self.encoder_  # first: the memory follows it to its device
         memory, view, calibration = self.memory_, self.view_, self.calibration_
         reader = SupportReader(view, encoder, self.settings.batch_size)
@@ -323,6 +333,7 @@ class HyperFSAD:
         self,
         images: "Images | None" = None,
         *,
+        channels: ChannelOrder = "rgb",
         false_alarm_rate: float = FALSE_ALARM_RATE,
         keep_outliers: bool = False,
     ) -> "HyperFSAD":
@@ -337,7 +348,7 @@ class HyperFSAD:
         self.require_fitted()
         check_rate(false_alarm_rate)
         if images is not None:
-            check_images(images)
+            images = single_images(images, channels)
         found = self.view_.leave_one_out(self.progress)
         support = self._estimate(found, false_alarm_rate)
         notify_about_learnt(found, [image.name for image in self.support_], self.notify)
@@ -359,7 +370,7 @@ class HyperFSAD:
         )
         return self
 
-    def adapt(self, images: Images) -> "HyperFSAD":
+    def adapt(self, images: Images, *, channels: ChannelOrder = "rgb") -> "HyperFSAD":
         """Learns from unlabelled parts of the line, of which nearly all are good.
 
         What several of them have is normal from here on, and the thresholds come from how far they
@@ -369,7 +380,7 @@ class HyperFSAD:
         """
         self.require_fitted()
         self.check("adapt")
-        check_images(images)
+        images = single_images(images, channels)
         encoder, memory, before = self.encoder_, self.memory_, self.unlabelled_
         reader = SupportReader(self.view_, encoder, self.settings.batch_size)
         self.skipped_ = reader.skipped
@@ -420,10 +431,10 @@ class HyperFSAD:
             self.check("product")
         self.require_fitted()
         self.check("teach")
-        check_images(images)
-        name, encoder, view = defect_name(defect), self.encoder_, self.view_
         if at is not None and not is_one_image(images):
             raise UsageError("place-of-several")
+        images = single_images(images)
+        name, encoder, view = defect_name(defect), self.encoder_, self.view_
         known = {image.sha256: image.name for image in self.memory_.images}
         self.skipped_ = []
         found = distinct_images(images, self.prepare, self.skipped_, known, count=self.read_ahead)
@@ -532,23 +543,58 @@ class HyperFSAD:
             self.defects_,
         )
 
-    @overload  # an array could be iterated too, but is always one image
     def predict(
-        self, images: "Image.Image | NDArray[Any] | Tensor", *, keep_pictures: bool = ...
-    ) -> AnomalyResult: ...
-    @overload
-    def predict(self, images: Any, *, keep_pictures: bool = ...) -> Any: ...
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
-        """Scores one image, or lazily each of several.
+        self,
+        image: ImageSource | LoadedImage,
+        *,
+        channels: ChannelOrder = "rgb",
+        keep_pictures: bool = False,
+    ) -> AnomalyResult:
+        """Scores one image: a path, an open file or its bytes, a PIL image, an array or a tensor.
 
-        One image gives an `AnomalyResult` or raises `ImageError`. An iterable, a folder or a glob
-        gives an iterator, in their order; there an image that cannot be read gives a result with
-        `error` set, and the others go on. A thread of its own reads a few images ahead of the
-        encoder; it ends with the iterator. `keep_pictures` leaves the decoded image in each
-        result, so that `plot` need not read it again; large ones are never kept.
+        Raises `ImageError` if it cannot be read. Arrays of OpenCV need `channels="bgr"`: an array
+        does not say which order it has, and the wrong one gives wrong scores without an error.
+        Files and PIL images know theirs. `keep_pictures` leaves the decoded image in the result,
+        so that `plot` need not read it again; a large one is never kept.
         """
         self.require_fitted()
-        return pipeline.predict(self, images, keep_pictures)
+        return pipeline.predict(self, image, channels, keep_pictures)
+
+    def predict_many(
+        self, images: Images, *, channels: ChannelOrder = "rgb", keep_pictures: bool = False
+    ) -> Iterator[AnomalyResult]:
+        """Scores each image of a folder, a glob or any iterable, lazily and in their order.
+
+        An image that cannot be read gives a result with `error` set, and the others go on. A thread
+        of its own reads a few images ahead of the encoder; it ends with the iterator. `channels`
+        and `keep_pictures` as in `predict`.
+        """
+        self.require_fitted()
+        return pipeline.predict_many(self, images, channels, keep_pictures)
+
+    def score_samples(
+        self, images: Images, *, channels: ChannelOrder = "rgb"
+    ) -> NDArray[np.float64]:
+        """The opposite of each image's score, as in scikit-learn: the higher, the more normal."""
+        return habits.score_samples(self, images, channels)
+
+    def decision_function(
+        self, images: Images, *, channels: ChannelOrder = "rgb"
+    ) -> NDArray[np.float64]:
+        """1 − level of each image, as in scikit-learn: negative where it is anomalous."""
+        return habits.decision_function(self, images, channels)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The choices as they were given, for scikit-learn (`clone`); `deep` changes nothing."""
+        return dict(self.settings.given)
+
+    def set_params(self, **choices: Any) -> "HyperFSAD":
+        """Changes choices; it forgets what it has learnt, since it learnt that with the others."""
+        fresh = HyperFSAD(**{**self.settings.given, **choices})
+        fresh.notify, fresh.progress, fresh.min_area = self.notify, self.progress, self.min_area
+        vars(self).clear()
+        vars(self).update(vars(fresh))
+        return self
 
     @property
     def batch(self) -> int:
@@ -646,7 +692,7 @@ class HyperFSAD:
 
     @classmethod
     def load(
-        cls, path: "str | os.PathLike[str] | file.DetectorFile", **machine: Any
+        cls, path: "str | os.PathLike[str] | file.DetectorFile", **machine: "Unpack[Machine]"
     ) -> "HyperFSAD":
         """Reads a detector file; safe with files from strangers. Weights load at the first image.
 
@@ -661,12 +707,12 @@ class HyperFSAD:
 
     @classmethod
     def restored(
-        cls, part: file.StoredPart, path: Path, *, notify: Notify = silent, **machine: Any
+        cls, part: file.StoredPart, path: Path, *, notify: Notify = log, **machine: Any
     ) -> "HyperFSAD":
         """A detector from its part of a file; `path` is what errors call it."""
         header = part.header
         settings, encoding = part.settings(path, **machine)
-        detector = cls(settings=settings, notify=notify)
+        detector = cls.of(settings, notify)
         detector._memory.see(encoding)
         detector._memory.stored_fingerprint = part.fingerprint
         detector._region = part.region or detector._region
@@ -699,7 +745,7 @@ class HyperFSAD:
 
     def unfitted(self) -> "HyperFSAD":
         """A copy with the same settings and encoder that has seen no normal image."""
-        fresh = HyperFSAD(settings=self.settings, notify=self.notify)
+        fresh = HyperFSAD.of(self.settings, self.notify)
         fresh.progress, fresh.min_area = self.progress, self.min_area
         fresh._memory = replace(self._memory, bank=None)
         return fresh
@@ -720,7 +766,7 @@ class HyperFSAD:
         """What is pickled: tokens and settings. Messages go nowhere until `notify` is set."""
         return {
             **vars(self),
-            "notify": silent,
+            "notify": log,
             "progress": no_progress,
             "_view": None,
             "_seen": None,

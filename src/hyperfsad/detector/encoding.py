@@ -20,7 +20,7 @@ from ..errors import DetectorFileError, UsageError
 from ..images.geometry import rotated_copies
 from ..images.loading import LoadedImage
 from ..images.reading import READ_AHEAD
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, debug, log
 from ..method.matching import Comparison
 from ..method.memory import MemoryBank
 from ..method.scoring import ImageScoring, Pooling, branch_weights
@@ -39,7 +39,7 @@ class EncodedMemory:
     device: str
     engine: str
     precision: str
-    notify: Notify = silent
+    notify: Notify = log
     bank: MemoryBank | None = None
     stored_fingerprint: str | None = None
     """Of the encoder that made the bank, where it came from a file or another process."""
@@ -89,6 +89,8 @@ class EncodedMemory:
                 "token-width-differs", width=width, encoder=name, expected=encoder.width
             )
         self._encoder = encoder
+        side = self.settings.resolution
+        debug(f"encoder {self.settings.name}, {side} px, {encoder.engine} on {encoder.device}")
         if bank is not None and place_of(bank) not in (encoder.tokens_on, f"{encoder.tokens_on}:0"):
             self.bank = bank.to(encoder.tokens_on)
         return True
@@ -114,7 +116,7 @@ class EncodedMemory:
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: tokens and settings. Where it arrives, the encoder is loaded again, and
         must have the same weights; messages go nowhere until `notify` is set."""
-        state = {**vars(self), "notify": silent, "_encoder": None}
+        state = {**vars(self), "notify": log, "_encoder": None}
         if self._encoder is not None:
             state["stored_fingerprint"] = self._encoder.fingerprint
         if self.bank is not None:

@@ -1,6 +1,6 @@
 """The main job, from images to a folder of results: read ahead, encode, score, decide, write.
 
-`inspect` is all of it. `predict` and `predict_each` are its first part, for every detector that can
+`inspect` is all of it. `predict` and `predict_many` are its first part, for every detector that can
 prepare an image and judge a few of them, exported ones too; `Levels` decides,
 `BackgroundWriter` writes. One bad image never stops a run: it gets a result with an error, and the
 others go on.
@@ -22,9 +22,17 @@ from ..decisions.regions import Region, find_regions
 from ..decisions.thresholds import Calibration
 from ..errors import HyperfsadError, ImageError, NotFiniteError, UsageError
 from ..images import reading
-from ..images.loading import ImageSource, LoadedImage, NamedFile, batched
-from ..images.reading import Images, find_images, is_one_image, lies_in, single_images
-from ..messages import Notice, Notify, silent
+from ..images.loading import (
+    ChannelOrder,
+    FileContent,
+    ImageSource,
+    LoadedImage,
+    NamedFile,
+    batched,
+    kept,
+)
+from ..images.reading import Images, check_one_image, find_images, lies_in, single_images
+from ..messages import Notice, Notify, debug, log
 from ..method.scoring import TokenScore
 from ..report.folder import OutputFolder
 from ..report.page import ProductSummary
@@ -73,16 +81,17 @@ def inspect(
     *,
     heatmaps: bool = True,
     maps: bool = False,
+    parquet: bool = False,
     resume: bool = False,
     wait: bool = False,
-    notify: Notify = silent,
+    notify: Notify = log,
     progress: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda items, *_: items,
 ) -> list[Record]:
     """Inspects images and writes the folder of results; returns their records.
 
-    `images` is a folder, a glob or paths. `heatmaps` and `maps` say which pictures and arrays are
-    written. `resume` keeps what an interrupted run has finished, `wait` waits for another process
-    that writes to the same folder.
+    `images` is a folder, a glob or paths. `heatmaps`, `maps` and `parquet` say which pictures,
+    arrays and tables for other programs are written. `resume` keeps what an interrupted run has
+    finished, `wait` waits for another process that writes to the same folder.
     """
     folder = Path(out)
     paths = _paths(images, folder)
@@ -91,6 +100,7 @@ def inspect(
         run=f"{detector.identity()} {detector.min_area:g}",
         heatmaps=heatmaps,
         maps=maps,
+        parquet=parquet,
         products=[
             ProductSummary(one.support_, name, one.threshold_, one.threshold_from_)
             for name, one in detector.products_.items()
@@ -100,7 +110,7 @@ def inspect(
         todo = [path for path in paths if path not in output]
         if len(todo) < len(paths):
             notify(Notice("images-done-before", count=len(paths) - len(todo)))
-        results = detector.predict(todo, keep_pictures=heatmaps)
+        results = detector.predict_many(todo, keep_pictures=heatmaps)
         try:
             with BackgroundWriter(output.add) as writer:
                 for result in progress(results, "detecting", len(todo)):
@@ -132,15 +142,25 @@ def outside(paths: Iterable[str], out: Path) -> list[str]:
     return found
 
 
-def predict(steps: Steps[Any], images: Images, keep_pictures: bool = False) -> Any:
-    """The result of one image, or lazily those of several; see `HyperFSAD.predict`."""
-    if not is_one_image(images):
-        return predict_each(steps, single_images(images), keep_pictures)
-    image = steps.prepare(images, keep_pictures)
+def predict(
+    steps: Steps[Any], source: ImageSource | LoadedImage, channels: ChannelOrder, keep_picture: bool
+) -> AnomalyResult:
+    """The result of one image; see `HyperFSAD.predict`."""
+    check_one_image(source)
+    image = steps.prepare(kept(source, channels), keep_picture)
     try:
-        return steps.judge([image])[0]
+        found = steps.judge([image])[0]
+        debug(f"{found.image}: {found.verdict}")
+        return found
     except NotFiniteError as error:
         raise not_judged(image.name, error) from error
+
+
+def predict_many(
+    steps: Steps[Any], images: Images, channels: ChannelOrder, keep_pictures: bool
+) -> Iterator[AnomalyResult]:
+    """Lazily the results of many images; see `HyperFSAD.predict_many`."""
+    return predict_each(steps, single_images(images, channels), keep_pictures)
 
 
 def predict_each(
@@ -152,7 +172,7 @@ def predict_each(
         try:
             return steps.prepare(source, keep_pictures)
         except ImageError as error:
-            if isinstance(source, LoadedImage | NamedFile):
+            if isinstance(source, LoadedImage | NamedFile | FileContent):
                 name = source.name
             else:
                 name = os.fspath(source) if isinstance(source, str | os.PathLike) else "image"
@@ -166,7 +186,9 @@ def predict_each(
             found = [each if isinstance(each, AnomalyResult) else next(results) for each in several]
             several.clear()  # pictures go before others are read
             readable.clear()
-            yield from found
+            for result in found:
+                debug(f"{result.image}: {result.verdict}")
+                yield result
 
 
 def _judged(steps: Steps[Prepared], images: Sequence[Prepared]) -> list[AnomalyResult]:

@@ -4,9 +4,12 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..decisions.routing import Route, Router, least_similarities, look_alikes
 from ..decisions.thresholds import FALSE_ALARM_RATE, Calibration
@@ -14,14 +17,16 @@ from ..encoders.encoder import Encoder, PreparedImage, Tokens
 from ..errors import DetectorFileError, HyperfsadWarning, ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..evidence.hypergraph import Hypergraph
-from ..images.loading import ImageSource, LoadedImage, NormalImage, load_image
-from ..images.reading import Images, product_folders
-from ..messages import Notice, Progress
+from ..images.loading import ChannelOrder, ImageSource, LoadedImage, NormalImage, load_image
+from ..images.reading import Images, product_folders, single_images
+from ..messages import Notice, Notify, Progress, log
 from ..results.result import AnomalyResult
-from . import file, pipeline
+from . import file, habits, pipeline
 from .detector import HyperFSAD
-from .protocols import Detector
-from .settings import Settings, find_recipe
+from .settings import Machine, Settings, find_recipe, takes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # type checkers know it without the package
 
 
 class ProductDetector:
@@ -36,12 +41,19 @@ class ProductDetector:
     calibration_: Calibration | None = None
     """Each product has one of its own."""
 
-    def __init__(self, *given: Any, **choices: Any) -> None:
+    @takes(Settings)
+    def __init__(self, settings: Settings) -> None:
         """All that `HyperFSAD` takes; it holds for every product."""
-        asked = HyperFSAD(*given, **choices)
-        asked.check("products")
-        plain = HyperFSAD(settings=asked.settings.changed(tiles=False), notify=asked.notify)
-        self._begin(asked.settings, plain)
+        settings.check("products")
+        self._begin(settings, HyperFSAD.of(settings.changed(tiles=False)))
+
+    @classmethod
+    def of(cls, settings: Settings, notify: Notify = log) -> "ProductDetector":
+        """One with choices that were made already; `notify` takes messages."""
+        settings.check("products")
+        detector = cls.__new__(cls)
+        detector._begin(settings, HyperFSAD.of(settings.changed(tiles=False), notify))
+        return detector
 
     def _begin(self, settings: Settings, plain: HyperFSAD) -> None:
         self.settings = settings
@@ -63,6 +75,16 @@ class ProductDetector:
     def progress(self, value: Progress) -> None:
         for each in (self._plain, *self.products_.values()):
             each.progress = value
+
+    @property
+    def notify(self) -> Notify:
+        """Takes messages on any product."""
+        return self._plain.notify
+
+    @notify.setter
+    def notify(self, value: Notify) -> None:
+        for each in (self._plain, *self.products_.values()):
+            each.notify = value
 
     @property
     def min_area(self) -> float:
@@ -109,6 +131,7 @@ class ProductDetector:
         self,
         images: "str | os.PathLike[str] | Mapping[str, Images]",
         *,
+        channels: ChannelOrder = "rgb",
         threshold: bool = True,
         false_alarm_rate: float = FALSE_ALARM_RATE,
     ) -> "ProductDetector":
@@ -119,18 +142,21 @@ class ProductDetector:
             raise UsageError("no-product")
         self.skipped_ = []
         fitted = {
-            name: self._learnt(name, parts, threshold, false_alarm_rate)
+            name: self._learnt(name, single_images(parts, channels), threshold, false_alarm_rate)
             for name, parts in images.items()
         }
         self.products_ = fitted
         self._settle(*fitted)
         return self
 
-    def extend(self, images: Images, *, product: str | None = None) -> "ProductDetector":
+    def extend(
+        self, images: Images, *, channels: ChannelOrder = "rgb", product: str | None = None
+    ) -> "ProductDetector":
         """Remembers more good parts of a product, or those of a new one."""
         self.require_fitted()
         if product is None:
             raise UsageError("product-unnamed", products=list(self.products_))
+        images = single_images(images, channels)
         self.skipped_ = []
         self.encoder_  # noqa: B018 (a new product shares it)
         if product in self.products_:
@@ -146,6 +172,7 @@ class ProductDetector:
         self,
         images: "Images | None" = None,
         *,
+        channels: ChannelOrder = "rgb",
         false_alarm_rate: float = FALSE_ALARM_RATE,
         keep_outliers: bool = False,
     ) -> "ProductDetector":
@@ -158,7 +185,7 @@ class ProductDetector:
             detector.calibrate(false_alarm_rate=false_alarm_rate, keep_outliers=keep_outliers)
         return self
 
-    def adapt(self, images: Images) -> "ProductDetector":
+    def adapt(self, images: Images, *, channels: ChannelOrder = "rgb") -> "ProductDetector":
         """Unlabelled parts belong to one product: its own detector learns them (`products_`)."""
         raise UsageError("product-unnamed", products=list(self.products_))
 
@@ -213,10 +240,47 @@ class ProductDetector:
         route = self._route(picture)
         return replace(self.products_[route.nearest].hypergraph(picture, layer), route=route)
 
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
-        """Scores one image, or lazily each of several, as `HyperFSAD.predict` does."""
+    def predict(
+        self,
+        image: ImageSource | LoadedImage,
+        *,
+        channels: ChannelOrder = "rgb",
+        keep_pictures: bool = False,
+    ) -> AnomalyResult:
+        """Scores one image, as `HyperFSAD.predict` does."""
         self.require_fitted()
-        return pipeline.predict(self, images, keep_pictures)
+        return pipeline.predict(self, image, channels, keep_pictures)
+
+    def predict_many(
+        self, images: Images, *, channels: ChannelOrder = "rgb", keep_pictures: bool = False
+    ) -> Iterator[AnomalyResult]:
+        """Scores each image, as `HyperFSAD.predict_many` does."""
+        self.require_fitted()
+        return pipeline.predict_many(self, images, channels, keep_pictures)
+
+    def score_samples(
+        self, images: Images, *, channels: ChannelOrder = "rgb"
+    ) -> NDArray[np.float64]:
+        """The opposite of each image's score, as in scikit-learn: the higher, the more normal."""
+        return habits.score_samples(self, images, channels)
+
+    def decision_function(
+        self, images: Images, *, channels: ChannelOrder = "rgb"
+    ) -> NDArray[np.float64]:
+        """1 − level of each image, as in scikit-learn: negative where it is anomalous."""
+        return habits.decision_function(self, images, channels)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The choices as they were given, for scikit-learn (`clone`); `deep` changes nothing."""
+        return dict(self.settings.given)
+
+    def set_params(self, **choices: Any) -> "ProductDetector":
+        """Changes choices; it forgets what it has learnt, since it learnt that with the others."""
+        fresh = ProductDetector(**{**self.settings.given, **choices})
+        fresh.notify, fresh.progress, fresh.min_area = self.notify, self.progress, self.min_area
+        vars(self).clear()
+        vars(self).update(vars(fresh))
+        return self
 
     @property
     def batch(self) -> int:
@@ -264,7 +328,7 @@ class ProductDetector:
 
     @classmethod
     def load(
-        cls, path: "str | os.PathLike[str] | file.DetectorFile", **machine: Any
+        cls, path: "str | os.PathLike[str] | file.DetectorFile", **machine: "Unpack[Machine]"
     ) -> "ProductDetector":
         """Reads a file of several products; safe with files from strangers.
 
@@ -338,7 +402,9 @@ class ProductDetector:
         return [self._router.route(cls) for cls in tokens.cls]
 
 
-def load_detector(path: "str | os.PathLike[str] | file.DetectorFile", **machine: Any) -> Detector:
+def load_detector(
+    path: "str | os.PathLike[str] | file.DetectorFile", **machine: "Unpack[Machine]"
+) -> HyperFSAD | ProductDetector:
     """Reads a detector file, whatever it holds; see `HyperFSAD.load`."""
     opened = file.open_file(path)
     if opened.several:

@@ -1,10 +1,10 @@
 """What the rest of the house asks of a detector, whichever it is."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..images.loading import ImageSource, LoadedImage, NormalImage
+from ..images.loading import ChannelOrder, ImageSource, LoadedImage, NormalImage
 
 if TYPE_CHECKING:
     from ..decisions.thresholds import Calibration
@@ -14,14 +14,26 @@ if TYPE_CHECKING:
     from ..evidence.hypergraph import Hypergraph
     from ..images.reading import Images
     from ..messages import Progress
+    from ..results.result import AnomalyResult
     from .settings import Settings
 
 
 class Predictor(Protocol):
     """Whatever judges images: detectors, peers and exported models."""
 
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
-        """An `AnomalyResult` for one image, an iterator of them for several."""
+    def predict(
+        self,
+        image: ImageSource | LoadedImage,
+        *,
+        channels: ChannelOrder = "rgb",
+        keep_pictures: bool = False,
+    ) -> "AnomalyResult":
+        """What is said of one image."""
+
+    def predict_many(
+        self, images: "Images", *, channels: ChannelOrder = "rgb", keep_pictures: bool = False
+    ) -> "Iterator[AnomalyResult]":
+        """What is said of each image of a folder, a glob or an iterable, lazily."""
 
 
 class KnownProduct(Protocol):
@@ -86,23 +98,31 @@ class Detector(Inspecting, Protocol):
         """What it holds beside good parts and thresholds, in a few words each."""
 
     def fit(
-        self, images: Any, *, threshold: bool = True, false_alarm_rate: float = 0.05
+        self,
+        images: Any,
+        *,
+        channels: ChannelOrder = "rgb",
+        threshold: bool = True,
+        false_alarm_rate: float = 0.05,
     ) -> "Detector":
         """Learns good parts; of several products, by their names."""
 
-    def extend(self, images: "Images", *, product: str | None = None) -> "Detector":
+    def extend(
+        self, images: "Images", *, channels: ChannelOrder = "rgb", product: str | None = None
+    ) -> "Detector":
         """Learns more good parts, of one of several products."""
 
     def calibrate(
         self,
         images: "Images | None" = None,
         *,
+        channels: ChannelOrder = "rgb",
         false_alarm_rate: float = 0.05,
         keep_outliers: bool = False,
     ) -> "Detector":
         """Sets the thresholds, from further good parts or from the normal images."""
 
-    def adapt(self, images: "Images") -> "Detector":
+    def adapt(self, images: "Images", *, channels: ChannelOrder = "rgb") -> "Detector":
         """Learns from unlabelled parts of the line, of which nearly all are good."""
 
     def teach(

@@ -14,10 +14,23 @@ import math
 import numbers
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from functools import wraps
+from inspect import signature
+from typing import (
+    Any,
+    ClassVar,
+    Concatenate,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    get_args,
+)
 
 from ..decisions.thresholds import Lone
 from ..encoders import (
@@ -30,14 +43,22 @@ from ..encoders import (
 )
 from ..encoders.devices import has_precision, runs_on
 from ..encoders.runtime import named_engine
-from ..encoders.specs import FULL
+from ..encoders.specs import FULL, EngineName, PrecisionName
 from ..errors import UsageError, brief
+from ..messages import Notify
 
 DEFAULT_RECIPE, PAPER, PAPER_OFFLINE = "default", "paper", "paper-offline"
 EXACT, COMPACT = "exact", "compact"
 MAX_ROTATIONS = 72
 """Every 5 degrees; memory and time grow with the number."""
-LOOKUP_NAMES = ("sparsemax", "softmax", "top-1", "top-p", "entmax-1.5")
+RecipeName: TypeAlias = Literal["default", "paper", "paper-offline"]
+LookupName: TypeAlias = Literal["sparsemax", "softmax", "top-1", "top-p", "entmax-1.5"]
+MemoryKind: TypeAlias = Literal["exact", "compact"]
+Auto: TypeAlias = Literal["auto"]
+LOOKUP_NAMES: tuple[str, ...] = get_args(LookupName)
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -186,17 +207,18 @@ class Settings:
     """Every choice of a detector as given; what is not given is the recipe's, or None where `fit`
     decides. What `fit` learns never changes them."""
 
-    recipe: str = _choice(
+    backbone: str = _choice(
+        "recipe text NAME", "encoder, as `hyperfsad encoders` lists them, or a folder"
+    )
+    _: KW_ONLY
+    recipe: RecipeName = _choice(
         "recipe text",
         "default is ours; paper is the paper's configuration (DINOv3 ViT-B/16, needs weights from"
         " the model hub); paper-offline is the paper's algorithm on an encoder that needs no hub,"
         " so its figures are not the paper's",
         choices=tuple(RECIPES),
     )
-    backbone: str = _choice(
-        "recipe text NAME", "encoder, as `hyperfsad encoders` lists them, or a folder"
-    )
-    layers: tuple[int, ...] = _choice(
+    layers: Sequence[int] = _choice(
         "recipe wholes 3,6,9", "transformer blocks to compare, counted from 1"
     )
     resolution: int | None = _choice(
@@ -204,7 +226,7 @@ class Settings:
         "side of the encoder's square input in pixels, a multiple of its patch size",
         within=(1, 65_536),
     )
-    lookup: str = _choice(
+    lookup: LookupName = _choice(
         "recipe text RULE",
         f"how to weight normal patches: {', '.join(LOOKUP_NAMES)}",
         choices=LOOKUP_NAMES,
@@ -236,7 +258,7 @@ class Settings:
         "weight of pieces that good parts have and an image lacks; 0: do not look for them",
         within=(0, 10),
     )
-    rotations: int | str = _choice(
+    rotations: int | Auto = _choice(
         "memory whole N",
         "remember each good part in N orientations (1 to 72), for parts that lie at any angle;"
         " auto: choose N from the good parts (default: auto with the recipe default and without"
@@ -244,7 +266,7 @@ class Settings:
         within=(1, MAX_ROTATIONS),
         choices=("auto",),
     )
-    roi: Any = _choice(  # noqa: RUF009 (which makes a field)
+    roi: Any = _choice(
         "memory roi MASK",
         "region of interest: a mask image (bright: inspect), a polygon 'x,y x,y x,y' in pixels of"
         " the first good part, or auto (find the part in each image) (default: the whole image)",
@@ -262,7 +284,7 @@ class Settings:
         " resolution within it (default: 2, for rotated copies alone)",
         within=(1, None),
     )
-    memory: str = _choice(
+    memory: MemoryKind = _choice(
         "memory text",
         "exact: compare with every patch of the good parts; compact: of a large memory (more than"
         " about 16 good parts) compare with a quarter of the patches that leaves none of the others"
@@ -276,8 +298,8 @@ class Settings:
         pattern=r"(auto|cpu|gpu|npu|cuda|mps)(:\d+)?",
         examples=("auto", "cpu", "gpu", "npu", "cuda", "mps"),
     )
-    engine: str = _choice("machine text", "library that runs the encoder", choices=ENGINES)
-    precision: str = _choice(
+    engine: EngineName = _choice("machine text", "library that runs the encoder", choices=ENGINES)
+    precision: PrecisionName = _choice(
         "machine text",
         "what the encoder computes in: float32, bf16, int8 or float16; bf16 is the fastest where"
         " the device has it, and finds as much (docs/speed.md)",
@@ -296,11 +318,15 @@ class Settings:
     taught: ClassVar[bool] = False
     """Whether the detector can name defects."""
 
+    given: ClassVar[dict[str, Any]]
+    """The choices as they were given; None: not at all."""
+
     def __post_init__(self) -> None:
         """Checks each choice, fills in the recipe's, and refuses what does not go together."""
         usual: dict[str, Any] = {"recipe": DEFAULT_RECIPE, "memory": EXACT}
         usual |= {"device": "auto", "engine": "auto"}
         chosen = {name: one.checked(getattr(self, name)) for name, one in SETTINGS.items()}
+        object.__setattr__(self, "given", {name: getattr(self, name) for name in SETTINGS})
         recipe = find_recipe(chosen["recipe"] or DEFAULT_RECIPE)
         usual |= {name: value for name, value in vars(recipe).items() if name in SETTINGS}
         if chosen["tiles"]:
@@ -319,7 +345,7 @@ class Settings:
     def encoding(self) -> EncoderSettings:
         """How tokens are computed, unless `fit` chooses another resolution."""
         spec = find_spec(self.backbone)
-        return spec.settings(self.layers, self.resolution, last_norm=self.last_norm)
+        return spec.settings(tuple(self.layers), self.resolution, last_norm=self.last_norm)
 
     @property
     def tile_side(self) -> int | None:
@@ -373,6 +399,42 @@ class Settings:
         """What a detector file stores: all but the machine; a region is a tensor of its own."""
         kept = {name: getattr(self, name) for name, one in SETTINGS.items() if one.group != MACHINE}
         return {**kept, "layers": list(self.layers), "roi": "auto" if self.finds_part else None}
+
+
+def takes(
+    settings: Callable[Given, Settings],
+) -> Callable[[Callable[[Made, Settings], None]], Callable[Concatenate[Made, Given], None]]:
+    """Gives a constructor the parameters of `Settings`, so that there is one list of them: for
+    people, editors and type checkers."""
+
+    def decorated(
+        begin: Callable[[Made, Settings], None],
+    ) -> Callable[Concatenate[Made, Given], None]:
+        @wraps(begin)
+        def made(self: Made, /, *given: Given.args, **choices: Given.kwargs) -> None:
+            begin(self, settings(*given, **choices))
+
+        first, *_ = signature(begin).parameters.values()
+        shown = signature(settings)
+        every = [first, *shown.parameters.values()]
+        made.__signature__ = shown.replace(parameters=every, return_annotation=None)  # type: ignore[attr-defined]
+        return made
+
+    return decorated
+
+
+class Machine(TypedDict, total=False):
+    """What `load` takes: the choices of the machine, and where the encoder lies."""
+
+    backbone: str
+    """The encoder's folder where it lies elsewhere than on the machine that wrote the file; its
+    weights must be the same."""
+    device: str
+    engine: EngineName
+    precision: PrecisionName
+    batch_size: int | None
+    notify: Notify
+    """Takes messages; else they are logged."""
 
 
 MACHINE = "machine"

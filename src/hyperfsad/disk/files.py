@@ -23,7 +23,7 @@ from typing import IO, Any, TypeAlias
 import filelock
 
 from ..errors import HyperfsadError
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from ..wording.disk import WRITE_PROBLEMS
 
 FileStamp: TypeAlias = tuple[int, int]
@@ -255,7 +255,7 @@ class ProcessLock:
         self._lock = filelock.FileLock(path, thread_local=False, on_acquired=_write_holder)
         self._owner: int | None = None
 
-    def acquire(self, *, wait: bool = False, notify: Notify = silent) -> bool:
+    def acquire(self, *, wait: bool = False, notify: Notify = log) -> bool:
         """Takes the lock; False, with a notice, where the file system has no locks.
 
         If another process holds it, waits until it is free, or raises.
@@ -292,7 +292,7 @@ class ProcessLock:
         self._lock.release()
 
     @contextlib.contextmanager
-    def held(self, *, wait: bool = False, notify: Notify = silent) -> Iterator[None]:
+    def held(self, *, wait: bool = False, notify: Notify = log) -> Iterator[None]:
         """Holds the lock for a while."""
         self.acquire(wait=wait, notify=notify)
         try:
@@ -312,7 +312,7 @@ def folder_lock(folder: Path) -> ProcessLock:
 
 
 @contextlib.contextmanager
-def locked_folder(folder: Path, *, wait: bool = False, notify: Notify = silent) -> Iterator[None]:
+def locked_folder(folder: Path, *, wait: bool = False, notify: Notify = log) -> Iterator[None]:
     """Makes a folder and keeps others out of it; removes it again if it stays empty."""
     with explain_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -329,7 +329,7 @@ _locked: ContextVar[frozenset[Path]] = ContextVar("_locked", default=frozenset()
 
 
 @contextlib.contextmanager
-def locked_file(path: Path, *, wait: bool = False, notify: Notify = silent) -> Iterator[None]:
+def locked_file(path: Path, *, wait: bool = False, notify: Notify = log) -> Iterator[None]:
     """Keeps others from changing a file from before it is read until it is written again.
 
     The file is replaced by another of its name, so the lock is on a neighbour. Within the block,

@@ -14,7 +14,7 @@ from ..arrays import Array, namespace
 from ..errors import ConversionError, NotFiniteError, UsageError
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, fitting_memory
 from ..images.loading import PreparedImage as PreparedImage
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from .devices import (
     WITH_TORCH,
     choose_device,
@@ -144,7 +144,7 @@ def prepare(image: LoadedImage, settings: EncoderSettings) -> NDArray[np.float32
 def load_encoder(
     settings: EncoderSettings,
     device: str = "auto",
-    notify: Notify = silent,
+    notify: Notify = log,
     *,
     engine: str = "auto",
     precision: str = "auto",

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .. import threads
 from ..errors import ConversionError, HyperfsadError
-from ..messages import Notify, silent
+from ..messages import Notify, log
 from . import folders
 from .devices import openvino_name
 from .folders import TowerWeights
@@ -50,7 +50,7 @@ class CompiledGraph(NamedTuple):
 
 def load_engine(
     settings: EncoderSettings,
-    notify: Notify = silent,
+    notify: Notify = log,
     *,
     device: str = "cpu",
     parallel: bool = False,
@@ -68,7 +68,7 @@ def load_engine(
     return engine
 
 
-def load_tower(settings: EncoderSettings, notify: Notify = silent) -> TowerWeights:
+def load_tower(settings: EncoderSettings, notify: Notify = log) -> TowerWeights:
     """The tower of an encoder with its weights, to draw a graph of (`towers`)."""
     spec = find_spec(settings.name)
     return from_sound_folder(spec, lambda folder: _tower(folder, settings), notify)

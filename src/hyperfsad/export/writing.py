@@ -18,7 +18,7 @@ from ..encoders.runtime import last_line, precision_in, weights_in
 from ..encoders.specs import FULL
 from ..errors import DetectorFileError, HyperfsadError, UsageError
 from ..images.loading import normalised
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from ..version import __version__
 from ..views.whole import WholeView
 from . import preprocess
@@ -33,7 +33,7 @@ MAX_GRAPH_BYTES = 1_900_000_000
 """Bytes of constants: a file of ONNX holds 2 GB."""
 
 
-def export(detector: Detector, target: Path, kind: str, notify: Notify = silent) -> dict[str, Any]:
+def export(detector: Detector, target: Path, kind: str, notify: Notify = log) -> dict[str, Any]:
     """Writes the folder of an exported model and returns its card."""
     if kind not in GRAPHS:
         raise UsageError("export-kind", given=kind, known=" or ".join(GRAPHS))

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias, TypeGuard
+from typing import IO, Any, Literal, Protocol, TypeAlias, TypeGuard, get_args
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -32,7 +32,37 @@ class Tensor(Protocol):
         """Its values, as all of them pass them on."""
 
 
-ImageSource: TypeAlias = str | os.PathLike[str] | Image.Image | NDArray[Any] | Tensor
+class BinaryFile(Protocol):
+    """A file that is open for reading bytes."""
+
+    def read(self, size: int = ..., /) -> bytes:
+        """Its content."""
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """The content of a picture's file, or why it could not be read."""
+
+    name: str
+    content: bytes = field(repr=False)
+    problem: ImageError | None = None
+
+
+ImageSource: TypeAlias = (
+    str
+    | os.PathLike[str]
+    | Image.Image
+    | NDArray[Any]
+    | Tensor
+    | BinaryFile
+    | bytes
+    | bytearray
+    | FileContent
+)
+"""One image, whatever it comes as."""
+
+ChannelOrder: TypeAlias = Literal["rgb", "bgr"]
+"""The order of the channels in an array; OpenCV has them the other way round."""
 
 # What Pillow may try. Formats that start other programs (EPS) or are not pictures stay out.
 FORMATS = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "WEBP", "GIF", "PPM")
@@ -148,10 +178,16 @@ class NamedFile(os.PathLike[str]):
 
 
 def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> LoadedImage:
-    """Opens a path, a PIL image, or an array or tensor (H×W or H×W×3, uint8, uint16 or float in
-    [0, 1]; of a tensor the channels may come first)."""
+    """Opens a path, an open file or its content, a PIL image, or an array or tensor (H×W or H×W×3,
+    uint8, uint16 or float in [0, 1]; of a tensor the channels may come first)."""
     if isinstance(source, LoadedImage):
         return source
+    if is_file(source) or isinstance(source, bytes | bytearray):
+        source = file_content(source)
+    if isinstance(source, FileContent):
+        if source.problem is not None:
+            raise source.problem
+        return read_image(source.content, name or source.name)
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         name = name or (source.name if isinstance(source, NamedFile) else path)
@@ -167,6 +203,49 @@ def load_image(source: "ImageSource | LoadedImage", name: str | None = None) -> 
     with picture_errors(name):
         array = source if isinstance(source, np.ndarray) else array_of(source)
         return _large_enough(_from_array(array, name), name)
+
+
+def kept(
+    source: "ImageSource | LoadedImage", channels: ChannelOrder = "rgb"
+) -> "ImageSource | LoadedImage":
+    """One image that can be read again, and whose channels are in our order.
+
+    A file is read at once, since whoever opened it may close it before the encoder is ready.
+    """
+    if channels not in (orders := get_args(ChannelOrder)):
+        raise UsageError("setting-invalid", name="channels", given=brief(channels), choices=orders)
+    if is_file(source) or isinstance(source, bytes | bytearray):
+        return file_content(source)
+    if not isinstance(source, np.ndarray) and not is_tensor(source):
+        return source
+    if len(shape := tuple(source.shape)) == 4:  # type: ignore[union-attr]
+        raise UsageError("image-batch", shape=shape)
+    if channels == "rgb":
+        return source
+    array = source if isinstance(source, np.ndarray) else array_of(source)
+    coloured = array.ndim == 3 and array.shape[2] in (3, 4)
+    return array[:, :, (2, 1, 0, 3)[: array.shape[2]]] if coloured else array
+
+
+def is_file(source: object) -> TypeGuard[BinaryFile]:
+    """Whether this is an open file."""
+    return callable(getattr(source, "read", None))
+
+
+def file_content(source: BinaryFile | bytes | bytearray) -> FileContent:
+    """What a file holds, and its name where it has one."""
+    if isinstance(source, bytes | bytearray):
+        return FileContent("image", bytes(source))
+    name = getattr(source, "name", None)
+    name = name if isinstance(name, str) else "image"
+    try:
+        with picture_errors(name):
+            content = source.read()
+    except ImageError as error:
+        return FileContent(name, b"", error)
+    if not isinstance(content, bytes):
+        raise UsageError("image-file-text", name=name)
+    return FileContent(name, content)
 
 
 def draft(image: Image.Image, pixels: int) -> None:

@@ -12,14 +12,26 @@ import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TypeAlias, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from PIL import Image
 
 from ..errors import HyperfsadWarning, ImageError, UsageError, brief, reason
 from ..messages import Notice
-from .loading import ImageSource, LoadedImage, NormalImage, fitting_memory, is_tensor, load_image
+from .loading import (
+    ChannelOrder,
+    FileContent,
+    ImageSource,
+    LoadedImage,
+    NamedFile,
+    NormalImage,
+    fitting_memory,
+    is_file,
+    is_tensor,
+    kept,
+    load_image,
+)
 
 IMAGE_SUFFIXES = frozenset(
     {".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".dib", ".tif", ".tiff"}
@@ -167,35 +179,61 @@ Result = TypeVar("Result")
 def is_one_image(images: object) -> TypeGuard[ImageSource | LoadedImage]:
     """Whether this is one image rather than a folder, a glob or several."""
     if isinstance(images, str | os.PathLike):
-        return not is_collection(images)
-    return isinstance(images, Image.Image | np.ndarray | LoadedImage) or is_tensor(images)
+        return isinstance(images, NamedFile) or not is_collection(images)
+    kinds = Image.Image | np.ndarray | LoadedImage | FileContent | bytes | bytearray
+    return isinstance(images, kinds) or is_tensor(images) or is_file(images)
+
+
+def check_one_image(image: object) -> None:
+    """Refuses what is not one image; several are for `predict_many`."""
+    if is_one_image(image):
+        return
+    if isinstance(image, str | os.PathLike) or _holds_several(image):
+        raise UsageError("image-several", given=brief(image))
+    raise UsageError("image-type", given=brief(image))
 
 
 def check_images(images: object) -> None:
     """Refuses at once what cannot be images; items of a generator are checked when taken."""
     if is_one_image(images) or isinstance(images, str | os.PathLike):
         return
+    if not _holds_several(images):
+        raise UsageError("images-type", given=brief(images))
     if isinstance(images, list | tuple):
         for item in images:
-            check_images(item)
-    elif isinstance(images, bytes | bytearray | Mapping) or not isinstance(images, Iterable):
-        raise UsageError("images-type", given=brief(images))
+            _check_item(item)
 
 
-def single_images(images: Images) -> Iterator[ImageSource | LoadedImage]:
+def _holds_several(images: object) -> bool:
+    return isinstance(images, Iterable) and not isinstance(images, Mapping)
+
+
+def _check_item(item: object) -> None:
+    """Refuses what cannot be an image among others, such as a pair of an image and its label."""
+    if is_one_image(item) or isinstance(item, str | os.PathLike):
+        return
+    if isinstance(item, list | tuple):
+        raise UsageError("image-with-label", kind=type(item).__name__, count=len(item))
+    raise UsageError("images-type", given=brief(item))
+
+
+def single_images(
+    images: Images, channels: ChannelOrder = "rgb"
+) -> Iterator[ImageSource | LoadedImage]:
     """The single images of a folder, a glob or an iterable of any of these, lazily."""
     check_images(images)
-    return _single_images(images)
+    return _single_images(images, channels)
 
 
-def _single_images(images: Images) -> Iterator[ImageSource | LoadedImage]:
+def _single_images(images: Any, channels: ChannelOrder) -> Iterator[ImageSource | LoadedImage]:
     if is_one_image(images):
-        yield images
+        yield kept(images, channels)
     elif isinstance(images, str | os.PathLike):
         yield from find_images([images]).paths
-    elif isinstance(images, Iterable):  # as it was checked to be
+    else:
         for item in images:
-            yield from single_images(item)
+            _check_item(item)
+            yield from _single_images(item, channels)
 
 
 def distinct_images(

@@ -55,7 +55,8 @@ class Variant:
         common["last_norm"] = settings.last_norm
         if self.peer is not None:
             return PEERS[self.peer](settings.name, **common, **dict(self.options))
-        return HyperFSAD(settings.name, recipe=self.recipe or PAPER_OFFLINE, **common)
+        common["recipe"] = self.recipe or PAPER_OFFLINE
+        return HyperFSAD(settings.name, **common)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..detector.settings import PAPER_OFFLINE, Settings
+from ..encoders.specs import EngineName, PrecisionName
 from ..errors import UsageError, first_line
-from ..messages import Notify, silent
+from ..messages import Notify, log
 from . import PRECISION
 from .comparisons import (
     build_tables,
@@ -128,8 +129,8 @@ class Request:
     recipe: str = PAPER_OFFLINE
     """That of our own rows; it sets the encoder's layers for all."""
     device: str = "auto"
-    engine: str = "auto"
-    precision: str = PRECISION
+    engine: EngineName = "auto"
+    precision: PrecisionName = PRECISION
     cache_limit: int = CACHE_LIMIT
 
     def __post_init__(self) -> None:
@@ -137,7 +138,7 @@ class Request:
             raise UsageError("shots-runs", shots=list(self.shots), runs=self.runs)
         Settings(device=self.device, engine=self.engine, precision=self.precision)
 
-    def caches(self, notify: Notify = silent) -> TokenCaches:
+    def caches(self, notify: Notify = log) -> TokenCaches:
         """Token caches of the device, engine and precision that were asked for."""
         machine = {"device": self.device, "engine": self.engine, "precision": self.precision}
         return TokenCaches(**machine, limit=self.cache_limit, notify=notify)
@@ -158,7 +159,7 @@ def run_benchmark(
     caches: TokenCaches | None = None,
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
     figures: Mapping[str, int | None] | None = None,
-    notify: Notify = silent,
+    notify: Notify = log,
 ) -> Outcome:
     """Measures, and writes records, scores, supports, provenance and tables.
 

@@ -16,9 +16,10 @@ from typing import TypeAlias
 from ..detector.settings import PAPER_OFFLINE, Settings, find_recipe
 from ..disk.files import encoded, write_file
 from ..encoders.encoder import Encoder, load_encoder
+from ..encoders.specs import EngineName, PrecisionName
 from ..errors import UsageError
 from ..images.loading import LoadedImage, load_image
-from ..messages import Notify, silent
+from ..messages import Notify, log
 from ..version import __version__
 from . import PRECISION
 from .datasets import Category
@@ -237,10 +238,10 @@ def efficiency_table(
     resolution: int | None = None,
     recipe: str = PAPER_OFFLINE,
     device: str = "auto",
-    engine: str = "auto",
-    precision: str = PRECISION,
+    engine: EngineName = "auto",
+    precision: PrecisionName = PRECISION,
     work: Path | None = None,
-    notify: Notify = silent,
+    notify: Notify = log,
 ) -> Table:
     """Times images of the first category; the peers score the same tokens on the same machine.
 

@@ -24,7 +24,7 @@ from ..encoders.runtime import cache_root
 from ..errors import HyperfsadError
 from ..images.geometry import rotate
 from ..images.loading import load_image
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from . import PRECISION
 
 CACHE_LIMIT = 20 << 30
@@ -52,7 +52,7 @@ class TokenCache:
         engine: str = "auto",
         precision: str = PRECISION,
         limit: int = CACHE_LIMIT,
-        notify: Notify = silent,
+        notify: Notify = log,
         content_hash: ContentHash | None = None,
     ) -> None:
         self.encoder: Encoder = load_encoder(

@@ -63,7 +63,7 @@ def evaluate(
     missed, false_alarms = WorstErrors(), WorstErrors()
     evaluated: list[EvaluatedImage] = []
     learnt: list[str] = []
-    results = detector.predict([image.source for image in test_set.images], keep_pictures=True)
+    results = detector.predict_many([image.source for image in test_set.images], keep_pictures=True)
     for image, result in zip(progress(test_set.images, "evaluating"), results, strict=True):
         if not image.anomalous and _is_learnt(result, detector.support_):
             learnt.append(result.image)

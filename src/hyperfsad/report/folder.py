@@ -27,11 +27,12 @@ from ..disk.files import (
 )
 from ..errors import UsageError
 from ..images.loading import picture_file
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from ..results.heatmap import map_overlay, thumbnail
 from ..results.result import AnomalyResult
 from .page import ProductSummary, report_html
 from .pages import write_page
+from .parquet import check_parquet, write_parquet
 from .records import RECORDS_FILE, Record, coco_json, make_record, regions_csv, results_csv
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 JOURNAL = "results.partial.jsonl"
 DONE_JOURNAL = ".results.done.jsonl"
 """The journal of a finished run: because of it, resuming finds nothing left to do."""
-RESULT_FILES = (RECORDS_FILE, "results.csv", "regions.csv", "coco.json", "report.html")
+PARQUET = "results.parquet"
+RESULT_FILES = (RECORDS_FILE, "results.csv", "regions.csv", "coco.json", PARQUET, "report.html")
 
 Entry: TypeAlias = dict[str, Any]
 """The stamp of an image's file, its record, and its small pictures."""
@@ -58,6 +60,7 @@ class OutputFolder:
         run: str,
         heatmaps: bool = True,
         maps: bool = False,
+        parquet: bool = False,
         products: Sequence[ProductSummary] = (),
     ) -> None:
         """`run` identifies the detector and the options; a journal of another run is not resumed.
@@ -65,14 +68,16 @@ class OutputFolder:
         The report shows the normal images and the threshold of each of the `products`.
         """
         self.folder = folder
-        self._heatmaps, self._maps = heatmaps, maps
+        if parquet:
+            check_parquet()
+        self._heatmaps, self._maps, self._parquet = heatmaps, maps, parquet
         self._products = products
         self._journal = Journal(folder / JOURNAL, {"run": run, "heatmaps": heatmaps, "maps": maps})
         self._stale: set[str] = set()
         self._lock = folder_lock(folder)
 
     def open(
-        self, *, resume: bool = False, wait: bool = False, notify: Notify = silent
+        self, *, resume: bool = False, wait: bool = False, notify: Notify = log
     ) -> "OutputFolder":
         """Makes the folder, and keeps other processes out of it until the end.
 
@@ -150,6 +155,10 @@ class OutputFolder:
             write_page(self.folder / "coco.json", coco_json(records))
         else:
             stale |= {"regions.csv", "coco.json"}
+        if self._parquet:
+            write_parquet(self.folder / PARQUET, records())
+        else:
+            stale.add(PARQUET)
         page = report_html(brief, self._journal.entries, self._products, self.folder)
         write_page(self.folder / "report.html", page)
         for name in stale:  # files of an earlier run that this one did not write

@@ -100,6 +100,11 @@ class Totals:
             found.worst.append({**record, "regions": None})
         return cls().add(found)
 
+    def to_dict(self) -> dict[str, Any]:
+        """All of it; the records without what they do not hold here."""
+        worst = [{name: one[name] for name in one if name != "regions"} for one in self.worst]
+        return {**vars(self), "worst": worst}
+
     def add(self, other: "Totals") -> "Totals":
         """Adds the totals of other images."""
         for each in fields(self):
@@ -124,15 +129,16 @@ def notices_of(records: Iterable[Record]) -> Iterator[Notice]:
     return run_notices(len(verdicts), sum(verdicts), sum(bool(r["foreign"]) for r in scored))
 
 
+def table_row(record: Record) -> Record:
+    """A record as a row of a table: with the number of its regions."""
+    # without a map threshold regions were not sought, which is not the same as none found
+    count = None if record["map_threshold"] is None else len(record["regions"])
+    return {**{name: record[name] for name in RESULT_COLUMNS}, "regions": count}
+
+
 def results_csv(records: Iterable[Record]) -> Iterator[str]:
-    """A row for each image, with the number of its regions."""
-
-    def row(record: Record) -> Record:
-        # without a map threshold regions were not sought, which is not the same as none found
-        count = "" if record["map_threshold"] is None else len(record["regions"])
-        return {**{name: record[name] for name in RESULT_COLUMNS}, "regions": count}
-
-    return csv_table(RESULT_COLUMNS, map(row, records))
+    """A row for each image."""
+    return csv_table(RESULT_COLUMNS, map(table_row, records))
 
 
 def regions_csv(records: Iterable[Record]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import os
 import weakref
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,17 @@ from PIL import Image
 from ..decisions.regions import Peak, Region
 from ..decisions.routing import NO_ROUTE, Route
 from ..decisions.thresholds import level_of
-from ..errors import UsageError
+from ..errors import ImageError, UsageError
 from ..evidence.evidence import Evidence
 from ..images.geometry import PatchGrid
 from ..images.loading import LARGEST_DRAWN, ImageSource, LoadedImage, load_image, save_picture
 from ..method.scoring import BRANCHES, BranchScores
 from ..wording import of_limit, percent
+from . import showing
 from .heatmap import HeatMap
+
+if TYPE_CHECKING:
+    import supervision
 
 BRANCH_FIELDS = {name: f"score_{name}" for name in BRANCHES}
 """What records call the scores of the branches."""
@@ -88,24 +92,30 @@ class AnomalyResult:
     @classmethod
     def failed(cls, image: str, error: str) -> "AnomalyResult":
         """The result of an image that could not be read."""
-        unknown = BranchScores(dict.fromkeys(BRANCHES, math.nan), dict.fromkeys(BRANCHES, 1.0))
         empty = np.empty((0, 0), dtype=np.float32)
-        return cls(image, unknown, empty, (0, 0), (0.0, 1.0), error=error)
+        return cls(image, BranchScores({}, {}), empty, (0, 0), (0.0, 1.0), error=error)
+
+    @property
+    def scored(self) -> BranchScores:
+        """The scores of the branches; `ImageError` where the image could not be read."""
+        if self.error is not None:
+            raise ImageError("result-without-score", image=self.image, cause=self.error)
+        return self.branches
 
     @property
     def score(self) -> float:
-        """The image's score; NaN where the image could not be read."""
-        return self.branches.total
+        """The image's score; `ImageError` where the image could not be read."""
+        return self.scored.total
 
     @property
     def score_map(self) -> float:
         """The spatial evidence branch: the pooled map."""
-        return self.branches.values["map"]
+        return self.scored.values["map"]
 
     @property
     def score_cls(self) -> float:
         """The global semantic branch."""
-        return self.branches.values["cls"]
+        return self.scored.values["cls"]
 
     @property
     def score_missing(self) -> float | None:
@@ -119,7 +129,9 @@ class AnomalyResult:
 
         None without a threshold or a score, and where one is not finite: all would be good.
         """
-        if self.threshold is None or not math.isfinite(self.score + self.threshold):
+        if self.threshold is None or self.error is not None:
+            return None
+        if not math.isfinite(self.score + self.threshold):
             return None
         return level_of(self.score, self.threshold, self._counted_peak, self.map_threshold)
 
@@ -253,12 +265,11 @@ class AnomalyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of a record in results.jsonl, but for the paths of written files."""
-        found: dict[str, Any] = {"score": self.score}
-        found |= {field: self.branches.values.get(name) for name, field in BRANCH_FIELDS.items()}
         failed = self.error is not None
         return {
             "image": self.image,
-            **(dict.fromkeys(found) if failed else found),
+            "score": None if failed else self.score,
+            **{field: self.branches.values.get(name) for name, field in BRANCH_FIELDS.items()},
             "threshold": self.threshold,
             "anomalous": self.anomalous,
             "size": None if failed else list(self.size),
@@ -277,6 +288,11 @@ class AnomalyResult:
             "error": self.error,
         }
 
+    def to_supervision(self) -> "supervision.Detections":
+        """The regions for the library supervision: class 0 is unexpected, 1 is missing."""
+        found: supervision.Detections = showing.detections(self.regions)
+        return found
+
     def to_json(self) -> str:
         """`to_dict()` as one line of JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
@@ -289,6 +305,14 @@ class AnomalyResult:
         if self.route is not None:
             words.append("fits no product" if self.route.unknown else self.route.nearest)
         return f"AnomalyResult({', '.join(words)})"
+
+    def _repr_png_(self) -> bytes | None:
+        """The heat map in a notebook."""
+        return showing.png(self.plot)
+
+    def _repr_html_(self) -> str:
+        """Verdict, heat map and regions in a notebook."""
+        return showing.as_html(self.image, self.reading, self.regions, self._repr_png_())
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled or copied: all but the link to the detector."""

@@ -1,4 +1,7 @@
-"""A small client of the station's API (docs/station.md); it needs no other package."""
+"""A small client of the station's API (docs/station.md); it needs no other package.
+
+Answers are plain dicts with the fields of `records`.
+"""
 
 import json
 import os
@@ -9,14 +12,33 @@ from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar, cast, overload
 from urllib.parse import quote, urlencode, urlsplit
 
 from ..errors import HyperfsadError, UsageError
+from .records import (
+    Adapting,
+    AuditPage,
+    AuditRow,
+    Coverage,
+    GoodPartLevels,
+    GoodPartList,
+    HistoryPage,
+    Inspected,
+    Inspection,
+    InspectionRow,
+    Product,
+    Proposal,
+    Readiness,
+    Trend,
+    Version,
+    VersionList,
+)
 
 Json: TypeAlias = dict[str, Any]
 Source: TypeAlias = str | os.PathLike[str] | tuple[str, bytes]  # a file, or name and content
 Tls: TypeAlias = ssl.SSLContext | None
+T = TypeVar("T")
 
 
 class StationError(HyperfsadError):
@@ -49,86 +71,96 @@ class StationClient:
         self._headers = {"Content-Type": "application/json"}
         self._headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
 
-    def products(self) -> list[Json]:
-        return list(json.loads(self._bytes("GET", "products")))
+    def products(self) -> list[Product]:
+        return self._answer(list[Product], "GET", "products")
 
-    def product(self, product: str) -> Json:
-        return self._object("GET", f"products/{product}")
+    def product(self, product: str) -> Product:
+        return self._answer(Product, "GET", f"products/{product}")
 
-    def create_product(self, name: str, images: Sequence[Source], **fields: Any) -> Json:
-        return self._object("POST", "products", {"name": name, **fields}, images)
+    def create_product(self, name: str, images: Sequence[Source], **fields: Any) -> Product:
+        return self._answer(Product, "POST", "products", {"name": name, **fields}, images)
 
-    def upload_product(self, name: str, detector: Source) -> Json:
-        return self._object("POST", "products/upload", {"name": name}, [detector], "detector")
+    def upload_product(self, name: str, detector: Source) -> Product:
+        return self._answer(
+            Product, "POST", "products/upload", {"name": name}, [detector], "detector"
+        )
 
     def download_product(self, product: str) -> bytes:
         return self._bytes("GET", f"products/{product}/detector")
 
-    def extend_product(self, product: str, images: Sequence[Source], **more: Any) -> Json:
+    def extend_product(self, product: str, images: Sequence[Source], **more: Any) -> Product:
         """`confirm=True` also teaches parts that were anomalous until now."""
-        return self._object("POST", f"products/{product}/images", more, images)
+        return self._answer(Product, "POST", f"products/{product}/images", more, images)
 
-    def remove_part(self, product: str, part: str) -> Json:
+    def remove_part(self, product: str, part: str) -> Product:
         """Forgets a good part; `report(product, "images")` names them."""
-        return self._object("DELETE", f"products/{product}/images/{part}")
+        return self._answer(Product, "DELETE", f"products/{product}/images/{part}")
 
-    def versions(self, product: str) -> list[Json]:
-        return list(self._object("GET", f"products/{product}/versions")["versions"])
+    def versions(self, product: str) -> list[Version]:
+        return self._answer(VersionList, "GET", f"products/{product}/versions")["versions"]
 
-    def restore_product(self, product: str, revision: int) -> Json:
-        return self._object("POST", f"products/{product}/versions/{revision}/restore")
+    def restore_product(self, product: str, revision: int) -> Product:
+        return self._answer(Product, "POST", f"products/{product}/versions/{revision}/restore")
 
-    def calibrate_product(self, product: str, images: Sequence[Source] = (), **more: Any) -> Json:
-        return self._object("POST", f"products/{product}/calibration", more, images)
+    def calibrate_product(
+        self, product: str, images: Sequence[Source] = (), **more: Any
+    ) -> Product:
+        return self._answer(Product, "POST", f"products/{product}/calibration", more, images)
 
-    def rename_product(self, product: str, name: str) -> Json:
-        return self._object("PATCH", f"products/{product}", {"name": name})
+    def rename_product(self, product: str, name: str) -> Product:
+        return self._answer(Product, "PATCH", f"products/{product}", {"name": name})
 
-    def adapt_automatically(self, product: str, on: bool) -> Json:
+    def adapt_automatically(self, product: str, on: bool) -> Product:
         """Whether the product learns by itself from the parts of the line."""
-        return self._object("PATCH", f"products/{product}", {"adapt_automatically": on})
+        return self._answer(Product, "PATCH", f"products/{product}", {"adapt_automatically": on})
 
-    def propose(self, product: str) -> Json:
+    def propose(self, product: str) -> Adapting:
         """What would change if it learnt from its latest parts; `report(product, "proposal")` says
         whether it is time to."""
-        return self._object("POST", f"products/{product}/proposal")
+        change = self._answer(Proposal, "POST", f"products/{product}/proposal")["change"]
+        assert change is not None  # as it was asked for
+        return change
 
-    def adapt_product(self, product: str, latest: str | None = None) -> Json:
+    def adapt_product(self, product: str, latest: str | None = None) -> Product:
         """`latest` as the proposal says: then what came later does not count."""
-        return self._object("POST", f"products/{product}/adapt", {"latest": latest})
+        return self._answer(Product, "POST", f"products/{product}/adapt", {"latest": latest})
 
     def delete_product(self, product: str) -> None:
         self._bytes("DELETE", f"products/{product}")
 
     def evaluate_product(self, product: str) -> Json:
-        return self._object("POST", f"products/{product}/evaluation")
+        return self._answer(Json, "POST", f"products/{product}/evaluation")
 
-    def inspect(self, product: str, images: Sequence[Source], key: str | None = None) -> Json:
+    def inspect(self, product: str, images: Sequence[Source], key: str | None = None) -> Inspected:
         """One image with a `key` (32 hex digits) may be sent again after a lost answer."""
         more = {} if key is None else {"Idempotency-Key": key}
-        return self._object("POST", f"products/{product}/inspections", {}, images, headers=more)
+        return self._answer(
+            Inspected, "POST", f"products/{product}/inspections", {}, images, headers=more
+        )
 
-    def inspection(self, inspection: str) -> Json:
-        return self._object("GET", f"inspections/{inspection}")
+    def inspection(self, inspection: str) -> Inspection:
+        return self._answer(Inspection, "GET", f"inspections/{inspection}")
 
     def picture(self, inspection: str, kind: str = "overlay", **place: float) -> bytes:
         """An overlay, heatmap, original, thumbnail or evidence.jpg (at x, y)."""
         return self._bytes("GET", f"inspections/{inspection}/{quote(kind)}?{urlencode(place)}")
 
     def evidence(self, inspection: str, **place: float) -> Json:
-        return self._object("GET", f"inspections/{inspection}/evidence?{urlencode(place)}")
+        return self._answer(Json, "GET", f"inspections/{inspection}/evidence?{urlencode(place)}")
 
-    def label(self, inspection: str, kind: str, **more: Any) -> Json:
-        return self._object("PUT", f"inspections/{inspection}/label", {"kind": kind, **more})
+    def label(self, inspection: str, kind: str, **more: Any) -> Inspection:
+        return self._answer(
+            Inspection, "PUT", f"inspections/{inspection}/label", {"kind": kind, **more}
+        )
 
-    def undo(self, inspection: str) -> Json:
-        return self._object("DELETE", f"inspections/{inspection}/label")
+    def undo(self, inspection: str) -> Inspection:
+        return self._answer(Inspection, "DELETE", f"inspections/{inspection}/label")
 
-    def page(self, cursor: str | None = None, **wanted: Any) -> Json:
+    def page(self, cursor: str | None = None, **wanted: Any) -> HistoryPage:
         more = {} if cursor is None else {"cursor": cursor}
-        return self._object("GET", f"inspections?{urlencode({**wanted, **more})}")
+        return self._answer(HistoryPage, "GET", f"inspections?{urlencode({**wanted, **more})}")
 
-    def history(self, **wanted: Any) -> Iterator[Json]:
+    def history(self, **wanted: Any) -> Iterator[InspectionRow]:
         """All inspections, the latest first; `wanted` as the API's parameters."""
         yield from (page := self.page(**wanted))["inspections"]
         while page["next"] is not None:
@@ -137,19 +169,31 @@ class StationClient:
     def export(self, kind: str = "csv", **wanted: Any) -> bytes:
         return self._bytes("GET", f"exports/inspections.{quote(kind)}?{urlencode(wanted)}")
 
-    def report(self, product: str, kind: str = "trend", **wanted: Any) -> Json:
-        return self._object("GET", f"products/{product}/{quote(kind)}?{urlencode(wanted)}")
+    @overload
+    def report(self, product: str, kind: Literal["trend"] = "trend", **wanted: Any) -> Trend: ...
+    @overload
+    def report(self, product: str, kind: Literal["coverage"], **wanted: Any) -> Coverage: ...
+    @overload
+    def report(self, product: str, kind: Literal["images"], **wanted: Any) -> GoodPartList: ...
+    @overload
+    def report(self, product: str, kind: Literal["levels"], **wanted: Any) -> GoodPartLevels: ...
+    @overload
+    def report(self, product: str, kind: Literal["proposal"], **wanted: Any) -> Proposal: ...
+    def report(self, product: str, kind: str = "trend", **wanted: Any) -> Any:
+        """What the station tells of a product over time."""
+        return self._answer(Json, "GET", f"products/{product}/{quote(kind)}?{urlencode(wanted)}")
 
-    def audit(self) -> list[Json]:
-        return list(self._object("GET", "audit")["entries"])
+    def audit(self) -> list[AuditRow]:
+        return self._answer(AuditPage, "GET", "audit")["entries"]
 
     def ready(self) -> bool:
         with suppress(StationError):
-            return bool(self._object("GET", "ready")["ready"])
+            return self._answer(Readiness, "GET", "ready")["ready"]
         return False
 
-    def _object(self, method: str, path: str, *sent: Any, **more: Any) -> Json:
-        return dict(json.loads(self._bytes(method, path, *sent, **more)))
+    def _answer(self, kind: type[T], method: str, path: str, *sent: Any, **more: Any) -> T:
+        """What comes back, which is of the kind that the station's own schemas promise."""
+        return cast(T, json.loads(self._bytes(method, path, *sent, **more)))
 
     def _bytes(
         self, method: str, path: str, fields: Json | None = None, *files: Any, headers: Any = ()

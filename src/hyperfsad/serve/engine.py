@@ -53,7 +53,7 @@ class Detectors:
     @cached_property
     def unfitted(self) -> HyperFSAD:
         """What new products are made of; its encoder is loaded."""
-        return self._with_encoder(HyperFSAD(settings=self._settings))
+        return self._with_encoder(HyperFSAD.of(self._settings))
 
     def get(self, path: Path) -> HyperFSAD:
         """The detector of a file; the one that was used longest ago makes room for it."""
@@ -228,7 +228,7 @@ class StationEngine:
             assert jobs[0].detector is not None
             detector = self._detectors.get(jobs[0].detector)
             sources = (job.image.load() for job in jobs if job.image is not None)
-            for result in detector.predict(sources, keep_pictures=True):
+            for result in detector.predict_many(sources, keep_pictures=True):
                 left.pop(0).future.set_result(result)
         except BaseException as error:
             if len(jobs) > 1:

@@ -12,10 +12,10 @@ import shutil
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..disk.files import FileStamp, file_sha256, stamp_of
 from ..errors import HyperfsadError, ImageError
+from ..images.loading import NamedFile
 from ..results.result import AnomalyResult
 from ..watch.watcher import Watcher
 from ..wording import STATION
@@ -117,13 +117,13 @@ class _QueuedDetector:
         """The detector's, as the watch begins."""
         return self._desk.products.detector(self._product)[1].stem
 
-    def predict(self, images: str, *, keep_pictures: bool = False) -> Any:
+    def predict(self, image: NamedFile, *, keep_pictures: bool = False) -> AnomalyResult | None:
         """Inspects a copy of the picture; None if the picture changed while it was copied."""
         self.close()
-        stamp = stamp_of(images)
-        upload = self._copied(images)
+        stamp = stamp_of(image.path)
+        upload = self._copied(image.path)
         try:
-            if stamp is None or stamp_of(images) != stamp:
+            if stamp is None or stamp_of(image.path) != stamp:
                 return None
             try:
                 picture = checked_picture(upload, self._desk.limits)
@@ -135,7 +135,7 @@ class _QueuedDetector:
         finally:
             if self._judged is None:
                 upload.path.unlink(missing_ok=True)
-        return replace(result, image=images)
+        return replace(result, image=image.path)
 
     def keep(self, result: AnomalyResult, stamp: FileStamp) -> None:
         """Puts a verdict into the history; of a picture that cannot be read there is none."""

@@ -12,7 +12,7 @@ import uvicorn
 
 from ..detector.settings import Settings
 from ..errors import UsageError, reason
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from .api.app import make_app
 from .monitoring import route_warnings, start_logs
 from .settings import StationSettings
@@ -27,7 +27,7 @@ SHUTDOWN_TIMEOUT = 600
 
 
 def serve(
-    settings: StationSettings, *, detector: Settings, wait: bool = False, notify: Notify = silent
+    settings: StationSettings, *, detector: Settings, wait: bool = False, notify: Notify = log
 ) -> None:
     """Answers until SIGTERM or Ctrl-C; what was accepted is finished first."""
     tokens = settings.check()

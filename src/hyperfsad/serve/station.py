@@ -3,7 +3,7 @@
 import threading
 
 from ..detector.settings import Settings
-from ..messages import Notify, silent
+from ..messages import Notify, log
 from .adapting import Adapting
 from .engine import StationEngine
 from .folders import InspectionDesk, WatchedFolder
@@ -48,7 +48,7 @@ class Station:
         """Set when the station is about to stop: live readers would never end by themselves."""
         self._tidier = threading.Thread(target=self._tidy, name="hyperfsad-tidy", daemon=True)
 
-    def open(self, *, wait: bool = False, notify: Notify = silent) -> "Station":
+    def open(self, *, wait: bool = False, notify: Notify = log) -> "Station":
         """Opens the store and starts to load the encoder."""
         self.store.open(wait=wait, notify=notify)
         self.engine.start()

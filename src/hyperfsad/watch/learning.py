@@ -12,7 +12,7 @@ from pathlib import Path
 from ..detector.detector import HyperFSAD
 from ..disk.files import stamp_of
 from ..errors import HyperfsadError, UsageError
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from ..report.records import Record
 
 MILESTONES = (12, 24, 48)
@@ -22,7 +22,7 @@ MILESTONES = (12, 24, 48)
 class LineLearner:
     """Counts inspected parts, and adapts the detector to the newest at each milestone."""
 
-    def __init__(self, detector: object, folder: Path, notify: Notify = silent) -> None:
+    def __init__(self, detector: object, folder: Path, notify: Notify = log) -> None:
         """`folder` keeps the adapted detectors."""
         if not isinstance(detector, HyperFSAD):
             raise UsageError("watch-adapt-one")
@@ -75,7 +75,7 @@ class LineLearner:
             return None
         found.save(path)
         used, self._used, self.parts = self._used, found, reached
-        again = zip(found.predict(images), there, strict=True)
+        again = zip(found.predict_many(images), there, strict=True)
         changed = sum(new.anomalous is not old["anomalous"] for new, old in again)
         before, after = ((one.threshold_, one.map_threshold_) for one in (used, found))
         facts = {"parts": len(there), "before": before, "after": after, "changed": changed}

@@ -27,7 +27,7 @@ from ..disk.files import (
     sync_folder,
 )
 from ..errors import HyperfsadError, UsageError
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from ..report.records import Record
 
 WATCH_RESULTS = "results.jsonl"
@@ -43,7 +43,7 @@ class Ledger:
     def __init__(
         self,
         folder: Path,
-        notify: Notify = silent,
+        notify: Notify = log,
         *,
         wait: bool = False,
         saw: Callable[[Record], None] | None = None,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..disk.files import append_object, atomic_path
 from ..errors import HyperfsadError, reason
-from ..messages import Notice, Notify, silent
+from ..messages import Notice, Notify, log
 from ..report.records import Record
 from .webhook import Webhook
 
@@ -30,7 +30,7 @@ LAST_DELIVERIES = 5.0
 class Outbox:
     """Delivers the records of results.jsonl in its own thread."""
 
-    def __init__(self, webhook: Webhook, results: Path, end: int, notify: Notify = silent) -> None:
+    def __init__(self, webhook: Webhook, results: Path, end: int, notify: Notify = log) -> None:
         """`end` is the size of the file so far; `publish` tells when it has grown."""
         self.webhook, self.results = webhook, results
         self._state = results.parent / DELIVERED

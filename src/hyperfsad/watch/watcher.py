@@ -8,10 +8,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..detector.protocols import Predictor
 from ..disk.files import FileStamp, stamp_of
 from ..errors import ImageError, UsageError, reason
-from ..messages import Notice, Notify, silent
+from ..images.loading import NamedFile
+from ..messages import Notice, Notify, log
 from ..report.folder import file_name, into_folder, write_files
 from ..report.records import make_record
 from ..results.result import AnomalyResult
@@ -28,8 +28,12 @@ _NAP = 0.1
 """Seconds until `stop` is noticed."""
 
 
-class WatchDetector(Predictor, Protocol):
+class WatchDetector(Protocol):
     """What a watcher needs of a detector."""
+
+    def predict(self, image: NamedFile, *, keep_pictures: bool = False) -> AnomalyResult | None:
+        """What is said of a picture; None if it changed meanwhile and must wait."""
+        ...
 
     @property
     def encoder_(self) -> Any:
@@ -65,7 +69,7 @@ class Watcher:
         adapt: bool = False,
         persist: Callable[[AnomalyResult, FileStamp], None] | None = None,
         wait: bool = False,
-        notify: Notify = silent,
+        notify: Notify = log,
     ) -> None:
         """A picture is complete when it has not changed for `settle` seconds and decodes; one that
         never decodes gets a record with its error after `patience` seconds.
@@ -212,8 +216,10 @@ class Watcher:
             return None
         picture = None
         try:
-            result = self.detector.predict(path, keep_pictures=self.heatmaps)
-            if not isinstance(result, AnomalyResult):  # gone, and its name looked like a pattern
+            # not the path: the name of one that has gone may look like a pattern
+            file = NamedFile(path, path)
+            result = self.detector.predict(file, keep_pictures=self.heatmaps)
+            if result is None:
                 return None
             if self.heatmaps:
                 picture = result.shown()

@@ -3,6 +3,11 @@
 from . import Sentences
 
 CLI_SENTENCES: Sentences = {
+    "completion-package": "Completion needs one more package: pip install 'hyperfsad[completion]'.",
+    "log-file": "{path} cannot be written: {reason}.",
+    "config-key": "{path}: {key} is no option of this command{meant}.",
+    "config-unreadable": "{path} cannot be read as TOML: {reason}.",
+    "config-value": "{path}: {key} needs {expected}.",
     "either-or": "Give either {first} or {second}.",
     "memory-short": "This machine does not have enough memory; try a smaller {option[resolution]}"
     " or {option[batch_size]}.",

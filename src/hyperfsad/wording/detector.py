@@ -209,6 +209,8 @@ DETECTOR_SENTENCES: Sentences = {
     "file-not-products": "{path} holds a detector of one product; in Python, use HyperFSAD.load or"
     " load_detector.",
     "setting-invalid": _setting_invalid,
+    "detector-without-threshold": "The detector has no threshold, so it cannot decide: calibrate"
+    " it.",
     "tiles-with-rotations": "A tile is compared with the same place of the good parts, so parts"
     " must always lie at the same angle; leave {option[tiles]} or {option[rotations]} out.",
     "tiles-with-roi": "Tiles do not support a region of interest; leave {option[tiles]} or"

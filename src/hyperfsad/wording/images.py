@@ -44,9 +44,17 @@ def _repeated(name: str, first: str, learnt: bool, **_: Any) -> str:
 
 
 IMAGES_SENTENCES: Sentences = {
-    "image-type": "An image is a path, a PIL image, a NumPy array or a torch tensor, not {given}.",
-    "images-type": "Images are a folder, a glob, paths, PIL images, NumPy arrays or torch tensors,"
-    " not {given}.",
+    "image-type": "An image is a path, an open file or its bytes, a PIL image, a NumPy array or a"
+    " torch tensor, not {given}.",
+    "images-type": "Images are a folder, a glob, paths, open files or their bytes, PIL images,"
+    " NumPy arrays or torch tensors, not {given}.",
+    "image-several": "`predict` takes one image; for {given} use `predict_many`, which takes a"
+    " folder, a glob or any number of images.",
+    "image-with-label": "Images come one by one, but one came in a {kind} of {count}, as a data"
+    " loader pairs images with labels. Pass the images alone.",
+    "image-batch": "An array of the shape {shape} is a batch. Pass its images one by one, as in"
+    " `predict_many(list(batch))`.",
+    "image-file-text": "{name} was opened as text; open pictures in binary mode.",
     "image-missing": "{name} does not exist.",
     "image-path": "{name!r} is not the path of a file.",
     "image-link": "{name} is a broken link.",

@@ -10,6 +10,8 @@ def _foreign_images(images: int, **_: object) -> str:
 
 
 REPORT_SENTENCES: Sentences = {
+    "frame-library-missing": "A data frame needs {library}: pip install {library}.",
+    "parquet-package": "Parquet needs one more package: pip install pyarrow.",
     "all-anomalous": "All {images} images are anomalous: is this the right product, light and"
     " camera? If they are good, add some of them with hyperfsad extend.",
     "foreign-images": _foreign_images,

@@ -5,6 +5,8 @@ from . import Sentences
 RESULTS_SENTENCES: Sentences = {
     "threshold-not-finite": "The detector's threshold is {given}, so it cannot give verdicts;"
     " calibrate it.",
+    "supervision-missing": "Detections need supervision: pip install supervision.",
+    "result-without-score": "{image} has no score: {cause} Ask for `error` first.",
     "result-without-picture": "There is nothing to draw or explain for {image}: {cause}",
     "result-without-source": "The result of {image} does not say where the picture is.",
     "detector-gone": "The detector that scored {image} is gone; keep it while you use its results,"

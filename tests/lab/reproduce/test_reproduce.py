@@ -189,7 +189,7 @@ def test_without_any_data_set_or_encoder_nothing_is_done(
     assert reproduce(suite, tmp_path / "out") == 1
     write_suite(suite, {"mvtec": str(home / "data")}, [str(tmp_path / "no-encoder")])
     assert reproduce(suite, tmp_path / "out") == 1
-    assert reproduce(home / "suite.json", tmp_path / "out", "--presets", "magic") == 1
+    assert reproduce(home / "suite.json", tmp_path / "out", "--presets", "magic") == 2
     said = capsys.readouterr().err
     assert "None of the data sets" in said
     assert "None of the encoders" in said

@@ -103,15 +103,15 @@ def test_certify_reads_masks(tiny: str, tmp_path: Path, capsys: pytest.CaptureFi
             mask.paste(255, (0, 0, picture.width // 2, picture.height // 2))
         (tmp_path / "masks").mkdir(exist_ok=True)
         mask.save(tmp_path / "masks" / f"{path.stem}_mask.png")
-    out = tmp_path / "out.json"
     command = ["lab", "certify", "--normal", str(good / "01.png"), "--good", str(good / "02.png")]
     command += [str(good / "03.png"), "--bad", str(bad), "--backbone", tiny, "--resolution", "84"]
-    command += ["--device", "cpu", "--json", str(out)]
-    assert main([*command, "--masks", str(tmp_path / "masks")]) == 0
-    told = json.loads(out.read_text(encoding="utf-8"))
+    command += ["--device", "cpu", "--masks", str(tmp_path / "masks")]
+    assert main([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
     assert np.shape(told["theorem_1"]["layer_margin"]) == (2, 2, 4)
     patches = told["theorem_2_patches"]
     assert patches["defective_by"] == "mask"
     assert patches["defective_patches"] == 2 * 9
     assert patches["normal_patches"] == 2 * 36 + 2 * 27
+    assert main(command) == 0
     assert "Theorem 2 for patches" in capsys.readouterr().out

@@ -38,8 +38,8 @@ def test_names_are_text_on_every_view(
     station: Running, visit: Opener, width: int, height: int
 ) -> None:
     client = station.client()
-    for product in client.products():
-        client.delete_product(product["id"])
+    for known in client.products():
+        client.delete_product(known["id"])
     with refused(422, "product-name-invalid"):
         client.create_product(TURNED, [png(0)])
     assert client.create_product("two\nrows", [png(0)])["name"] == "two rows"

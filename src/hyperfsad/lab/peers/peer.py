@@ -1,7 +1,7 @@
 """What the peers share: fitting and predicting on frozen tokens."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from ...arrays import Array, namespace, to_numpy
@@ -9,14 +9,16 @@ from ...detector import pipeline
 from ...detector.encoding import EncodedMemory
 from ...detector.fit import SupportReader
 from ...detector.pipeline import Levels
+from ...detector.protocols import Predictor
 from ...detector.settings import Settings
 from ...encoders import SUBSTITUTE, EncoderSettings, EncoderSpec, find_spec
 from ...encoders.encoder import Encoder, ImageTokens, PreparedImage, Tokens, prepared
+from ...encoders.specs import EngineName, PrecisionName
 from ...errors import ImageError, UsageError
 from ...images.geometry import rotate, rotated_copies
-from ...images.loading import ImageSource, LoadedImage, load_image
+from ...images.loading import ChannelOrder, ImageSource, LoadedImage, load_image
 from ...images.reading import READ_AHEAD, Images, check_images
-from ...messages import Notify, silent
+from ...messages import Notify, log
 from ...method.memory import MemoryBank
 from ...method.scoring import BranchScores, TokenScore
 from ...results.result import AnomalyResult
@@ -36,7 +38,7 @@ Layers: TypeAlias = tuple[int, ...] | None
 Self = TypeVar("Self", bound="Peer")
 
 
-class FewShotDetector(Protocol):
+class FewShotDetector(Predictor, Protocol):
     """What the tables ask of every method, ours and the peers."""
 
     @property
@@ -54,8 +56,6 @@ class FewShotDetector(Protocol):
 
     def use_encoder(self, encoder: Encoder) -> bool: ...
     def score_tokens(self, tokens: Tokens) -> list[TokenScore]: ...
-
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any: ...
 
 
 class Peer(ABC):
@@ -80,10 +80,10 @@ class Peer(ABC):
         resolution: int | None = None,
         last_norm: bool = False,
         device: str = "auto",
-        engine: str = "auto",
-        precision: str = PRECISION,
+        engine: EngineName = "auto",
+        precision: PrecisionName = PRECISION,
         batch_size: int | None = None,
-        notify: Notify = silent,
+        notify: Notify = log,
         **options: Any,
     ) -> None:
         """`last_norm` lets the last block of the model, if it is used, pass the final norm.
@@ -144,11 +144,27 @@ class Peer(ABC):
         """The image in each orientation."""
         return rotated_copies(image, self.rotations)
 
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
-        """Scores one image, or lazily each of several, as `HyperFSAD.predict` does; there is no
-        threshold, so no verdict."""
-        self.memory_  # noqa: B018 (which refuses where there is none)
-        return pipeline.predict(self, images, keep_pictures)
+    def require_fitted(self) -> None:
+        """Refuses to answer before it has seen a normal image."""
+        self.memory_  # noqa: B018 (which raises)
+
+    def predict(
+        self,
+        image: ImageSource | LoadedImage,
+        *,
+        channels: ChannelOrder = "rgb",
+        keep_pictures: bool = False,
+    ) -> AnomalyResult:
+        """Scores one image, as `HyperFSAD.predict` does, but without a verdict."""
+        self.require_fitted()
+        return pipeline.predict(self, image, channels, keep_pictures)
+
+    def predict_many(
+        self, images: Images, *, channels: ChannelOrder = "rgb", keep_pictures: bool = False
+    ) -> Iterator[AnomalyResult]:
+        """Scores each image, as `HyperFSAD.predict_many` does, but without verdicts."""
+        self.require_fitted()
+        return pipeline.predict_many(self, images, channels, keep_pictures)
 
     @property
     def batch(self) -> int:

@@ -29,7 +29,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...arrays import Array, like, namespace, positive
-from ...detector import pipeline
 from ...encoders import EncoderSpec, find_spec
 from ...encoders.encoder import ImageTokens
 from ...errors import UsageError
@@ -106,9 +105,8 @@ class WinCLIP(OwnTokens):
         """Reads the prompts, so that nothing is left to do for the first image."""
         self.text_  # noqa: B018
 
-    def predict(self, images: Any, *, keep_pictures: bool = False) -> Any:
-        """As every peer, and before it has seen a normal image, too."""
-        return pipeline.predict(self, images, keep_pictures)
+    def require_fitted(self) -> None:
+        """It answers before it has seen a normal image, too."""
 
     @cached_property
     def text_(self) -> tuple[Array, float]:

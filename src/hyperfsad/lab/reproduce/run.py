@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...detector.settings import find_recipe
 from ...errors import HyperfsadError, UsageError
-from ...messages import Notice, Notify, silent
+from ...messages import Notice, Notify, log
 from ..datasets import Category
 from ..drawing.figures import ACCURACY_EFFICIENCY, QUALITATIVE, TRUTH_OVER_MAP, TSNE
 from ..presets import PRESETS, passes
@@ -71,7 +71,7 @@ def reproduce(
     *,
     file: str = "the suite",
     progress: Callable[[int], Callable[[int], None]] = lambda _: lambda __: None,
-    notify: Notify = silent,
+    notify: Notify = log,
 ) -> Reproduction:
     """Runs every preset in a folder of its own below `out`, then writes index.html.
 

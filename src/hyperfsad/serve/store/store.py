@@ -13,7 +13,7 @@ from sqlalchemy.sql.selectable import ForUpdateArg
 
 from ...disk.files import folder_lock
 from ...errors import UsageError
-from ...messages import Notice, Notify, silent
+from ...messages import Notice, Notify, log
 from ..refusals import MissingError
 from .database import Database
 from .files import NEW_FILE_GRACE, Files
@@ -69,7 +69,7 @@ class Store:
         self.clock, self._trust_clock = Clock(self.database), trust_clock
         self._lock = folder_lock(folder)
 
-    def open(self, *, wait: bool = False, notify: Notify = silent) -> "Store":
+    def open(self, *, wait: bool = False, notify: Notify = log) -> "Store":
         """Brings the tables up to date and clears away what a crash has left."""
         alone = self.database.is_embedded and self._lock.acquire(wait=wait, notify=notify)
         self._identify()
