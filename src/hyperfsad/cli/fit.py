@@ -185,8 +185,8 @@ def teach(options: argparse.Namespace) -> int:
             one.teach(several, options.defect, at=options.at)
             complete = not one.skipped_ and not found.failed
         detector.save(target)
-        defects = dict(one.defects_.counts)
-        print_facts(options, _held(detector, target), {"detector": target, "defects": defects})
+        content = {"detector": target, "described": detector.described}
+        print_facts(options, _held(detector, target), content)
     return exit_code(complete)
 
 
