@@ -22,12 +22,13 @@ from ..arrays import Array, like, namespace, positive, to_numpy, top_k
 from ..method.lookups import FIRST_CANDIDATES, sorted_threshold
 from ..method.missing import (
     COMPARED_PARTS,
-    MAX_SHOWN,
-    MIN_SHOWN,
     MISSING_POOLING,
+    PLACE_WINDOW,
     MissingPieces,
     excess_of,
+    largest_around,
     searched,
+    shown_share,
 )
 from ..method.scoring import cosines
 
@@ -104,16 +105,11 @@ class MissingGraph:
         residuals, expected = searched(images @ patches[:, None, :, :].mT, self._grid)
         excess = excess_of(residuals, usual)
         scores = positive(xp.mean(top_k(excess, self._pooled)[0], axis=-1))
-        chosen = _first_least(scores)[:, :, None]
-        excess, expected = (
-            xp.sum(xp.where(chosen, each, xp.zeros_like(each)), axis=1)
-            for each in (excess, expected)
-        )
-        shown = _largest(excess, MAX_SHOWN) & (excess > MIN_SHOWN)
-        values = xp.where(shown, excess, xp.zeros_like(excess))
-        there = expected[:, :, None] == like(np.arange(self._count), expected)
-        added = xp.max(values[:, :, None] * xp.astype(there, values.dtype), axis=1)
-        return xp.min(scores, axis=1), added
+        shown = shown_share(excess)
+        there = expected[:, :, :, None] == like(np.arange(self._count), expected)
+        missed = xp.max(shown[:, :, :, None] * xp.astype(there, shown.dtype), axis=2)
+        around = largest_around(missed, self._grid, PLACE_WINDOW)
+        return xp.min(scores, axis=1), xp.min(around, axis=1)
 
     def _resembled(self, cls: Array) -> tuple[Array, Array]:
         """The patches of the good parts that each image is asked about, in their order, and how
@@ -128,25 +124,3 @@ class MissingGraph:
             xp.reshape(xp.take(images, chosen, axis=0), (*rows, self.images.shape[-1])),
             xp.reshape(xp.take(usual, chosen, axis=0), rows),
         )
-
-
-def _first_least(scores: Array) -> Array:
-    """Which score of each row is the smallest, the first of equals, as a mask.
-
-    Runtimes differ in which of equals their operators take, so none of these is asked.
-    """
-    xp, count = namespace(scores), scores.shape[1]
-    places = like(np.arange(count), scores)
-    equals = scores <= xp.min(scores, axis=1, keepdims=True)
-    first = xp.min(xp.where(equals, places, like(count, places)), axis=1, keepdims=True)
-    return places == first
-
-
-def _largest(values: Array, count: int) -> Array:
-    """Which values of each row are among the largest, of equals the first, as a mask."""
-    xp = namespace(values)
-    ours, others = values[:, :, None], values[:, None, :]
-    places = np.arange(values.shape[1])
-    earlier = like(places < places[:, None], values)
-    before = (others > ours) | ((others == ours) & earlier)
-    return xp.sum(xp.astype(before, values.dtype), axis=-1) < count

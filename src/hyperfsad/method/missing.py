@@ -8,7 +8,9 @@ parts differ too, so r is measured against b, the largest residual of p and its 
 *other* good parts. Those may be near-copies, so b is at least a part of how unlike p the patches
 next to it are: what a shift by less than a patch may change. The excess (r − b) / (b + 0.05), at
 most 1, says by how much more than it ever varied a patch is off: 1 is about twice as much. An image
-is compared with the good parts that it resembles most; the one of which it lacks least counts.
+is compared with the good parts that it resembles most; the one of which it lacks least gives the
+score. On the map, each place counts as missing as the part that misses least there says: so what is
+shown does not jump where two parts are as good as each other.
 """
 
 from collections.abc import Sequence
@@ -23,7 +25,6 @@ from ..arrays import (
     Array,
     at_most,
     clipped,
-    descending,
     device,
     gathered,
     largest_at,
@@ -54,8 +55,10 @@ COMPARED_PARTS = 4
 VARIATION_PARTS = 16
 """Good parts that the variation of each is taken from."""
 MIN_SHOWN = 0.5
-"""The excess from which a patch is shown on the map."""
-MAX_SHOWN = 64
+"""The excess from which a patch is shown on the map, the fainter the nearer to it."""
+PLACE_WINDOW = 3
+"""Patches along the side of the neighbourhood in which good parts must agree that one is missing:
+where they expect it differs by one."""
 MIN_DIFFERENCE = 0.2
 """Good parts that differ less, over how unlike neighbouring patches are, are near-copies. On eight
 products every pair of good parts has 0.20 to 0.9; copies in another light have 0.02 or less."""
@@ -77,22 +80,20 @@ class Missing:
     """Of each of its patches, (N,)."""
     similarity: Array
     """Of each of its patches to the most similar one near the expected place, (N,)."""
-    places: Array
-    """Where the patches that are shown should be in the image, (n,)."""
-    sources: Array
-    """Which patches of the good part they are, (n,)."""
+    expected: Array
+    """Where each of its patches should be in the image, (N,)."""
+    on_map: Array
+    """How much is missing at each place of the image, in all good parts, from 0 to 1, (N,)."""
 
-    def on_map(self, patches: int) -> Array:
-        """The excess at the places of the image, (N,)."""
-        values = namespace(self.excess).take(self.excess, self.sources)
-        return largest_at(self.places, values, patches)
-
-    def source_at(self, patch: int) -> int | None:
-        """The patch of the good part that is missed most at a place of the image."""
-        xp, there = namespace(self.excess), self.sources[self.places == patch]
-        if not there.shape[0]:
+    def source_at(self, patch: int, grid: int) -> int | None:
+        """The patch of the good part that is missed most at a place of the image, or next to it."""
+        xp, excess = namespace(self.excess), self.excess
+        down, across = self.expected // grid - patch // grid, self.expected % grid - patch % grid
+        reach = PLACE_WINDOW // 2
+        near = (abs(down) <= reach) & (abs(across) <= reach) & (excess > MIN_SHOWN)
+        if not bool(xp.any(near)):
             return None
-        return int(there[xp.argmax(xp.take(self.excess, there))])
+        return int(xp.argmax(xp.where(near, excess, xp.zeros_like(excess))))
 
 
 class MissingPieces:
@@ -115,7 +116,8 @@ class MissingPieces:
             found = each(lambda other: self._residuals(own, other), others[:VARIATION_PARTS])
             found.append(SHIFT_SHARE * neighbour_distance(own, grid))
             xp = namespace(own)
-            self._variations[number] = largest_around(xp.max(xp.stack(found), axis=0), grid)
+            every = xp.max(xp.stack(found), axis=0)
+            self._variations[number] = largest_around(every, grid, VARIATION_WINDOW)
         return self._variations[number]
 
     def difference(self) -> float:
@@ -138,12 +140,14 @@ class MissingPieces:
         found = each(lambda number: self._compared(number, patches), numbers)
         place = min(range(len(found)), key=lambda place: found[place][0])
         score, excess, similarity, expected = found[place]
-        # in a foreign picture many patches have the largest excess there is: the first ones count
-        sources = descending(excess)
-        sources = sources[: min(MAX_SHOWN, sources.shape[0])]
-        sources = sources[xp.take(excess, sources) > MIN_SHOWN]
-        places = xp.take(expected, sources)
-        return Missing(score, numbers[place], excess, similarity, places, sources)
+        missed = [self._missed(own, there) for _, own, _, there in found]
+        on_map = xp.min(xp.stack(missed), axis=0)
+        return Missing(score, numbers[place], excess, similarity, expected, on_map)
+
+    def _missed(self, excess: Array, expected: Array) -> Array:
+        """How much of one good part is missing at each place of the image, (N,)."""
+        there = largest_at(expected, shown_share(excess), self._grid**2)
+        return largest_around(there, self._grid, PLACE_WINDOW)
 
     def _compared(self, number: int, patches: Array) -> tuple[float, Array, Array, Array]:
         """What an image lacks of one good part: the score, the excess of its patches, how similar
@@ -172,17 +176,22 @@ def neighbour_distance(patches: Array, grid: int) -> Array:
     return xp.reshape(positive(to_all(down, across) / number), (-1,))
 
 
-def largest_around(values: Array, grid: int) -> Array:
-    """The largest of values that are not negative over the neighbourhood of each patch, (N,)."""
-    xp, reach = namespace(values), VARIATION_WINDOW // 2
-    found = xp.reshape(values, (grid, grid))
-    for axis in (0, 1):
-        wide = xp.moveaxis(padded(found, reach, reach, axis), axis, 0)
-        found = wide[:grid, :]
-        for step in range(1, VARIATION_WINDOW):
-            found = xp.maximum(found, wide[step : step + grid, :])
-        found = xp.moveaxis(found, 0, axis)
-    return xp.reshape(found, (-1,))
+def largest_around(values: Array, grid: int, window: int) -> Array:
+    """The largest of values that are not negative over the neighbourhood of each patch, (…, N).
+
+    Exported graphs trace this function.
+    """
+    xp, reach = namespace(values), window // 2
+    cells = xp.reshape(values, (*values.shape[:-1], grid, grid))
+    wide = padded(cells, reach, reach, -2)
+    cells = wide[..., :grid, :]
+    for step in range(1, window):
+        cells = xp.maximum(cells, wide[..., step : step + grid, :])
+    wide = padded(cells, reach, reach, -1)
+    cells = wide[..., :grid]
+    for step in range(1, window):
+        cells = xp.maximum(cells, wide[..., step : step + grid])
+    return xp.reshape(cells, values.shape)
 
 
 def _mean(values: Array) -> float:
@@ -214,6 +223,11 @@ def searched(similarities: Array, grid: int) -> tuple[Array, Array]:
 def excess_of(residuals: Array, variation: Array) -> Array:
     """By how much more than it ever varied each patch is off, at most 1."""
     return at_most((residuals - variation) / (variation + RESIDUAL_FLOOR), MAX_EXCESS)
+
+
+def shown_share(excess: Array) -> Array:
+    """What an excess shows on the map: nothing at first, then ever more, at most 1."""
+    return clipped((excess - MIN_SHOWN) / (MAX_EXCESS - MIN_SHOWN), 0, 1)
 
 
 def median_around(moves: Array, grid: int) -> Array:

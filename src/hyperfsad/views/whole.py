@@ -255,8 +255,8 @@ class WholeView(View):
             )
         missing = self._missing(image, entries)
         anomaly_map, added = self.rules.comparison.map_of(distances, inside), None
-        if missing is not None and len(missing.places):
-            added = self.scoring.weights["missing"] * missing.on_map(self._grid**2)
+        if missing is not None and bool(namespace(missing.on_map).any(missing.on_map > 0)):
+            added = self.scoring.weights["missing"] * missing.on_map
             if inside is not None:
                 added = added * namespace(added).astype(inside, added.dtype)
             anomaly_map = anomaly_map + added
@@ -414,7 +414,7 @@ class WholeView(View):
 
     def _piece(self, missing: Missing, patch: int) -> MissingPiece | None:
         """The piece of a good part that should be at a patch of an image."""
-        source = missing.source_at(patch)
+        source = missing.source_at(patch, self._grid)
         if source is None:
             return None
         row = self.bank.entries[missing.image][0] * self._grid**2 + source
