@@ -117,4 +117,4 @@ def test_the_lab_computes_in_float32_whatever_auto_means() -> None:
         "stability a.png --normal good",
     ):
         assert parse(["lab", *words.split()]).precision == "float32"
-    assert (Request().precision, parse(["demo"]).precision) == ("float32", "auto")
+    assert (Request().precision, parse(["demo"]).precision) == ("float32", None)

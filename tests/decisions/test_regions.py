@@ -99,7 +99,7 @@ def test_a_hole_is_no_area() -> None:
 
 
 def test_a_region_is_missing_where_a_missing_piece_made_it() -> None:
-    """It raised the peak above the threshold, or makes up most of it."""
+    """It adds more than all else lies above the threshold."""
     anomaly_map = grid("000000000", "080808080", "000000000")
     added = grid("000000000", "050301000", "000000000")
     found = {

@@ -48,7 +48,6 @@ def test_the_encoder_of_the_file_is_begun(
     [
         {"device": "cuda"},
         {"engine": "torch"},
-        {"precision": "bf16"},
         {"threads": 0},
         {"threads": 999},
     ],
@@ -58,6 +57,15 @@ def test_nothing_is_begun_for_another_machine(
 ) -> None:
     open_file(saved).begin_encoder(**{**AUTO, **options})  # type: ignore[arg-type]
     assert begun == []
+
+
+def test_the_precision_that_is_asked_for_is_begun(
+    saved: Path,
+    default_encoder: Encoder,
+    begun: list[tuple[EncoderSettings, CompileOptions]],
+) -> None:
+    open_file(saved).begin_encoder(**{**AUTO, "precision": "bf16"})  # type: ignore[arg-type]
+    assert begun == [(default_encoder.settings, CompileOptions(1, precision="bf16"))]
 
 
 def test_it_is_begun_without_torch(saved: Path, default_encoder: Encoder) -> None:

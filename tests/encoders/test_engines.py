@@ -14,6 +14,7 @@ from hyperfsad.encoders.devices import (
     choose_device,
     choose_engine,
     choose_precision,
+    computes_in,
     has_precision,
     runs_on,
 )
@@ -210,9 +211,14 @@ def test_each_device_has_its_engines() -> None:
 
 
 def test_each_device_has_its_precision() -> None:
-    devices = {"auto": "float32", "gpu": "float32", "npu": "float16", "cuda": "float32"}
-    assert {one: choose_precision("auto", "auto", one) for one in devices} == devices
-    assert choose_precision("bf16", "auto", "cpu") == "bf16"
+    devices = {"gpu": "float32", "npu": "float16", "mps": "float32"}
+    assert {one: choose_precision("auto", "openvino", one) for one in devices} == devices
+    assert choose_precision("bf16", "openvino", "cpu") == "bf16"
+    here = [each for each in ("bf16", "int8") if computes_in(each, "openvino", "cpu")]
+    assert choose_precision("auto", "openvino", "cpu") == next(iter(here), "float32")
+    assert choose_precision("auto", "openvino", "cpu", "float32") == "float32"
+    assert choose_precision("auto", "openvino", "cpu", "float16") == "float32"
+    assert choose_precision("auto", "torch", "cpu") == "float32"
     assert has_precision("bf16", "auto", "auto")
     assert has_precision("float32", "torch", "mps")
     for precision, engine, device in (

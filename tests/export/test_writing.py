@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,8 +185,9 @@ def test_pixels_of_another_shape_are_refused(model: Path) -> None:
         found(np.zeros((1, 84, 84, 3), dtype=np.float32))
 
 
-def test_another_precision_than_float32_is_refused(tiny: str, tmp_path: Path) -> None:
+def test_another_precision_than_float32_is_told(tiny: str, tmp_path: Path) -> None:
     detector = HyperFSAD(tiny, resolution=84, device="cpu", engine="openvino", precision="float32")
     detector.fit([make_picture(0), make_picture(1)])
-    with raises(UsageError, "export-precision", own="bf16"):
-        export(as_fitted_in(detector, "bf16"), tmp_path / "model", "openvino")
+    said: list[Any] = []
+    export(as_fitted_in(detector, "bf16"), tmp_path / "model", "openvino", said.append)
+    assert [(one.code, one.facts) for one in said] == [("export-precision", {"made_in": "bf16"})]

@@ -104,6 +104,7 @@ def test_records_are_what_the_detector_gives(
                 last_norm=cache.settings.last_norm,
                 rotations=1,
                 device="cpu",
+                precision="float32",
             )
         else:
             detector = HyperFSAD(

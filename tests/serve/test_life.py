@@ -123,15 +123,16 @@ def test_places_in_detector_files_are_never_opened(
         client.upload_product("other", path)
 
 
-def test_a_detector_of_another_precision_is_refused(
+def test_a_detector_of_another_precision_computes_in_the_station_s(
     client: StationClient, tiny: str, tmp_path: Path
 ) -> None:
     settings: dict[str, Any] = {"recipe": "paper-offline", "resolution": 84, "device": "cpu"}
     path = tmp_path / "x.hfsad"
     detector = HyperFSAD(tiny, **settings).fit([make_picture(0)])
     as_fitted_in(detector, "bf16").save(path)
-    with refused(422, "detector-precision"):
-        client.upload_product("half", path)
+    uploaded = client.upload_product("half", path)
+    (found,) = client.inspect(uploaded["id"], [png(20)])["inspections"]
+    assert found["score"] == pytest.approx(detector.predict(make_picture(20)).score, abs=0.01)
 
 
 def test_fine_is_learnt_and_undone(client: StationClient, product: str) -> None:

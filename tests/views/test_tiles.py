@@ -333,7 +333,8 @@ def test_evidence_tells_the_neighbours_at_their_true_places(
 
 
 def test_the_score_is_that_from_close_or_from_afar(tiny: str) -> None:
-    image, settings = wide(3), {"resolution": 84, "device": "cpu"}
+    image = wide(3)
+    settings = {"resolution": 84, "device": "cpu", "precision": "float32"}
     whole = HyperFSAD(tiny, rotations=1, **settings)  # type: ignore[arg-type]
     afar = whole.fit(wide(1), threshold=False).predict(image).score_map
     seen = []

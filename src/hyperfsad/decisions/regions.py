@@ -86,7 +86,7 @@ def find_regions(
 
     `size` is the image's width and height, `min_area` counts its pixels. The score of a region is
     the highest value of the map in it. `missing` is what missing pieces added to the map: where
-    it raised the peak above the threshold, or makes up most of it, the region is one of them.
+    that is more than the rest of the peak lies above the threshold, the region is one of them.
     """
     heights = anomaly_map.astype(np.float64) - threshold
     heights[~np.isfinite(heights)] = -1.0
@@ -107,8 +107,7 @@ def find_regions(
         x, y = grid.centre(row, column)
         polygon = _polygon(outline, unit, (x, y), size)
         added = 0.0 if missing is None else float(missing[row, column])
-        lacks = added > 0 and (value - added <= threshold or 2 * added > value)
-        kind = MISSING if lacks else UNEXPECTED
+        kind = MISSING if added > max(value - added - threshold, 0) else UNEXPECTED
         box = _box(polygon, size)
         # dropping nearly straight corners may have moved the outline inwards by a hair
         area = min(area, float(box[2] * box[3]))

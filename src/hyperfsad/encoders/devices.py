@@ -64,7 +64,7 @@ def runs_on(engine: str, device: str) -> bool:
     return "auto" in (asked, kind) or kind in possible
 
 
-_FASTEST = {"cpu": (HALF, INT8), "cuda": (HALF,)}
+_FASTEST = {("openvino", "cpu"): (HALF, INT8), ("torch", "cuda"): (HALF,)}
 """What is faster than float32 and neither ranks nor classifies worse, the best first
 (docs/measurements/precision.md)."""
 _CAPABILITY = {FULL: "FP32", HALF: "BF16", F16: "FP16"}
@@ -76,7 +76,7 @@ def choose_precision(name: str, engine: str, device: str, made_in: str | None = 
     if name != "auto":
         return name
     kind = kind_of(device)
-    wanted = (made_in,) if made_in else _FASTEST.get(kind, ())
+    wanted = (made_in,) if made_in else _FASTEST.get((engine, kind), ())
     possible = (each for each in wanted if computes_in(each, engine, device))
     return next(possible, F16 if kind == "npu" else FULL)
 

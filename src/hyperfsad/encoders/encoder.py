@@ -147,7 +147,7 @@ def load_encoder(
     notify: Notify = log,
     *,
     engine: str = "auto",
-    precision: str = "auto",
+    precision: str = FULL,
     made_in: str | None = None,
     parallel: bool = False,
 ) -> Encoder:
