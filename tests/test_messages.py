@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.messages import LOGGER, PLAIN, Notice, log
+from hyperfsad.messages import LOGGER, INFORMATION, Notice, log
 from hyperfsad.wording import sentences
 from tests.conftest import make_picture
 
@@ -45,7 +45,7 @@ def test_a_name_with_percent_signs_is_logged_as_it_is(caplog: pytest.LogCaptureF
 
 
 def test_plain_notices_have_sentences() -> None:
-    assert sentences().keys() >= PLAIN
+    assert sentences().keys() >= INFORMATION
 
 
 def test_the_package_imports_no_logging_before_it_speaks() -> None:

@@ -25,7 +25,7 @@ Progress: TypeAlias = Callable[[Sequence[Any], str], Iterable[Any]]
 LOGGER = "hyperfsad"
 """What it says without being asked goes to `logging.getLogger` of this name."""
 
-PLAIN = frozenset(
+INFORMATION = frozenset(
     {"encoder-loading", "images-done-before", "inspection-stopped", "lock-awaited", "ray-started"}
     | {"results-replaced", "rotations-help", "rotations-useless", "running-preset", "store-open"}
     | {"station-listening", "together-changes", "view-larger", "view-reduced", "view-tiles"}
@@ -40,7 +40,7 @@ def log(text: str, level: int | None = None) -> None:
     import logging  # which costs more than all else that is imported at first
 
     if level is None:
-        warns = isinstance(text, Notice) and text.code not in PLAIN
+        warns = isinstance(text, Notice) and text.code not in INFORMATION
         level = logging.WARNING if warns else logging.INFO
     logging.getLogger(LOGGER).log(level, "%s", text)
 

@@ -21,7 +21,7 @@ from ..method.signature import Signature
 
 UNKNOWN = "unknown"
 """What a defect is called that resembles none of the examples."""
-LONGEST_NAME = 60
+LONGEST_DEFECT_NAME = 60
 """Characters."""
 MOST_EXAMPLES = 500
 """Of all defects of a product; four of each are enough."""
@@ -119,6 +119,6 @@ def defect_name(text: object) -> str:
     """The name of a defect; blanks around it do not count."""
     name = text.strip() if isinstance(text, str) else ""
     shown = all(unicodedata.category(character)[0] != "C" for character in name)
-    if not name or not shown or len(name) > LONGEST_NAME or name.casefold() == UNKNOWN:
-        raise UsageError("defect-name", given=brief(text), longest=LONGEST_NAME)
+    if not name or not shown or len(name) > LONGEST_DEFECT_NAME or name.casefold() == UNKNOWN:
+        raise UsageError("defect-name", given=brief(text), longest=LONGEST_DEFECT_NAME)
     return name
