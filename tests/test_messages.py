@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from hyperfsad import HyperFSAD
-from hyperfsad.messages import LOGGER, INFORMATION, Notice, log
+from hyperfsad.messages import INFORMATION, LOGGER, Notice, log
 from hyperfsad.wording import sentences
 from tests.conftest import make_picture
 

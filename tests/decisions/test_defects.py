@@ -5,7 +5,7 @@ import pytest
 
 from hyperfsad.decisions import defects
 from hyperfsad.decisions.defects import (
-    LONGEST_NAME,
+    LONGEST_DEFECT_NAME,
     UNKNOWN,
     USUAL_LIKENESS,
     DefectExample,
@@ -89,7 +89,16 @@ def test_there_is_room_for_many_examples_but_not_for_all(monkeypatch: pytest.Mon
 
 def test_names_are_words_that_people_can_read() -> None:
     assert defect_name("  Kratzer, tief ") == "Kratzer, tief"
-    assert defect_name("é" * LONGEST_NAME) == "é" * LONGEST_NAME
-    for wrong in ("", "  ", "a\nb", "\u202eabc", "x" * (LONGEST_NAME + 1), "Unknown", None, 3):
+    assert defect_name("é" * LONGEST_DEFECT_NAME) == "é" * LONGEST_DEFECT_NAME
+    for wrong in (
+        "",
+        "  ",
+        "a\nb",
+        "\u202eabc",
+        "x" * (LONGEST_DEFECT_NAME + 1),
+        "Unknown",
+        None,
+        3,
+    ):
         with raises(UsageError, "defect-name"):
             defect_name(wrong)
